@@ -1,0 +1,102 @@
+"""The layout is kept: a module imports from its own room and those before it, and stays short."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from itertools import chain
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "isotune"
+
+# The path of the data: a room may import from those before it and from no other.
+ROOMS = (
+    "errors",
+    "bundled",
+    "data",
+    "views",
+    "encoder",
+    "losses",
+    "methods",
+    "recipes",
+    "evaluation",
+    "report",
+    "training",
+    "studies",
+    "cli",
+    "__main__",
+)
+LONGEST = 400  # lines
+
+
+def modules() -> Iterator[Path]:
+    """Every module but the package's door, which may name any room (lazily: see test_package)."""
+    yield from (path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py")
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The full names of what a module imports, at its top or inside functions, in absolute form.
+
+    `from a import b` counts as `a.b`, whether b is a module or a name in one.
+    """
+    for node in ast.walk(ast.parse(path.read_text(), path.name)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            folder = path.relative_to(PACKAGE.parent).parts[: -node.level] if node.level else ()
+            base = ".".join([*folder, *([node.module] if node.module else [])])
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def room(name: str) -> str:
+    """The room of a full name: losses of isotune.losses.info_nce."""
+    return name.split(".")[1]
+
+
+def normal(distribution: str) -> str:
+    """The one spelling of a distribution's name: tomli_w is tomli-w, Jinja2 is jinja2."""
+    return distribution.lower().replace("_", "-")
+
+
+def test_a_module_imports_from_the_rooms_before_its_own() -> None:
+    wrong = []
+    for path in modules():
+        here = path.relative_to(PACKAGE).with_suffix("").parts[0]
+        if here not in ROOMS:
+            wrong.append(f"{path.relative_to(ROOT)} is in no room")
+            continue
+        allowed = {"__version__", *ROOMS[: ROOMS.index(here) + 1]}
+        wrong += [
+            f"{path.relative_to(ROOT)} imports {name}"
+            for name in imported(path)
+            if name.startswith("isotune.") and room(name) not in allowed
+        ]
+    assert wrong == []
+
+
+def test_a_module_imports_only_what_is_declared() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [names for extra, names in project["optional-dependencies"].items() if extra != "dev"]
+    requirements = chain(project["dependencies"], *extras)
+    declared = {normal(re.split(r"[^\w.-]", requirement)[0]) for requirement in requirements}
+    distributions = packages_distributions()  # sklearn: [scikit-learn]
+
+    wrong = []
+    for path in modules():
+        for name in imported(path):
+            package = name.partition(".")[0]
+            if package in sys.stdlib_module_names or package == "isotune":
+                continue
+            if declared.isdisjoint(map(normal, distributions.get(package, [package]))):
+                wrong.append(f"{path.relative_to(ROOT)} imports {package}")
+    assert wrong == []
+
+
+def test_a_module_is_short() -> None:
+    lines = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in modules()}
+    assert {path: count for path, count in lines.items() if count > LONGEST} == {}
