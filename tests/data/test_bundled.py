@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from isotune.bundled import bundled_data, bundled_model
+from isotune.data import Sentence, available, named_rows, read, scored_pairs
+
+STSB_OPEN = bundled_data() / "stsb-open"
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def without_isotune_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ISOTUNE_DATA", raising=False)
+
+
+def test_the_sample_needs_no_other_data() -> None:
+    assert available("stsb-open")
+    assert len(scored_pairs("stsb-open", "dev").scores) == 875
+    assert len(scored_pairs("stsb-open").scores) == 500
+    train = [row.sentence for row in read(["stsb-open:train"], Sentence)]
+    assert len(train) == len(set(train)) == 5597
+    assert len(list(read(["stsb-open"], Sentence))) == 5597 + 2 * (875 + 500)
+
+
+def test_only_subsets_that_may_be_passed_on_are_in_it() -> None:
+    assert set(scored_pairs("stsb-open", "dev").subsets) == {"images", "headlines", "answers-forums"}
+    assert set(scored_pairs("stsb-open", "test").subsets) == {"images", "headlines"}
+
+
+def test_every_stack_exchange_sentence_has_its_author_and_address() -> None:
+    pairs = (STSB_OPEN / "dev.tsv").read_text().rstrip("\n").split("\n")
+    due = {number for number, pair in enumerate(pairs, 1) if pair.startswith("answers-forums\t")}
+    header, *sources = (STSB_OPEN / "answers-forums-sources.tsv").read_text().rstrip("\n").split("\n")
+    assert header.startswith("dev.tsv line\tauthor 1\tauthor page 1\tsource 1\tauthor 2")
+    found = set()
+    for source in sources:
+        number, *both = source.split("\t")
+        found.add(int(number))
+        for author, page, address in (both[:3], both[3:]):
+            assert author
+            site = re.fullmatch(r"(http://[a-z]+\.stackexchange\.com)/a/\d+", address)
+            assert site
+            assert page.startswith(f"{site[1]}/users/")
+    assert found == due
+    assert len(sources) == len(due) == 375
+
+
+@pytest.mark.parametrize("folder", ["mini", "stsb-open"])
+def test_the_readme_speaks_of_files_that_are_there(folder: str) -> None:
+    path = bundled_data() / folder
+    names = re.findall(r"[\w-]+\.(?:txt|tsv|py|json|safetensors)\b|\bLICENSE\b(?!\.)", (path / "README.md").read_text())
+    assert names
+    elsewhere = {"Stsbenchmark.tar.gz", "STS.answers-forums.zip"}
+    assert [name for name in names if name not in elsewhere and not (path / name).is_file()] == []
+
+
+def test_the_notices_of_the_release_are_there() -> None:
+    notices = (STSB_OPEN / "LICENSE.txt").read_text()
+    for notice in ("European Media Monitor", "PASCAL VOC-2008", "Stack Exchange Inc.", "licenses/by-sa/4.0"):
+        assert notice in notices
+    assert "attribution requirements" in (STSB_OPEN / "answers-forums-LICENSE.txt").read_text()
+    assert "Version 2.0, January 2004" in (bundled_model() / "LICENSE").read_text()
+
+
+def test_the_model_loads_whole() -> None:
+    import torch
+    from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+    model, info = AutoModelForMaskedLM.from_pretrained(bundled_model(), dtype=torch.float32, output_loading_info=True)
+    assert not info["missing_keys"]
+    assert not info["unexpected_keys"]
+    assert (model.config.num_hidden_layers, model.config.hidden_size) == (4, 256)
+    tokenizer = AutoTokenizer.from_pretrained(bundled_model())
+    assert len(tokenizer) == model.config.vocab_size == 16384
+    batch = tokenizer("The second world [MASK] began in 1939.", return_tensors="pt")
+    place = batch["input_ids"][0].tolist().index(tokenizer.mask_token_id)
+    best = model.eval()(**batch).logits[0, place].argmax()
+    assert tokenizer.decode(best) == "war"
+
+
+def test_the_sample_can_be_rebuilt(real_data: Path, tmp_path: Path) -> None:
+    runpy.run_path(str(ROOT / "tools" / "make_bundled.py"))["make_stsb_open"](real_data, tmp_path)
+    rebuilt = sorted(path.name for path in tmp_path.iterdir())
+    assert rebuilt == sorted(path.name for path in STSB_OPEN.iterdir() if path.name != "README.md")
+    for name in rebuilt:
+        assert (tmp_path / name).read_bytes() == (STSB_OPEN / name).read_bytes(), name
+
+
+def test_the_sample_s_pairs_are_those_of_the_benchmark(real_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ISOTUNE_DATA", str(real_data))
+    for split in ("dev", "test"):
+        ours, whole = scored_pairs("stsb-open", split), scored_pairs("stsb", split)
+        all_pairs = set(zip(whole.sentence1, whole.sentence2, whole.scores, whole.subsets, strict=True))
+        assert set(zip(ours.sentence1, ours.sentence2, ours.scores, ours.subsets, strict=True)) <= all_pairs
+    train = {row.sentence for row in named_rows("stsb", "train", Sentence)}
+    assert {row.sentence for row in named_rows("stsb-open", "train", Sentence)} <= train

@@ -1,0 +1,82 @@
+"""Rebuilds the data files of src/isotune/bundled; the README.md files there are written by hand.
+
+    ISOTUNE_DATA=... python tools/make_bundled.py MODEL_FOLDER
+
+From `$ISOTUNE_DATA` it takes stsb/stsb.tsv.gz and, for the notices, sts_originals.tar.xz: the official
+packages of the STS tasks. Of STS-B it keeps only the subsets that may be passed on.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from isotune.bundled import bundled_data
+from isotune.data.records import read_file
+from isotune.data.rows import Sentence, to_rows
+
+OPEN = ("images", "headlines", "answers-forums")
+COLUMNS = ("subset", "sentence1", "sentence2", "score")
+MODEL = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
+
+
+def make_stsb_open(data: Path, to: Path) -> None:
+    """Writes the sample of STS-B and its notices: train.txt, dev.tsv, test.tsv, licences and attribution."""
+    records = [r for _, r in read_file(data / "stsb" / "stsb.tsv.gz") if r["subset"] in OPEN]
+    train = to_rows("train", enumerate(r for r in records if r["split"] == "train"), Sentence)
+    _write(to / "train.txt", dict.fromkeys(train))
+    pairs = {s: [[r[c] for c in COLUMNS] for r in records if r["split"] == s] for s in ("dev", "test")}
+    for split, lines in pairs.items():
+        _write(to / f"{split}.tsv", [COLUMNS, *lines])
+
+    with tarfile.open(data / "sts_originals.tar.xz") as originals:
+        licence = _member(originals, "stsbenchmark/LICENSE.txt")
+        forums_licence = _member(originals, "STS15/STS.input.answers-forums.LICENSE")
+        forums = zipfile.ZipFile(io.BytesIO(_member(originals, "STS15/STS.answers-forums.zip")))
+    (to / "LICENSE.txt").write_bytes(licence)
+    (to / "answers-forums-LICENSE.txt").write_bytes(forums_licence)
+
+    # (sentence1, sentence2) -> author, author's page and address of the answer, of each of the two
+    sources: dict[tuple[object, object], list[str]] = {}
+    for name in forums.namelist():
+        if name.endswith(".tsv"):
+            for line in forums.read(name).decode().replace("\r\n", "\n").rstrip("\n").split("\n")[1:]:
+                sentence1, sentence2, _, *source = line.split("\t")
+                sources[sentence1, sentence2] = source
+    header = [
+        "dev.tsv line",
+        *(f"{what} {i}" for i in (1, 2) for what in ("author", "author page", "source")),
+    ]
+    attribution = [
+        [number, *sources[sentence1, sentence2]]
+        for number, (subset, sentence1, sentence2, _) in enumerate(pairs["dev"], 2)
+        if subset == "answers-forums"
+    ]
+    _write(to / "answers-forums-sources.tsv", [header, *attribution])
+
+
+def make_mini(model: Path, to: Path) -> None:
+    """Copies the model's files; its README.md and LICENSE stay."""
+    for name in MODEL:
+        shutil.copyfile(model / name, to / name)
+
+
+def _member(archive: tarfile.TarFile, name: str) -> bytes:
+    file = archive.extractfile(f"sts_originals/{name}")
+    assert file is not None
+    return file.read()
+
+
+def _write(path: Path, lines: Iterable[Iterable[object]]) -> None:
+    path.write_text("".join("\t".join(map(str, line)) + "\n" for line in lines), encoding="utf-8", newline="\n")
+
+
+if __name__ == "__main__":
+    make_stsb_open(Path(os.environ["ISOTUNE_DATA"]), bundled_data() / "stsb-open")
+    make_mini(Path(sys.argv[1]), bundled_data() / "mini")
