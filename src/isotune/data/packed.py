@@ -1,0 +1,101 @@
+"""Sentences without padding: the token ids of N sentences in one row.
+
+The invariant everything else rests on: the sentences of a `Packed` stand shortest first, so that those of equal
+length are one contiguous slice of the row and attention over them is one dense product with no mask. Results come
+out in this order; `Packed.restore` brings them back into the caller's.
+
+Letters of the shape comments, here and in views/ and encoder/:
+N sentences, T tokens of all of them, d features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """Token ids of N sentences, packed, shortest sentence first.
+
+    Attributes:
+        ids: [T] int64, the token ids of all sentences, special tokens included.
+        lengths: [N] int64, ascending.
+        order: [N] int64; packed sentence i is the caller's sentence `order[i]`.
+    """
+
+    ids: Tensor
+    lengths: Tensor
+    order: Tensor
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @cached_property
+    def offsets(self) -> Tensor:
+        """[N] int64: where each sentence's first token stands."""
+        return self.lengths.cumsum(0) - self.lengths
+
+    @cached_property
+    def segments(self) -> Tensor:
+        """[T] int64: which packed sentence each token belongs to."""
+        return torch.repeat_interleave(self.lengths)
+
+    @cached_property
+    def positions(self) -> Tensor:
+        """[T] int64: each token's place in its sentence, from 0."""
+        return torch.arange(len(self.ids), device=self.ids.device) - self.offsets[self.segments]
+
+    @cached_property
+    def groups(self) -> list[tuple[int, int]]:
+        """(length, number of sentences) of each run of equal length, in order."""
+        return [(length, len(list(run))) for length, run in groupby(self.lengths.tolist())]
+
+    def restore(self, x: Tensor) -> Tensor:
+        """[N, ...] in packed order -> [N, ...] in the caller's order."""
+        return x[self.order.argsort()]
+
+    def to(self, device: torch.device | str) -> Packed:
+        """The same batch on another device."""
+        return Packed(self.ids.to(device), self.lengths.to(device), self.order.to(device))
+
+
+def pack(sentences: Sequence[Sequence[int]]) -> Packed:
+    """Packs sentences given as sequences of token ids; their order is the caller's order."""
+    lengths = torch.tensor([len(sentence) for sentence in sentences])
+    ids = torch.tensor([token for sentence in sentences for token in sentence])
+    return shortest_first(ids, lengths)
+
+
+def shortest_first(ids: Tensor, lengths: Tensor) -> Packed:
+    """Packs N sentences whose tokens [T] lie one sentence after another in the caller's order."""
+    return _sort(ids, lengths, torch.arange(len(lengths), device=lengths.device))
+
+
+def concatenate(batches: Sequence[Packed]) -> Packed:
+    """Several batches as one: batch k's sentences follow those of batch k - 1 in the caller's order."""
+    if len(batches) == 1:
+        return batches[0]
+    starts = [0]
+    for batch in batches[:-1]:
+        starts.append(starts[-1] + len(batch))
+    return _sort(
+        torch.cat([batch.ids for batch in batches]),
+        torch.cat([batch.lengths for batch in batches]),
+        torch.cat([start + batch.order for start, batch in zip(starts, batches, strict=True)]),
+    )
+
+
+def _sort(ids: Tensor, lengths: Tensor, order: Tensor) -> Packed:
+    """Moves whole sentences so that their lengths ascend; equal lengths keep their order."""
+    offsets = lengths.cumsum(0) - lengths  # [N]
+    lengths, place = lengths.sort(stable=True)  # [N], [N]
+    new_offsets = lengths.cumsum(0) - lengths  # [N]
+    # Token t of a sentence moves from (old offset + position) to (new offset + position).
+    shift = torch.repeat_interleave(offsets[place] - new_offsets, lengths)  # [T]
+    return Packed(ids[torch.arange(len(ids), device=ids.device) + shift], lengths, order[place])

@@ -1,0 +1,173 @@
+"""Records, {column name: value}, out of files, streams and the Hugging Face hub, one at a time.
+
+A format is a function from a binary stream to (line number, record) pairs, in the table `FORMATS`. None holds
+more than one line, or one batch of a parquet file, so memory does not grow with the corpus.
+
+Text is UTF-8, and a line ends at a line feed only: Unicode's other line separators are part of a sentence.
+Blank lines are no records, but they count as lines.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import json
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import BinaryIO, TypeAlias, cast
+
+from isotune.data.rows import Records
+from isotune.errors import InputError
+
+Format: TypeAlias = Callable[[BinaryIO, str], Records]  # (stream, its name for error messages)
+
+LONGEST_LINE = 1_000_000  # bytes; what is longer is no sentence but a file with other line ends, or none
+
+
+def read_file(path: Path) -> Records:
+    """The records of a file, whose format is told by its name. It is opened on the first one.
+
+    Raises:
+        InputError: The file is a folder or of an unknown format; when it is read, that it can't be.
+    """
+    if path.is_dir():
+        raise InputError(f"{path}: a folder; name its files with a pattern, such as '{path}/*.txt'")
+    read = format_of(path)
+
+    def stream() -> Records:
+        with opened(path) as file:
+            yield from read(file, str(path))
+
+    return stream()
+
+
+def format_of(path: Path) -> Format:
+    """The function that reads a file of this name.
+
+    Raises:
+        InputError: No format has the name's suffix.
+    """
+    compressed = path.suffix.lower() == ".gz"
+    suffix = Path(path.stem if compressed else path.name).suffix.lower()
+    if suffix not in FORMATS or (compressed and suffix == ".parquet"):
+        *of_lines, last = FORMATS
+        raise InputError(f"{path}: unknown format; known are {', '.join(of_lines)}, each also with .gz, and {last}")
+    return FORMATS[suffix]
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """A file's content as a binary stream, uncompressed if its name ends in .gz.
+
+    Raises:
+        InputError: The file can't be opened, or reading it fails, within the `with` block too.
+    """
+    try:
+        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+            yield cast(BinaryIO, file)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{path}: not a whole gzip file ({error})") from None
+    except OSError as error:
+        raise InputError(f"{path}: can't be read ({error.strerror or error})") from None
+
+
+def read_hub(name: str, split: str) -> Records:
+    """The records of a dataset on the Hugging Face hub, "owner/name" or "owner/name@revision", streamed."""
+    import datasets
+
+    repository, _, revision = name.partition("@")
+    try:
+        rows = datasets.load_dataset(repository, split=split, revision=revision or None, streaming=True)
+        yield from enumerate(rows, 1)
+    except Exception as error:  # of several libraries below, and of no common kind
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise InputError(f"hub:{name}:{split}: can't be read from the Hugging Face hub ({reason})") from error
+
+
+def read_text(file: BinaryIO, name: str) -> Records:
+    """One sentence a line, as the column "sentence"."""
+    for number, line in enumerate(_lines(file, name), 1):
+        if line.strip():
+            yield number, {"sentence": line}
+
+
+def _csv(file: BinaryIO, name: str) -> Records:
+    reader = csv.reader(_lines(file, name), strict=True)
+    try:
+        yield from _table(((reader.line_num, cells) for cells in reader if cells), name)
+    except csv.Error as error:  # also a quote left open, at the csv module's limit of 131,072 characters
+        raise InputError(f"{name}:{reader.line_num}: not valid CSV ({error})") from None
+
+
+def _tsv(file: BinaryIO, name: str) -> Records:
+    """Fields between tabs; a quote is a character like any other, as in all STS and GLUE files."""
+    lines = ((number, line.rstrip("\r\n")) for number, line in enumerate(_lines(file, name), 1))
+    return _table(((number, line.split("\t")) for number, line in lines if line), name)
+
+
+def _jsonl(file: BinaryIO, name: str) -> Records:
+    for number, line in enumerate(_lines(file, name), 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{name}:{number}: not valid JSON ({getattr(error, 'msg', error)})") from None
+        if not isinstance(record, dict):
+            raise InputError(f"{name}:{number}: a JSON object is needed, not {type(record).__name__}")
+        yield number, record
+
+
+def _parquet(file: BinaryIO, name: str) -> Records:
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        # Page by page: by default whole row groups are held, and many writers make a file one row group.
+        parquet = pyarrow.parquet.ParquetFile(file, buffer_size=65_536, pre_buffer=False)
+        batches = parquet.iter_batches(batch_size=1000)
+        yield from enumerate((record for batch in batches for record in batch.to_pylist()), 1)
+    except pyarrow.ArrowException as error:
+        raise InputError(f"{name}: not a whole parquet file ({str(error).splitlines()[0]})") from None
+
+
+FORMATS: Mapping[str, Format] = MappingProxyType(
+    {".txt": read_text, ".csv": _csv, ".tsv": _tsv, ".jsonl": _jsonl, ".parquet": _parquet}
+)
+
+
+def _table(lines: Iterator[tuple[int, list[str]]], name: str) -> Records:
+    """Records out of lines of fields, the first of which names the columns."""
+    number, fields = next(lines, (0, []))
+    header = [field.strip() for field in fields]
+    if len(set(header)) < len(header):
+        raise InputError(f"{name}:{number}: two columns have the same name; the first line must name the columns")
+    for number, fields in lines:
+        if len(fields) != len(header):
+            raise InputError(f"{name}:{number}: {len(fields)} fields, but the first line names {len(header)}")
+        yield number, dict(zip(header, fields, strict=True))
+
+
+def _lines(file: BinaryIO, name: str) -> Iterator[str]:
+    """Lines with their ends, checked and decoded."""
+    number = 0
+    while line := file.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(line) > LONGEST_LINE:
+            raise InputError(f"{name}:{number}: a line of more than {LONGEST_LINE:,} bytes, the limit")
+        if b"\0" in line:
+            raise InputError(f"{name}:{number}: a NUL byte: binary, or text that isn't UTF-8")
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
+        try:
+            text = line.decode()
+        except UnicodeDecodeError as error:
+            place = f"byte {error.start + 1} of the line, 0x{line[error.start]:02x},"
+            raise InputError(f"{name}:{number}: {place} is not UTF-8") from None
+        yield text
+    if not number:
+        raise InputError(f"{name}: empty")

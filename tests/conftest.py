@@ -1,0 +1,85 @@
+"""Small things every test can have: a tiny model and tokenizer made here, and the real ones where they are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+WORDS = """
+    a the man woman dog cat is was plays eats sees red blue small big and with in on at ball house .
+""".split()  # noqa: SIM905 (a list would be no easier to read)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> None:
+    """Two workers share two cores, and a sum has the same order every time."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> Iterator[None]:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        yield
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The datasets in $ISOTUNE_DATA."""
+    return _folder("ISOTUNE_DATA")
+
+
+@pytest.fixture(scope="session")
+def real_models() -> Path:
+    """The checkpoints in $ISOTUNE_MODELS."""
+    return _folder("ISOTUNE_MODELS")
+
+
+def _folder(variable: str) -> Path:
+    if variable not in os.environ:
+        pytest.skip(f"${variable} is not set")
+    return Path(os.environ[variable])
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BERT of 3 blocks x 32 with random weights and a vocabulary of a few words, as a Hugging Face folder."""
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    vocabulary = {word: i for i, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    special = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=32, **special).save_pretrained(folder)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        config = BertConfig(
+            vocab_size=len(vocabulary),
+            hidden_size=32,
+            num_hidden_layers=3,
+            num_attention_heads=4,
+            intermediate_size=64,
+            max_position_embeddings=32,
+        )
+        BertModel(config, add_pooling_layer=False).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def sentences() -> list[str]:
+    """Sixty different sentences of the tiny vocabulary, of many lengths."""
+    generator = torch.Generator().manual_seed(1)
+    lengths = torch.randint(1, 25, (60,), generator=generator).tolist()
+    return [
+        " ".join(WORDS[i] for i in torch.randint(0, len(WORDS), (length,), generator=generator)) + f" {WORDS[k % 20]}"
+        for k, length in enumerate(lengths)
+    ]

@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+
+from isotune.data import named
+from isotune.data.catalogue import DATASETS, Dataset, Split
+from isotune.data.named import available, named_rows, scored_pairs
+from isotune.data.rows import LabelledPair, Pair, ScoredPair, Sentence
+from isotune.data.sources import read, read_scored_pairs
+from isotune.errors import InputError
+
+SEVEN = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
+
+
+@pytest.fixture
+def data(real_data: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ISOTUNE_DATA", str(real_data))
+    return real_data
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A dataset of two splits that exists on "the hub" only, which is a folder; datasets reads both alike."""
+    for split in ("validation", "test"):
+        pairs = [{"sentence1": f"{split} {i}", "sentence2": "b", "score": i / 2} for i in range(4)]
+        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+    splits = {"dev": Split("toy/toy.tsv.gz", "", 4, 4), "test": Split("toy/toy.tsv.gz", "", 6, 4)}
+    toy = Dataset("toy", "none", "nobody", MappingProxyType(splits), hub=str(tmp_path))
+    monkeypatch.setattr(named, "DATASETS", {"toy": toy})
+    monkeypatch.delenv("ISOTUNE_DATA", raising=False)
+    return tmp_path
+
+
+def lines(path: Path) -> list[dict[str, str]]:
+    """The slow, obvious reading of a .tsv.gz file."""
+    header, *rest = gzip.decompress(path.read_bytes()).decode().rstrip("\n").split("\n")
+    return [dict(zip(header.split("\t"), line.split("\t"), strict=True)) for line in rest]
+
+
+@pytest.mark.parametrize("name", SEVEN)
+def test_the_splits_are_those_of_the_files(name: str, data: Path) -> None:
+    assert available(name)
+    dataset = DATASETS[name]
+    (file,) = {split.file for split in dataset.splits.values()}
+    for split, part in dataset.splits.items():
+        there = [
+            r for r in lines(data / file) if r["split"] == ("trial" if (name, split) == ("sickr", "dev") else split)
+        ]
+        scored = [r for r in there if r["score"]]
+        assert (len(there), len(scored)) == (part.rows, part.scored)
+
+        pairs = scored_pairs(name, split)
+        assert (pairs.name, pairs.split) == (name, split)
+        assert pairs.sentence1 == [r["sentence1"].strip() for r in scored]
+        assert pairs.sentence2 == [r["sentence2"].strip() for r in scored]
+        assert pairs.subsets == [r["subset"] for r in scored]
+        assert pairs.scores.dtype == np.float64
+        assert pairs.scores.tolist() == [float(r["score"]) for r in scored]
+        least, greatest = dataset.scores
+        assert least <= pairs.scores.min() <= pairs.scores.max() <= greatest
+
+        assert len(list(named_rows(name, split, ScoredPair))) == part.scored
+        assert len(list(named_rows(name, split, Pair))) == part.rows
+        assert len(list(named_rows(name, split, Sentence))) == 2 * part.rows
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        (
+            "sts12",
+            {"MSRpar": 750, "MSRvid": 750, "SMTeuroparl": 459, "surprise.OnWN": 750, "surprise.SMTnews": 399},
+        ),
+        ("sts13", {"FNWN": 189, "headlines": 750, "OnWN": 561}),
+        (
+            "sts14",
+            {
+                "deft-forum": 450,
+                "deft-news": 300,
+                "headlines": 750,
+                "OnWN": 750,
+                "images": 750,
+                "tweet-news": 750,
+            },
+        ),
+        (
+            "sts15",
+            {"answers-forums": 375, "answers-students": 750, "belief": 375, "headlines": 750, "images": 750},
+        ),
+        (
+            "sts16",
+            {
+                "answer-answer": 254,
+                "headlines": 249,
+                "plagiarism": 230,
+                "postediting": 244,
+                "question-question": 209,
+            },
+        ),
+    ],
+)
+def test_the_scored_subsets_have_the_published_sizes(name: str, sizes: dict[str, int], data: Path) -> None:
+    assert Counter(scored_pairs(name).subsets) == sizes
+
+
+def test_sts_unlabelled_is_consert_s_table_1(data: Path) -> None:
+    texts = {name: [row.sentence for row in read([name], Sentence)] for name in SEVEN}
+    assert {name: len(text) for name, text in texts.items()} == {
+        "sts12": 6216,
+        "sts13": 3000,
+        "sts14": 7500,
+        "sts15": 17000,
+        "sts16": 18366,
+        "stsb": 17256,
+        "sickr": 19854,
+    }
+    union = [row.sentence for row in read(["sts-unlabelled"], Sentence)]
+    assert len(union) == 89192
+    assert union == [sentence for name in SEVEN for sentence in texts[name]]
+
+
+def test_known_rows_come_out_as_published(data: Path) -> None:
+    assert next(named_rows("stsb", "test", ScoredPair)) == ScoredPair(
+        "A girl is styling her hair.", "A girl is brushing her hair.", 2.5
+    )
+    assert next(named_rows("sickr", "dev", LabelledPair)).label == "CONTRADICTION"
+    assert read_scored_pairs("sickr").split == "dev"
+    assert read_scored_pairs("sts12:test").split == read_scored_pairs("sts12", split="test").split == "test"
+
+
+def test_a_file_with_other_content_is_refused_with_both_hashes(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ISOTUNE_DATA", str(tmp_path))
+    (tmp_path / "sts13").mkdir()
+    path = tmp_path / "sts13" / "test.tsv.gz"
+    content = gzip.decompress((data / "sts13" / "test.tsv.gz").read_bytes())
+    path.write_bytes(gzip.compress(content, 1))  # compressed otherwise, the same content
+    assert len(scored_pairs("sts13").scores) == 1500
+    path.write_bytes(gzip.compress(content.replace(b"0.6", b"0.7", 1)))
+    with pytest.raises(InputError, match=r"SHA-256 of its content is [0-9a-f]{64}, but of the dataset's a8e5fb19"):
+        scored_pairs("sts13")
+    path.write_bytes((data / "sts13" / "test.tsv.gz").read_bytes()[:9999])
+    with pytest.raises(InputError, match=r"sts13/test\.tsv\.gz: not a whole gzip file"):
+        scored_pairs("sts13")
+
+
+def test_the_hub_is_asked_for_what_this_machine_lacks(toy: Path) -> None:
+    assert not available("toy")
+    pairs = scored_pairs("toy", "dev")  # "validation" there
+    assert pairs.sentence1 == ["validation 0", "validation 1", "validation 2", "validation 3"]
+    assert pairs.scores.tolist() == [0, 0.5, 1, 1.5]
+    assert pairs.subsets == ["toy"] * 4
+    assert len(scored_pairs("toy", "test").scores) == 4
+
+
+def test_a_copy_with_another_number_of_rows_is_refused_with_both(toy: Path) -> None:
+    # The hub has the scored pairs only, which are not all the text of the test split.
+    with pytest.raises(InputError, match=r"4 rows of toy:test, not 6; set ISOTUNE_DATA to a folder with toy/toy"):
+        list(named_rows("toy", "test", Sentence))
+    with (toy / "test.jsonl").open("a") as file:
+        file.write('{"sentence1": "one", "sentence2": "more", "score": 1}\n')
+    with pytest.raises(InputError, match="5 rows of toy:test, not 4"):
+        scored_pairs("toy", "test")
+
+
+def test_a_dataset_that_is_nowhere_says_what_to_do(toy: Path) -> None:
+    for path in toy.iterdir():
+        path.unlink()
+    with pytest.raises(InputError) as error:
+        scored_pairs("toy")
+    assert str(error.value).startswith("toy: set ISOTUNE_DATA to a folder with toy/toy.tsv.gz, or be online; hub:")
+
+
+def test_available_wants_every_file(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert all(available(name) for name in DATASETS)
+    for name in SEVEN[:-1]:
+        shutil.copytree(data / name, tmp_path / name)
+    monkeypatch.setenv("ISOTUNE_DATA", str(tmp_path))
+    assert available("sts12")
+    assert not available("sickr")
+    assert not available("sts-unlabelled")
+    monkeypatch.delenv("ISOTUNE_DATA")
+    assert [name for name in DATASETS if available(name)] == ["stsb-open"]
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("stsb:validation", "unknown scored split of stsb 'validation'"),
+        ("stsb-open:train", "unknown scored split of stsb-open 'train'. Known: dev, test"),
+        ("sts-unlabelled:test", "unknown scored split of sts-unlabelled 'test'. Known: none"),
+        ("stsb", "scored pairs of stsb are read by the split: write stsb:train or the like"),
+        ("sts-unlabelled", "scored pairs of sts-unlabelled are read by the split"),
+    ],
+)
+def test_scored_pairs_are_of_one_scored_split(source: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        read([source], ScoredPair)
+    assert message in str(error.value)
+
+
+def test_an_unknown_name_is_refused_with_the_nearest() -> None:
+    with pytest.raises(InputError, match="unknown dataset 'stsbb': did you mean 'stsb'"):
+        scored_pairs("stsbb")
+    with pytest.raises(InputError, match="unknown dataset 'sick'"):
+        available("sick")
+
+
+def test_the_catalogue_can_t_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        DATASETS["stsb"].hub = ""  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        DATASETS["stsb"].splits["dev"] = DATASETS["stsb"].splits["test"]  # type: ignore[index]

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isotune.data.rows import (
+    ROWS,
+    LabelledPair,
+    Pair,
+    Row,
+    ScoredPair,
+    Sentence,
+    Triplet,
+    texts,
+    to_rows,
+)
+from isotune.errors import InputError
+
+
+def rows(
+    records: Sequence[Mapping[str, object]], row: type[Row], columns: Mapping[str, str] | None = None
+) -> list[Row]:
+    return list(to_rows("corpus.tsv", enumerate(records, 2), row, columns))
+
+
+def test_texts_are_all_fields_but_label_and_score() -> None:
+    assert {name: texts(row) for name, row in ROWS.items()} == {
+        "sentence": ("sentence",),
+        "pair": ("sentence1", "sentence2"),
+        "triplet": ("anchor", "positive", "negative"),
+        "labelled_pair": ("sentence1", "sentence2"),
+        "scored_pair": ("sentence1", "sentence2"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        ({"sentence": "a"}, Sentence("a")),
+        ({"label": "1", "text": "a"}, Sentence("a")),
+        ({"sentence2": "b", "sentence1": "a"}, Pair("a", "b")),
+        ({"anchor": "a", "positive": "b"}, Pair("a", "b")),
+        ({"anchor": "a", "positive": "b", "negative": "c"}, Pair("a", "b")),
+        ({"premise": "a", "hypothesis": "b"}, Pair("a", "b")),
+        ({"question1": "a", "question2": "b"}, Pair("a", "b")),
+        ({"anchor": "a", "positive": "b", "negative": "c"}, Triplet("a", "b", "c")),
+        ({"sent0": "a", "sent1": "b", "hard_neg": "c"}, Triplet("a", "b", "c")),
+        ({"premise": "a", "hypothesis": "b", "label": 2}, LabelledPair("a", "b", "2")),
+        ({"sentence1": "a", "sentence2": "b", "gold_label": " neutral "}, LabelledPair("a", "b", "neutral")),
+        ({"sentence1": "a", "sentence2": "b", "score": "3.5"}, ScoredPair("a", "b", 3.5)),
+        ({"sentence_A": "a", "sentence_B": "b", "relatedness_score": 4}, ScoredPair("a", "b", 4.0)),
+        ({"sentence1": "a", "sentence2": "b", "label": 0.25, "score": 3.5}, ScoredPair("a", "b", 3.5)),
+        ({"sentence1": "a", "sentence2": "b", "label": 0.25}, ScoredPair("a", "b", 0.25)),
+    ],
+)
+def test_usual_column_names_are_understood(record: dict[str, object], expected: Row) -> None:
+    assert rows([record], type(expected)) == [expected]
+
+
+def test_columns_override_the_usual_names_one_by_one() -> None:
+    record = {"sentence1": "a", "sentence2": "b", "paraphrase": "c", "score": 1, "mean": 2}
+    assert rows([record], Pair, {"sentence2": "paraphrase"}) == [Pair("a", "c")]
+    assert rows([record], ScoredPair, {"score": "mean"}) == [ScoredPair("a", "b", 2.0)]
+    assert rows([record], Sentence, {"sentence": "paraphrase"}) == [Sentence("c")]
+
+
+def test_each_text_column_gives_sentences_row_by_row() -> None:
+    records = [{"split": "dev", "sentence1": "a", "sentence2": "b", "score": "1"}]
+    records += [{"split": "dev", "sentence1": " ", "sentence2": "d", "score": ""}]
+    assert rows(records, Sentence) == [Sentence("a"), Sentence("b"), Sentence("d")]
+    triplet = {"anchor": "a", "positive": "b", "negative": "c"}
+    assert rows([triplet], Sentence) == [Sentence("a"), Sentence("b"), Sentence("c")]
+
+
+def test_text_is_stripped_and_blank_sentences_are_skipped() -> None:
+    records = [{"sentence": s} for s in ("  a b\r\n", "", " \t", None, "\u00a0c\u2028")]
+    assert rows(records, Sentence) == [Sentence("a b"), Sentence("c")]
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.booleans())
+def test_a_finite_score_is_kept_exactly(score: float, as_text: bool) -> None:
+    record = {"sentence1": "a", "sentence2": "b", "score": repr(score) if as_text else score}
+    (row,) = rows([record], ScoredPair)
+    assert isinstance(row, ScoredPair)
+    assert row.score == score
+
+
+@pytest.mark.parametrize("score", ["", " ", "high", "1,5", "nan", "-inf", math.nan, math.inf, None, True, [1], 10**400])
+def test_a_score_that_is_no_finite_number_is_refused(score: object) -> None:
+    with pytest.raises(InputError, match=r"^corpus\.tsv:2: score must be a finite number, not "):
+        rows([{"sentence1": "a", "sentence2": "b", "score": score}], ScoredPair)
+
+
+@pytest.mark.parametrize(
+    ("record", "row", "message"),
+    [
+        ({"sentence1": "a", "sentence2": " "}, Pair, "corpus.tsv:2: sentence2 is blank"),
+        ({"anchor": "a", "positive": None, "negative": "c"}, Triplet, "corpus.tsv:2: positive is blank"),
+        ({"sentence1": "a", "sentence2": "b", "label": ""}, LabelledPair, "corpus.tsv:2: label is blank"),
+        ({"sentence": 3}, Sentence, "corpus.tsv:2: sentence must be text, not int"),
+        ({"sentence1": "a", "sentence2": "b", "label": 0.5}, LabelledPair, "label must be text, not float"),
+        ({"sentence": "a \ud83d b"}, Sentence, "corpus.tsv:2: sentence has half a surrogate pair"),
+        (
+            {"sentence": "a"},
+            Triplet,
+            "it has sentences only, and Triplet needs anchor, positive, negative: use a .csv, .tsv, .jsonl",
+        ),
+        (
+            {"a": "x", "score": 1},
+            ScoredPair,
+            "corpus.tsv: can't tell which columns hold sentence1, sentence2, score: it has 'a', 'score'. "
+            "Name them with columns, or call them sentence1, sentence2 or anchor, positive, and score",
+        ),
+        ({"sentence1": "a", "sentence2": "b"}, ScoredPair, "it has 'sentence1', 'sentence2'"),
+    ],
+)
+def test_an_unusable_record_is_refused(record: dict[str, object], row: type[Row], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        rows([record], row)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_wrong_columns_are_refused() -> None:
+    record = {"review": "a", "stars": "5"}
+    with pytest.raises(InputError, match=r"no column 'reviews'; it has 'review', 'stars'"):
+        rows([record], Sentence, {"sentence": "reviews"})
+    with pytest.raises(InputError, match=r"unknown field of Sentence 'sentense': did you mean 'sentence'\?"):
+        rows([record], Sentence, {"sentense": "review"})
+
+
+def test_a_column_that_a_later_record_lacks_is_named_with_its_line() -> None:
+    records = [{"sentence1": "a", "sentence2": "b"}, {"sentence1": "c", "sentence_2": "d"}]
+    with pytest.raises(InputError, match=r"^corpus.tsv:3: no 'sentence2'; it has 'sentence1', 'sentence_2'$"):
+        rows(records, Pair)
+
+
+def test_a_header_that_is_really_text_is_cut_in_the_message() -> None:
+    with pytest.raises(InputError) as error:
+        rows([{"word " * 100_000: "a"}], Pair)
+    assert len(str(error.value)) < 600
+
+
+@pytest.mark.parametrize("records", [[], [{"sentence": ""}, {"sentence": " "}]])
+def test_no_row_at_all_is_refused(records: list[dict[str, object]]) -> None:
+    with pytest.raises(InputError, match=r"^corpus\.tsv: nothing in it but blank lines or a header$"):
+        rows(records, Sentence)

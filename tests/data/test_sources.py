@@ -1,0 +1,320 @@
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from isotune.data.records import LONGEST_LINE
+from isotune.data.rows import LabelledPair, Pair, Row, ScoredPair, Sentence, Triplet
+from isotune.data.sources import read, read_scored_pairs
+from isotune.errors import InputError
+
+Table = list[dict[str, str]]
+
+
+def write_txt(rows: Table) -> bytes:
+    return "".join(f"{row['sentence']}\n" for row in rows).encode()
+
+
+def write_tsv(rows: Table) -> bytes:
+    lines = [list(rows[0]), *(row.values() for row in rows)]
+    return "".join("\t".join(line) + "\n" for line in lines).encode()
+
+
+def write_csv(rows: Table) -> bytes:
+    file = io.StringIO(newline="")
+    writer = csv.DictWriter(file, list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    return file.getvalue().encode()
+
+
+def write_jsonl(rows: Table) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def write_parquet(rows: Table) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), file)
+    return file.getvalue()
+
+
+TABLES: dict[str, Callable[[Table], bytes]] = {
+    "tsv": write_tsv,
+    "csv": write_csv,
+    "jsonl": write_jsonl,
+    "parquet": write_parquet,
+}
+FORMATS = {"txt": write_txt, **TABLES}
+
+# Anything but what ends a line or a field; U+2028, U+0085 and quotes are text.
+sentences = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\t\0")).filter(str.strip)
+
+
+def refused(source: object, row: type[Row] = Sentence) -> str:
+    with pytest.raises(InputError) as error:
+        list(read([source], row))  # type: ignore[list-item]
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("compressed", [False, True], ids=["plain", "gz"])
+@pytest.mark.parametrize("suffix", FORMATS)
+@given(written=st.lists(sentences, min_size=1))
+@settings(max_examples=20, deadline=None)
+def test_what_is_written_is_read(
+    suffix: str, compressed: bool, written: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    content = FORMATS[suffix]([{"sentence": sentence} for sentence in written])
+    path = tmp_path_factory.mktemp("data") / f"a.b.{suffix.upper()}"
+    if compressed and suffix != "parquet":
+        path = path.with_name(path.name + ".gz")
+        content = gzip.compress(content, 1)
+    path.write_bytes(content)
+    assert [row.sentence for row in read([path], Sentence)] == [sentence.strip() for sentence in written]
+
+
+@pytest.mark.parametrize("suffix", TABLES)
+def test_every_kind_of_row_is_read(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a.{suffix}"
+    path.write_bytes(TABLES[suffix]([{"id": "7", "anchor": 'a "b"', "positive": "c, d", "negative": "e"}]))
+    assert list(read(path, Triplet)) == [Triplet('a "b"', "c, d", "e")]
+    assert list(read(path, Pair)) == [Pair('a "b"', "c, d")]
+    assert list(read(path, Sentence)) == [Sentence('a "b"'), Sentence("c, d"), Sentence("e")]
+    assert list(read(path, Sentence, {"sentence": "negative"})) == [Sentence("e")]
+    path.write_bytes(TABLES[suffix]([{"sentence1": "a", "sentence2": "b", "score": "2.5", "label": "x"}]))
+    assert list(read(path, ScoredPair)) == [ScoredPair("a", "b", 2.5)]
+    assert list(read(path, LabelledPair)) == [LabelledPair("a", "b", "x")]
+
+
+def test_line_ends_blank_lines_and_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"\xef\xbb\xbfone \r\n\r\n  \n two\xe2\x80\xa8three\nfour")
+    assert list(read(path, Sentence)) == [Sentence("one"), Sentence("two\u2028three"), Sentence("four")]
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'\xef\xbb\xbfid,sentence\r\n1,"one\r\ntwo"\r\n\r\n2,three\r\n')
+    assert list(read(path, Sentence)) == [Sentence("one\r\ntwo"), Sentence("three")]
+
+
+def test_quotes_in_a_tsv_are_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text('sentence1\tsentence2\n"What?" he\tsaid "no\n"\t"\n')
+    assert list(read(path, Pair)) == [Pair('"What?" he', 'said "no'), Pair('"', '"')]
+
+
+def test_sources_are_read_in_order_and_patterns_sorted(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for name in ("b.txt", "a.txt", "folder/c.txt", "odd[1].txt"):
+        (tmp_path / name).write_text(f"in {name}\n")
+    assert list(read([tmp_path / "b.txt", f"{tmp_path}/[ab].txt"], Sentence)) == [
+        Sentence("in b.txt"),
+        Sentence("in a.txt"),
+        Sentence("in b.txt"),
+    ]
+    assert len(list(read([f"{tmp_path}/**"], Sentence))) == 4
+    assert list(read(f"{tmp_path}/odd[1].txt", Sentence)) == [Sentence("in odd[1].txt")]
+
+
+def test_standard_input_is_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"one\n\ntwo\xff\n")))
+    rows = read(["-"], Sentence)
+    assert next(rows) == Sentence("one")
+    with pytest.raises(InputError, match=r"^<stdin>:3: byte 4 of the line, 0xff, is not UTF-8$"):
+        next(rows)
+
+
+def test_python_objects_are_rows() -> None:
+    assert list(read([["a", " b "], ("c",)], Sentence)) == [Sentence("a"), Sentence("b"), Sentence("c")]
+    assert list(read([iter([Pair("a", "b")])], Sentence)) == [Sentence("a"), Sentence("b")]
+    assert list(read([[("a", "b", 1)]], ScoredPair)) == [ScoredPair("a", "b", 1.0)]
+    assert list(read([[Triplet("a", "b", "c")]], Pair)) == [Pair("a", "b")]
+
+
+@pytest.mark.parametrize(
+    ("items", "row", "message"),
+    [
+        ([3], Sentence, "<rows>:1: a string or (sentence) is needed, not 3"),
+        (["a", ("b", "c")], Sentence, "<rows>:2: a string or (sentence) is needed, not ('b', 'c')"),
+        ([("a", "b"), ("a", "b", "c")], Pair, "<rows>:2: a string or (sentence1, sentence2) is needed"),
+        (["a"], Pair, "<rows>: it has sentences only, and Pair needs sentence1, sentence2"),
+        ([], Sentence, "<rows>: nothing in it"),
+    ],
+)
+def test_python_objects_that_are_no_rows(items: list[object], row: type[Row], message: str) -> None:
+    assert message in refused(items, row)
+
+
+def test_the_hub_is_streamed(tmp_path: Path) -> None:
+    # A folder stands for a repository: datasets reads both by the same code.
+    for split in ("train", "validation"):
+        (tmp_path / f"{split}.jsonl").write_bytes(write_jsonl([{"text": f"{split} {i}"} for i in range(3)]))
+    assert [row.sentence for row in read(f"hub:{tmp_path}", Sentence)] == ["train 0", "train 1", "train 2"]
+    assert next(read(f"hub:{tmp_path}:validation", Sentence)) == Sentence("validation 0")
+    assert "no column 'review'; it has 'text'" in refused_columns(f"hub:{tmp_path}")
+    assert "hub (Bad split: dev. Available splits: ['train', 'validation'])" in refused(f"hub:{tmp_path}:dev")
+
+
+def refused_columns(source: str) -> str:
+    with pytest.raises(InputError) as error:
+        list(read([source], Sentence, {"sentence": "review"}))
+    return str(error.value)
+
+
+def test_an_unreachable_hub_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    message = refused("hub:owner/no-such-dataset:train")
+    assert message.startswith("hub:owner/no-such-dataset:train: can't be read from the Hugging Face hub (")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt", b"", "a.txt: empty"),
+        ("a.parquet", b"", "a.parquet: not a whole parquet file (Parquet file size is 0 bytes"),
+        ("a.txt", b"\n \n\r\n", "a.txt: nothing in it but blank lines or a header"),
+        ("a.csv", b"sentence\n", "a.csv: nothing in it but blank lines or a header"),
+        ("a.txt", b"one\nt\xe9o\n", "a.txt:2: byte 2 of the line, 0xe9, is not UTF-8"),
+        ("a.tsv", b"sentence\na\0b\n", "a.tsv:2: a NUL byte"),
+        ("a.txt", "one".encode("utf-16"), "a.txt:1: a NUL byte: binary, or text that isn't UTF-8"),
+        ("a.txt", b"one\n" + b"a" * (LONGEST_LINE + 1), "a.txt:2: a line of more than 1,000,000 bytes"),
+        ("a.tsv", b"sentence\tid\na\t1\nb\n", "a.tsv:3: 1 fields, but the first line names 2"),
+        ("a.tsv", b"sentence\tid\na\tb\tc\n", "a.tsv:2: 3 fields, but the first line names 2"),
+        ("a.csv", b"sentence,id\na,b,c\n", "a.csv:2: 3 fields, but the first line names 2"),
+        ("a.csv", b'id,sentence\n1,"a\nb"\n2\n', "a.csv:4: 1 fields, but the first line names 2"),
+        ("a.csv", b'sentence\n"open\nb\n', "a.csv:3: not valid CSV (unexpected end of data)"),
+        ("a.csv", b'sentence\n"open' + b"a\n" * 100_000, "not valid CSV (field larger than field limit"),
+        ("a.tsv", b"a\ta\nb\tc\n", "a.tsv:1: two columns have the same name"),
+        ("a.jsonl", b'{"sentence": "a"}\n{"sentence"', "a.jsonl:2: not valid JSON (Expecting ':' delimiter)"),
+        ("a.jsonl", b'["a"]\n', "a.jsonl:1: a JSON object is needed, not list"),
+        ("a.jsonl", b"[" * 900_000, "a.jsonl:1: not valid JSON ("),
+        ("a.jsonl", b'{"sentence": ' + b"9" * 5000 + b"}", "a.jsonl:1: not valid JSON ("),
+        ("a.txt.gz", b"no gzip", "a.txt.gz: not a whole gzip file (Not a gzipped file"),
+        (
+            "a.txt.gz",
+            gzip.compress(b"one\n" * 99)[:-9],
+            "a.txt.gz: not a whole gzip file (Compressed file ended",
+        ),
+        ("a.parquet", b"no parquet file at all", "a.parquet: not a whole parquet file ("),
+        (
+            "a.doc",
+            b"one\n",
+            "a.doc: unknown format; known are .txt, .csv, .tsv, .jsonl, each also with .gz, and",
+        ),
+        ("a.parquet.gz", b"", "a.parquet.gz: unknown format"),
+        ("a", b"one\n", "a: unknown format"),
+    ],
+)
+def test_a_bad_file_is_refused_in_one_line(name: str, content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert message in refused(tmp_path / name)
+
+
+def test_a_cut_gzip_file_in_the_middle_of_its_data(tmp_path: Path) -> None:
+    content = gzip.compress(os.urandom(10_000).hex().encode())
+    (tmp_path / "a.txt.gz").write_bytes(content[:5000] + bytes(100) + content[5100:])
+    assert "a.txt.gz: not a whole gzip file (" in refused(tmp_path / "a.txt.gz")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("stsbb", "unknown file or dataset 'stsbb': did you mean 'stsb'? Known: "),
+        ("stsb:trian", "unknown split of stsb 'trian': did you mean 'train'? Known: dev, test, train"),
+        ("nowhere/a.txt", "nowhere/a.txt: no such file"),
+        ("a" * 300 + ".txt", ".txt: no such file"),
+        ("nowhere/*.txt", "nowhere/*.txt: no file matches this pattern"),
+        (Path("stsb"), "stsb: no such file"),
+    ],
+)
+def test_a_source_that_is_not_there_fails_before_anything_is_read(source: str | Path, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        read([["a sentence"], source], Sentence)
+    assert message in str(error.value)
+
+
+def test_a_folder_is_refused_and_the_pattern_named(tmp_path: Path) -> None:
+    advice = f"name its files with a pattern, such as '{tmp_path}/*.txt'"
+    assert refused(tmp_path) == f"{tmp_path}: a folder; {advice}"
+
+
+def test_no_sources_are_refused() -> None:
+    with pytest.raises(InputError, match="no data: give at least one file or dataset"):
+        read([], Sentence)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_without_permission(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    (tmp_path / "a.txt").chmod(0)
+    assert refused(tmp_path / "a.txt") == f"{tmp_path}/a.txt: can't be read (Permission denied)"
+
+
+def test_a_file_that_is_gone_by_the_time_it_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    rows = read(tmp_path / "a.txt", Sentence)
+    (tmp_path / "a.txt").unlink()
+    with pytest.raises(InputError, match=r"a\.txt: can't be read \(No such file or directory\)"):
+        next(rows)
+
+
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.jsonl", "a.parquet"])
+def test_memory_does_not_grow_with_the_file(name: str, tmp_path: Path) -> None:
+    def peak(count: int) -> int:
+        random = Random(0)  # not to be compressed away
+        table = [{"sentence": f"{random.getrandbits(4000):x}"} for _ in range(count)]
+        content = FORMATS[name.split(".")[1]](table)
+        (tmp_path / name).write_bytes(gzip.compress(content, 1) if name.endswith(".gz") else content)
+        del table, content
+        tracemalloc.start()
+        assert sum(1 for _ in read(tmp_path / name, Sentence)) == count
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most
+
+    peak(100)  # imports
+    assert peak(10_000) < 1.5 * peak(2_000)
+
+
+def test_scored_pairs_of_a_file_with_and_without_subsets(tmp_path: Path) -> None:
+    path = tmp_path / "dev.tsv"
+    path.write_text("subset\tpremise\thypothesis\tscore\nx\ta\tb\t1\ny\tc\td\t5\n")
+    pairs = read_scored_pairs(path)
+    assert (pairs.name, pairs.split, pairs.sentence1, pairs.sentence2) == (
+        str(path),
+        "",
+        ["a", "c"],
+        ["b", "d"],
+    )
+    assert pairs.scores.dtype == np.float64
+    assert (pairs.scores.tolist(), pairs.subsets) == ([1, 5], ["x", "y"])
+    path.write_text("a\tb\tgold\none\ttwo\t1\nthree\tfour\t2\n")
+    pairs = read_scored_pairs(str(path), columns={"sentence1": "a", "sentence2": "b", "score": "gold"})
+    assert pairs.subsets == [str(path), str(path)]
+
+
+@pytest.mark.parametrize("scores", [["1"], ["2", "2.0", "2"]])
+def test_scores_without_variance_are_refused(scores: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "dev.tsv"
+    path.write_bytes(write_tsv([{"sentence1": "a", "sentence2": "b", "score": score} for score in scores]))
+    with pytest.raises(InputError, match="no variance, so that a correlation is undefined"):
+        read_scored_pairs(path)
+
+
+def test_an_empty_score_in_a_users_file_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "dev.tsv"
+    path.write_bytes(write_tsv([{"sentence1": "a", "sentence2": "b", "score": score} for score in ("1", "")]))
+    with pytest.raises(InputError, match=r"dev\.tsv:3: score must be a finite number, not ''"):
+        read_scored_pairs(path)
