@@ -1,0 +1,1 @@
+"""How one sentence becomes several: random changes that keep its meaning."""

@@ -1,0 +1,133 @@
+"""Augmentations: exact counts, what is left alone, randomness from the generator alone."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from isotune.data.packed import Packed, pack
+from isotune.views.augmentation import (
+    Augmentation,
+    Dropout,
+    FeatureCutoff,
+    NoAugmentation,
+    PerView,
+    Shuffle,
+    TokenCutoff,
+)
+
+ALL: list[Augmentation] = [NoAugmentation(), Shuffle(), TokenCutoff(0.3), FeatureCutoff(0.3), Dropout(0.3)]
+lengths = st.lists(st.integers(1, 12), min_size=1, max_size=8)
+rates = st.floats(0, 0.99)
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def packed(lengths: list[int]) -> Packed:
+    return pack([[1] * length for length in lengths])
+
+
+def cut(augmentation: Augmentation, tokens: Packed, d: int = 10) -> list[torch.Tensor]:
+    """Where each packed sentence was set to 0, [length, d] bool; and nothing else was changed."""
+    x = 1 + torch.rand(len(tokens.ids), d)
+    y = augmentation.embeddings(x, tokens, seeded())
+    assert torch.equal(y[y != 0], x[y != 0])
+    return list((y == 0).split(tokens.lengths.tolist()))
+
+
+@given(lengths, rates)
+@settings(deadline=None)
+def test_token_cutoff_cuts_exactly_floor_of_the_tokens(lengths: list[int], rate: float) -> None:
+    for zero in cut(TokenCutoff(rate), packed(lengths)):
+        assert torch.equal(zero.all(1), zero.any(1))
+        assert int(zero.all(1).sum()) == math.floor(rate * len(zero))
+
+
+@given(lengths, rates)
+@settings(deadline=None)
+def test_feature_cutoff_cuts_exactly_floor_of_the_features(lengths: list[int], rate: float) -> None:
+    for zero in cut(FeatureCutoff(rate), packed(lengths)):
+        assert (zero == zero[0]).all()
+        assert int(zero[0].sum()) == math.floor(rate * 10)
+
+
+@given(lengths, rates)
+@settings(deadline=None)
+def test_dropout_drops_exactly_floor_of_the_elements(lengths: list[int], rate: float) -> None:
+    for zero in cut(Dropout(rate), packed(lengths)):
+        assert int(zero.sum()) == math.floor(rate * zero.numel())
+
+
+@given(lengths)
+@settings(deadline=None)
+def test_shuffle_permutes_the_positions_of_each_sentence(lengths: list[int]) -> None:
+    tokens = packed(lengths)
+    positions = Shuffle().positions(tokens, seeded())
+    for part in positions.split(tokens.lengths.tolist()):
+        assert part.sort().values.tolist() == list(range(len(part)))
+
+
+def test_every_permutation_and_every_token_is_equally_likely() -> None:
+    tokens = packed([3] * 6000)
+    codes = Shuffle().positions(tokens, seeded()).view(-1, 3) @ torch.tensor([9, 3, 1])
+    counts = codes.unique(return_counts=True)[1]
+    assert len(counts) == 6
+    assert (counts - 1000).abs().max() < 130  # about 4.5 standard deviations
+    first = TokenCutoff(0.34).embeddings(torch.ones(18000, 1), tokens, seeded()).view(-1, 3)
+    assert ((first == 0).sum(0) - 2000).abs().max() < 170
+
+
+def test_sentences_get_their_own_features_cut() -> None:
+    masks = torch.stack([zero[0] for zero in cut(FeatureCutoff(0.5), packed([4] * 20))])
+    assert len(masks.unique(dim=0)) > 15
+
+
+@pytest.mark.parametrize("augmentation", ALL, ids=repr)
+def test_the_same_seed_gives_the_same_view_and_another_one_another(augmentation: Augmentation) -> None:
+    tokens, x = packed([5, 9, 7]), torch.rand(21, 16)
+
+    def view(seed: int) -> torch.Tensor:
+        generator = seeded(seed)
+        positions = augmentation.positions(tokens, generator)
+        return torch.cat([positions[:, None], augmentation.embeddings(x, tokens, generator)], 1)
+
+    torch.manual_seed(7)  # the global generator plays no part
+    first = view(1)
+    torch.manual_seed(8)
+    assert torch.equal(view(1), first)
+    assert torch.equal(view(2), first) == (augmentation == NoAugmentation())
+
+
+@pytest.mark.parametrize("augmentation", ALL, ids=repr)
+def test_it_keeps_type_and_gradient(augmentation: Augmentation) -> None:
+    tokens = packed([4, 6])
+    x = torch.rand(10, 8, dtype=torch.bfloat16, requires_grad=True)
+    y = augmentation.embeddings(x, tokens, seeded())
+    y.sum().backward()
+    assert y.dtype == torch.bfloat16
+    assert torch.equal(x.grad, (y != 0).to(torch.bfloat16))
+
+
+def test_each_view_of_a_batch_gets_its_own_augmentation() -> None:
+    lengths = [3, 5, 4]
+    tokens = packed(lengths * 3)  # three views of three sentences
+    x = 1 + torch.rand(len(tokens.ids), 10)
+    augmentation = PerView([NoAugmentation(), FeatureCutoff(0.5), Shuffle()])
+    changed = augmentation.embeddings(x, tokens, seeded()).split(tokens.lengths.tolist())
+    positions = augmentation.positions(tokens, seeded()).split(tokens.lengths.tolist())
+    place = tokens.order.argsort().tolist()
+    for view in range(3):
+        for sentence in range(3):
+            i = place[3 * view + sentence]
+            assert int((changed[i] == 0).sum()) == (5 * lengths[sentence] if view == 1 else 0)
+            if view < 2:
+                assert positions[i].tolist() == list(range(lengths[sentence]))
+            else:
+                assert sorted(positions[i].tolist()) == list(range(lengths[sentence]))
+    assert any(positions[place[6 + k]].tolist() != list(range(lengths[k])) for k in range(3))
