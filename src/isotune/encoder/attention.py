@@ -1,0 +1,66 @@
+"""Attention over packed sentences: block-diagonal, without a mask.
+
+transformers' models look their attention function up by name (`AttentionInterface`), and hand it every keyword
+argument that the model was called with. Ours, registered under `PACKED`, takes the batch that way. Since a `Packed`
+holds its sentences shortest first, those of one length are a slice of the row: each slice becomes a dense
+[sentences, heads, length, features] product, and no key is ever masked out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface
+
+from isotune.data.packed import Packed
+
+PACKED = "isotune_packed"
+
+
+def packed_attention(
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    packed: Packed,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    sliding_window: int | None = None,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    """Attention of every token to the tokens of its own sentence.
+
+    Args:
+        module: the attention layer (unused; part of transformers' interface).
+        query, key, value: [1, heads, T, features of a head].
+        attention_mask: None; transformers builds no mask for an attention it doesn't know.
+        packed: the batch.
+        scaling: factor of the logits; 1 / sqrt(features of a head) if None.
+        dropout: probability that a weight is dropped.
+        sliding_window: a token sees those less than this many places away (ModernBERT's local layers).
+
+    Returns:
+        [1, T, heads, features of a head], and None for the weights.
+    """
+    groups = packed.groups
+    slices = [length * sentences for length, sentences in groups]
+    outputs = []
+    # One split, not many slices: its backward is a single concatenation.
+    rows = (x[0].transpose(0, 1).split(slices) for x in (query, key, value))
+    for (length, sentences), q, k, v in zip(groups, *rows, strict=True):
+        q, k, v = (x.unflatten(0, (sentences, length)).transpose(1, 2) for x in (q, k, v))
+        near = None
+        if sliding_window is not None and length > sliding_window:
+            place = torch.arange(length, device=q.device)
+            near = (place[:, None] - place).abs() < sliding_window  # [length, length]
+        out = scaled_dot_product_attention(q, k, v, near, dropout_p=dropout, scale=scaling)
+        outputs.append(out.transpose(1, 2).flatten(0, 1))  # [sentences * length, heads, features]
+    return torch.cat(outputs).unsqueeze(0), None
+
+
+AttentionInterface.register(PACKED, packed_attention)

@@ -1,0 +1,85 @@
+"""From the hidden states of tokens to one vector a sentence.
+
+First the named layers are averaged, token by token, then the tokens of each sentence are pooled. Layers are explicit
+numbers: 0 is the output of the embedding layer, k that of block k, and negative ones count from the last, so
+(-2, -1) are the last two blocks, (1, -1) the first and the last, (0, -1) the embeddings and the last. The literature
+calls all three of them "first-last" or "last-2" averages somewhere; a number can't be misread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from isotune.data.packed import Packed
+from isotune.encoder.options import PoolingMode
+from isotune.errors import InputError
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """Averages layers, then pools tokens; sentence-transformers' Pooling (and WeightedLayerPooling) without padding.
+
+    Attributes:
+        mode: "cls" (the first token), "mean", "max", or "weightedmean" (token k of a sentence, from 1, weighs k).
+        layers: which hidden states are averaged.
+        weights: a weight for each layer; equal if None.
+    """
+
+    mode: PoolingMode = "mean"
+    layers: tuple[int, ...] = (-1,)
+    weights: tuple[float, ...] | None = None
+
+    def resolve(self, blocks: int) -> dict[int, float]:
+        """The layers as numbers from 0 to `blocks`, each with its share of the average.
+
+        Raises:
+            InputError: a layer that the model doesn't have, or one named twice.
+        """
+        for layer in self.layers:
+            if not -blocks - 1 <= layer <= blocks:
+                raise InputError(
+                    f"pooling layer {layer}: the model has {blocks} blocks, so layers are 0 (the embeddings) to "
+                    f"{blocks}, or -1 (the last) to {-blocks - 1}"
+                )
+        numbers = [layer % (blocks + 1) for layer in self.layers]
+        if len(set(numbers)) < len(numbers) or not numbers:
+            raise InputError(f"pooling layers {list(self.layers)}: name at least one layer, and each one once")
+        weights = self.weights or (1.0,) * len(numbers)
+        if len(weights) != len(numbers) or sum(weights) == 0:
+            raise InputError(f"{len(weights)} layer weights for {len(numbers)} layers, with sum {sum(weights)}")
+        return {number: weight / sum(weights) for number, weight in zip(numbers, weights, strict=True)}
+
+    def needs_all_layers(self, blocks: int) -> bool:
+        """Whether any other hidden state than the last is read."""
+        return set(self.resolve(blocks)) != {blocks}
+
+    def __call__(self, states: Sequence[Tensor], tokens: Packed) -> Tensor:
+        """Pools packed hidden states.
+
+        Args:
+            states: every hidden state [T, d] from the embeddings on, or only the last where it is all that's needed.
+            tokens: the batch the states belong to.
+
+        Returns:
+            [N, d] float32 (float64 for float64 states), in packed order.
+        """
+        if len(states) == 1:
+            x = states[0]
+        else:
+            shares = self.resolve(len(states) - 1)
+            x = torch.stack([share * states[layer] for layer, share in shares.items()]).sum(0)  # [T, d]
+        x = x if x.dtype == torch.float64 else x.float()
+        if self.mode == "cls":
+            return x[tokens.offsets]
+        if self.mode == "max":
+            segments = tokens.segments[:, None].expand_as(x)
+            lowest = x.new_full((len(tokens), x.shape[1]), -torch.inf)
+            return lowest.scatter_reduce(0, segments, x, "amax")
+        weights = torch.ones_like(tokens.positions) if self.mode == "mean" else tokens.positions + 1  # [T]
+        zeros = x.new_zeros(len(tokens), x.shape[1])
+        total = zeros.index_add(0, tokens.segments, x * weights[:, None])  # [N, d]
+        return total / weights.new_zeros(len(tokens)).index_add(0, tokens.segments, weights)[:, None]

@@ -1,0 +1,164 @@
+"""The packed forward against transformers' own padded one, for every architecture: states, gradients, augmentations."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from transformers import PreTrainedModel
+
+from isotune.data.packed import Packed, pack
+from isotune.encoder.backbone import Backbone
+from isotune.views.augmentation import FeatureCutoff, Shuffle
+
+SMALL: dict[str, Any] = {
+    "vocab_size": 50,
+    "hidden_size": 32,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "max_position_embeddings": 48,
+}
+SPECIAL: dict[str, Any] = {
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "cls_token_id": 1,
+    "sep_token_id": 2,
+}
+ARCHITECTURES: dict[str, tuple[type[PreTrainedModel], dict[str, Any]]] = {
+    "bert": (transformers.BertModel, SMALL),
+    "roberta": (transformers.RobertaModel, SMALL),
+    "xlm-roberta": (transformers.XLMRobertaModel, SMALL),
+    "camembert": (transformers.CamembertModel, SMALL),
+    "distilbert": (
+        transformers.DistilBertModel,
+        {"vocab_size": 50, "dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 48, "max_position_embeddings": 48},
+    ),
+    "albert": (transformers.AlbertModel, {**SMALL, "embedding_size": 16}),
+    "electra": (transformers.ElectraModel, {**SMALL, "embedding_size": 16}),
+    "ernie": (transformers.ErnieModel, SMALL),
+    "modernbert": (
+        transformers.ModernBertModel,
+        {**SMALL, **SPECIAL, "local_attention": 8, "global_attn_every_n_layers": 2},
+    ),
+    "mpnet": (transformers.MPNetModel, SMALL),
+    "deberta-v2": (
+        transformers.DebertaV2Model,
+        {**SMALL, "relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_biased_input": True},
+    ),
+}
+PADDED = {"mpnet", "deberta-v2"}
+
+
+def make(name: str) -> PreTrainedModel:
+    """A model with random weights, large enough ones for attention to matter."""
+    torch.manual_seed(0)
+    cls, options = ARCHITECTURES[name]
+    model = cls(cls.config_class(**options))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    return model.eval()
+
+
+def batch() -> tuple[Packed, torch.Tensor, torch.Tensor]:
+    """Ten sentences of 3 to 20 tokens, packed; and the same padded, with its mask."""
+    generator = torch.Generator().manual_seed(3)
+    lengths = torch.randint(3, 21, (10,), generator=generator).tolist()
+    sentences = [torch.randint(5, 50, (length,), generator=generator).tolist() for length in lengths]
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    ids = torch.ones(mask.shape, dtype=torch.long)  # 1 is the padding of RoBERTa and its kin; the mask hides it
+    ids[mask] = torch.tensor([token for sentence in sentences for token in sentence])
+    return pack(sentences), ids, mask
+
+
+def in_order(tokens: Packed, state: torch.Tensor) -> list[torch.Tensor]:
+    """Packed states [T, d] as one tensor a sentence, in the caller's order."""
+    parts = state.split(tokens.lengths.tolist())
+    return [parts[i] for i in tokens.order.argsort().tolist()]
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")  # inside transformers' DeBERTa
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_states_and_gradients_equal_the_padded_models(name: str) -> None:
+    tokens, ids, mask = batch()
+    reference, model = make(name), make(name)
+    # Positions as the model itself makes them: the reference tests ours.
+    expected = reference(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True).hidden_states
+    backbone = Backbone(model)
+    got = backbone(tokens, all_layers=True)
+
+    assert backbone.padded == (name in PADDED)
+    assert len(got) == len(expected) == backbone.layers + 1
+    for layer, (ours, theirs) in enumerate(zip(got, expected, strict=True)):
+        ours = torch.cat(in_order(tokens, ours))
+        torch.testing.assert_close(ours, theirs[mask], atol=1e-5, rtol=1e-5, msg=lambda m, at=layer: f"layer {at}: {m}")
+
+    weight = torch.randn(expected[-1][mask].shape)
+    (expected[-1][mask] * weight).sum().backward()
+    (torch.cat(in_order(tokens, got[-1])) * weight).sum().backward()
+    gradients = {
+        key: (p.grad, q.grad)
+        for (key, p), q in zip(reference.named_parameters(), model.parameters(), strict=True)
+        if p.grad is not None
+    }
+    assert len(gradients) > 10
+    # One scale for all: some gradients are 0 but for rounding, such as those of the keys' biases.
+    largest = max(float(theirs.abs().max()) for theirs, _ in gradients.values())
+    for key, (theirs, ours) in gradients.items():
+        torch.testing.assert_close(ours, theirs, atol=1e-6 * largest, rtol=1e-4, msg=lambda m, at=key: f"{at}: {m}")
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")
+@pytest.mark.parametrize("name", ["bert", "roberta", "modernbert", "mpnet"])
+def test_augmentations_reach_packed_and_padded_models_alike(name: str) -> None:
+    tokens, _, _ = batch()
+    model = make(name)
+    backbone = Backbone(model)
+    packed = {}
+    for padded in (False, True):
+        if name in PADDED and not padded:
+            continue
+        backbone.padded = padded
+        if name not in PADDED:
+            model.set_attn_implementation("eager" if padded else "isotune_packed")
+        for augmentation in (Shuffle(), FeatureCutoff(0.5)):
+            (state,) = backbone(tokens, augmentation, torch.Generator().manual_seed(5))
+            before = packed.setdefault(augmentation, state)
+            torch.testing.assert_close(state, before, atol=2e-5, rtol=1e-4)
+    (plain,) = backbone(tokens)
+    for state in packed.values():
+        assert (state - plain).abs().max() > 1e-2
+
+
+def test_the_attention_dropout_is_applied() -> None:
+    tokens, _, _ = batch()
+    backbone = Backbone(make("bert")).train()
+    with backbone.dropout(0.0):
+        assert torch.equal(backbone(tokens)[0], backbone(tokens)[0])
+    with backbone.dropout(0.5):
+        assert not torch.equal(backbone(tokens)[0], backbone(tokens)[0])
+    assert {module.p for module in backbone.modules() if isinstance(module, torch.nn.Dropout)} == {0.1}
+
+
+def test_a_padded_model_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        backbone = Backbone(make("mpnet"))
+        backbone(batch()[0])
+        backbone(batch()[0])
+    assert [r.getMessage() for r in caplog.records] == [
+        "MPNetModel can't run on packed sentences; it runs padded, which is slower."
+    ]
+
+
+@pytest.mark.parametrize(("name", "tokens"), [("bert", 48), ("roberta", 46), ("mpnet", 46)])
+def test_the_longest_sentence_that_has_positions(name: str, tokens: int) -> None:
+    backbone = Backbone(make(name))
+    assert backbone.max_tokens == tokens
+    backbone(pack([[5] * tokens]))
+    with pytest.raises((IndexError, RuntimeError)):
+        backbone(pack([[5] * (tokens + 1)]))

@@ -1,0 +1,97 @@
+"""The encoder a user keeps: encode, save and load, and the same vectors in sentence-transformers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from transformers import AutoModel, AutoTokenizer
+
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.heads import Dense, Normalize
+from isotune.encoder.options import EncoderOptions
+from isotune.errors import InputError
+
+OPTIONS = [
+    EncoderOptions(),
+    EncoderOptions(pooling="cls"),
+    EncoderOptions(pooling="max", layers=(1, -1)),
+    EncoderOptions(pooling="weightedmean", layers=(0, -1), prompt="the big dog "),
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_a_saved_encoder_gives_the_same_vectors_here_and_in_sentence_transformers(
+    options: EncoderOptions, tiny_model: Path, sentences: list[str], tmp_path: Path
+) -> None:
+    encoder = Encoder.load(tiny_model, options)
+    vectors = encoder.encode(sentences)
+    encoder.save(tmp_path / "saved")
+    assert np.array_equal(Encoder.load(tmp_path / "saved").encode(sentences), vectors)
+    np.testing.assert_allclose(SentenceTransformer(str(tmp_path / "saved")).encode(sentences), vectors, atol=1e-5)
+
+
+def test_heads_and_max_length_are_kept(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
+    encoder = Encoder.load(tiny_model)
+    encoder.heads.extend([Dense(32, 16), Dense(16, 8, bias=False, activation="Identity"), Normalize()])
+    encoder.max_length = 6
+    vectors = encoder.encode(sentences)
+    encoder.save(tmp_path / "saved")
+    loaded = Encoder.load(tmp_path / "saved")
+    assert (loaded.dimension, loaded.max_length, vectors.shape[1]) == (8, 6, 8)
+    assert np.array_equal(loaded.encode(sentences), vectors)
+    np.testing.assert_allclose(SentenceTransformer(str(tmp_path / "saved")).encode(sentences), vectors, atol=1e-5)
+
+
+def test_a_folder_of_sentence_transformers_is_read_as_it_is(real_models: Path, tmp_path: Path) -> None:
+    theirs = SentenceTransformer(str(real_models / "bert-tiny"))
+    theirs.max_seq_length = 8
+    theirs.save(str(tmp_path / "theirs"))
+    ours = Encoder.load(tmp_path / "theirs")
+    text = ["A long sentence which is cut after eight word pieces.", "Short."]
+    assert ours.max_length == 8
+    np.testing.assert_allclose(ours.encode(text), theirs.encode(text), atol=1e-5)
+
+
+def test_mean_pooling_is_transformers_masked_mean(tiny_model: Path, sentences: list[str]) -> None:
+    tokenizer, model = AutoTokenizer.from_pretrained(tiny_model), AutoModel.from_pretrained(tiny_model).eval()
+    batch = tokenizer(sentences, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        states = model(**batch).last_hidden_state
+    mask = batch["attention_mask"][..., None]
+    expected = (states * mask).sum(1) / mask.sum(1)
+    np.testing.assert_allclose(Encoder.load(tiny_model).encode(sentences), expected, atol=1e-5)
+
+
+def test_encode_keeps_order_shape_and_mode(tiny_model: Path, sentences: list[str]) -> None:
+    encoder = Encoder.load(tiny_model).train()
+    vectors = encoder.encode(sentences)
+    assert encoder.training
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors[7], encoder.encode(sentences[7]), atol=1e-5)
+    assert encoder.encode([]).shape == (0, 32)
+    assert encoder.encode("").shape == (32,)
+    np.testing.assert_allclose(np.linalg.norm(encoder.encode(sentences, normalize=True), axis=1), 1, atol=1e-6)
+
+
+def test_what_is_no_string_is_refused(tiny_model: Path) -> None:
+    with pytest.raises(InputError, match="sentence 1 is float, not a string"):
+        Encoder.load(tiny_model).encode(["a dog", 1.5])  # type: ignore[list-item]
+
+
+def test_saving_over_something_is_refused(tiny_model: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="exists already"):
+        Encoder.load(tiny_model).save(tmp_path)
+
+
+def test_all_minilm_agrees_with_sentence_transformers(real_models: Path) -> None:
+    folder = real_models / "all-minilm"
+    if not folder.exists():
+        pytest.skip("all-minilm is not among the models")
+    text = ["A plane is taking off.", "An air plane is taking off, and a very long clause follows it.", "No."]
+    np.testing.assert_allclose(
+        Encoder.load(folder).encode(text), SentenceTransformer(str(folder)).encode(text), atol=1e-5
+    )

@@ -1,0 +1,66 @@
+"""Pooling on packed states against one sentence at a time."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+import torch
+from torch import Tensor
+
+from isotune.data.packed import pack
+from isotune.encoder.options import PoolingMode
+from isotune.encoder.pooling import Pooling
+from isotune.errors import InputError
+
+LENGTHS = [4, 1, 7, 4, 2]
+
+
+def one(mode: PoolingMode, x: Tensor) -> Tensor:
+    """A single sentence's [length, d] pooled, by the definition."""
+    weights = torch.arange(1, len(x) + 1)[:, None]
+    return {
+        "cls": lambda: x[0],
+        "mean": lambda: x.sum(0) / len(x),
+        "max": lambda: x.max(0).values,
+        "weightedmean": lambda: (x * weights).sum(0) / weights.sum(),
+    }[mode]()
+
+
+@pytest.mark.parametrize("mode", get_args(PoolingMode))
+@pytest.mark.parametrize("layers", [(-1,), (1, -1), (0, 2, 3)])
+def test_every_mode_and_layer_average(mode: PoolingMode, layers: tuple[int, ...]) -> None:
+    tokens = pack([[1] * length for length in LENGTHS])
+    states = [torch.randn(sum(LENGTHS), 6, dtype=torch.float64) for _ in range(4)]
+    pooled = tokens.restore(Pooling(mode, layers)(states, tokens))
+    average = sum(states[layer] for layer in layers) / len(layers)
+    parts = average.split(tokens.lengths.tolist())
+    for i, place in enumerate(tokens.order.argsort().tolist()):
+        assert len(parts[place]) == LENGTHS[i]
+        torch.testing.assert_close(pooled[i], one(mode, parts[place]))
+
+
+def test_weights_of_layers_are_shares() -> None:
+    tokens = pack([[1, 1]])
+    states = [torch.full((2, 1), float(value)) for value in (0, 10, 20)]
+    assert Pooling("mean", (1, 2), (3.0, 1.0))(states, tokens).item() == pytest.approx(12.5)
+
+
+def test_bfloat16_states_give_float32_vectors() -> None:
+    tokens = pack([[1] * 3])
+    assert Pooling()([torch.randn(3, 4).bfloat16()], tokens).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("pooling", "message"),
+    [
+        (Pooling(layers=(4,)), "pooling layer 4: the model has 3 blocks"),
+        (Pooling(layers=(-5,)), "pooling layer -5"),
+        (Pooling(layers=(3, -1)), "each one once"),
+        (Pooling(layers=()), "at least one layer"),
+        (Pooling(layers=(1, 2), weights=(1.0,)), "1 layer weights for 2 layers"),
+    ],
+)
+def test_layers_that_cannot_be(pooling: Pooling, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        pooling.resolve(3)
