@@ -1,0 +1,52 @@
+"""ConSERT without labels (Yan et al., 2021, sections 3.1 and 3.2).
+
+Two transformations T1 and T2 of the token embeddings make two views of each sentence (section 3.2); both go through
+the encoder; the mean of the last layer is the sentence's vector; NT-Xent pulls the views of a sentence together and
+pushes all others apart (equation 1).
+
+The paper trains on the last layer and evaluates the mean of the last two (section 4.1, "Evaluation"): the views here
+are always pooled from the last layer, whatever layers the encoder itself averages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from isotune.data.rows import Sentence
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.pooling import Pooling
+from isotune.losses import nt_xent
+from isotune.methods.method import Batch, Method, View
+from isotune.methods.options import ConSERTOptions
+from isotune.views.augmentation import Augmentation, Dropout, FeatureCutoff, NoAugmentation, Shuffle, TokenCutoff
+
+
+class ConSERT(Method):
+    """Two augmented views of each sentence, compared by NT-Xent."""
+
+    rows = Sentence
+
+    def __init__(self, options: ConSERTOptions, encoder: Encoder) -> None:
+        super().__init__()
+        self.temperature = options.temperature
+        self.pooling = Pooling(encoder.pooling.mode)
+        augmentation: dict[str, Augmentation] = {
+            "none": NoAugmentation(),
+            "shuffle": Shuffle(),
+            "token_cutoff": TokenCutoff(options.token_cutoff_rate),
+            "feature_cutoff": FeatureCutoff(options.feature_cutoff_rate),
+            "dropout": Dropout(options.dropout_rate),
+        }
+        self.augmentations = [augmentation[name] for name in options.augmentations]
+
+    def views(self, batch: Batch) -> Sequence[View]:
+        """T1 and T2 of every sentence."""
+        (sentences,) = batch.texts
+        return [View(sentences, augmentation, self.pooling) for augmentation in self.augmentations]
+
+    def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
+        """Equation 1, averaged over both views of all sentences."""
+        first, second = encoded
+        return {"nt_xent": nt_xent(first, second, self.temperature)}
