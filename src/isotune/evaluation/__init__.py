@@ -1,0 +1,35 @@
+"""How good a sentence encoder is: STS with its conventions named."""
+
+from isotune.evaluation.evaluate import AGGREGATIONS, GROUPS, TASKS, comparison_table, evaluate, load_tasks
+from isotune.evaluation.results import (
+    Aggregates,
+    Aggregation,
+    Average,
+    Evaluation,
+    Metric,
+    RunEvaluation,
+    STSResult,
+    SubsetResult,
+)
+from isotune.evaluation.sts import SentenceEncoder, correlations, cosine_similarities, score
+
+__all__ = [
+    "AGGREGATIONS",
+    "GROUPS",
+    "TASKS",
+    "Aggregates",
+    "Aggregation",
+    "Average",
+    "Evaluation",
+    "Metric",
+    "RunEvaluation",
+    "STSResult",
+    "SentenceEncoder",
+    "SubsetResult",
+    "comparison_table",
+    "correlations",
+    "cosine_similarities",
+    "evaluate",
+    "load_tasks",
+    "score",
+]

@@ -1,0 +1,235 @@
+"""A run folder's `report.html`: one file that needs nothing else, made from nothing but the run folder.
+
+A run that crashed or was stopped has a page too: only metrics.jsonl is needed, and a section whose file is
+missing is left out. Everything the page shows from outside (paths, names, warnings, settings) is escaped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from isotune.errors import InputError
+from isotune.evaluation.evaluate import AGGREGATIONS, AVERAGE, task_title
+from isotune.evaluation.results import Average, RunEvaluation, STSResult
+from isotune.report.figures import Record, cosine_against_gold, learning_curve, space_monitor
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run folder holds; None is a file that is not there."""
+
+    folder: Path
+    metrics: Mapping[str, Sequence[Record]]
+    """The records of metrics.jsonl by kind, in the order written."""
+    recipe: str | None
+    data: Mapping[str, Any] | None
+    environment: Mapping[str, Any] | None
+    evaluation: RunEvaluation | None
+    cosines: Mapping[str, NDArray[Any]] | None
+
+    @property
+    def last_step(self) -> int:
+        """The last training step recorded."""
+        return max((record["step"] for record in self.metrics["train"]), default=0)
+
+    @property
+    def kept_step(self) -> int:
+        """The step of the encoder kept, or of the best so far if the run never finished."""
+        if self.evaluation:
+            return self.evaluation.selected_step
+        return max((record["step"] for record in self.metrics["dev"] if record["best"]), default=0)
+
+
+class Verdict(NamedTuple):
+    """One sentence on what the run gained, and whether it gained at all."""
+
+    text: str
+    helped: bool
+
+
+class Row(NamedTuple):
+    """One line of the before and after table."""
+
+    title: str
+    pairs: int | None
+    before: STSResult | Average
+    after: STSResult | Average
+
+
+def write_report(run: Path) -> Path:
+    """Write `report.html` into the run folder and return its path.
+
+    Raises:
+        InputError: the folder has no metrics.jsonl, or a file in it is damaged.
+    """
+    page = run / "report.html"
+    page.write_text(_render(_read(run)), encoding="utf-8")
+    return page
+
+
+def _read(folder: Path) -> Run:
+    evaluation = _text(folder / "evaluation.json")
+    try:
+        found = None if evaluation is None else RunEvaluation.model_validate_json(evaluation)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(f"{folder / 'evaluation.json'}: {first['msg']} at {first['loc']}") from error
+    return Run(
+        folder=folder,
+        metrics=_metrics(folder / "metrics.jsonl"),
+        recipe=_text(folder / "recipe.toml"),
+        data=_json(folder / "data.json"),
+        environment=_json(folder / "environment.json"),
+        evaluation=found,
+        cosines=_arrays(folder / "cosines.npz"),
+    )
+
+
+def _text(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8") if path.exists() else None
+
+
+def _json(path: Path) -> dict[str, Any] | None:
+    text = _text(path)
+    try:
+        return None if text is None else json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}: not JSON: {error}") from error
+
+
+def _arrays(path: Path) -> dict[str, NDArray[Any]] | None:
+    try:
+        with path.open("rb") as file, np.load(file) as arrays:
+            return dict(arrays)
+    except FileNotFoundError:
+        return None
+    except (ValueError, EOFError, BadZipFile) as error:
+        raise InputError(f"{path}: not a file of arrays: {error}") from error
+
+
+def _metrics(path: Path) -> dict[str, list[Record]]:
+    """Records by kind. A crash can cut the last line short, so that one is left out where it is broken."""
+    if not path.exists():
+        raise InputError(f"{path} does not exist: {path.parent} is not a run folder, or its training never began")
+    records: dict[str, list[Record]] = {"train": [], "dev": [], "space": [], "warning": []}
+    lines = path.read_bytes().splitlines()  # bytes: a line may be cut inside a character
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = json.loads(line)
+        except ValueError as error:  # also a UnicodeDecodeError
+            if number == len(lines):
+                break
+            raise InputError(f"{path}, line {number}: not JSON: {error}") from error
+        records.setdefault(record["kind"], []).append(record)
+    return records
+
+
+def _render(run: Run) -> str:
+    environment = Environment(
+        loader=PackageLoader("isotune", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"x100": lambda value: f"{100 * value:.2f}", "change": _change, "plain": _plain}
+    metrics = run.metrics
+    encoder = run.folder / "encoder"
+    return environment.get_template("report.html.j2").render(
+        run=run,
+        verdict=_verdict(run),
+        warnings=_warnings(metrics["warning"]),
+        rows=_rows(run.evaluation) if run.evaluation else [],
+        aggregations=AGGREGATIONS,
+        curve=learning_curve(metrics["train"], metrics["dev"], run.kept_step) if metrics["train"] else None,
+        space=space_monitor(metrics["space"]) if metrics["space"] else None,
+        panels=_panels(run.cosines) if run.cosines else [],
+        encoder=repr(str(encoder)) if encoder.exists() else None,
+    )
+
+
+def _panels(cosines: Mapping[str, NDArray[Any]]) -> list[str]:
+    return cosine_against_gold(cosines["gold"], {name: cosines[name] for name in ("before", "after")})
+
+
+def _rows(evaluation: RunEvaluation) -> list[Row]:
+    before, after = evaluation.before, evaluation.after
+    rows = [Row(task_title(new.name), new.pairs, old, new) for old, new in zip(before.tasks, after.tasks, strict=True)]
+    if before.average and after.average:
+        rows.append(Row(AVERAGE, None, before.average, after.average))
+    return rows
+
+
+def _verdict(run: Run) -> Verdict:
+    if run.evaluation is None:
+        return Verdict(
+            f"No verdict yet: the run has no final evaluation. Its last recorded step is {run.last_step}.",
+            False,
+        )
+    rows = _rows(run.evaluation)
+    if rows[-1].pairs is None:
+        rows = [rows[-1]._replace(title="STS average")]
+    points = [(row.title, _tenths(row.before), _tenths(row.after)) for row in rows]
+    if run.kept_step == 0:
+        start = ", ".join(f"{title} {before:.1f}" for title, before, _ in points)
+        return Verdict(
+            f"Training did not help: the encoder kept is the untouched start ({start}). "
+            f"None of the {run.last_step} steps scored better on the dev set.",
+            False,
+        )
+    scores = ", ".join(f"{title} {old:.1f} → {new:.1f} ({new - old:+.1f})" for title, old, new in points)
+    step = f"best at step {run.kept_step} of {run.last_step}"
+    if not run.metrics["dev"]:
+        step = f"kept at step {run.kept_step} of {run.last_step}, without a dev set to choose by"
+    gain = round(sum(new - old for _, old, new in points), 1)
+    if gain > 0:
+        return Verdict(f"{scores}, {step}.", True)
+    found = "made no difference" if gain == 0 else "made the encoder worse"
+    return Verdict(f"Training {found}: {scores}, {step}.", False)
+
+
+def _tenths(result: STSResult | Average) -> float:
+    """Spearman x 100 as the verdict prints it, so that its change is the difference of the numbers shown."""
+    return round(100 * result.spearman.all, 1)
+
+
+def _warnings(records: Sequence[Record]) -> dict[str, str]:
+    """Each message once, with the steps it came at."""
+    steps: dict[str, list[int]] = {}
+    for record in records:
+        steps.setdefault(record["message"], []).append(record["step"])
+    return {
+        message: f"step {at[0]}" if len(at) == 1 else f"{len(at)} times, steps {at[0]} to {at[-1]}"
+        for message, at in steps.items()
+    }
+
+
+def _change(before: float, after: float) -> str:
+    """The difference x 100 of two correlations, as the numbers shown differ."""
+    return f"{round(100 * after, 2) - round(100 * before, 2):+.2f}"
+
+
+def _plain(value: object) -> str:
+    """A JSON value in words: thousands separated, lists and objects joined."""
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case list():
+            return ", ".join(_plain(item) for item in value)
+        case dict():
+            return ", ".join(f"{key}: {_plain(item)}" for key, item in value.items())
+    return str(value)

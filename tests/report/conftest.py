@@ -1,0 +1,157 @@
+"""A run folder as training leaves it, its numbers generated."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from isotune.evaluation import GROUPS, Aggregates, Average, Evaluation, RunEvaluation, STSResult, SubsetResult
+
+STEPS, KEPT = 300, 150
+RECIPE = """\
+seed = 42
+device = "cpu"
+
+[[stages]]
+method = "consert"
+temperature = 0.1
+views = ["feature_cutoff", "shuffle"]
+
+[stages.optimiser]
+learning_rate = 3e-5
+warmup = 0.1
+"""
+
+
+def aggregates(value: float) -> Aggregates:
+    return Aggregates(all=value, mean=value + 0.01, wmean=value + 0.02)
+
+
+def evaluation(values: dict[str, float], encoder: str = "bert-base") -> Evaluation:
+    """An evaluation with the given Spearman "all" of each task; Pearson is 0.05 higher."""
+    average = float(np.mean(list(values.values())))
+    tasks = tuple(
+        STSResult(
+            name=name,
+            split="test",
+            pairs=1500,
+            spearman=aggregates(value),
+            pearson=aggregates(value + 0.05),
+            subsets={"": SubsetResult(pairs=1500, spearman=value, pearson=value + 0.05)},
+        )
+        for name, value in values.items()
+    )
+    return Evaluation(
+        encoder=encoder,
+        tasks=tasks,
+        average=Average(group="sts", spearman=aggregates(average), pearson=aggregates(average + 0.05))
+        if values.keys() >= set(GROUPS["sts"])
+        else None,
+        versions={"isotune": "0.1.0", "torch": "2.13.0", "transformers": "5.23.0", "python": "3.11.2"},
+        created=datetime(2025, 11, 20, 7, 30, tzinfo=UTC),
+    )
+
+
+def run_evaluation(before: dict[str, float], after: dict[str, float], selected_step: int = KEPT) -> RunEvaluation:
+    return RunEvaluation(before=evaluation(before), after=evaluation(after), selected_step=selected_step)
+
+
+def metrics(steps: int = STEPS) -> list[dict[str, Any]]:
+    """Train every 5 steps; dev and space every 25, the best dev score at step 150."""
+    random = np.random.default_rng(0)
+    records: list[dict[str, Any]] = []
+    best = 0.0
+    for step in range(0, steps + 1, 5):
+        if step % 25 == 0:
+            score = 0.512 - 0.17 * ((step - KEPT) / KEPT) ** 2 + (0 if step == KEPT else random.normal(0, 0.004) - 0.01)
+            records += [
+                {"kind": "dev", "step": step, "metric": "spearman", "score": score, "best": score > best},
+                {
+                    "kind": "space",
+                    "step": step,
+                    "mean_cosine": 0.2 + 0.6 * np.exp(-step / 60),
+                    "effective_rank": 80 - 65 * np.exp(-step / 80),
+                },
+            ]
+            best = max(best, score)
+        if step:
+            info, margin = 3 * np.exp(-step / 70) + 0.4 + random.normal(0, 0.06), 0.3 * np.exp(-step / 200)
+            records.append(
+                {
+                    "kind": "train",
+                    "step": step,
+                    "epoch": step / 200,
+                    "loss": info + margin,
+                    "terms": {"info_nce": info, "margin": margin},
+                    "learning_rate": 3e-5,
+                    "gradient_norm": 0.8,
+                    "sentences_per_second": 812.0,
+                }
+            )
+    records += [
+        {
+            "kind": "warning",
+            "step": 0,
+            "message": "17 of 10,000 sentences were longer than 64 tokens and were cut",
+        },
+        {"kind": "warning", "step": 250, "message": "the dev score fell 3 times in a row"},
+        {"kind": "warning", "step": 275, "message": "the dev score fell 3 times in a row"},
+    ]
+    return records
+
+
+def write_metrics(run: Path, records: list[dict[str, Any]]) -> None:
+    (run / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+SEVEN_BEFORE = dict(zip(GROUPS["sts"], (0.31, 0.45, 0.38, 0.49, 0.47, 0.37, 0.39), strict=True))
+SEVEN_AFTER = dict(zip(GROUPS["sts"], (0.44, 0.56, 0.49, 0.60, 0.55, 0.49, 0.46), strict=True))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A finished run on the seven STS tasks that helped."""
+    folder = tmp_path / "consert-demo"
+    (folder / "encoder").mkdir(parents=True)
+    (folder / "recipe.toml").write_text(RECIPE)
+    environment = {
+        "isotune": "0.1.0",
+        "python": "3.11.2",
+        "torch": "2.13.0",
+        "platform": "Linux-6.1-x86_64",
+        "cpu": "x86_64",
+        "gpu": None,
+        "cores": 2,
+        "threads": 2,
+        "started": "2025-11-20T07:30:00Z",
+    }
+    (folder / "environment.json").write_text(json.dumps(environment))
+    data = {
+        "sources": ["corpus/support-tickets.txt", "corpus/manual.jsonl"],
+        "rows": 12000,
+        "sentences": 12000,
+        "distinct": 11873,
+        "tokens": 241530,
+        "cut": 17,
+        "sha256": "9f2c" * 16,
+    }
+    (folder / "data.json").write_text(json.dumps({"stage 1": data}))
+    write_metrics(folder, metrics())
+    (folder / "evaluation.json").write_text(run_evaluation(SEVEN_BEFORE, SEVEN_AFTER).model_dump_json())
+    random = np.random.default_rng(1)
+    gold = random.choice(np.arange(0, 5.2, 0.2), 1500).astype(np.float32)
+    before = np.clip(0.82 + 0.02 * gold / 5 + random.normal(0, 0.06, 1500), 0, 1)
+    after = np.clip(0.1 + 0.7 * gold / 5 + random.normal(0, 0.22, 1500), -0.2, 1)
+    np.savez(
+        folder / "cosines.npz",
+        gold=gold,
+        before=before.astype(np.float32),
+        after=after.astype(np.float32),
+        task=np.array("stsb dev"),
+    )
+    return folder

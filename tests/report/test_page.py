@@ -1,0 +1,254 @@
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from isotune.errors import InputError
+from isotune.evaluation import RunEvaluation
+from isotune.report import write_report
+
+
+class Page(HTMLParser):
+    """The text, tags and attributes of a page; an element left open or closed twice is an error."""
+
+    VOID = frozenset({"meta", "link", "br", "img", "input"})
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.html = path.read_text(encoding="utf-8")
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(self.html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] != "style":
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+    @property
+    def headings(self) -> list[str]:
+        return re.findall(r"<h2[^>]*>([^<]*)</h2>", self.html)
+
+    @property
+    def verdict(self) -> str:
+        (found,) = re.findall(r'<p class="verdict[^"]*">(.*?)</p>', self.html, re.DOTALL)
+        return str(found)
+
+
+def report(run: Path) -> Page:
+    path = write_report(run)
+    assert path == run / "report.html"
+    return Page(path)
+
+
+def set_evaluation(run: Path, before: dict[str, float], after: dict[str, float], step: int) -> None:
+    """Replace the run's evaluation by one with these values of Spearman "all"."""
+    path = run / "evaluation.json"
+    old = RunEvaluation.model_validate_json(path.read_text())
+
+    def changed(values: dict[str, float]) -> dict[str, Any]:
+        evaluation = old.before.model_dump(mode="json")
+        tasks = [task for task in evaluation["tasks"] if task["name"] in values]
+        for task in tasks:
+            task["spearman"]["all"] = values[task["name"]]
+        return {**evaluation, "tasks": tasks, "average": None}
+
+    path.write_text(json.dumps({"before": changed(before), "after": changed(after), "selected_step": step}))
+
+
+def keep_metrics(run: Path, *kinds: str) -> None:
+    path = run / "metrics.jsonl"
+    lines = [line for line in path.read_text().splitlines() if json.loads(line)["kind"] in kinds]
+    path.write_text("".join(line + "\n" for line in lines))
+
+
+def test_a_finished_run(run: Path) -> None:
+    page = report(run)
+    assert page.headings == [
+        "Warnings",
+        "Before and after",
+        "Learning curve",
+        "The space",
+        "Cosine against gold score",
+        "Settings",
+        "Data",
+        "Environment",
+        "Load the encoder",
+    ]
+    assert page.verdict == "STS average 40.9 → 51.3 (+10.4), best at step 150 of 300."
+    assert "STS12 1,500 31.00 44.00 +13.00" in page.text
+    assert "Average 40.86 51.29 +10.43" in page.text
+    assert "STS12 31.00 → 44.00 32.00 → 45.00 33.00 → 46.00" in page.text  # all, mean, wmean
+    assert "STS12 36.00 → 49.00 37.00 → 50.00 38.00 → 51.00" in page.text  # Pearson
+    assert "the dev score fell 3 times in a row (2 times, steps 250 to 275)" in page.text
+    assert "kept: 51.20 at step 150" in page.text
+    assert "pairs of sentences of stsb dev" not in page.text
+    assert "a pair of sentences of stsb dev" in page.text
+    assert 'views = ["feature_cutoff", "shuffle"]' in page.text
+    assert "Data stage 1 sources corpus/support-tickets.txt, corpus/manual.jsonl rows 12,000" in page.text
+    assert "gpu none cores 2" in page.text
+    assert f"Encoder.load({str(run / 'encoder')!r})" in page.text
+    assert f"SentenceTransformer({str(run / 'encoder')!r})" in page.text
+
+
+def test_the_page_needs_nothing_else(run: Path) -> None:
+    page = report(run)
+    assert len(page.html) < 1_000_000
+    for tag, attributes in page.tags:
+        assert tag not in ("script", "link", "iframe")
+        for name in ("src", "href", "xlink:href"):
+            target = attributes.get(name) or "#"
+            assert target.startswith(("#", "data:"))
+    assert not re.search(r"@import|url\((?!#)", page.html)
+
+
+def test_the_page_is_accessible(run: Path) -> None:
+    page = report(run)
+    html = [attributes for tag, attributes in page.tags if tag == "html"]
+    assert html == [{"lang": "en"}]
+    assert all(attributes.get("scope") in ("col", "row", "rowgroup") for tag, attributes in page.tags if tag == "th")
+    figures = [attributes for tag, attributes in page.tags if tag == "svg"]
+    assert len(figures) == 4
+    assert all(attributes["role"] == "img" and attributes["aria-label"] for attributes in figures)
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    referred = [attributes["aria-labelledby"] for _, attributes in page.tags if "aria-labelledby" in attributes]
+    assert set(referred) <= set(ids)
+
+
+def test_the_untouched_start_is_a_warning(run: Path) -> None:
+    set_evaluation(run, {"stsb": 0.409}, {"stsb": 0.409}, step=0)
+    page = report(run)
+    assert page.verdict == (
+        "<strong>Warning.</strong> Training did not help: the encoder kept is the untouched start "
+        "(STS-B 40.9). None of the 300 steps scored better on the dev set."
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [
+        (
+            {"stsb": 0.40, "sickr": 0.5},
+            {"stsb": 0.5004, "sickr": 0.48},
+            "STS-B 40.0 → 50.0 (+10.0), SICK-R 50.0 → 48.0 (-2.0), ",
+        ),
+        (
+            {"stsb": 0.40},
+            {"stsb": 0.38},
+            "<strong>Warning.</strong> Training made the encoder worse: STS-B 40.0 → 38.0 (-2.0), ",
+        ),
+        (
+            {"stsb": 0.40},
+            {"stsb": 0.4001},
+            "<strong>Warning.</strong> Training made no difference: STS-B 40.0 → 40.0 (+0.0), ",
+        ),
+    ],
+)
+def test_the_verdict_without_an_average(
+    run: Path, before: dict[str, float], after: dict[str, float], verdict: str
+) -> None:
+    set_evaluation(run, before, after, step=150)
+    page = report(run)
+    assert page.verdict == verdict + "best at step 150 of 300."
+    assert "Average" not in page.text
+
+
+def test_a_run_without_a_dev_set(run: Path) -> None:
+    keep_metrics(run, "train", "space")
+    set_evaluation(run, {"stsb": 0.4}, {"stsb": 0.5}, step=300)
+    page = report(run)
+    assert page.verdict == ("STS-B 40.0 → 50.0 (+10.0), kept at step 300 of 300, without a dev set to choose by.")
+    assert "The run had no dev set" in page.text
+    assert "Warnings" not in page.headings
+
+
+def test_a_run_that_was_interrupted(run: Path) -> None:
+    for name in ("evaluation.json", "cosines.npz"):
+        (run / name).unlink()
+    (run / "encoder").rmdir()
+    path = run / "metrics.jsonl"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(lines[:30]) + "\n" + lines[30][:20])
+    page = report(run)
+    assert page.verdict.startswith(
+        "<strong>Warning.</strong> No verdict yet: the run has no final evaluation. Its last"
+    )
+    assert page.headings == ["Learning curve", "The space", "Settings", "Data", "Environment"]
+
+
+def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").touch()
+    page = report(tmp_path)
+    assert page.headings == ["Learning curve"]
+    assert "No training step was recorded." in page.text
+
+
+def test_what_comes_from_outside_is_escaped(run: Path) -> None:
+    evil = '<script>alert("1")</script> & $x'
+    keep_metrics(run, "train", "dev", "space")
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps({"kind": "warning", "step": 1, "message": evil}) + "\n")
+    (run / "recipe.toml").write_text(f"note = '{evil}'")
+    (run / "data.json").write_text(json.dumps({evil: [evil]}))
+    cosines = dict(np.load(run / "cosines.npz"))
+    np.savez(run / "cosines.npz", **{**cosines, "task": np.array(evil)})
+    page = report(run.rename(run.with_name("<b>run")))
+    assert "<script" not in page.html
+    assert "<b>" not in page.html
+    assert page.text.count(evil) == 5
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"metrics\.jsonl does not exist: .* is not a run folder"):
+        write_report(tmp_path)
+
+
+def test_only_the_last_line_of_the_metrics_may_be_broken(run: Path) -> None:
+    path = run / "metrics.jsonl"
+    good = path.read_text()
+    path.write_bytes(good.encode() + '{"kind": "warning", "step": 3, "message": "ä'.encode()[:-1])
+    assert report(run).html.count("3 times in a row") == 1
+    path.write_text(good.replace('"kind"', "kind", 1))
+    with pytest.raises(InputError, match=r"metrics.jsonl, line 1: not JSON"):
+        write_report(run)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("evaluation.json", '{"before": 3}', "evaluation.json: .*before"),
+        ("evaluation.json", "{", "evaluation.json: Invalid JSON"),
+        ("data.json", "{", "data.json: not JSON"),
+        ("cosines.npz", "", "cosines.npz: not a file of arrays"),
+        ("cosines.npz", "PK\3\4", "cosines.npz: not a file of arrays"),
+        ("cosines.npz", "text", "cosines.npz: not a file of arrays"),
+    ],
+)
+def test_a_damaged_file_is_named(run: Path, name: str, content: str, message: str) -> None:
+    (run / name).write_text(content)
+    with pytest.raises(InputError, match=message):
+        write_report(run)
