@@ -1,0 +1,60 @@
+"""Recipes: a run as data. One TOML file a published setting, each value with its source. No torch here."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from isotune.errors import InputError, unknown
+from isotune.methods import METHODS
+from isotune.recipes.recipe import Recipe, Stage, TrainingOptions, override
+
+__all__ = ["Recipe", "Stage", "TrainingOptions", "override", "plan_table", "read_recipe", "recipe_names"]
+
+BUNDLED_RECIPE = "mini"  # for the bundled model
+DEFAULT_RECIPE = "simcse-unsup"  # for any other
+
+
+def recipe_names() -> list[str]:
+    """The recipes that come with the package."""
+    files = resources.files(__name__).iterdir()
+    return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
+
+
+def read_recipe(name: str | Path) -> dict[str, Any]:
+    """The table of a recipe of the package, or of a TOML file.
+
+    Raises:
+        InputError: there is neither, or the file isn't TOML.
+    """
+    path = Path(name)
+    if path.suffix == ".toml":
+        try:
+            text = path.read_text("utf-8")
+        except (OSError, ValueError) as error:
+            raise InputError(f"recipe {path}: it can't be read ({error})") from error
+    elif str(name) in recipe_names():
+        text = resources.files(__name__).joinpath(f"{name}.toml").read_text("utf-8")
+    else:
+        raise unknown("recipe", str(name), [*recipe_names(), "FILE.toml"])
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"recipe {name}: not TOML: {error}") from error
+
+
+def plan_table(recipe: str | Path | None, method: str | None, model: str | None) -> dict[str, Any]:
+    """The table that a run starts from: the recipe named, a method's defaults, or the default recipe for the model.
+
+    Raises:
+        InputError: both a recipe and a method are given, or there is none of that name.
+    """
+    if recipe and method:
+        raise InputError(f"recipe {recipe} and method {method} are both given; a recipe names its own method")
+    if method:
+        if method not in METHODS:
+            raise unknown("method", method, METHODS)
+        return {"title": f"{method} with its defaults", "stages": [{"method": method}]}
+    return read_recipe(recipe or (DEFAULT_RECIPE if model else BUNDLED_RECIPE))

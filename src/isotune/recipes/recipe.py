@@ -1,0 +1,231 @@
+"""What a run is told: recipes, their stages, and the options of a stage. No torch here.
+
+A recipe is one TOML table: what is read, which model it starts from, and a list of stages. A stage is one flat table:
+its method, the method's options and the training options. The same names are the flags of the command line and the
+keyword arguments of `isotune.train`, and `override` lays those over a recipe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, model_validator
+
+from isotune.encoder.options import EncoderOptions
+from isotune.errors import InputError, unknown
+from isotune.methods import METHODS
+from isotune.methods.options import MethodOptions
+
+Positive = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class TrainingOptions(BaseModel):
+    """How long, how fast and how carefully a stage trains."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    batch_size: Annotated[int, Field(ge=2)] = 64
+    """Rows in a step; each is the negative of all others."""
+
+    epochs: Positive | None = None
+    """Passes over the data (1 if neither this nor steps is set)."""
+
+    steps: Count | None = None
+    """Updates, whatever the size of the data."""
+
+    max_length: Annotated[int, Field(ge=3)] = 64
+    """Sentences are cut to this many tokens while training, special ones included."""
+
+    learning_rate: Positive = 3e-5
+    """The peak of the schedule. 3e-5 is SimCSE's for BERT-base; small models want more."""
+
+    schedule: Literal["linear", "cosine", "constant"] = "linear"
+    """How the learning rate falls after warm-up."""
+
+    warmup: Share = 0.1
+    """Share of the steps over which the learning rate rises from 0."""
+
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    """AdamW's, on all weights but biases and normalisation."""
+
+    betas: tuple[Share, Share] = (0.9, 0.999)
+    """AdamW's."""
+
+    epsilon: Positive = 1e-6
+    """AdamW's."""
+
+    max_gradient_norm: Positive = 1.0
+    """Gradients longer than this are scaled down to it."""
+
+    model_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """Rate of the model's own dropout layers while training. Unset: as the model was made."""
+
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """What the forward pass computes in; weights and optimiser stay float32."""
+
+    eval_every: Count = 50
+    """Steps between evaluations on the dev pairs, each followed by a checkpoint."""
+
+    metric: Literal["spearman", "pearson"] = "spearman"
+    """Which correlation on the dev pairs chooses the encoder that is kept."""
+
+    patience: Count | None = None
+    """Stop after this many evaluations in a row without a new best. Unset: never."""
+
+    @model_validator(mode="after")
+    def _one_length(self) -> TrainingOptions:
+        if self.epochs is not None and self.steps is not None:
+            raise ValueError("epochs and steps are both given; give one of them")
+        return self
+
+    def total_steps(self, steps_per_epoch: int) -> int:
+        """Updates of the whole stage."""
+        return self.steps or max(1, round((self.epochs or 1.0) * steps_per_epoch))
+
+
+class Stage(BaseModel):
+    """One method, trained once.
+
+    Attributes:
+        method: a name of `isotune.methods.METHODS`.
+        options: that method's.
+        training: see `TrainingOptions`.
+        data: what it reads; the recipe's if empty.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    method: str
+    options: SerializeAsAny[MethodOptions]
+    training: TrainingOptions
+    data: tuple[str, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_table(cls, table: Mapping[str, Any]) -> dict[str, Any]:
+        """Sorts the keys of the flat table into the models they belong to."""
+        method = table.get("method", "")
+        if method not in METHODS:
+            raise unknown("method", method, METHODS)
+        options = METHODS[method].options
+        known = {*options.model_fields, *TrainingOptions.model_fields, "method", "data"}
+        for key in table:
+            if key not in known:
+                raise unknown(f"option of method {method}", key, known - {"method"})
+        return {
+            "method": method,
+            "data": table.get("data", ()),
+            "options": options.model_validate(_only(table, options)),
+            "training": TrainingOptions.model_validate(_only(table, TrainingOptions)),
+        }
+
+    def table(self) -> dict[str, Any]:
+        """The flat table, defaults written out."""
+        data = {"data": self.data} if self.data else {}
+        options = {**self.options.model_dump(exclude_none=True), **self.training.model_dump(exclude_none=True)}
+        return {"method": self.method, **data, **options}
+
+
+class Recipe(BaseModel):
+    """A whole run.
+
+    Attributes:
+        title: what it is, in a line.
+        source: where its values are from.
+        published: the score its source reports.
+        cost: what a run took, and where.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    title: str = ""
+    source: str = ""
+    published: str = ""
+    cost: str = ""
+    data: tuple[str, ...] = ()
+    columns: dict[str, str] = {}
+    """Which column holds which field, where the names aren't the usual ones, e.g. sentence=body."""
+
+    model: str | None = None
+    """The pretrained model: a name on the Hugging Face hub, or a local folder. Unset: the bundled one."""
+
+    dev: str = "stsb-open:dev"
+    """Scored pairs that choose the encoder that is kept: a named dataset, a file, or none (the last is kept)."""
+
+    tasks: tuple[str, ...] = ()
+    """What the start and the result are evaluated on: names or files. Unset: the seven STS tasks where
+    $ISOTUNE_DATA has them, or else the bundled test pairs."""
+
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Every random number of the run follows from it."""
+
+    encoder: EncoderOptions = EncoderOptions()
+    stages: Annotated[tuple[Stage, ...], Field(min_length=1)]
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], name: str = "recipe") -> Recipe:
+        """Validates a recipe's table.
+
+        Raises:
+            InputError: a key is unknown, or a value not allowed; in one line.
+        """
+        try:
+            return cls.model_validate(table)
+        except ValidationError as error:
+            problems = []
+            for problem in error.errors(include_url=False):
+                key = ".".join(str(part) for part in problem["loc"] if part != "stages") or "value"
+                got = "" if isinstance(problem["input"], Mapping) else f" (got {problem['input']!r})"
+                problems.append(f"{key}: {problem['msg'].removeprefix('Value error, ')}{got}")
+            raise InputError(f"{name}: {'; '.join(problems)}") from error
+
+    def table(self) -> dict[str, Any]:
+        """The recipe's table, defaults written out; `from_table` takes it back."""
+        table = self.model_dump(exclude={"stages", "encoder"}, exclude_none=True)
+        encoder = {"encoder": self.encoder.model_dump(exclude_none=True)}
+        return {**table, **encoder, "stages": [stage.table() for stage in self.stages]}
+
+
+RUN_OPTIONS = ("data", "columns", "model", "dev", "tasks", "seed")
+
+
+def override(table: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """A recipe's table with single options changed.
+
+    An option of a stage is changed in every stage that has it; giving steps takes a recipe's epochs away, and the
+    other way round.
+
+    Raises:
+        InputError: no part of the recipe has an option of that name.
+    """
+    result = {**table, "encoder": dict(table.get("encoder", {})), "stages": [dict(s) for s in table["stages"]]}
+    for key, value in options.items():
+        if key in RUN_OPTIONS:
+            result[key] = value
+            continue
+        if key in EncoderOptions.model_fields:
+            result["encoder"][key] = value
+            continue
+        stages = [stage for stage in result["stages"] if key in _stage_keys(stage["method"])]
+        if not stages:
+            known = {key for stage in result["stages"] for key in _stage_keys(stage["method"])}
+            raise unknown("option", key, {*RUN_OPTIONS, *EncoderOptions.model_fields, *known})
+        for stage in stages:
+            stage[key] = value
+            other = {"steps": "epochs", "epochs": "steps"}.get(key)
+            if other and other not in options:
+                stage.pop(other, None)
+    return result
+
+
+def _stage_keys(method: str) -> set[str]:
+    if method not in METHODS:
+        raise unknown("method", method, METHODS)
+    return {*METHODS[method].options.model_fields, *TrainingOptions.model_fields}
+
+
+def _only(table: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if key in model.model_fields}

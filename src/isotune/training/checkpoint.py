@@ -1,0 +1,114 @@
+"""Checkpoints: one safetensors file each, written beside its place and then moved there.
+
+A file is therefore always whole: a process killed at any moment leaves the one before. No pickle is written or read;
+what isn't a tensor is JSON in the file's header. Nothing random needs saving, since every random number is a function
+of the seed and the step.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from isotune.errors import InputError
+
+
+@dataclass
+class Progress:
+    """How far a run is.
+
+    Attributes:
+        stage: the stage it is in, from 0.
+        offset: updates of the stages before it.
+        step: updates done in it.
+        best_step: the evaluated step of this stage with the best dev score so far.
+        best_score: that score; None before the first evaluation, or without dev pairs.
+        stale: evaluations since then.
+        done: the stage is over (its steps are done, or its patience is).
+        start_space: what the collapse monitor measured at the stage's step 0.
+        metrics_bytes: length of metrics.jsonl at this moment.
+    """
+
+    stage: int = 0
+    offset: int = 0
+    step: int = 0
+    best_step: int = 0
+    best_score: float | None = None
+    stale: int = 0
+    done: bool = False
+    start_space: dict[str, float] | None = None
+    metrics_bytes: int = 0
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any] | None = None) -> None:
+    """Writes a safetensors file, whole or not at all.
+
+    Raises:
+        InputError: the disk is full or not writable; what was at `path` before is untouched.
+    """
+    part = path.with_suffix(".part")
+    try:
+        save_file({key: value.contiguous() for key, value in tensors.items()}, part, {"isotune": json.dumps(header)})
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
+        part.replace(path)
+    except (SafetensorError, OSError) as error:
+        part.unlink(missing_ok=True)
+        raise InputError(
+            f"{path}: it can't be written ({error}); free some space and go on from the checkpoint before with --resume"
+        ) from error
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
+    """The tensors of a file and its header.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    try:
+        with safe_open(path, "pt") as file:
+            header = json.loads((file.metadata() or {}).get("isotune", "null"))
+            return {key: file.get_tensor(key) for key in file.keys()}, header  # noqa: SIM118 (not a dict)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise InputError(
+            f"{path}: this checkpoint is damaged ({error}); it was cut short or changed since it was written, "
+            "so start the run anew in another folder"
+        ) from error
+
+
+def save_checkpoint(
+    path: Path, progress: Progress, encoder: nn.Module, method: nn.Module, optimizer: torch.optim.Optimizer
+) -> None:
+    """Writes everything the next step depends on."""
+    tensors = {f"encoder.{key}": value for key, value in encoder.state_dict().items()}
+    tensors |= {f"method.{key}": value for key, value in method.state_dict().items()}
+    for parameter, state in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{parameter}.{key}": value for key, value in state.items()}
+    save_tensors(path, tensors, asdict(progress))
+
+
+def load_checkpoint(
+    tensors: Mapping[str, Tensor], encoder: nn.Module, method: nn.Module, optimizer: torch.optim.Optimizer
+) -> None:
+    """Brings the three to where they were when the checkpoint was written."""
+    encoder.load_state_dict(part(tensors, "encoder"))
+    method.load_state_dict(part(tensors, "method"))
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in part(tensors, "optimizer").items():
+        parameter, _, name = key.partition(".")
+        state.setdefault(int(parameter), {})[name] = value
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def part(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
+    """The tensors under a name, without it."""
+    return {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}

@@ -1,0 +1,83 @@
+"""What a run says: metrics.jsonl for programs, train.log and standard error for people."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+class Recorder:
+    """Writes a run's records; a progress bar where standard error is a terminal, plain lines elsewhere.
+
+    Attributes:
+        warnings: every warning of the run so far.
+    """
+
+    def __init__(self, folder: Path, metrics_bytes: int = 0, quiet: bool = False) -> None:
+        """Opens the files; metrics.jsonl goes on after its first `metrics_bytes` bytes, and what followed is cut."""
+        self._metrics = (folder / "metrics.jsonl").open("a+b")
+        self._metrics.truncate(metrics_bytes)
+        self._metrics.seek(0)
+        records = [json.loads(line) for line in self._metrics]
+        self.warnings = [record["message"] for record in records if record["kind"] == "warning"]
+        self._log = (folder / "train.log").open("a", encoding="utf-8")
+        self._console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
+        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+        self._bar = Progress(*columns, console=self._console, disable=quiet or not self._console.is_terminal)
+
+    def __enter__(self) -> Recorder:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._write(f"stopped by {kind.__name__ if kind else ''}: {error}")
+        self._bar.stop()
+        self._metrics.close()
+        self._log.close()
+
+    @property
+    def metrics_bytes(self) -> int:
+        """Length of metrics.jsonl, everything written down."""
+        self._metrics.flush()
+        return self._metrics.tell()
+
+    def record(self, kind: str, **values: Any) -> None:
+        """One line of metrics.jsonl."""
+        self._metrics.write((json.dumps({"kind": kind, **values}) + "\n").encode())
+        self._metrics.flush()
+
+    def say(self, text: str) -> None:
+        """A line for people."""
+        self._write(text)
+        self._console.print(text, markup=False)
+
+    def warn(self, step: int, text: str) -> None:
+        """A line that the report repeats; the same one is said once."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+            self.record("warning", step=step, message=text)
+            self.say(f"warning: {text}")
+
+    def start(self, description: str, done: int, total: int) -> None:
+        """A new progress bar."""
+        for task in self._bar.task_ids:
+            self._bar.remove_task(task)
+        self._bar.add_task(description, completed=done, total=total)
+
+    def advance(self, description: str) -> None:
+        """One step on."""
+        for task in self._bar.task_ids:
+            self._bar.update(task, advance=1, description=description)
+
+    def _write(self, text: str) -> None:
+        self._log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+        self._log.flush()

@@ -1,0 +1,272 @@
+"""A run, from sources to report: what `isotune train` and `isotune.train` do.
+
+Everything is written into one folder, in an order that leaves something whole at every moment: the resolved recipe
+first, then metrics and checkpoints, the best encoder, and last the evaluation and the page that shows it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import time
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+import torch
+
+from isotune.bundled import bundled_model
+from isotune.data import read, read_scored_pairs
+from isotune.data.rows import Row
+from isotune.data.tokens import TokenStore
+from isotune.encoder.encoder import Encoder
+from isotune.errors import InputError
+from isotune.evaluation import RunEvaluation, cosine_similarities, evaluate, load_tasks
+from isotune.methods import method_class
+from isotune.methods.method import Method
+from isotune.recipes import Recipe, Stage, override, plan_table
+from isotune.report import write_report
+from isotune.training.checkpoint import Progress, load_checkpoint, load_tensors
+from isotune.training.interrupt import StopSignal
+from isotune.training.loop import Loop, derive_seed
+from isotune.training.recorder import Recorder
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run leaves.
+
+    Attributes:
+        folder: the run folder.
+        encoder: the encoder that was kept, a sentence-transformers folder.
+        report: the page that shows it.
+        evaluation: the start and the kept encoder on the same tasks.
+        stopped: the signal that ended it early, by name; None if it ran its course.
+    """
+
+    folder: Path
+    encoder: Path
+    report: Path
+    evaluation: RunEvaluation
+    stopped: str | None
+
+
+def train(
+    sources: str | Path | Sequence[str | Path] = (),
+    *,
+    out: str | Path,
+    rows: Iterable[str | Row] | None = None,
+    recipe: str | Path | None = None,
+    method: str | None = None,
+    resume: bool = False,
+    quiet: bool = False,
+    **options: Any,
+) -> Result:
+    """Tunes an encoder and shows what it gained.
+
+    Args:
+        sources: files, patterns, named datasets, "hub:owner/name" or "-"; see `data.read`.
+        out: the run folder to make.
+        rows: sentences (or rows of the method's kind) from Python, in place of sources; a resumed run needs the same
+            ones again.
+        recipe: a recipe's name or TOML file.
+        method: a method's name, for its defaults in place of a recipe's values. With neither, the recipe "mini" for
+            the bundled model, and "simcse-unsup" for any other.
+        resume: go on with the run in `out`, as it was started.
+        quiet: say nothing on standard error.
+        options: what is to differ from the recipe; the fields of `Recipe`, `EncoderOptions`, `TrainingOptions` and of
+            the method's options.
+
+    Raises:
+        InputError: anything that can't be used, before anything is lost.
+    """
+    folder = Path(out)
+    names = [str(source) for source in ([sources] if isinstance(sources, str | Path) else sources)]
+    if names and rows is not None:
+        raise InputError("sources and rows are both given; give one of them")
+    rows = None if rows is None else list(rows)
+    if resume:
+        if recipe or method or options or names:
+            raise InputError("resume goes on with a run as it was started; leave the sources and all options out")
+        plan = _started(folder)
+        tensors, progress = _checkpoint(folder)
+        if (folder / "evaluation.json").exists() and progress.done and progress.stage == len(plan.stages) - 1:
+            raise InputError(f"{folder}: this run is finished; its report is {folder / 'report.html'}")
+    else:
+        plan = resolve(names or ([] if rows is None else [f"{len(rows)} rows from Python"]), recipe, method, options)
+        _create(folder, plan)
+        tensors, progress = {}, Progress()
+    with Recorder(folder, progress.metrics_bytes, quiet) as recorder, StopSignal() as stop, torch.random.fork_rng():
+        return _Run(plan, folder, rows, recorder, stop).run(tensors, progress)
+
+
+def resolve(
+    sources: Sequence[str], recipe: str | Path | None, method: str | None, options: Mapping[str, Any]
+) -> Recipe:
+    """The recipe of a run: the one named, or the method's defaults, or the default recipe, with the options over it.
+
+    Raises:
+        InputError: recipe and method are both given, an option is unknown or not allowed, or there is no data.
+    """
+    table = plan_table(recipe, method, options.get("model"))
+    changes = {**options, "data": sources} if sources else options
+    plan = Recipe.from_table(override(table, changes), str(recipe or method or "options"))
+    if not plan.data and not all(stage.data for stage in plan.stages):
+        raise InputError("no data: name at least one file or dataset to train on, such as stsb-open:train")
+    return plan
+
+
+class _Run:
+    """One run in its folder."""
+
+    def __init__(
+        self, plan: Recipe, folder: Path, rows: Iterable[str | Row] | None, recorder: Recorder, stop: StopSignal
+    ) -> None:
+        self.plan = plan
+        self.folder = folder
+        self.rows = rows
+        self.recorder = recorder
+        self.stop = stop
+        self.model = plan.model or bundled_model()
+
+    def run(self, tensors: dict[str, torch.Tensor], progress: Progress) -> Result:
+        """Trains every stage that isn't over, from a checkpoint if there is one, then shows the result."""
+        plan, say = self.plan, self.recorder.say
+        say(f"model: {plan.model or 'mini, the bundled one (--model takes any other)'}")
+        dev = None if plan.dev == "none" else read_scored_pairs(plan.dev)
+        say(f"dev pairs: {plan.dev}{'' if dev else '; the last encoder is kept, not the best'}")
+        load_tasks(plan.tasks)  # so that a wrong name is found now, and not when the training is done
+        encoder = Encoder.load(self.model, plan.encoder, dtype=torch.float32)
+        for number in range(progress.stage, len(plan.stages)):
+            stage = plan.stages[number]
+            torch.manual_seed(derive_seed(plan.seed, number))
+            method = method_class(stage.method)(stage.options, encoder)
+            store = self.tokens(number, stage, method, encoder)
+            if number > progress.stage:
+                progress = Progress(stage=number, offset=progress.offset + progress.step)
+            loop = Loop(encoder, method, store, dev, stage.training, plan.seed, progress, self.folder, self.recorder)
+            if tensors:
+                load_checkpoint(tensors, encoder, method, loop.optimizer)
+                tensors = {}
+            loop.run(self.stop)
+            if not loop.best_file.exists():
+                raise InputError(f"model {self.model}: {loop.problem}")
+            best, _ = load_tensors(loop.best_file)
+            encoder.load_state_dict(best)
+            if not progress.done:
+                break
+        result = self.show(encoder, progress)
+        if loop.problem:
+            raise InputError(f"{loop.problem}; the best encoder so far is {result.encoder}")
+        return result
+
+    def tokens(self, number: int, stage: Stage, method: Method, encoder: Encoder) -> TokenStore:
+        """A stage's corpus, tokenised; what it holds goes to data.json, and has to be the same on a resume."""
+        sources = stage.data or self.plan.data
+        max_length = min(stage.training.max_length, encoder.max_length)
+        rows = read([self.rows] if self.rows is not None else sources, method.rows, self.plan.columns)
+        store = TokenStore.build(
+            rows, method.rows, lambda texts: encoder.tokenize(texts, max_length), max_length, self.folder
+        )
+        found = store.fingerprint
+        if found.distinct < 2:
+            what = "one sentence only" if found.sentences == 1 else f"{found.sentences} sentences, all of them the same"
+            raise InputError(f"{', '.join(sources)}: {what}; contrastive learning needs different ones")
+        path, key = self.folder / "data.json", f"stage {number + 1}"
+        known = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        entry = {"sources": list(sources), **asdict(found)}
+        if known.get(key, entry) != entry:
+            raise InputError(f"{self.folder}: the data is not what the run was started with, so it can't go on")
+        _write(path, json.dumps({**known, key: entry}, indent=2) + "\n")
+        self.recorder.say(f"data: {found.rows:,} rows, {found.distinct:,} different texts, {found.tokens:,} tokens")
+        if found.distinct < 0.9 * found.sentences:
+            share = 1 - found.distinct / found.sentences
+            self.recorder.warn(
+                0, f"{share:.0%} of the texts are repeats; a text and its copy are told apart all the same"
+            )
+        if found.cut > 0.1 * found.sentences:
+            self.recorder.warn(0, f"{found.cut / found.sentences:.0%} of the texts are cut at {max_length} tokens")
+        return store
+
+    def show(self, encoder: Encoder, progress: Progress) -> Result:
+        """Saves the kept encoder, reads it back from disk, and compares it with the start."""
+        new, kept = self.folder / "encoder.new", self.folder / "encoder"
+        shutil.rmtree(new, ignore_errors=True)
+        encoder.save(new)
+        shutil.rmtree(kept, ignore_errors=True)
+        new.rename(kept)
+        selected = progress.offset + progress.best_step
+        self.recorder.say(f"encoder: {kept}, from step {selected}")
+        if selected == 0:
+            self.recorder.warn(0, "no step scored better on the dev pairs than the start, so that is what was kept")
+
+        start = Encoder.load(self.model, self.plan.encoder, dtype=torch.float32)
+        encoders = {"before": (start, str(self.model)), "after": (Encoder.load(kept), str(kept))}
+        before, after = (evaluate(one, self.plan.tasks, name=name) for one, name in encoders.values())
+        comparison = RunEvaluation(before=before, after=after, selected_step=selected)
+        _write(self.folder / "evaluation.json", comparison.model_dump_json(indent=2) + "\n")
+        for old, new_result in zip(before.tasks, after.tasks, strict=True):
+            scores = f"{100 * old.spearman.all:.2f} -> {100 * new_result.spearman.all:.2f}"
+            self.recorder.say(f"{old.name}: Spearman {scores}")
+        if before.average and after.average:
+            scores = f"{100 * before.average.spearman.all:.2f} -> {100 * after.average.spearman.all:.2f}"
+            self.recorder.say(f"average of the seven: Spearman {scores}")
+
+        # ConSERT's Figure 1 is drawn on STS-B.
+        pairs = {task.name: task for task in load_tasks(self.plan.tasks)}
+        figure = pairs.get("stsb", next(iter(pairs.values())))
+        arrays = {name: cosine_similarities(one, figure) for name, (one, _) in encoders.items()}
+        arrays["gold"] = figure.scores
+        singles = {name: array.astype(np.float32) for name, array in arrays.items()}
+        np.savez_compressed(self.folder / "cosines.npz", allow_pickle=False, task=np.array(figure.name), **singles)
+        report = write_report(self.folder)
+        return Result(self.folder, kept, report, comparison, self.stop.received.name if self.stop.received else None)
+
+
+def _create(folder: Path, plan: Recipe) -> None:
+    """Makes the run folder, with what the run is and where it runs."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder}: it exists already; choose another --out, or go on with it by --resume")
+    folder.mkdir(parents=True, exist_ok=True)
+    environment = {
+        **{name: version(name) for name in ("isotune", "torch", "transformers", "tokenizers", "numpy")},
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else "none",
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }
+    _write(folder / "environment.json", json.dumps(environment, indent=2) + "\n")
+    _write(folder / "recipe.toml", tomli_w.dumps(plan.table()))
+
+
+def _started(folder: Path) -> Recipe:
+    """The recipe of a run that was started."""
+    path = folder / "recipe.toml"
+    if not path.exists():
+        raise InputError(f"{folder}: there is no run to resume (it holds no recipe.toml)")
+    return Recipe.from_table(tomllib.loads(path.read_text("utf-8")), str(path))
+
+
+def _checkpoint(folder: Path) -> tuple[dict[str, torch.Tensor], Progress]:
+    """The run's last checkpoint; an empty one if it was stopped before the first."""
+    path = folder / "last.safetensors"
+    if not path.exists():
+        return {}, Progress()
+    tensors, header = load_tensors(path)
+    return tensors, Progress(**header)
+
+
+def _write(path: Path, text: str) -> None:
+    """Writes a small file, whole or not at all."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, "utf-8")
+    part.replace(path)

@@ -1,0 +1,280 @@
+"""Runs from a text file to an encoder and a report: what is kept, how they stop, how they go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import isotune
+from isotune.data import read_scored_pairs
+from isotune.encoder.encoder import Encoder
+from isotune.errors import InputError
+from isotune.evaluation import cosine_similarities, score
+from isotune.training import Result
+from isotune.training.loop import Loop
+from isotune.training.recorder import Recorder
+
+Train = Callable[..., Result]
+
+
+def metrics(run: Path, kind: str) -> list[dict[str, Any]]:
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [record for record in records if record["kind"] == kind]
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    return load_file(run / "encoder" / "model.safetensors")
+
+
+def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
+
+
+@pytest.mark.parametrize("method", ["simcse", "consert"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_run_leaves_an_encoder_and_everything_about_it(train: Train, method: str, precision: str) -> None:
+    result = train(method=method, precision=precision)
+    assert {path.name for path in result.folder.iterdir()} == {
+        "best-0.safetensors",
+        "cosines.npz",
+        "data.json",
+        "encoder",
+        "environment.json",
+        "evaluation.json",
+        "last.safetensors",
+        "metrics.jsonl",
+        "recipe.toml",
+        "report.html",
+        "train.log",
+    }
+    assert [record["step"] for record in metrics(result.folder, "dev")] == [0, 4, 8, 12]
+    losses = [record["loss"] for record in metrics(result.folder, "train")]
+    assert len(losses) == 2
+    assert all(np.isfinite(losses))
+    assert result.stopped is None
+    assert "nothing" not in (result.folder / "train.log").read_text()
+
+
+def test_what_is_kept_is_the_best_on_the_dev_pairs_as_saved(train: Train, pairs: Path) -> None:
+    result = train(steps=24)
+    scores = {record["step"]: record["score"] for record in metrics(result.folder, "dev")}
+    assert result.evaluation.selected_step == max(scores, key=lambda step: scores[step])
+    dev = read_scored_pairs(str(pairs))
+    again = score(dev, cosine_similarities(Encoder.load(result.encoder), dev)).spearman.all
+    assert again == pytest.approx(max(scores.values()), abs=1e-9)
+    assert result.evaluation.after.tasks[0].spearman.all == pytest.approx(again)
+
+
+def test_without_dev_pairs_the_last_encoder_is_kept(train: Train) -> None:
+    result = train(dev="none")
+    assert result.evaluation.selected_step == 12
+    assert metrics(result.folder, "dev") == []
+
+
+def test_patience_ends_a_run_that_gets_no_better(train: Train) -> None:
+    result = train(steps=400, eval_every=1, patience=3, learning_rate=1e-9, model_dropout=0.0)
+    scores = [record["score"] for record in metrics(result.folder, "dev")]
+    assert len(scores) < 40
+    assert max(scores) == max(scores[:-3])
+
+
+def test_the_seed_decides_everything(train: Train) -> None:
+    first, again, other = (
+        weights(train(name, seed=seed, dev="none").folder) for name, seed in (("a", 0), ("b", 0), ("c", 1))
+    )
+    assert same(first, again)
+    assert not same(first, other)
+
+
+def test_rows_from_python_train_like_a_file(train: Train, sentences: list[str]) -> None:
+    assert same(
+        weights(train("file", dev="none").folder),
+        weights(train("rows", dev="none", sources=(), rows=sentences).folder),
+    )
+
+
+@pytest.mark.parametrize("method", ["simcse", "consert"])
+def test_a_stopped_run_goes_on_bit_for_bit(
+    train: Train, method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = train("whole", method=method)
+    step = Loop.step
+
+    def interrupted(self: Loop, number: int) -> Any:
+        if number == 6:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(self, number)
+
+    monkeypatch.setattr(Loop, "step", interrupted)
+    stopped = train("parts", method=method)
+    monkeypatch.undo()
+    assert stopped.stopped == "SIGTERM"
+    assert (stopped.folder / "report.html").exists()
+    assert not same(load_file(whole.folder / "last.safetensors"), load_file(stopped.folder / "last.safetensors"))
+
+    resumed = isotune.train(out=tmp_path / "parts", resume=True, quiet=True)
+    assert resumed.stopped is None
+    assert same(weights(whole.folder), weights(resumed.folder))
+    assert same(load_file(whole.folder / "last.safetensors"), load_file(resumed.folder / "last.safetensors"))
+    for kind in ("dev", "space", "warning"):
+        assert metrics(whole.folder, kind) == metrics(resumed.folder, kind)
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGKILL])
+def test_a_killed_process_goes_on_bit_for_bit(
+    train: Train, short: dict[str, Any], tmp_path: Path, signal_number: signal.Signals
+) -> None:
+    whole = train("whole", steps=300, eval_every=20)
+    flags = {**short, "out": tmp_path / "parts", "tasks": short["dev"], "steps": 300, "eval_every": 20}
+    command = [sys.executable, "-m", "isotune", "train", str(flags.pop("sources"))]
+    command += [f"--{key.replace('_', '-')}={value}" for key, value in flags.items() if key != "quiet"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error"}
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    log = tmp_path / "parts" / "metrics.jsonl"
+    while process.poll() is None and not (log.exists() and log.read_bytes().count(b'"train"') >= 5):
+        time.sleep(0.01)
+    process.send_signal(signal_number)
+    said = process.communicate()[1]
+    assert process.returncode == (130 if signal_number == signal.SIGINT else -signal.SIGKILL), said
+    assert (tmp_path / "parts" / "encoder").exists() == (signal_number == signal.SIGINT)
+
+    isotune.train(out=tmp_path / "parts", resume=True, quiet=True)
+    assert same(weights(whole.folder), weights(tmp_path / "parts"))
+    assert metrics(whole.folder, "dev") == metrics(tmp_path / "parts", "dev")
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_best(train: Train, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"use a lower learning_rate than 1e\+20.*encoder"):
+        train(learning_rate=1e20, max_gradient_norm=1e20, eval_every=1, method="consert")
+    encoder = Encoder.load(tmp_path / "run" / "encoder")
+    assert np.isfinite(encoder.encode("a dog")).all()
+    assert "use a lower learning_rate" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_a_full_disk_stops_the_run_and_keeps_the_checkpoint(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from isotune.training import checkpoint
+
+    whole = train("whole")
+    real, calls = checkpoint.save_file, []
+
+    def full(*arguments: Any) -> None:
+        calls.append(arguments)
+        if len(calls) > 3:
+            raise OSError(28, "No space left on device")
+        real(*arguments)
+
+    monkeypatch.setattr(checkpoint, "save_file", full)
+    with pytest.raises(InputError, match=r"No space left on device.*--resume"):
+        train("parts")
+    monkeypatch.undo()
+    isotune.train(out=tmp_path / "parts", resume=True, quiet=True)
+    assert same(weights(whole.folder), weights(tmp_path / "parts"))
+
+
+def test_a_collapse_is_warned_about(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    from isotune.methods.simcse import SimCSE
+
+    # The opposite of a contrastive loss: every sentence is pulled to every other.
+    monkeypatch.setattr(SimCSE, "loss", lambda self, encoded, batch: {"pull": encoded[0].var(0).sum()})
+    result = train(steps=200, eval_every=50, learning_rate=1e-2, dev="none", tasks=["stsb-open"])
+    assert any("the space is collapsing" in record["message"] for record in metrics(result.folder, "warning"))
+
+
+def test_equal_views_are_warned_about(train: Train) -> None:
+    result = train(model_dropout=0.0)
+    assert "the two views of a sentence are the same" in metrics(result.folder, "warning")[0]["message"]
+
+
+def test_repeats_and_cuts_are_warned_about(train: Train, text: Path) -> None:
+    text.write_text(text.read_text() * 2)
+    messages = [record["message"] for record in metrics(train(max_length=4).folder, "warning")]
+    assert "50% of the texts are repeats; a text and its copy are told apart all the same" in messages
+    assert any("% of the texts are cut at 4 tokens" in message for message in messages)
+
+
+BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "batch larger than the data": ({"batch_size": 61}, "batch_size 61 is larger than the data"),
+    "unknown method": ({"method": "simsce"}, "unknown method 'simsce': did you mean 'simcse'"),
+    "unknown option": ({"temprature": 1}, "unknown option 'temprature': did you mean 'temperature'"),
+    "another method's option": ({"augmentations": ("none", "none")}, "unknown option 'augmentations'"),
+    "value out of range": ({"temperature": 0}, "temperature: Input should be greater than 0"),
+    "steps and epochs": ({"epochs": 1}, "epochs and steps are both given"),
+    "recipe and method": ({"recipe": "mini"}, "recipe mini and method simcse are both given"),
+    "unknown recipe": ({"recipe": "minni", "method": None}, "unknown recipe 'minni': did you mean 'mini'"),
+    "missing file": ({"sources": "missing.txt"}, "missing.txt"),
+    "no data": ({"sources": ()}, "no data"),
+    "unknown task": ({"tasks": ["sts99"]}, "unknown task or file 'sts99'"),
+    "a layer too many": ({"layers": (9,)}, "pooling layer 9"),
+    "one sentence only": ({"sources": (), "rows": ["a dog"]}, "one sentence only"),
+    "every sentence the same": ({"sources": (), "rows": ["a dog"] * 20}, "20 sentences, all of them the same"),
+    "both kinds of source": ({"rows": ["a dog"]}, "sources and rows are both given"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_refused_in_one_line(train: Train, name: str) -> None:
+    options, message = BAD[name]
+    with pytest.raises(InputError, match=message) as caught:
+        train(**options)
+    assert "\n" not in str(caught.value)
+
+
+def test_dev_pairs_without_variance_are_refused(train: Train, pairs: Path) -> None:
+    pairs.write_text("sentence1\tsentence2\tscore\na dog\ta cat\t1\na man\ta ball\t1\n")
+    with pytest.raises(InputError, match="no variance"):
+        train()
+
+
+def test_a_folder_with_something_in_it_is_refused(train: Train, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "mine.txt").write_text("mine")
+    with pytest.raises(InputError, match="it exists already"):
+        train()
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["mine.txt"]
+
+
+def test_resume_needs_a_run_and_nothing_else(train: Train, text: Path, tmp_path: Path) -> None:
+    def resume(name: str, **options: Any) -> Result:
+        return isotune.train(out=tmp_path / name, resume=True, quiet=True, **options)
+
+    with pytest.raises(InputError, match="no run to resume"):
+        resume("missing")
+    result = train()
+    with pytest.raises(InputError, match="this run is finished"):
+        resume("run")
+    with pytest.raises(InputError, match="leave the sources and all options out"):
+        resume("run", learning_rate=1e-5)
+    (result.folder / "evaluation.json").unlink()
+    text.write_text(text.read_text() + "another sentence\n")
+    with pytest.raises(InputError, match="the data is not what the run was started with"):
+        resume("run")
+    checkpoint = result.folder / "last.safetensors"
+    checkpoint.write_bytes(checkpoint.read_bytes()[:-1000])
+    with pytest.raises(InputError, match="this checkpoint is damaged"):
+        resume("run")
+
+
+def test_metrics_after_the_checkpoint_are_forgotten(tmp_path: Path) -> None:
+    with Recorder(tmp_path, quiet=True) as recorder:
+        recorder.warn(0, "one")
+        kept = recorder.metrics_bytes
+        recorder.record("train", step=1)
+    with Recorder(tmp_path, kept, quiet=True) as recorder:
+        recorder.warn(0, "one")
+        recorder.warn(0, "two")
+    assert [record["message"] for record in metrics(tmp_path, "warning")] == ["one", "two"]
+    assert metrics(tmp_path, "train") == []
