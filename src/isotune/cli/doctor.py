@@ -1,0 +1,38 @@
+"""`isotune doctor`: what this machine has, and whether the encoder computes here what it should."""
+
+from __future__ import annotations
+
+
+def doctor() -> int:
+    """Check the installation: versions, processor, data, disk, and the packed encoder against the padded one."""
+    import os
+    import platform
+    import shutil
+    from importlib.metadata import PackageNotFoundError, version
+
+    import torch
+
+    from isotune.bundled import bundled_model
+    from isotune.data import DATASETS, available
+    from isotune.encoder.encoder import Encoder
+
+    def line(name: str, value: object) -> None:
+        print(f"{name:<22}{value}")
+
+    line("python", platform.python_version())
+    for package in ("isotune", "torch", "transformers", "tokenizers", "sentence-transformers"):
+        try:
+            line(package, version(package))
+        except PackageNotFoundError:
+            line(package, "not installed")
+    line("processor", f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads")
+    line("gpu", torch.cuda.get_device_name() if torch.cuda.is_available() else "none")
+    line("free disk", f"{shutil.disk_usage('.').free / 1e9:.0f} GB here")
+    line("ISOTUNE_DATA", os.environ.get("ISOTUNE_DATA", "not set"))
+    line("datasets here", ", ".join(name for name in DATASETS if available(name)))
+    encoder = Encoder.load(bundled_model())
+    sentences = ["Short.", "A longer sentence, to be packed beside the short one."]
+    together, alone = encoder.encode(sentences), [encoder.encode(sentence) for sentence in sentences]
+    error = max(abs(a - b).max() for a, b in zip(together, alone, strict=True))
+    line("packed encoder", f"{'right' if error < 1e-4 else 'WRONG'}: off by {error:.1e}")
+    return 0 if error < 1e-4 else 1
