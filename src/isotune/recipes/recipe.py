@@ -52,10 +52,10 @@ class TrainingOptions(BaseModel):
     """AdamW's, on all weights but biases and normalisation."""
 
     betas: tuple[Share, Share] = (0.9, 0.999)
-    """AdamW's."""
+    """AdamW's: how slowly its averages of the gradient and of its square change."""
 
     epsilon: Positive = 1e-6
-    """AdamW's."""
+    """AdamW's: keeps it from dividing by 0."""
 
     max_gradient_norm: Positive = 1.0
     """Gradients longer than this are scaled down to it."""
@@ -177,7 +177,8 @@ class Recipe(BaseModel):
         except ValidationError as error:
             problems = []
             for problem in error.errors(include_url=False):
-                key = ".".join(str(part) for part in problem["loc"] if part != "stages") or "value"
+                loc = [str(part) for part in problem["loc"] if isinstance(part, str)]
+                key = ".".join(loc[1:] if loc[:1] == ["stages"] and len(loc) > 1 else loc)
                 got = "" if isinstance(problem["input"], Mapping) else f" (got {problem['input']!r})"
                 problems.append(f"{key}: {problem['msg'].removeprefix('Value error, ')}{got}")
             raise InputError(f"{name}: {'; '.join(problems)}") from error
@@ -201,7 +202,7 @@ def override(table: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, 
     Raises:
         InputError: no part of the recipe has an option of that name.
     """
-    result = {**table, "encoder": dict(table.get("encoder", {})), "stages": [dict(s) for s in table["stages"]]}
+    result = {**table, "encoder": dict(table.get("encoder", {})), "stages": [dict(s) for s in table.get("stages", [])]}
     for key, value in options.items():
         if key in RUN_OPTIONS:
             result[key] = value

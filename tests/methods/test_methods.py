@@ -1,0 +1,88 @@
+"""The methods: which views they ask for, and that their loss is the paper's on what comes back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from isotune.data.packed import pack
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.options import EncoderOptions
+from isotune.encoder.pooling import Pooling
+from isotune.methods import METHODS, method_class
+from isotune.methods.consert import ConSERT
+from isotune.methods.method import Batch
+from isotune.methods.options import ConSERTOptions, SimCSEOptions
+from isotune.methods.simcse import SimCSE
+from isotune.training.loop import encode_views
+from isotune.views.augmentation import FeatureCutoff, NoAugmentation, Shuffle
+from tests.reference import losses as reference
+
+
+@pytest.fixture
+def encoder(tiny_model: Path) -> Encoder:
+    return Encoder.load(tiny_model, EncoderOptions(layers=(0, -1)))
+
+
+@pytest.fixture
+def batch(encoder: Encoder, sentences: list[str]) -> Batch:
+    return Batch((pack(encoder.tokenize(sentences[:9])),))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_of_the_table_can_be_made(name: str, encoder: Encoder, batch: Batch) -> None:
+    method = method_class(name)(METHODS[name].options(), encoder)
+    encoded = encode_views(encoder, method.views(batch), torch.Generator())
+    loss = torch.stack(list(method.loss(encoded, batch).values())).sum()
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert all(parameter.grad is not None for parameter in method.parameters())
+
+
+def test_simcse_compares_two_passes_that_differ_by_dropout(encoder: Encoder, batch: Batch) -> None:
+    method = SimCSE(SimCSEOptions(temperature=0.07, projection=False), encoder)
+    first, second = encode_views(encoder.train(), method.views(batch), torch.Generator())
+    assert not torch.equal(first, second)
+    expected = reference.info_nce(first.double(), second.double(), 0.07)
+    torch.testing.assert_close(method.loss([first, second], batch)["info_nce"].double(), expected, rtol=1e-5, atol=0)
+
+    first, second = encode_views(encoder.eval(), method.views(batch), torch.Generator())
+    assert torch.equal(first, second)
+
+
+def test_simcse_projects_both_views_alike_while_training(encoder: Encoder, batch: Batch) -> None:
+    method = SimCSE(SimCSEOptions(projection=True), encoder)
+    first, second = torch.randn(2, 9, 32)
+    linear = method.projection[0]  # type: ignore[index]
+    projected = [torch.tanh(x @ linear.weight.T + linear.bias).double() for x in (first, second)]
+    expected = reference.info_nce(*projected, 0.05)
+    torch.testing.assert_close(method.loss([first, second], batch)["info_nce"].double(), expected, rtol=1e-4, atol=0)
+
+
+def test_consert_makes_two_augmented_views_of_the_last_layer(encoder: Encoder, batch: Batch) -> None:
+    method = ConSERT(ConSERTOptions(), encoder)
+    first, second = method.views(batch)
+    assert (first.augmentation, second.augmentation) == (FeatureCutoff(0.2), Shuffle())
+    assert first.pooling == second.pooling == Pooling("mean", (-1,))  # whatever layers the encoder averages
+
+    plain = ConSERT(ConSERTOptions(augmentations=("none", "none"), temperature=0.2), encoder)
+    assert [view.augmentation for view in plain.views(batch)] == [NoAugmentation(), NoAugmentation()]
+    a, b = encode_views(encoder, plain.views(batch), torch.Generator())
+    assert torch.equal(a, b)
+    expected = reference.nt_xent(a.double(), b.double(), 0.2)
+    torch.testing.assert_close(plain.loss([a, b], batch)["nt_xent"].double(), expected, rtol=1e-5, atol=0)
+
+
+def test_views_encoded_together_equal_views_encoded_alone(encoder: Encoder, sentences: list[str]) -> None:
+    batch = Batch((pack(encoder.tokenize(sentences[:9])),))
+    method = ConSERT(ConSERTOptions(augmentations=("none", "feature_cutoff")), encoder)
+    together = encode_views(encoder, method.views(batch), torch.Generator().manual_seed(4))
+    generator = torch.Generator().manual_seed(4)
+    alone = [encoder(v.tokens, v.augmentation, generator, v.pooling) for v in method.views(batch)]
+    for a, b in zip(together, alone, strict=True):
+        torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5)
+    last = Encoder.load(encoder.backbone.model.name_or_path)
+    np.testing.assert_allclose(together[0].detach(), last.encode(sentences[:9]), atol=1e-5)

@@ -1,0 +1,107 @@
+"""Recipes: the ones of the package, their tables, and options laid over them."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+import tomli_w
+
+from isotune.encoder.options import EncoderOptions
+from isotune.errors import InputError
+from isotune.methods import METHODS
+from isotune.recipes import Recipe, TrainingOptions, override, plan_table, read_recipe, recipe_names
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_recipe_is_allowed_and_comes_back_from_its_table(name: str) -> None:
+    recipe = Recipe.from_table(read_recipe(name), name)
+    assert recipe.title
+    assert recipe.source
+    assert Recipe.from_table(tomllib.loads(tomli_w.dumps(recipe.table()))) == recipe
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_key_means_one_thing(name: str) -> None:
+    keys = [
+        *METHODS[name].options.model_fields,
+        *TrainingOptions.model_fields,
+        *EncoderOptions.model_fields,
+        *Recipe.model_fields,
+    ]
+    assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize(
+    "model", [EncoderOptions, TrainingOptions, *(entry.options for entry in METHODS.values())], ids=lambda m: m.__name__
+)
+def test_every_option_is_explained(model: type[TrainingOptions]) -> None:
+    assert [name for name, field in model.model_fields.items() if not field.description] == []
+
+
+def test_the_published_values_of_consert() -> None:
+    recipe = Recipe.from_table(read_recipe("consert-unsup-base"))
+    (stage,) = recipe.stages
+    assert recipe.encoder.layers == (-2, -1)
+    assert stage.training.learning_rate == 5e-7
+    assert stage.training.model_dropout == 0.0
+    # ConSERT, Table 4: 930 steps at batch 96 are one epoch of the 89,192 sentences (929 full batches and a rest).
+    assert stage.training.batch_size == 96
+    assert stage.training.total_steps(89_192 // 96) == 9290
+
+
+def test_an_option_goes_where_it_belongs() -> None:
+    table = override(read_recipe("consert-unsup-base"), {"seed": 3, "layers": [0, -1], "temperature": 0.2, "dev": "x"})
+    recipe = Recipe.from_table(table)
+    assert (recipe.seed, recipe.dev, recipe.encoder.layers) == (3, "x", (0, -1))
+    assert recipe.stages[0].options.temperature == 0.2  # type: ignore[attr-defined]
+    assert recipe.stages[0].training.learning_rate == 5e-7
+
+
+def test_an_option_changes_every_stage_that_has_it() -> None:
+    table = {"data": ["x"], "stages": [{"method": "simcse", "epochs": 2}, {"method": "consert", "steps": 9}]}
+    first, second = Recipe.from_table(override(table, {"batch_size": 8, "projection": False})).stages
+    assert first.training.batch_size == second.training.batch_size == 8
+    assert first.options.projection is False  # type: ignore[attr-defined]
+
+
+def test_steps_take_the_place_of_epochs() -> None:
+    (stage,) = Recipe.from_table(override(read_recipe("consert-unsup-base"), {"steps": 7})).stages
+    assert stage.training.total_steps(1000) == 7
+    with pytest.raises(InputError, match="epochs and steps are both given"):
+        Recipe.from_table(override(read_recipe("consert-unsup-base"), {"steps": 7, "epochs": 2}))
+
+
+def test_what_a_run_starts_from() -> None:
+    assert plan_table(None, None, None) == read_recipe("mini")
+    assert plan_table(None, None, "some/model") == read_recipe("simcse-unsup")
+    assert plan_table(None, "consert", "some/model")["stages"] == [{"method": "consert"}]
+    with pytest.raises(InputError, match="both given"):
+        plan_table("mini", "consert", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("stages = [", "not TOML"),
+        ("data = ['x']", "stages: Field required"),
+        ("stages = []", "stages"),
+        ("[[stages]]\nmethod = 'simcsee'", "unknown method 'simcsee'"),
+        ("[[stages]]\nmethod = 'simcse'\nrate = 1", "unknown option of method simcse 'rate'"),
+        ("[[stages]]\nmethod = 'simcse'\nbatch_size = 1", r"batch_size: .*greater than or equal to 2 \(got 1\)"),
+        ("colour = 'red'\n[[stages]]\nmethod = 'simcse'", "colour"),
+        ("[encoder]\npooling = 'median'\n[[stages]]\nmethod = 'simcse'", "pooling: .*'cls'.*median"),
+    ],
+)
+def test_a_recipe_that_cannot_be_is_refused_in_one_line(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message) as caught:
+        Recipe.from_table(read_recipe(path), str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_recipe_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"missing.toml: it can't be read"):
+        read_recipe(tmp_path / "missing.toml")
