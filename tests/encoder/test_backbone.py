@@ -11,7 +11,8 @@ import transformers
 from transformers import PreTrainedModel
 
 from isotune.data.packed import Packed, pack
-from isotune.encoder.backbone import Backbone
+from isotune.encoder.backbone import PACKED_TYPES, PADDED_TYPES, Backbone
+from isotune.errors import InputError
 from isotune.views.augmentation import FeatureCutoff, Shuffle
 
 SMALL: dict[str, Any] = {
@@ -41,17 +42,21 @@ ARCHITECTURES: dict[str, tuple[type[PreTrainedModel], dict[str, Any]]] = {
     "albert": (transformers.AlbertModel, {**SMALL, "embedding_size": 16}),
     "electra": (transformers.ElectraModel, {**SMALL, "embedding_size": 16}),
     "ernie": (transformers.ErnieModel, SMALL),
+    "data2vec-text": (transformers.Data2VecTextModel, SMALL),
+    "xlm-roberta-xl": (transformers.XLMRobertaXLModel, SMALL),
     "modernbert": (
         transformers.ModernBertModel,
         {**SMALL, **SPECIAL, "local_attention": 8, "global_attn_every_n_layers": 2},
     ),
     "mpnet": (transformers.MPNetModel, SMALL),
+    "rembert": (transformers.RemBertModel, {**SMALL, "input_embedding_size": 16}),
+    "megatron-bert": (transformers.MegatronBertModel, SMALL),
+    "deberta": (transformers.DebertaModel, SMALL),
     "deberta-v2": (
         transformers.DebertaV2Model,
         {**SMALL, "relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_biased_input": True},
     ),
 }
-PADDED = {"mpnet", "deberta-v2"}
 
 
 def make(name: str) -> PreTrainedModel:
@@ -92,7 +97,7 @@ def test_states_and_gradients_equal_the_padded_models(name: str) -> None:
     backbone = Backbone(model)
     got = backbone(tokens, all_layers=True)
 
-    assert backbone.padded == (name in PADDED)
+    assert backbone.padded == (name in PADDED_TYPES)
     assert len(got) == len(expected) == backbone.layers + 1
     for layer, (ours, theirs) in enumerate(zip(got, expected, strict=True)):
         ours = torch.cat(in_order(tokens, ours))
@@ -121,10 +126,10 @@ def test_augmentations_reach_packed_and_padded_models_alike(name: str) -> None:
     backbone = Backbone(model)
     packed = {}
     for padded in (False, True):
-        if name in PADDED and not padded:
+        if name in PADDED_TYPES and not padded:
             continue
         backbone.padded = padded
-        if name not in PADDED:
+        if name not in PADDED_TYPES:
             model.set_attn_implementation("eager" if padded else "isotune_packed")
         for augmentation in (Shuffle(), FeatureCutoff(0.5)):
             (state,) = backbone(tokens, augmentation, torch.Generator().manual_seed(5))
@@ -145,13 +150,35 @@ def test_the_attention_dropout_is_applied() -> None:
     assert {module.p for module in backbone.modules() if isinstance(module, torch.nn.Dropout)} == {0.1}
 
 
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+def test_dropout_reaches_the_attention_of_modernbert(rate: float) -> None:
+    cls, options = ARCHITECTURES["modernbert"]
+    backbone = Backbone(cls(cls.config_class(**options, attention_dropout=0.1))).train()
+    tokens, _, _ = batch()
+    with backbone.dropout(rate):
+        assert torch.equal(backbone(tokens)[0], backbone(tokens)[0]) == (rate == 0.0)
+        assert {layer.attn.attention_dropout for layer in backbone.model.layers} == {rate}
+    assert {layer.attn.attention_dropout for layer in backbone.model.layers} == {0.1}
+
+
+def test_every_known_type_is_tested_here() -> None:
+    assert {cls.config_class.model_type for cls, _ in ARCHITECTURES.values()} == {*PACKED_TYPES, *PADDED_TYPES}
+
+
+def test_what_is_not_known_is_refused() -> None:
+    with pytest.raises(InputError, match="unknown model type 'mobilebert'"):
+        Backbone(transformers.MobileBertModel(transformers.MobileBertConfig(num_hidden_layers=1)))
+    with pytest.raises(InputError, match="decoder"):
+        Backbone(transformers.BertModel(transformers.BertConfig(**SMALL, is_decoder=True)))
+
+
 def test_a_padded_model_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         backbone = Backbone(make("mpnet"))
         backbone(batch()[0])
         backbone(batch()[0])
     assert [r.getMessage() for r in caplog.records] == [
-        "MPNetModel can't run on packed sentences; it runs padded, which is slower."
+        "Models of type mpnet can't run on packed sentences; this one runs padded, which is slower."
     ]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,22 +14,21 @@ from transformers import AutoModel, AutoTokenizer
 
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense, Normalize
-from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError
 
-OPTIONS = [
-    EncoderOptions(),
-    EncoderOptions(pooling="cls"),
-    EncoderOptions(pooling="max", layers=(1, -1)),
-    EncoderOptions(pooling="weightedmean", layers=(0, -1), prompt="the big dog "),
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"pooling": "cls"},
+    {"pooling": "max", "layers": (1, -1)},
+    {"pooling": "weightedmean", "layers": (0, -1), "prompt": "the big dog "},
 ]
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_a_saved_encoder_gives_the_same_vectors_here_and_in_sentence_transformers(
-    options: EncoderOptions, tiny_model: Path, sentences: list[str], tmp_path: Path
+    options: dict[str, Any], tiny_model: Path, sentences: list[str], tmp_path: Path
 ) -> None:
-    encoder = Encoder.load(tiny_model, options)
+    encoder = Encoder.load(tiny_model, **options)
     vectors = encoder.encode(sentences)
     encoder.save(tmp_path / "saved")
     assert np.array_equal(Encoder.load(tmp_path / "saved").encode(sentences), vectors)
@@ -36,8 +37,8 @@ def test_a_saved_encoder_gives_the_same_vectors_here_and_in_sentence_transformer
 
 def test_heads_and_max_length_are_kept(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
     encoder = Encoder.load(tiny_model)
-    encoder.heads.extend([Dense(32, 16), Dense(16, 8, bias=False, activation="Identity"), Normalize()])
-    encoder.max_length = 6
+    heads = [Dense(32, 16), Dense(16, 8, bias=False, activation="Identity"), Normalize()]
+    encoder = Encoder(encoder.backbone, encoder.pooling, heads, encoder.tokenizer, max_length=6).eval()
     vectors = encoder.encode(sentences)
     encoder.save(tmp_path / "saved")
     loaded = Encoder.load(tmp_path / "saved")
@@ -56,6 +57,37 @@ def test_a_folder_of_sentence_transformers_is_read_as_it_is(real_models: Path, t
     np.testing.assert_allclose(ours.encode(text), theirs.encode(text), atol=1e-5)
 
 
+def test_what_a_folder_says_besides_is_kept(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    Encoder.load(tiny_model).save(first)
+    (first / "sentence_bert_config.json").unlink()
+    (first / "sentence_roberta_config.json").write_text('{"max_seq_length": 7, "do_lower_case": true}')
+    settings = {"prompts": {"query": "a dog ", "passage": "a cat "}, "default_prompt_name": "query"}
+    (first / "config_sentence_transformers.json").write_text(json.dumps({**settings, "similarity_fn_name": "dot"}))
+    encoder = Encoder.load(first)
+    assert (encoder.max_length, encoder.lowercase, encoder.prompt) == (7, True, "a dog ")
+    encoder.save(second)
+    kept = json.loads((second / "config_sentence_transformers.json").read_text())
+    assert {**kept, **settings, "similarity_fn_name": "dot"} == kept
+    upper = [sentence.upper() for sentence in sentences]
+    for folder in (first, second):
+        theirs = SentenceTransformer(str(folder)).encode(upper)
+        np.testing.assert_allclose(theirs, encoder.encode(upper), atol=1e-5)
+
+
+def test_a_tokenizer_that_was_used_is_saved_as_it_was(tiny_model: Path, tmp_path: Path) -> None:
+    encoder = Encoder.load(tiny_model)
+    encoder.tokenize(["a dog"] * 3, max_length=4)
+    encoder.save(tmp_path / "saved")
+    assert json.loads((tmp_path / "saved" / "tokenizer.json").read_text())["truncation"] is None
+
+
+def test_heads_have_to_fit(tiny_model: Path) -> None:
+    encoder = Encoder.load(tiny_model)
+    with pytest.raises(InputError, match="a Dense head takes 16 features and gets 32"):
+        Encoder(encoder.backbone, encoder.pooling, [Dense(16, 8)], encoder.tokenizer, 32)
+
+
 def test_mean_pooling_is_transformers_masked_mean(tiny_model: Path, sentences: list[str]) -> None:
     tokenizer, model = AutoTokenizer.from_pretrained(tiny_model), AutoModel.from_pretrained(tiny_model).eval()
     batch = tokenizer(sentences, padding=True, return_tensors="pt")
@@ -72,6 +104,7 @@ def test_encode_keeps_order_shape_and_mode(tiny_model: Path, sentences: list[str
     assert encoder.training
     assert vectors.dtype == np.float32
     np.testing.assert_allclose(vectors[7], encoder.encode(sentences[7]), atol=1e-5)
+    assert np.array_equal(encoder.encode(iter(sentences)), vectors)
     assert encoder.encode([]).shape == (0, 32)
     assert encoder.encode("").shape == (32,)
     np.testing.assert_allclose(np.linalg.norm(encoder.encode(sentences, normalize=True), axis=1), 1, atol=1e-6)

@@ -87,6 +87,15 @@ def test_the_task_head_of_a_pretrained_model_is_left_out(model: Path) -> None:
     assert (Encoder.load(model).encode("a dog") == expected).all()
 
 
+def test_code_in_a_folder_is_neither_run_nor_asked_about(model: Path) -> None:
+    (model / "evil.py").write_text("raise SystemExit('it ran')")
+    config = json.loads((model / "config.json").read_text())
+    config |= {"model_type": "evil", "auto_map": {"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}}
+    (model / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match="it can't be loaded"):
+        Encoder.load(model)
+
+
 def test_a_name_that_is_no_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     for name in ("nobody/nothing", str(tmp_path / "missing"), "../../x"):
@@ -106,6 +115,7 @@ def test_a_file_is_no_folder(model: Path) -> None:
         ({"type": "sentence_transformers.models.LSTM"}, "it has a module sentence_transformers.models.LSTM"),
         ({"pooling_mode_max_tokens": True}, r"pooling mean \+ max"),
         ({"pooling_mode_mean_tokens": False}, "known is one of cls, mean, max, weightedmean"),
+        ({"type": None}, "its sentence-transformers files can't be understood"),
     ],
 )
 def test_a_sentence_transformers_folder_with_something_unknown(

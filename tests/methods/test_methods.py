@@ -10,7 +10,6 @@ import torch
 
 from isotune.data.packed import pack
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.options import EncoderOptions
 from isotune.encoder.pooling import Pooling
 from isotune.methods import METHODS, method_class
 from isotune.methods.consert import ConSERT
@@ -24,7 +23,7 @@ from tests.reference import losses as reference
 
 @pytest.fixture
 def encoder(tiny_model: Path) -> Encoder:
-    return Encoder.load(tiny_model, EncoderOptions(layers=(0, -1)))
+    return Encoder.load(tiny_model, layers=(0, -1))
 
 
 @pytest.fixture

@@ -52,9 +52,10 @@ def short(tiny_model: Path, text: Path, pairs: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def train(short: dict[str, Any], tmp_path: Path) -> Callable[..., Result]:
-    """Runs `isotune.train` with these, and with what is given over them."""
+    """Runs `isotune.train` with these, and with what is given over them; None takes one away."""
 
     def run(name: str = "run", **options: Any) -> Result:
-        return isotune.train(**{**short, "out": tmp_path / name, **options})
+        given = {**short, "out": tmp_path / name, **options}
+        return isotune.train(**{key: value for key, value in given.items() if value is not None})
 
     return run

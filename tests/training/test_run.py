@@ -47,7 +47,7 @@ def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
 def test_a_run_leaves_an_encoder_and_everything_about_it(train: Train, method: str, precision: str) -> None:
     result = train(method=method, precision=precision)
     assert {path.name for path in result.folder.iterdir()} == {
-        "best-0.safetensors",
+        f"best-0-{result.evaluation.selected_step}.safetensors",
         "cosines.npz",
         "data.json",
         "encoder",
@@ -258,7 +258,7 @@ def test_resume_needs_a_run_and_nothing_else(train: Train, text: Path, tmp_path:
         resume("run")
     with pytest.raises(InputError, match="leave the sources and all options out"):
         resume("run", learning_rate=1e-5)
-    (result.folder / "evaluation.json").unlink()
+    (result.folder / "report.html").unlink()
     text.write_text(text.read_text() + "another sentence\n")
     with pytest.raises(InputError, match="the data is not what the run was started with"):
         resume("run")
@@ -278,3 +278,93 @@ def test_metrics_after_the_checkpoint_are_forgotten(tmp_path: Path) -> None:
         recorder.warn(0, "two")
     assert [record["message"] for record in metrics(tmp_path, "warning")] == ["one", "two"]
     assert metrics(tmp_path, "train") == []
+
+
+TWO_STAGES = """
+[[stages]]
+method = "simcse"
+batch_size = 8
+steps = 6
+eval_every = 2
+learning_rate = 1e-3
+
+[[stages]]
+method = "consert"
+batch_size = 8
+steps = 7
+eval_every = 3
+patience = 3
+learning_rate = 1e-3
+"""
+
+
+class Killed(BaseException):
+    """Stands for a process that ends at once: nothing may run after it but what the language itself does."""
+
+
+@pytest.mark.parametrize("writes", range(14))
+def test_a_run_killed_at_any_write_of_a_checkpoint_goes_on_bit_for_bit(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    from isotune.training import checkpoint, loop
+
+    recipe = tmp_path / "two.toml"
+    recipe.write_text(TWO_STAGES)
+    options = {"recipe": recipe, "method": None, "batch_size": 8}
+    for key in ("steps", "eval_every", "learning_rate"):
+        options[key] = None
+    whole = train("whole", **options)
+    real, count = checkpoint.save_tensors, iter(range(1000))
+
+    def killed(*arguments: Any) -> None:
+        if next(count) == writes:
+            raise Killed
+        real(*arguments)
+
+    monkeypatch.setattr(checkpoint, "save_tensors", killed)
+    monkeypatch.setattr(loop, "save_tensors", killed)
+    with pytest.raises(Killed):
+        train("parts", **options)
+    monkeypatch.undo()
+    resumed = isotune.train(out=tmp_path / "parts", resume=True, quiet=True)
+    assert same(weights(whole.folder), weights(resumed.folder))
+    assert resumed.evaluation.selected_step == whole.evaluation.selected_step
+    for kind in ("dev", "space", "warning"):
+        assert metrics(whole.folder, kind) == metrics(resumed.folder, kind)
+    assert len(list(resumed.folder.glob("best-*"))) == 1
+
+
+def test_a_run_killed_while_it_is_shown_is_not_finished(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from isotune.training import run
+
+    def killed(*arguments: Any) -> None:
+        raise Killed
+
+    monkeypatch.setattr(run, "write_report", killed)
+    with pytest.raises(Killed):
+        train()
+    monkeypatch.undo()
+    assert isotune.train(out=tmp_path / "run", resume=True, quiet=True).report.exists()
+    with pytest.raises(InputError, match="this run is finished"):
+        isotune.train(out=tmp_path / "run", resume=True, quiet=True)
+
+
+def test_a_stage_that_gets_no_better_keeps_what_it_started_from(train: Train, tmp_path: Path) -> None:
+    recipe = tmp_path / "two.toml"
+    recipe.write_text(TWO_STAGES.replace("learning_rate = 1e-3", "learning_rate = 1e-12\nmodel_dropout = 0.0"))
+    result = train(recipe=recipe, method=None, batch_size=8, steps=None, eval_every=None, learning_rate=None)
+    assert result.evaluation.selected_step == 0
+    assert any("no step scored better" in record["message"] for record in metrics(result.folder, "warning"))
+
+
+def test_seeds_differ_by_purpose_and_place() -> None:
+    from itertools import product
+
+    from isotune.training.loop import derive_seed
+
+    places = [
+        (seed, p, *path) for seed, p in product((0, 1, 2**32), "ab") for path in [(), (0,), (0, 0), (0, 1), (1, 0)]
+    ]
+    assert len({derive_seed(*place) for place in places}) == len(places)

@@ -118,7 +118,7 @@ def test_each_view_of_a_batch_gets_its_own_augmentation() -> None:
     lengths = [3, 5, 4]
     tokens = packed(lengths * 3)  # three views of three sentences
     x = 1 + torch.rand(len(tokens.ids), 10)
-    augmentation = PerView([NoAugmentation(), FeatureCutoff(0.5), Shuffle()])
+    augmentation = PerView([NoAugmentation(), FeatureCutoff(0.5), Shuffle()], [3, 3, 3])
     changed = augmentation.embeddings(x, tokens, seeded()).split(tokens.lengths.tolist())
     positions = augmentation.positions(tokens, seeded()).split(tokens.lengths.tolist())
     place = tokens.order.argsort().tolist()
@@ -131,3 +131,10 @@ def test_each_view_of_a_batch_gets_its_own_augmentation() -> None:
             else:
                 assert sorted(positions[i].tolist()) == list(range(lengths[sentence]))
     assert any(positions[place[6 + k]].tolist() != list(range(lengths[k])) for k in range(3))
+
+
+def test_views_of_different_sizes() -> None:
+    tokens = packed([2] * 7)
+    augmentation = PerView([TokenCutoff(0.5), NoAugmentation(), TokenCutoff(0.9)], [1, 4, 2])
+    changed = augmentation.embeddings(torch.ones(14, 3), tokens, seeded()).view(7, -1)
+    assert (changed[tokens.order.argsort()] == 0).sum(1).tolist() == [3, 0, 0, 0, 0, 3, 3]

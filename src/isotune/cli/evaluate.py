@@ -2,46 +2,51 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from isotune.cli.parameters import ENCODER, new_file
+
+TASKS = (
+    "Named tasks, the group sts, or files with sentence1, sentence2 and score. Unset: the seven STS tasks where "
+    "$ISOTUNE_DATA has them, or else the bundled test pairs."
+)
+AGGREGATION = (
+    "How a task's subsets are put together: all in one correlation (the papers' way), their mean, or their mean "
+    "weighted by size."
+)
+JSON = "Write all results, with every aggregation and metric, to this new file."
+
 
 def evaluate(
-    *encoders: str,
-    tasks: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=())] = (),
-    aggregation: Literal["all", "mean", "wmean"] = "all",
-    metric: Literal["spearman", "pearson"] = "spearman",
-    json: Path | None = None,
+    *encoder: Annotated[str, ENCODER],
+    tasks: Annotated[tuple[str, ...], Parameter(help=TASKS, metavar="NAME...", consume_multiple=1)] = (),
+    aggregation: Annotated[Literal["all", "mean", "wmean"], Parameter(help=AGGREGATION)] = "all",
+    metric: Annotated[
+        Literal["spearman", "pearson"], Parameter(help="Which correlation the table shows.")
+    ] = "spearman",
+    json: Annotated[Path | None, Parameter(help=JSON, metavar="FILE")] = None,
 ) -> None:
-    """Score sentence encoders on semantic textual similarity.
-
-    Parameters
-    ----------
-    encoders
-        Folders or hub names: encoders, or plain language models (mean of the last layer).
-    tasks
-        Named tasks, the group sts, or files with sentence1, sentence2 and score. Unset: the seven STS tasks where
-        $ISOTUNE_DATA has them, or else the bundled test pairs.
-    aggregation
-        How a task's subsets are put together: all in one correlation (the papers' way), their mean, or their mean
-        weighted by size.
-    metric
-        Which correlation the table shows.
-    json
-        Write all results, with every aggregation and metric, to this file.
-    """
+    """Score sentence encoders on semantic textual similarity, side by side."""
     import rich
 
     from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError
-    from isotune.evaluation import comparison_table
+    from isotune.evaluation import comparison_table, load_tasks
     from isotune.evaluation import evaluate as run
 
-    if not encoders:
+    if not encoder:
         raise InputError("no encoder: name at least one folder or hub name")
-    results = [run(Encoder.load(name), tasks, name=name) for name in encoders]
-    rich.print(comparison_table(results, aggregation, metric))
-    if json:
-        json.write_text("[" + ",\n".join(result.model_dump_json(indent=2) for result in results) + "]\n", "utf-8")
+    with ExitStack() as stack:
+        file = stack.enter_context(new_file(json)) if json else None
+        # Before the first is evaluated, so that a wrong name costs nothing.
+        load_tasks(tasks)
+        loaded = {name: Encoder.load(name) for name in encoder}
+        results = [run(one, tasks, name=name) for name, one in loaded.items()]
+        rich.print(comparison_table(results, aggregation, metric))
+        if file:
+            written = ",\n".join(result.model_dump_json(indent=2) for result in results)
+            file.write(f"[{written}]\n".encode())

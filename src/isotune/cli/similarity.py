@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Annotated
 
-def similarity(encoder: str, first: str, second: str) -> None:
-    """Print the cosine similarity of two sentences, from -1 to 1.
+from cyclopts import Parameter
 
-    Parameters
-    ----------
-    encoder
-        A folder or hub name.
-    first
-        A sentence.
-    second
-        Another one.
-    """
+from isotune.cli.parameters import ENCODER
+
+
+def similarity(
+    encoder: Annotated[str, ENCODER],
+    first: Annotated[str, Parameter(help="A sentence.")],
+    second: Annotated[str, Parameter(help="Another one.")],
+    /,
+) -> None:
+    """Print the cosine similarity of two sentences, from -1 to 1."""
     from isotune.encoder.encoder import Encoder
 
     a, b = Encoder.load(encoder).encode([first, second], normalize=True)

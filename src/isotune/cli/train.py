@@ -4,67 +4,71 @@ from __future__ import annotations
 
 import inspect
 import signal
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 from pydantic import BaseModel
 
-from isotune.encoder.options import EncoderOptions
+from isotune.cli.parameters import COLUMNS, columns_table
 from isotune.methods import METHODS
-from isotune.recipes import Recipe, TrainingOptions, plan_table
+from isotune.recipes import BUNDLED_RECIPE, DEFAULT_RECIPE, Recipe, plan_table
+
+RUN = Group("Run", sort_key=1)
+ENCODER = Group("Encoder", sort_key=2)
+TRAINING = Group("Training", sort_key=4)
+
+TEXT = (
+    "What to train on: files (.txt, .csv, .tsv, .jsonl, .parquet, also .gz), patterns, named datasets such as "
+    "stsb-open:train, hub:owner/name, or - for standard input."
+)
+OUT = "The run folder to make: metrics, checkpoints, encoder, report. Unset: runs/METHOD-DATE-TIME."
+RECIPE = (
+    f"A recipe's name (isotune recipes lists them) or TOML file. Unset: {BUNDLED_RECIPE} for the bundled model, "
+    f"{DEFAULT_RECIPE} for any other."
+)
+METHOD = "A method with its own defaults, in place of a recipe."
+RESUME = "Go on with the run in --out, as it was started: nothing else is given."
 
 RUN_FLAGS = ("model", "dev", "tasks", "columns", "seed")
+METAVARS = {"model": "NAME", "dev": "NAME", "tasks": "NAME...", "prompt": "TEXT"}
 
 
 def train_command(arguments: Sequence[str]) -> Callable[..., int]:
     """The command's function, with the flags of the method or recipe that the arguments name."""
-    asked = [_value(arguments, flag) for flag in ("--recipe", "--method", "--model")]
-    table = plan_table(*asked) if arguments[:1] == ["train"] else plan_table(None, None, None)
-    models: list[tuple[type[BaseModel], dict[str, Any]]] = [
-        (Recipe, table),
-        (EncoderOptions, table.get("encoder", {})),
-        (TrainingOptions, table["stages"][0]),
-        *((METHODS[stage["method"]].options, stage) for stage in table["stages"]),
+    recipe, method, model = (_value(arguments, flag) for flag in ("--recipe", "--method", "--model"))
+    plan = Recipe.from_table(plan_table(recipe, method, model), recipe or method or "recipe")
+    panels: list[tuple[Group, BaseModel, Sequence[str]]] = [
+        (RUN, plan, RUN_FLAGS),
+        (ENCODER, plan.encoder, list(type(plan.encoder).model_fields)),
+        *(
+            (_method_panel(stage.method), stage.options, list(type(stage.options).model_fields))
+            for stage in plan.stages
+        ),
+        (TRAINING, plan.stages[0].training, list(type(plan.stages[0].training).model_fields)),
     ]
-    parameters = {
-        name: _flag(name, model, values)
-        for model, values in models
-        for name in (RUN_FLAGS if model is Recipe else model.model_fields)
-    }
+    parameters = {name: _flag(name, options, panel) for panel, options, names in panels for name in names}
 
     def train(
-        *sources: str,
-        out: Path | None = None,
-        recipe: str | None = None,
-        method: str | None = None,
-        resume: bool = False,
+        *text: Annotated[str, Parameter(help=TEXT)],
+        out: Annotated[Path | None, Parameter(help=OUT, group=RUN, metavar="DIR")] = None,
+        recipe: Annotated[str | None, Parameter(help=RECIPE, group=RUN, metavar="NAME")] = None,
+        method: Annotated[str | None, Parameter(help=METHOD, group=RUN, choices=tuple(METHODS))] = None,
+        resume: Annotated[bool, Parameter(help=RESUME, group=RUN)] = False,
         **options: Any,
     ) -> int:
-        """Tune a sentence encoder on plain text, and show what it gained.
-
-        Parameters
-        ----------
-        sources
-            Text: files (.txt, .csv, .tsv, .jsonl, .parquet, also .gz), patterns, named datasets such as stsb-open,
-            hub:owner/name, or - for standard input.
-        out
-            The run folder to make: metrics, checkpoints, encoder, report.
-        recipe
-            A recipe's name (see `isotune recipes`) or TOML file.
-        method
-            A method's name, for its defaults in place of a recipe.
-        resume
-            Go on with the run in --out, as it was started.
-        """
+        """Tune a sentence encoder on plain text, and show what it gained."""
         from isotune.errors import InputError
         from isotune.training import train as run
 
-        if out is None:
-            raise InputError("no --out: name the folder for the run")
-        given = {key: value for key, value in options.items() if value is not None}
-        result = run(sources, out=out, recipe=recipe, method=method, resume=resume, **given)
+        if resume and out is None:
+            raise InputError("--resume needs --out: the folder of the run to go on with")
+        out = out or Path("runs", f"{plan.stages[0].method}-{time.strftime('%Y%m%d-%H%M%S')}")
+        if "columns" in options:
+            options["columns"] = columns_table(options["columns"])
+        result = run(text, out=out, recipe=recipe, method=method, resume=resume, **options)
         print(result.report)
         return 128 + signal.Signals[result.stopped] if result.stopped else 0
 
@@ -74,21 +78,45 @@ def train_command(arguments: Sequence[str]) -> Callable[..., int]:
     return train
 
 
-def _flag(name: str, model: type[BaseModel], values: dict[str, Any]) -> inspect.Parameter:
-    """A keyword that is None unless given, and whose help tells what the recipe has."""
-    field = model.model_fields[name]
-    default = values.get(name, field.get_default())
-    text = f"{field.description} [default: {default}]" if default not in (None, (), {}) else field.description
-    negative = None if field.annotation is bool else ()
-    annotation: Any = Annotated[
-        field.rebuild_annotation() | None, Parameter(help=text, consume_multiple=True, negative=negative)
-    ]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+def _method_panel(method: str) -> Group:
+    others = [f"isotune train --method {name} --help" for name in METHODS if name != method]
+    return Group(f"Method {method}", help=f"For those of another method: {', '.join(others)}", sort_key=3)
+
+
+def _flag(name: str, options: BaseModel, panel: Group) -> inspect.Parameter:
+    """A keyword whose help tells what the recipe has; its limits are the recipe's to check."""
+    kind, default = get_type_hints(type(options))[name], getattr(options, name)
+    parameter = Parameter(
+        help=" ".join((type(options).model_fields[name].description or "").split()),
+        group=panel,
+        metavar=METAVARS.get(name),
+        consume_multiple=1,
+        negative=None if kind is bool else (),
+        show_default=_as_typed(name, default),
+    )
+    annotation: Any = Annotated[kind, parameter]
+    if name == "columns":
+        annotation, default = Annotated[tuple[str, ...], parameter, COLUMNS], ()
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _as_typed(name: str, value: object) -> str | bool:
+    """A default as it is written on the command line; False where there is none."""
+    match value:
+        case None | () | {}:
+            return False
+        case bool():
+            return f"--{'' if value else 'no-'}{name.replace('_', '-')}"
+        case dict():
+            return " ".join(f"{key}={column}" for key, column in value.items())
+        case tuple():
+            return " ".join(map(str, value))
+    return str(value)
 
 
 def _value(arguments: Sequence[str], flag: str) -> str | None:
     """What follows a flag, as "--flag value" or "--flag=value"."""
-    for word, following in zip(arguments, [*arguments[1:], None], strict=True):
+    for word, following in zip(arguments, [*arguments[1:], None], strict=False):
         if word == flag:
             return following
         if word.startswith(f"{flag}="):

@@ -68,7 +68,7 @@ class Packed:
 def pack(sentences: Sequence[Sequence[int]]) -> Packed:
     """Packs sentences given as sequences of token ids; their order is the caller's order."""
     lengths = torch.tensor([len(sentence) for sentence in sentences])
-    ids = torch.tensor([token for sentence in sentences for token in sentence])
+    ids = torch.tensor([token for sentence in sentences for token in sentence], dtype=torch.long)
     return shortest_first(ids, lengths)
 
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
 
 import numpy as np
 import torch
@@ -47,10 +46,6 @@ class Fingerprint:
     tokens: int
     cut: int
     sha256: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """For data.json."""
-        return asdict(self)
 
 
 class TokenStore:

@@ -2,8 +2,10 @@
 
 The model is transformers' own class, unchanged. Packed sentences enter it as a batch of one row [1, T], with explicit
 position ids and `attention.packed_attention` between the tokens; augmentations act on the position ids before, and on
-the output of the embedding layer by a forward hook. A model class whose attention can't be replaced (MPNet,
-DeBERTa-v2) runs padded and gives the same numbers.
+the output of the embedding layer by a forward hook. A model whose attention can't be replaced (MPNet, DeBERTa) runs
+padded and gives the same numbers. Only the types in the two tables below are run: each is tested against its padded
+self, and a type that looks alike can differ in ways that nothing would show (an embedding layer that joins
+neighbouring tokens, positions that start elsewhere).
 """
 
 from __future__ import annotations
@@ -18,21 +20,40 @@ from transformers import PreTrainedModel
 
 from isotune.data.packed import Packed
 from isotune.encoder.attention import PACKED
+from isotune.errors import InputError, unknown
 from isotune.views.augmentation import Augmentation, NoAugmentation
 
 logger = logging.getLogger(__name__)
+
+# Model types of transformers that run packed, and those that run padded.
+PACKED_TYPES = (
+    *("albert", "bert", "camembert", "data2vec-text", "distilbert", "electra", "ernie", "modernbert", "roberta"),
+    *("xlm-roberta", "xlm-roberta-xl"),
+)
+PADDED_TYPES = ("deberta", "deberta-v2", "megatron-bert", "mpnet", "rembert")
 
 
 class Backbone(nn.Module):
     """Token ids in, hidden states of every layer out, packed on both sides."""
 
     def __init__(self, model: PreTrainedModel) -> None:
-        """Takes a base model (no task head) and switches its attention to the packed one where that is possible."""
+        """Takes a base model (no task head) and switches its attention to the packed one where that is possible.
+
+        Raises:
+            InputError: the model is of a type that is not known here, or attends only to what came before.
+        """
         super().__init__()
+        kind = model.config.model_type
+        if kind not in PACKED_TYPES + PADDED_TYPES:
+            raise unknown("model type", str(kind), PACKED_TYPES + PADDED_TYPES)
+        if getattr(model.config, "is_decoder", False):
+            raise InputError("the model is set up as a decoder (is_decoder), whose tokens don't see what follows them")
         self.model = model
-        self.padded = not model._supports_attention_backend
+        self.padded = kind in PADDED_TYPES
         if self.padded:
-            logger.warning("%s can't run on packed sentences; it runs padded, which is slower.", type(model).__name__)
+            logger.warning(
+                "Models of type %s can't run on packed sentences; this one runs padded, which is slower.", kind
+            )
         else:
             model.set_attn_implementation(PACKED)
         embeddings: nn.Module = model.get_submodule("embeddings")
@@ -55,6 +76,11 @@ class Backbone(nn.Module):
         limit = getattr(self.model.config, "max_position_embeddings", None)
         return None if limit is None else int(limit) - self.first_position
 
+    @property
+    def knows_positions(self) -> bool:
+        """Whether position ids matter; some DeBERTa models only know distances between tokens."""
+        return bool(getattr(self.model.config, "position_biased_input", True))
+
     def forward(
         self,
         tokens: Packed,
@@ -75,36 +101,49 @@ class Backbone(nn.Module):
         """
         augmentation = augmentation or NoAugmentation()
         generator = generator or torch.default_generator
-        layout = _Padded(tokens) if self.padded else _OneRow(tokens)
+        layout = _Padded(tokens, self.model.config.pad_token_id or 0) if self.padded else _OneRow(tokens)
+        options = {
+            "input_ids": layout.lay(tokens.ids),
+            "position_ids": layout.lay(augmentation.positions(tokens, generator) + self.first_position),
+            "output_hidden_states": all_layers,
+            **layout.options,
+        }
+        if augmentation == NoAugmentation():
+            # No hook then: it would hang on the model itself, for every thread that encodes with it.
+            output = self.model(**options)
+        else:
 
-        def augment(module: nn.Module, inputs: tuple[Tensor, ...], embeddings: Tensor) -> Tensor:
-            return layout.lay(augmentation.embeddings(layout.take(embeddings), tokens, generator))
+            def augment(module: nn.Module, inputs: tuple[Tensor, ...], embeddings: Tensor) -> Tensor:
+                return layout.lay(augmentation.embeddings(layout.take(embeddings), tokens, generator))
 
-        hook = self.model.get_submodule("embeddings").register_forward_hook(augment)
-        try:
-            output = self.model(
-                input_ids=layout.lay(tokens.ids),
-                position_ids=layout.lay(augmentation.positions(tokens, generator) + self.first_position),
-                output_hidden_states=all_layers,
-                **layout.options,
-            )
-        finally:
-            hook.remove()
+            hook = self.model.get_submodule("embeddings").register_forward_hook(augment)
+            try:
+                output = self.model(**options)
+            finally:
+                hook.remove()
         states = output.hidden_states if all_layers else (output.last_hidden_state,)
         return tuple(layout.take(state) for state in states)
 
     @contextmanager
     def dropout(self, rate: float | None) -> Iterator[None]:
         """Within it, every dropout layer of the model has this rate; None keeps the model's own."""
-        modules = [module for module in self.model.modules() if isinstance(module, nn.Dropout)]
-        rates = [module.p for module in modules]
-        for module in modules:
-            module.p = module.p if rate is None else rate
+        # A layer's rate is the p of an nn.Dropout, or a number of its own (ModernBERT's attention).
+        places: list[tuple[nn.Module, str]] = [
+            (module, "p") for module in self.model.modules() if isinstance(module, nn.Dropout)
+        ]
+        places += [
+            (module, "attention_dropout")
+            for module in self.model.modules()
+            if isinstance(getattr(module, "attention_dropout", None), float)
+        ]
+        own = [getattr(module, name) for module, name in places]
+        for module, name in places if rate is not None else []:
+            setattr(module, name, rate)
         try:
             yield
         finally:
-            for module, own in zip(modules, rates, strict=True):
-                module.p = own
+            for (module, name), value in zip(places, own, strict=True):
+                setattr(module, name, value)
 
 
 class _OneRow:
@@ -123,14 +162,14 @@ class _OneRow:
 class _Padded:
     """Packed sentences as a padded batch: [T, ...] and [N, longest, ...]."""
 
-    def __init__(self, tokens: Packed) -> None:
+    def __init__(self, tokens: Packed, padding: int) -> None:
+        self.padding = padding
         longest = torch.arange(int(tokens.lengths[-1]), device=tokens.ids.device)
         self.mask = longest < tokens.lengths[:, None]  # [N, longest]
         self.options = {"attention_mask": self.mask.long()}
 
     def lay(self, x: Tensor) -> Tensor:
-        # Padding is hidden by the attention mask, so any token id will do; 0 is always in the vocabulary.
-        padded = x.new_zeros(self.mask.shape + x.shape[1:])
+        padded = x.new_full(self.mask.shape + x.shape[1:], self.padding)
         padded[self.mask] = x
         return padded
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from torch import Generator, Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from isotune.data.packed import Packed, pack
-from isotune.encoder import folder
 from isotune.encoder.backbone import Backbone
+from isotune.encoder.folder import load_model, load_tokenizer, local_folder
 from isotune.encoder.heads import Dense
-from isotune.encoder.options import EncoderOptions
+from isotune.encoder.modules import Modules, read_modules, write_modules
+from isotune.encoder.options import PoolingMode
 from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
 from isotune.views.augmentation import Augmentation
@@ -35,8 +38,11 @@ class Encoder(nn.Module):
         pooling: which layers and tokens make the sentence vector.
         heads: what comes after it (Dense, Normalize), in order.
         tokenizer: transformers' tokenizer.
+        dimension: features of a sentence vector.
         max_length: longer sentences are cut to this many tokens, special ones included.
+        lowercase: whether text is lowercased before the tokenizer.
         prompt: text put before every sentence.
+        settings: what the folder says besides to sentence-transformers, such as its other prompts; kept on saving.
     """
 
     def __init__(
@@ -46,23 +52,43 @@ class Encoder(nn.Module):
         heads: Sequence[nn.Module],
         tokenizer: PreTrainedTokenizerBase,
         max_length: int,
+        *,
+        lowercase: bool = False,
         prompt: str = "",
+        settings: Mapping[str, Any] | None = None,
     ) -> None:
+        """Puts the parts together.
+
+        Raises:
+            InputError: they don't fit: the pooling names a layer that the backbone doesn't have, or a head takes
+                another dimension than what comes before it gives.
+        """
         super().__init__()
         pooling.resolve(backbone.layers)
+        dimension = backbone.dimension
+        for head in heads:
+            if isinstance(head, Dense):
+                if head.linear.in_features != dimension:
+                    raise InputError(f"a Dense head takes {head.linear.in_features} features and gets {dimension}")
+                dimension = head.linear.out_features
         self.backbone = backbone
         self.pooling = pooling
         self.heads = nn.Sequential(*heads)
         self.tokenizer = tokenizer
+        self.dimension = dimension
         self.max_length = max_length
+        self.lowercase = lowercase
         self.prompt = prompt
+        self.settings = settings or {}
 
     @classmethod
     def load(
         cls,
         model: str | Path,
-        options: EncoderOptions | None = None,
         *,
+        pooling: PoolingMode | None = None,
+        layers: Sequence[int] | None = None,
+        prompt: str | None = None,
         dtype: torch.dtype | None = None,
         device: str | torch.device | None = None,
     ) -> Encoder:
@@ -70,18 +96,17 @@ class Encoder(nn.Module):
 
         Args:
             model: a local folder, or a name on the Hugging Face hub.
-            options: what is to differ from the folder's own settings. A plain language model has none: it gets the
-                mean of its last layer.
+            pooling, layers, prompt: what is to differ from the folder's own settings, see `EncoderOptions`. A plain
+                language model has none: it gets the mean of its last layer.
             dtype: type of the pretrained model's weights; as the folder says if None.
             device: where it computes; a GPU if there is one, if None.
 
         Raises:
             InputError: the folder lacks a part, its weights don't fit, or it uses something unknown here.
         """
-        options = options or EncoderOptions()
-        own = folder.read_modules(folder.local_folder(model))
-        backbone = Backbone(folder.load_model(own.transformer, dtype))
-        tokenizer = folder.load_tokenizer(own.transformer, own.lowercase)
+        own = read_modules(local_folder(model))
+        backbone = Backbone(load_model(own.transformer, dtype))
+        tokenizer = load_tokenizer(own.transformer)
         if len(tokenizer) > (known := backbone.model.config.vocab_size):
             raise InputError(f"model {model}: its tokenizer has {len(tokenizer)} tokens, its embeddings only {known}")
         limits = [own.max_length, tokenizer.model_max_length, backbone.max_tokens, UNLIMITED]
@@ -89,23 +114,19 @@ class Encoder(nn.Module):
         encoder = cls(
             backbone,
             Pooling(
-                options.pooling or own.pooling.mode,
-                options.layers or own.pooling.layers,
-                None if options.layers else own.pooling.weights,
+                pooling or own.pooling.mode,
+                own.pooling.layers if layers is None else tuple(layers),
+                own.pooling.weights if layers is None else None,
             ),
             own.heads,
             tokenizer,
             512 if max_length == UNLIMITED else max_length,
-            own.prompt if options.prompt is None else options.prompt,
+            lowercase=own.lowercase,
+            prompt=own.prompt if prompt is None else prompt,
+            settings=own.settings,
         )
         encoder.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         return encoder.eval()
-
-    @property
-    def dimension(self) -> int:
-        """Features of a sentence vector."""
-        sizes = [head.linear.out_features for head in self.heads if isinstance(head, Dense)]
-        return int(sizes[-1]) if sizes else self.backbone.dimension
 
     @property
     def device(self) -> torch.device:
@@ -134,9 +155,15 @@ class Encoder(nn.Module):
         return tokens.restore(vectors)
 
     def tokenize(self, sentences: Sequence[str], max_length: int | None = None) -> list[list[int]]:
-        """Token ids of each sentence, prompt and special tokens included, cut to `max_length` (the encoder's own)."""
+        """Token ids of each sentence, prompt and special tokens included, cut to `max_length` (the encoder's own).
+
+        Raises:
+            InputError: the tokenizer makes no token at all of a sentence.
+        """
         if self.prompt:
             sentences = [self.prompt + sentence for sentence in sentences]
+        if self.lowercase:
+            sentences = [sentence.lower() for sentence in sentences]
         encoded = self.tokenizer(
             list(sentences),
             truncation=True,
@@ -145,45 +172,47 @@ class Encoder(nn.Module):
             return_token_type_ids=False,
         )
         ids: list[list[int]] = encoded["input_ids"]
+        for sentence, tokens in zip(sentences, ids, strict=True):
+            if not tokens:
+                raise InputError(f"the tokenizer makes no token of {sentence!r:.100}")
         return ids
 
     @torch.no_grad()
     def encode(
-        self, sentences: str | Sequence[str], *, normalize: bool = False, show_progress: bool = False
+        self, sentences: str | Iterable[str], *, normalize: bool = False, show_progress: bool = False
     ) -> np.ndarray:
         """Sentence vectors.
 
         Args:
             sentences: one sentence, or several.
             normalize: scale each vector to length 1.
-            show_progress: a progress bar on standard error.
+            show_progress: a progress bar on standard error, where that is a terminal.
 
         Returns:
-            float32 [d] for one sentence, [N, d] for a sequence, in its order.
+            float32 [d] for one sentence, [N, d] for several, in their order.
 
         Raises:
-            InputError: something in the sequence is not a string.
+            InputError: one of them is not a string.
         """
         if isinstance(sentences, str):
             vector: np.ndarray = self.encode([sentences], normalize=normalize)[0]
             return vector
+        sentences = list(sentences)
         for i, sentence in enumerate(sentences):
             if not isinstance(sentence, str):
                 raise InputError(f"sentence {i} is {type(sentence).__name__}, not a string")
         from rich.console import Console
-        from rich.progress import track
+        from rich.progress import Progress
 
         vectors = np.empty((len(sentences), self.dimension), dtype=np.float32)
-        starts = track(
-            range(0, len(sentences), CHUNK_SENTENCES),
-            "encoding",
-            console=Console(stderr=True),
-            disable=not show_progress,
-        )
+        console = Console(stderr=True)
+        bar = Progress(console=console, disable=not (show_progress and console.is_terminal))
+        task = bar.add_task("encoding", total=len(sentences))
         training = self.training
         self.eval()
+        bar.start()
         try:
-            for start in starts:
+            for start in range(0, len(sentences), CHUNK_SENTENCES):
                 ids = self.tokenize(sentences[start : start + CHUNK_SENTENCES])
                 for batch in self._batches([len(sentence) for sentence in ids]):
                     tokens = pack([ids[i] for i in batch]).to(self.device)
@@ -191,7 +220,9 @@ class Encoder(nn.Module):
                     if normalize:
                         result = nn.functional.normalize(result, dim=-1)
                     vectors[start + batch] = result.float().cpu().numpy()
+                    bar.advance(task, len(batch))
         finally:
+            bar.stop()
             self.train(training)
         return vectors
 
@@ -206,13 +237,26 @@ class Encoder(nn.Module):
         """Writes a sentence-transformers folder; `SentenceTransformer(path)` gives the same vectors.
 
         Raises:
-            InputError: the folder exists already.
+            InputError: the folder exists already, or it can't be written.
         """
         path = Path(path)
         try:
             path.mkdir(parents=True)
         except FileExistsError as error:
             raise InputError(f"{path}: it exists already; an encoder is saved into a new folder") from error
-        folder.write(
-            path, self.backbone.model, self.tokenizer, self.pooling, list(self.heads), self.max_length, self.prompt
-        )
+        try:
+            write_modules(
+                Modules(
+                    path,
+                    self.pooling,
+                    list(self.heads),
+                    max_length=self.max_length,
+                    lowercase=self.lowercase,
+                    prompt=self.prompt,
+                    settings=self.settings,
+                ),
+                self.backbone.model,
+                self.tokenizer,
+            )
+        except (SafetensorError, OSError) as error:
+            raise InputError(f"{path}: it can't be written ({error})") from error

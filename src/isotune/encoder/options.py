@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 PoolingMode = Literal["cls", "mean", "max", "weightedmean"]
 
@@ -18,9 +18,9 @@ class EncoderOptions(BaseModel):
     """How tokens become one vector: cls, mean, max, or weightedmean (later tokens weigh more). Unset: the model
     folder's own, or mean for a plain language model."""
 
-    layers: tuple[int, ...] | None = None
-    """Which hidden states are averaged before pooling: 0 is the embeddings, 1 the first block, -1 the last. Unset:
-    the model folder's own, or the last."""
+    layers: Annotated[tuple[int, ...], Field(min_length=1)] | None = None
+    """Which hidden states are averaged before pooling, such as -2 -1: 0 is the embeddings, 1 the first block, -1 the
+    last. Unset: the model folder's own, or the last."""
 
     prompt: str | None = None
     """Text put before every sentence, in training and ever after. Unset: the model folder's own, or none."""

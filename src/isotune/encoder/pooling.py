@@ -67,12 +67,9 @@ class Pooling:
         Returns:
             [N, d] float32 (float64 for float64 states), in packed order.
         """
-        if len(states) == 1:
-            x = states[0]
-        else:
-            shares = self.resolve(len(states) - 1)
-            x = torch.stack([share * states[layer] for layer, share in shares.items()]).sum(0)  # [T, d]
-        x = x if x.dtype == torch.float64 else x.float()
+        shares = {0: 1.0} if len(states) == 1 else self.resolve(len(states) - 1)
+        exact = torch.promote_types(states[0].dtype, torch.float32)
+        x = torch.stack([share * states[layer].to(exact) for layer, share in shares.items()]).sum(0)  # [T, d]
         if self.mode == "cls":
             return x[tokens.offsets]
         if self.mode == "max":

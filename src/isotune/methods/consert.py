@@ -17,6 +17,7 @@ from torch import Tensor
 from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import Pooling
+from isotune.errors import InputError
 from isotune.losses import nt_xent
 from isotune.methods.method import Batch, Method, View
 from isotune.methods.options import ConSERTOptions
@@ -29,7 +30,14 @@ class ConSERT(Method):
     rows = Sentence
 
     def __init__(self, options: ConSERTOptions, encoder: Encoder) -> None:
+        """Takes the encoder's kind of pooling, on its last layer.
+
+        Raises:
+            InputError: positions are to be shuffled and the model has none.
+        """
         super().__init__()
+        if "shuffle" in options.augmentations and not encoder.backbone.knows_positions:
+            raise InputError("augmentation shuffle: this model has no position ids to shuffle; choose another one")
         self.temperature = options.temperature
         self.pooling = Pooling(encoder.pooling.mode)
         augmentation: dict[str, Augmentation] = {

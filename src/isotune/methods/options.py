@@ -36,7 +36,8 @@ class ConSERTOptions(MethodOptions):
     """ConSERT without labels: two views by augmentations in the embedding layer, compared by NT-Xent."""
 
     augmentations: tuple[AugmentationName, AugmentationName] = ("feature_cutoff", "shuffle")
-    """How each of the two views is made. The best pair of ConSERT's Figure 5."""
+    """How each of the two views is made: none, shuffle, token_cutoff, feature_cutoff or dropout. The best pair of
+    ConSERT's Figure 5."""
 
     temperature: Temperature = 0.1
     """Divides the cosine similarities. ConSERT, section 5.4."""

@@ -14,7 +14,7 @@ from isotune.recipes.recipe import Recipe, Stage, TrainingOptions, override
 __all__ = ["Recipe", "Stage", "TrainingOptions", "override", "plan_table", "read_recipe", "recipe_names"]
 
 BUNDLED_RECIPE = "mini"  # for the bundled model
-DEFAULT_RECIPE = "simcse-unsup"  # for any other
+DEFAULT_RECIPE = "default"  # for any other
 
 
 def recipe_names() -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
 from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError, unknown
@@ -107,6 +107,8 @@ class Stage(BaseModel):
     @classmethod
     def _from_table(cls, table: Mapping[str, Any]) -> dict[str, Any]:
         """Sorts the keys of the flat table into the models they belong to."""
+        if not isinstance(table, Mapping):
+            raise InputError("a stage is a table")
         method = table.get("method", "")
         if method not in METHODS:
             raise unknown("method", method, METHODS)
@@ -149,7 +151,7 @@ class Recipe(BaseModel):
     columns: dict[str, str] = {}
     """Which column holds which field, where the names aren't the usual ones, e.g. sentence=body."""
 
-    model: str | None = None
+    model: Annotated[str, Field(min_length=1)] | None = None
     """The pretrained model: a name on the Hugging Face hub, or a local folder. Unset: the bundled one."""
 
     dev: str = "stsb-open:dev"
@@ -163,7 +165,15 @@ class Recipe(BaseModel):
     """Every random number of the run follows from it."""
 
     encoder: EncoderOptions = EncoderOptions()
-    stages: Annotated[tuple[Stage, ...], Field(min_length=1)]
+    stages: tuple[Stage, ...]
+
+    @field_validator("stages")
+    @classmethod
+    def _some_stage(cls, stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+        # Not as a min_length of the field: that counts the valid ones, and complains of every other mistake too.
+        if not stages:
+            raise ValueError("a recipe has at least one stage")
+        return stages
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], name: str = "recipe") -> Recipe:
@@ -177,10 +187,11 @@ class Recipe(BaseModel):
         except ValidationError as error:
             problems = []
             for problem in error.errors(include_url=False):
-                loc = [str(part) for part in problem["loc"] if isinstance(part, str)]
-                key = ".".join(loc[1:] if loc[:1] == ["stages"] and len(loc) > 1 else loc)
+                loc = problem["loc"]
+                loc = loc[2:] if loc[:1] == ("stages",) and len(loc) > 1 else loc
+                key = "".join(f"{part}: " for part in loc if isinstance(part, str))
                 got = "" if isinstance(problem["input"], Mapping) else f" (got {problem['input']!r})"
-                problems.append(f"{key}: {problem['msg'].removeprefix('Value error, ')}{got}")
+                problems.append(f"{key}{problem['msg'].removeprefix('Value error, ')}{got}")
             raise InputError(f"{name}: {'; '.join(problems)}") from error
 
     def table(self) -> dict[str, Any]:

@@ -30,8 +30,9 @@ class Progress:
         stage: the stage it is in, from 0.
         offset: updates of the stages before it.
         step: updates done in it.
-        best_step: the evaluated step of this stage with the best dev score so far.
-        best_score: that score; None before the first evaluation, or without dev pairs.
+        best_step: the step, counted over all stages, whose encoder is kept so far.
+        best_file: the name of the file with its weights.
+        best_score: its dev score; None before the stage's first evaluation, or without dev pairs.
         stale: evaluations since then.
         done: the stage is over (its steps are done, or its patience is).
         start_space: what the collapse monitor measured at the stage's step 0.
@@ -42,6 +43,7 @@ class Progress:
     offset: int = 0
     step: int = 0
     best_step: int = 0
+    best_file: str = ""
     best_score: float | None = None
     stale: int = 0
     done: bool = False
@@ -64,7 +66,8 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str,
     except (SafetensorError, OSError) as error:
         part.unlink(missing_ok=True)
         raise InputError(
-            f"{path}: it can't be written ({error}); free some space and go on from the checkpoint before with --resume"
+            f"{path}: it can't be written ({error}); free some space; --resume goes on from the checkpoint before, if "
+            "there is one"
         ) from error
 
 

@@ -2,7 +2,7 @@
 
 Step k of a stage is a function of the seed, k and the weights alone: the rows it reads, the model's dropout and the
 augmentations all draw from generators seeded with (seed, stage, k). So a run that is killed and resumed goes on as if
-nothing had happened, bit for bit on the same machine, and there is no random state to save.
+nothing had happened, on a CPU bit for bit, and there is no random state to save.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 import torch
-from accelerate import Accelerator
+from accelerate import PartialState
 from torch import Generator, Tensor, nn
 
 from isotune.data.named import ScoredPairs
@@ -61,30 +60,29 @@ class Loop:
                 f"batch_size {options.batch_size} is larger than the data ({len(store)} rows); give a batch_size of "
                 f"{len(store)} or less, or more text"
             )
-        self.accelerator = Accelerator()
-        self.encoder = encoder.to(self.accelerator.device)
-        self.method = method.to(self.accelerator.device)
+        self.device = PartialState().device
+        self.encoder = encoder.to(self.device)
+        self.method = method.to(self.device)
         self.store = store
         self.dev = dev
         self.options = options
-        self.seed = [seed, progress.stage]
-        self.order = BatchOrder(len(store), options.batch_size, derive_seed(*self.seed))
+        self.seed = seed
+        self.order = BatchOrder(len(store), options.batch_size, derive_seed(seed, "order", progress.stage))
         self.total = options.total_steps(self.order.steps_per_epoch)
         self.optimizer = _optimizer(nn.ModuleList([encoder, method]), options)
-        self.generator = Generator(self.accelerator.device)
+        self.generator = Generator(self.device)
         # A fixed sample, spread over the corpus: its first rows may all be from one place.
         probe = np.linspace(0, len(store) - 1, min(PROBE_SENTENCES, len(store))).astype(np.int64)
         self.monitor = CollapseMonitor(store.pack(probe)[0], progress.start_space)
         self.progress = progress
         self.problem: str | None = None
-        self.checkpoint_file = folder / "last.safetensors"
-        self.best_file = folder / f"best-{progress.stage}.safetensors"
+        self.folder = folder
         self.recorder = recorder
 
     def run(self, stop: StopSignal) -> None:
         """Trains until the steps or the patience are over, a signal comes, or the loss is not finite."""
         progress, options = self.progress, self.options
-        if progress.step == 0 and not progress.done:
+        if progress.start_space is None:
             self.evaluate()
         stage = f"stage {progress.stage + 1}"
         self.recorder.start(stage, progress.step, self.total)
@@ -113,14 +111,13 @@ class Loop:
             self.recorder.warn(progress.offset + progress.step, self.problem)
         elif not progress.done:
             self.save()
-            self.recorder.say(f"stopped after step {progress.step} of {self.total}")
+            self.recorder.say(f"stopped after step {progress.step} of {self.total}; --resume goes on from here")
 
     def step(self, step: int) -> dict[str, float | Tensor | dict[str, Tensor]]:
         """One update; returns what metrics.jsonl says of it. A loss that isn't finite is a `problem`, and no update."""
-        options = self.options
-        device = self.accelerator.device
-        torch.manual_seed(derive_seed(*self.seed, step, 0))
-        self.generator.manual_seed(derive_seed(*self.seed, step, 1))
+        options, device, stage = self.options, self.device, self.progress.stage
+        torch.manual_seed(derive_seed(self.seed, "dropout", stage, step))
+        self.generator.manual_seed(derive_seed(self.seed, "augmentation", stage, step))
         rate = options.learning_rate * _schedule(step, self.total, options)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -138,8 +135,8 @@ class Loop:
         if not torch.isfinite(loss):
             self.problem = f"the loss is {loss.item()} at step {step + 1}; {self._lower_rate()}"
             return {}
-        self.accelerator.backward(loss)
-        norm = self.accelerator.clip_grad_norm_(self._parameters(), options.max_gradient_norm)
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(self._parameters(), options.max_gradient_norm)
         self.optimizer.step()
         self.optimizer.zero_grad()
         return {"loss": loss, "terms": terms, "learning_rate": rate, "gradient_norm": norm}
@@ -152,7 +149,7 @@ class Loop:
             space = self.monitor.measure(self.encoder)
             result = None if self.dev is None else score(self.dev, cosine_similarities(self.encoder, self.dev))
         except InputError as error:
-            self.problem = f"after step {progress.step}: {error}; {self._lower_rate()}"
+            self.problem = f"after step {progress.step}: {error}; {self._lower_rate()}" if progress.step else str(error)
             return
         progress.start_space = self.monitor.start
         self.recorder.record("space", step=step, **space)
@@ -170,14 +167,20 @@ class Loop:
         if warning := self.monitor.warning(space):
             self.recorder.warn(step, warning)
         if best:
-            progress.best_step = progress.step
-            save_tensors(self.best_file, self.encoder.state_dict())
+            # A later stage starts from the best step of the one before: the same encoder is still from that step.
+            progress.best_step = step if progress.step else progress.best_step
+            progress.best_file = f"best-{progress.stage}-{progress.step}.safetensors"
+            save_tensors(self.folder / progress.best_file, self.encoder.state_dict())
         self.save()
 
     def save(self) -> None:
-        """Writes the checkpoint."""
+        """Writes the checkpoint; only then are the best weights of the one before let go."""
         self.progress.metrics_bytes = self.recorder.metrics_bytes
-        save_checkpoint(self.checkpoint_file, self.progress, self.encoder, self.method, self.optimizer)
+        file = self.folder / "last.safetensors"
+        save_checkpoint(file, self.progress, self.encoder, self.method, self.optimizer)
+        for path in self.folder.glob("best-*.safetensors"):
+            if path.name != self.progress.best_file:
+                path.unlink()
 
     def _lower_rate(self) -> str:
         return f"training is stopped: use a lower learning_rate than {self.options.learning_rate:g}"
@@ -188,14 +191,15 @@ class Loop:
 
 def encode_views(encoder: Encoder, views: Sequence[View], generator: Generator) -> list[Tensor]:
     """The vectors of every view, [N, d] each, from one forward pass for all views with the same pooling."""
-    encoded: list[Tensor] = []
-    for pooling, group in groupby(views, key=lambda view: view.pooling):
-        members = list(group)
-        tokens = concatenate([view.tokens for view in members])
-        augmentation = PerView([view.augmentation for view in members])
-        vectors = encoder(tokens, augmentation, generator, pooling)
-        encoded += vectors.split([len(view.tokens) for view in members])
-    return encoded
+    encoded: dict[int, Tensor] = {}
+    for pooling in dict.fromkeys(view.pooling for view in views):
+        members = [i for i, view in enumerate(views) if view.pooling == pooling]
+        tokens = [views[i].tokens for i in members]
+        sizes = [len(view) for view in tokens]
+        augmentation = PerView([views[i].augmentation for i in members], sizes)
+        vectors = encoder(concatenate(tokens), augmentation, generator, pooling)
+        encoded |= dict(zip(members, vectors.split(sizes), strict=True))
+    return [encoded[i] for i in range(len(views))]
 
 
 def _optimizer(modules: nn.Module, options: TrainingOptions) -> torch.optim.AdamW:
@@ -223,9 +227,10 @@ def _schedule(step: int, total: int, options: TrainingOptions) -> float:
             return 1.0
 
 
-def derive_seed(*path: int) -> int:
-    """An independent seed for every path of numbers."""
-    return int(np.random.SeedSequence(path).generate_state(1, np.uint64)[0] >> 1)
+def derive_seed(seed: int, purpose: str, *path: int) -> int:
+    """A seed of its own for every purpose and path of numbers."""
+    tag = int.from_bytes(purpose.encode(), "little")
+    return int(np.random.SeedSequence([seed, tag], spawn_key=path).generate_state(1, np.uint64)[0] >> 1)
 
 
 def _floats(value: float | Tensor | dict[str, Tensor]) -> float | dict[str, float]:

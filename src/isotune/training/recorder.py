@@ -27,7 +27,8 @@ class Recorder:
         records = [json.loads(line) for line in self._metrics]
         self.warnings = [record["message"] for record in records if record["kind"] == "warning"]
         self._log = (folder / "train.log").open("a", encoding="utf-8")
-        self._console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
+        self._console = Console(stderr=True, quiet=quiet, highlight=False)
+        self._console.soft_wrap = not self._console.is_terminal  # a log's lines stay whole
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
         self._bar = Progress(*columns, console=self._console, disable=quiet or not self._console.is_terminal)
 

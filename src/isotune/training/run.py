@@ -21,14 +21,16 @@ from typing import Any
 import numpy as np
 import tomli_w
 import torch
+from accelerate import PartialState
 
 from isotune.bundled import bundled_model
-from isotune.data import read, read_scored_pairs
+from isotune.data import ScoredPairs, read, read_scored_pairs
 from isotune.data.rows import Row
 from isotune.data.tokens import TokenStore
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError
-from isotune.evaluation import RunEvaluation, cosine_similarities, evaluate, load_tasks
+from isotune.evaluation import Evaluation, RunEvaluation, cosine_similarities, evaluate, load_tasks
 from isotune.methods import method_class
 from isotune.methods.method import Method
 from isotune.recipes import Recipe, Stage, override, plan_table
@@ -78,7 +80,7 @@ def train(
             ones again.
         recipe: a recipe's name or TOML file.
         method: a method's name, for its defaults in place of a recipe's values. With neither, the recipe "mini" for
-            the bundled model, and "simcse-unsup" for any other.
+            the bundled model, and "default" for any other.
         resume: go on with the run in `out`, as it was started.
         quiet: say nothing on standard error.
         options: what is to differ from the recipe; the fields of `Recipe`, `EncoderOptions`, `TrainingOptions` and of
@@ -87,6 +89,8 @@ def train(
     Raises:
         InputError: anything that can't be used, before anything is lost.
     """
+    if PartialState().num_processes > 1:
+        raise InputError("a run takes one process: start it without torchrun or accelerate launch")
     folder = Path(out)
     names = [str(source) for source in ([sources] if isinstance(sources, str | Path) else sources)]
     if names and rows is not None:
@@ -97,14 +101,21 @@ def train(
             raise InputError("resume goes on with a run as it was started; leave the sources and all options out")
         plan = _started(folder)
         tensors, progress = _checkpoint(folder)
-        if (folder / "evaluation.json").exists() and progress.done and progress.stage == len(plan.stages) - 1:
-            raise InputError(f"{folder}: this run is finished; its report is {folder / 'report.html'}")
+        report = folder / "report.html"
+        if report.exists() and progress.done and progress.stage == len(plan.stages) - 1:
+            raise InputError(f"{folder}: this run is finished; its report is {report}")
+        report.unlink(missing_ok=True)
     else:
         plan = resolve(names or ([] if rows is None else [f"{len(rows)} rows from Python"]), recipe, method, options)
         _create(folder, plan)
         tensors, progress = {}, Progress()
-    with Recorder(folder, progress.metrics_bytes, quiet) as recorder, StopSignal() as stop, torch.random.fork_rng():
-        return _Run(plan, folder, rows, recorder, stop).run(tensors, progress)
+    try:
+        with Recorder(folder, progress.metrics_bytes, quiet) as recorder, StopSignal() as stop, torch.random.fork_rng():
+            return _Run(plan, folder, rows, recorder, stop).run(tensors, progress)
+    except (InputError, OSError):
+        if not resume and not (folder / "last.safetensors").exists():
+            shutil.rmtree(folder)  # it was empty or not there before, and nothing has been trained
+        raise
 
 
 def resolve(
@@ -139,32 +150,36 @@ class _Run:
     def run(self, tensors: dict[str, torch.Tensor], progress: Progress) -> Result:
         """Trains every stage that isn't over, from a checkpoint if there is one, then shows the result."""
         plan, say = self.plan, self.recorder.say
+        say(f"run: {self.folder}")
         say(f"model: {plan.model or 'mini, the bundled one (--model takes any other)'}")
         dev = None if plan.dev == "none" else read_scored_pairs(plan.dev)
         say(f"dev pairs: {plan.dev}{'' if dev else '; the last encoder is kept, not the best'}")
         load_tasks(plan.tasks)  # so that a wrong name is found now, and not when the training is done
-        encoder = Encoder.load(self.model, plan.encoder, dtype=torch.float32)
+        encoder = Encoder.load(self.model, **plan.encoder.model_dump(), dtype=torch.float32)
         for number in range(progress.stage, len(plan.stages)):
             stage = plan.stages[number]
-            torch.manual_seed(derive_seed(plan.seed, number))
+            torch.manual_seed(derive_seed(plan.seed, "method", number))
             method = method_class(stage.method)(stage.options, encoder)
             store = self.tokens(number, stage, method, encoder)
             if number > progress.stage:
-                progress = Progress(stage=number, offset=progress.offset + progress.step)
+                offset = progress.offset + progress.step
+                progress = Progress(stage=number, offset=offset, best_step=progress.best_step)
             loop = Loop(encoder, method, store, dev, stage.training, plan.seed, progress, self.folder, self.recorder)
             if tensors:
                 load_checkpoint(tensors, encoder, method, loop.optimizer)
                 tensors = {}
             loop.run(self.stop)
-            if not loop.best_file.exists():
+            if not progress.best_file:
                 raise InputError(f"model {self.model}: {loop.problem}")
-            best, _ = load_tensors(loop.best_file)
+            best, _ = load_tensors(self.folder / progress.best_file)
             encoder.load_state_dict(best)
-            if not progress.done:
+            problem, stopped = loop.problem, not progress.done
+            del loop, best  # the optimiser's moments among them
+            if problem or stopped:
                 break
         result = self.show(encoder, progress)
-        if loop.problem:
-            raise InputError(f"{loop.problem}; the best encoder so far is {result.encoder}")
+        if problem:
+            raise InputError(f"{problem}; the best encoder so far is {result.encoder}")
         return result
 
     def tokens(self, number: int, stage: Stage, method: Method, encoder: Encoder) -> TokenStore:
@@ -196,45 +211,53 @@ class _Run:
         return store
 
     def show(self, encoder: Encoder, progress: Progress) -> Result:
-        """Saves the kept encoder, reads it back from disk, and compares it with the start."""
-        new, kept = self.folder / "encoder.new", self.folder / "encoder"
-        shutil.rmtree(new, ignore_errors=True)
+        """Saves the kept encoder, reads it back from disk, and compares it with the start; the report comes last."""
+        new, kept, old = (self.folder / name for name in ("encoder.new", "encoder", "encoder.old"))
+        for left in (new, old):
+            shutil.rmtree(left, ignore_errors=True)
         encoder.save(new)
-        shutil.rmtree(kept, ignore_errors=True)
+        if kept.exists():
+            kept.rename(old)
         new.rename(kept)
-        selected = progress.offset + progress.best_step
-        self.recorder.say(f"encoder: {kept}, from step {selected}")
-        if selected == 0:
+        shutil.rmtree(old, ignore_errors=True)
+        del encoder
+        self.recorder.say(f"encoder: {kept}, from step {progress.best_step}")
+        if progress.best_step == 0:
             self.recorder.warn(0, "no step scored better on the dev pairs than the start, so that is what was kept")
 
-        start = Encoder.load(self.model, self.plan.encoder, dtype=torch.float32)
-        encoders = {"before": (start, str(self.model)), "after": (Encoder.load(kept), str(kept))}
-        before, after = (evaluate(one, self.plan.tasks, name=name) for one, name in encoders.values())
-        comparison = RunEvaluation(before=before, after=after, selected_step=selected)
+        before, was = self.measure(self.model, self.plan.encoder)
+        after, now = self.measure(kept, EncoderOptions())
+        comparison = RunEvaluation(before=before, after=after, selected_step=progress.best_step)
         _write(self.folder / "evaluation.json", comparison.model_dump_json(indent=2) + "\n")
-        for old, new_result in zip(before.tasks, after.tasks, strict=True):
-            scores = f"{100 * old.spearman.all:.2f} -> {100 * new_result.spearman.all:.2f}"
-            self.recorder.say(f"{old.name}: Spearman {scores}")
-        if before.average and after.average:
-            scores = f"{100 * before.average.spearman.all:.2f} -> {100 * after.average.spearman.all:.2f}"
-            self.recorder.say(f"average of the seven: Spearman {scores}")
-
-        # ConSERT's Figure 1 is drawn on STS-B.
-        pairs = {task.name: task for task in load_tasks(self.plan.tasks)}
-        figure = pairs.get("stsb", next(iter(pairs.values())))
-        arrays = {name: cosine_similarities(one, figure) for name, (one, _) in encoders.items()}
-        arrays["gold"] = figure.scores
-        singles = {name: array.astype(np.float32) for name, array in arrays.items()}
-        np.savez_compressed(self.folder / "cosines.npz", allow_pickle=False, task=np.array(figure.name), **singles)
+        figure = self.figure_pairs()
+        np.savez_compressed(
+            self.folder / "cosines.npz",
+            allow_pickle=False,
+            task=np.array(figure.name),
+            gold=figure.scores.astype(np.float32),
+            before=was,
+            after=now,
+        )
         report = write_report(self.folder)
-        return Result(self.folder, kept, report, comparison, self.stop.received.name if self.stop.received else None)
+        stopped = self.stop.received.name if self.stop.received and not progress.done else None
+        return Result(self.folder, kept, report, comparison, stopped)
+
+    def measure(self, model: str | Path, options: EncoderOptions) -> tuple[Evaluation, np.ndarray]:
+        """An encoder's evaluation, and its cosines [N] float32 on the pairs of the figure."""
+        encoder = Encoder.load(model, **options.model_dump(), dtype=torch.float32)
+        evaluation = evaluate(encoder, self.plan.tasks, name=str(model))
+        return evaluation, cosine_similarities(encoder, self.figure_pairs()).astype(np.float32)
+
+    def figure_pairs(self) -> ScoredPairs:
+        """The pairs that ConSERT's Figure 1 is drawn on: STS-B where it is a task, or else the first task."""
+        tasks = {task.name: task for task in load_tasks(self.plan.tasks)}
+        return tasks.get("stsb", next(iter(tasks.values())))
 
 
 def _create(folder: Path, plan: Recipe) -> None:
     """Makes the run folder, with what the run is and where it runs."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder}: it exists already; choose another --out, or go on with it by --resume")
-    folder.mkdir(parents=True, exist_ok=True)
     environment = {
         **{name: version(name) for name in ("isotune", "torch", "transformers", "tokenizers", "numpy")},
         "python": platform.python_version(),
@@ -244,8 +267,13 @@ def _create(folder: Path, plan: Recipe) -> None:
         "threads": torch.get_num_threads(),
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }
-    _write(folder / "environment.json", json.dumps(environment, indent=2) + "\n")
-    _write(folder / "recipe.toml", tomli_w.dumps(plan.table()))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "environment.json").open("x") as file:  # of two runs that begin at once, one fails here
+            file.write(json.dumps(environment, indent=2) + "\n")
+        _write(folder / "recipe.toml", tomli_w.dumps(plan.table()))
+    except OSError as error:
+        raise InputError(f"{folder}: it can't be written ({error.strerror}); choose another --out") from error
 
 
 def _started(folder: Path) -> Recipe:

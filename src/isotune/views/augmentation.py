@@ -54,7 +54,7 @@ class TokenCutoff(Augmentation):
 
     def embeddings(self, embeddings: Tensor, tokens: Packed, generator: Generator) -> Tensor:
         """[T, d] with the rows of the tokens cut off at 0."""
-        count = (self.rate * tokens.lengths.double()).long()  # [N]
+        count = (self.rate * tokens.lengths.cpu().double()).long().to(embeddings.device)  # [N]
         shuffled = _shuffled(tokens, generator)  # [T]
         cut = shuffled[tokens.positions < count[tokens.segments]]
         return embeddings.index_fill(0, cut, 0.0)
@@ -91,12 +91,15 @@ class Dropout(Augmentation):
 
 @dataclass(frozen=True)
 class PerView(Augmentation):
-    """Several views in one batch: the sentences of view k, in the caller's order, get augmentation k.
+    """Several views in one batch, one after another in the caller's order: view k gets augmentation k.
 
-    Every view has the same number of sentences, and so the batch holds `len(augmentations)` times as many.
+    Attributes:
+        augmentations: each view's augmentation.
+        sizes: how many sentences each view has.
     """
 
     augmentations: Sequence[Augmentation]
+    sizes: Sequence[int]
 
     def positions(self, tokens: Packed, generator: Generator) -> Tensor:
         """Each view's own positions, [T] int64."""
@@ -114,23 +117,21 @@ class PerView(Augmentation):
 
     def _views(self, tokens: Packed) -> list[tuple[Augmentation, Packed, Tensor]]:
         """Each augmentation that changes something, with its sentences and where their tokens stand."""
-        size = len(tokens) // len(self.augmentations)
-        views = []
-        for k, augmentation in enumerate(self.augmentations):
-            if augmentation == NoAugmentation():
-                continue
-            mine = tokens.order // size == k  # [N]
-            index = mine[tokens.segments].nonzero().squeeze(1)
-            view = Packed(tokens.ids[index], tokens.lengths[mine], tokens.order[mine] - k * size)
-            views.append((augmentation, view, index))
+        views, start = [], 0
+        for augmentation, size in zip(self.augmentations, self.sizes, strict=True):
+            if augmentation != NoAugmentation():
+                mine = (tokens.order >= start) & (tokens.order < start + size)  # [N]
+                index = mine[tokens.segments].nonzero().squeeze(1)
+                view = Packed(tokens.ids[index], tokens.lengths[mine], tokens.order[mine] - start)
+                views.append((augmentation, view, index))
+            start += size
         return views
 
 
 def _shuffled(tokens: Packed, generator: Generator) -> Tensor:
     """[T] int64: the tokens' indexes, in random order within each sentence, sentence after sentence."""
-    # float64 keeps 53 - log2(N) random bits beside the sentence's number: one sort serves all sentences.
-    noise = torch.rand(len(tokens.ids), generator=generator, dtype=torch.float64, device=tokens.ids.device)
-    return (tokens.segments + noise).argsort()
+    shuffled = torch.rand(len(tokens.ids), generator=generator, device=tokens.ids.device).argsort()
+    return shuffled[tokens.segments[shuffled].argsort(stable=True)]
 
 
 def _exact_mask(shape: tuple[int, int], count: int, like: Tensor, generator: Generator) -> Tensor:

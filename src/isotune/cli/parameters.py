@@ -1,0 +1,47 @@
+"""Parameters that several commands have, and the files they write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from cyclopts import Parameter
+
+from isotune.errors import InputError
+
+ENCODER = Parameter(help="An encoder or a plain language model: a folder, or a name on the Hugging Face hub.")
+COLUMNS = Parameter(consume_multiple=1, metavar="FIELD=COLUMN...")
+
+
+def columns_table(words: Sequence[str]) -> dict[str, str]:
+    """{field: column} out of the words of --columns.
+
+    Raises:
+        InputError: a word has no "=", or nothing on one side of it.
+    """
+    for word in words:
+        if not all(word.partition("=")):
+            raise InputError(f"--columns {word}: write FIELD=COLUMN, such as sentence=body")
+    return dict(word.split("=", 1) for word in words)
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write that is there whole or not at all; that it can be made is found out before the work.
+
+    Raises:
+        InputError: there is one of that name, or it can't be written.
+    """
+    if path.exists():
+        raise InputError(f"{path}: it exists already; name another file")
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            yield file
+        part.rename(path)
+    except OSError as error:
+        raise InputError(f"{path}: it can't be written ({error.strerror or error}); name another file") from error
+    finally:
+        part.unlink(missing_ok=True)

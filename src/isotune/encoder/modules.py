@@ -1,0 +1,243 @@
+"""The sentence-transformers form of an encoder: what makes sentence vectors of a language model.
+
+Reading and writing are symmetric: both go through `Modules`. What is written, every release of sentence-transformers
+reads; what is read and can't be honoured is an error, since leaving it out would give other vectors.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from isotune.encoder.folder import quiet
+from isotune.encoder.heads import Dense, Normalize
+from isotune.encoder.pooling import Pooling
+from isotune.errors import InputError
+
+# Where sentence-transformers keeps the settings of its Transformer module; old releases named the file by the model.
+TRANSFORMER_CONFIGS = (
+    "sentence_bert_config.json",
+    "sentence_roberta_config.json",
+    "sentence_distilbert_config.json",
+    "sentence_camembert_config.json",
+    "sentence_albert_config.json",
+    "sentence_xlm-roberta_config.json",
+    "sentence_xlnet_config.json",
+)
+
+
+@dataclass(frozen=True)
+class Modules:
+    """What makes a sentence encoder of a language model.
+
+    Attributes:
+        transformer: folder of the language model.
+        pooling: from its hidden states to a vector.
+        heads: what comes after the pooling.
+        max_length: tokens a sentence is cut to; None where only the model's own limits count.
+        lowercase: text is lowercased before the tokenizer.
+        prompt: text put before every sentence.
+        settings: config_sentence_transformers.json as it is, for what isn't used here (named prompts, similarity).
+    """
+
+    transformer: Path
+    pooling: Pooling = field(default_factory=Pooling)
+    heads: Sequence[nn.Module] = ()
+    max_length: int | None = None
+    lowercase: bool = False
+    prompt: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_modules(folder: Path) -> Modules:
+    """What a sentence-transformers folder says; for a plain language model, the mean of its last layer.
+
+    Raises:
+        InputError: it has a module or an option that isn't known here; leaving it out would give other vectors.
+    """
+    if not (folder / "modules.json").exists():
+        return Modules(folder)
+    try:
+        return _read(folder)
+    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise InputError(f"model {folder}: its sentence-transformers files can't be understood ({reason})") from error
+
+
+def _read(folder: Path) -> Modules:
+    transformer, mode, layers, weights = folder, None, (-1,), None
+    heads: list[nn.Module] = []
+    settings = _json(folder / "config_sentence_transformers.json", missing_ok=True)
+    name = settings.get("default_prompt_name")
+    prompt = settings["prompts"][name] if name else ""
+    for module in _json(folder / "modules.json"):
+        kind, place = module["type"].rpartition(".")[2], folder / module["path"]
+        if kind == "Transformer":
+            transformer = place
+        elif kind == "Pooling":
+            mode = _pooling_mode(_json(place / "config.json"), place, prompt)
+        elif kind == "WeightedLayerPooling":
+            first = _json(place / "config.json")["layer_start"]
+            shares = _weights(place)["layer_weights"].tolist()
+            layers, weights = zip(*((first + i, w) for i, w in enumerate(shares) if w), strict=True)
+        elif kind == "Dense":
+            heads.append(_dense(place))
+        elif kind == "Normalize":
+            heads.append(Normalize())
+        elif kind != "Dropout":  # which does nothing outside training
+            raise InputError(
+                f"model {folder}: it has a module {module['type']}; known are Transformer, WeightedLayerPooling, "
+                "Pooling, Dense and Normalize"
+            )
+    if mode is None:
+        raise InputError(f"model {folder}: modules.json names no Pooling, so it makes no sentence vectors")
+    found = [path for name in TRANSFORMER_CONFIGS if (path := transformer / name).exists()]
+    options = _json(found[0]) if found else {}
+    max_length = options.get("max_seq_length")
+    return Modules(
+        transformer,
+        Pooling(mode, layers, weights),
+        heads,
+        max_length=None if max_length is None else int(max_length),
+        lowercase=bool(options.get("do_lower_case")),
+        prompt=prompt,
+        settings=settings,
+    )
+
+
+def write_modules(parts: Modules, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Writes a sentence-transformers folder into the empty folder `parts.transformer`."""
+    folder, pooling = parts.transformer, parts.pooling
+    blocks, dimension = model.config.num_hidden_layers, model.config.hidden_size
+    all_layers = pooling.needs_all_layers(blocks)
+    model.config.output_hidden_states = all_layers
+    with quiet():
+        model.save_pretrained(folder)
+    model.config.output_hidden_states = False
+    tokenizer.model_max_length = parts.max_length
+    if tokenizer.is_fast:
+        tokenizer.backend_tokenizer.no_truncation()  # or tokenizer.json would keep what the last call cut to
+    tokenizer.save_pretrained(folder)
+    modules: list[tuple[str, str]] = [("", "Transformer")]
+
+    def add(kind: str, config: dict[str, Any], tensors: dict[str, torch.Tensor] | None = None) -> None:
+        place = f"{len(modules)}_{kind}"
+        modules.append((place, kind))
+        (folder / place).mkdir()
+        _write_json(folder / place / "config.json", config)
+        if tensors:
+            save_file({key: value.contiguous() for key, value in tensors.items()}, folder / place / "model.safetensors")
+
+    if all_layers:
+        shares = pooling.resolve(blocks)
+        weights = torch.tensor([shares.get(layer, 0.0) for layer in range(blocks + 1)])
+        config = {"word_embedding_dimension": dimension, "layer_start": 0, "num_hidden_layers": blocks}
+        add("WeightedLayerPooling", config, {"layer_weights": weights})
+    modes = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens", "weightedmean": "weightedmean_tokens"}
+    flags = {f"pooling_mode_{flag}": mode == pooling.mode for mode, flag in modes.items()}
+    add("Pooling", {"word_embedding_dimension": dimension, **flags, "include_prompt": True})
+    for head in parts.heads:
+        if isinstance(head, Dense):
+            activation = type(head.activation)
+            config = {
+                "in_features": head.linear.in_features,
+                "out_features": head.linear.out_features,
+                "bias": head.linear.bias is not None,
+                "activation_function": f"{activation.__module__}.{activation.__name__}",
+            }
+            tensors = {f"linear.{key}": value for key, value in head.linear.state_dict().items()}
+            add("Dense", config, tensors)
+        else:
+            add("Normalize", {})
+
+    _write_json(
+        folder / "modules.json",
+        [
+            # The names that every release of sentence-transformers understands.
+            {"idx": i, "name": str(i), "path": place, "type": f"sentence_transformers.models.{kind}"}
+            for i, (place, kind) in enumerate(modules)
+        ],
+    )
+    config = {"max_seq_length": parts.max_length, "do_lower_case": parts.lowercase}
+    if getattr(model, "pooler", model) is None:
+        config["model_args"] = {"add_pooling_layer": False}
+    _write_json(folder / TRANSFORMER_CONFIGS[0], config)
+    versions = {"__version__": {"transformers": transformers.__version__, "pytorch": torch.__version__}}
+    settings = {
+        "prompts": {},
+        "default_prompt_name": None,
+        "similarity_fn_name": "cosine",
+        **parts.settings,
+        **versions,
+    }
+    if parts.prompt:
+        name = settings["default_prompt_name"] or "default"
+        settings |= {"prompts": {**settings["prompts"], name: parts.prompt}, "default_prompt_name": name}
+    else:
+        settings["default_prompt_name"] = None
+    _write_json(folder / "config_sentence_transformers.json", settings)
+
+
+def _pooling_mode(config: dict[str, Any], place: Path, prompt: str) -> Any:
+    """The one pooling mode of a sentence-transformers Pooling, in its old or its new notation."""
+    modes = config.get("pooling_mode") or [
+        key.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
+        for key, on in config.items()
+        if key.startswith("pooling_mode_") and on
+    ]
+    modes = [modes] if isinstance(modes, str) else list(modes)
+    if len(modes) != 1 or modes[0] not in ("cls", "mean", "max", "weightedmean"):
+        raise InputError(f"model {place}: pooling {' + '.join(modes)}; known is one of cls, mean, max, weightedmean")
+    if prompt and not config.get("include_prompt", True):
+        raise InputError(f"model {place}: it leaves its prompt out of the pooling, which is not known here")
+    return modes[0]
+
+
+def _dense(place: Path) -> Dense:
+    """A Dense head with its weights."""
+    config = _json(place / "config.json")
+    if config.get("use_residual") or config.get("module_input_name", "sentence_embedding") != "sentence_embedding":
+        raise InputError(f"model {place}: a Dense head with a residual or on tokens is not known here")
+    activation = config["activation_function"].rpartition(".")[2]
+    dense = Dense(config["in_features"], config["out_features"], config.get("bias", True), activation)
+    try:
+        dense.load_state_dict(_weights(place))
+    except RuntimeError as error:
+        raise InputError(f"model {place}: {' '.join(str(error).split())}") from error
+    return dense
+
+
+def _weights(place: Path) -> dict[str, torch.Tensor]:
+    """The tensors of a module's folder."""
+    try:
+        return load_file(place / "model.safetensors")
+    except FileNotFoundError as error:
+        raise InputError(f"model {place}: there are no weights; model.safetensors is missing") from error
+    except SafetensorError as error:
+        raise InputError(f"model {place}: model.safetensors is damaged ({error})") from error
+
+
+def _json(path: Path, missing_ok: bool = False) -> Any:
+    """A JSON file's content; {} for a missing one that may be missing."""
+    if missing_ok and not path.exists():
+        return {}
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: it can't be read as JSON ({error})") from error
+
+
+def _write_json(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
