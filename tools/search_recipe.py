@@ -38,16 +38,14 @@ def first_round() -> list[Options]:
         {"method": "consert", "augmentations": ("token_cutoff", "token_cutoff")},
         {"method": "consert", "augmentations": ("token_cutoff", "shuffle")},
     ]
-    poolings: list[Options] = [
-        {"pooling": "mean", "layers": (-1,)},
-        {"pooling": "mean", "layers": (0, -1)},
-        {"pooling": "max", "layers": (-1,)},
-        {"pooling": "max", "layers": (0, -1)},
+    runs = [
+        {**view, "pooling": "mean", "layers": layers, "temperature": temperature}
+        for view, layers, temperature in product(views, ((-1,), (0, -1)), (0.03, 0.05))
     ]
-    return [
-        {**BASE, **view, **pooling, "temperature": temperature}
-        for view, pooling, temperature in product(views, poolings, (0.05, 0.15))
+    runs += [
+        {**views[0], "pooling": "max", "layers": (-1,), "temperature": temperature} for temperature in (0.05, 0.15)
     ]
+    return [{**BASE, **run} for run in runs]
 
 
 def second_round(best: Options) -> list[Options]:

@@ -1,4 +1,4 @@
-"""A run on the tiny model: sentences, scored pairs, and the options that make it short."""
+"""A run on the tiny model, and the options that make it short."""
 
 from __future__ import annotations
 
@@ -10,27 +10,6 @@ import pytest
 
 import isotune
 from isotune.training import Result
-
-
-@pytest.fixture
-def text(sentences: list[str], tmp_path: Path) -> Path:
-    """The sentences in a file."""
-    path = tmp_path / "text.txt"
-    path.write_text("\n".join(sentences) + "\n")
-    return path
-
-
-@pytest.fixture
-def pairs(sentences: list[str], tmp_path: Path) -> Path:
-    """Scored pairs: a sentence and one that shares its first words, more of them for a higher score."""
-    lines = ["sentence1\tsentence2\tscore"]
-    for i, sentence in enumerate(sentences[:30]):
-        words, score = sentence.split(), i % 6
-        other = words[: len(words) * score // 5] + sentences[i + 30].split()[: 1 + len(words) * (5 - score) // 5]
-        lines.append(f"{sentence}\t{' '.join(other)}\t{score}")
-    path = tmp_path / "pairs.tsv"
-    path.write_text("\n".join(lines) + "\n")
-    return path
 
 
 @pytest.fixture

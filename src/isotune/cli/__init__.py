@@ -20,6 +20,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(end="", flush=True)  # now, while what goes wrong with it can still be told
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
+    except SystemExit:  # rich's, when the reader of its output has gone
+        return 128 + signal.SIGPIPE
     except OSError as error:
         _flush_or_discard()
         if isinstance(error, BrokenPipeError):

@@ -32,6 +32,8 @@ def evaluate(
 ) -> None:
     """Score sentence encoders on semantic textual similarity, side by side."""
     import rich
+    from rich.console import Console
+    from rich.progress import track
 
     from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError
@@ -45,7 +47,9 @@ def evaluate(
         # Before the first is evaluated, so that a wrong name costs nothing.
         load_tasks(tasks)
         loaded = {name: Encoder.load(name) for name in encoder}
-        results = [run(one, tasks, name=name) for name, one in loaded.items()]
+        console = Console(stderr=True)
+        shown = track(loaded.items(), "evaluating", console=console, transient=True, disable=not console.is_terminal)
+        results = [run(one, tasks, name=name) for name, one in shown]
         rich.print(comparison_table(results, aggregation, metric))
         if file:
             written = ",\n".join(result.model_dump_json(indent=2) for result in results)

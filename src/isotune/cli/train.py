@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import signal
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -60,7 +61,10 @@ def train_command(arguments: Sequence[str]) -> Callable[..., int]:
         **options: Any,
     ) -> int:
         """Tune a sentence encoder on plain text, and show what it gained."""
+        import rich
+
         from isotune.errors import InputError
+        from isotune.evaluation import comparison_table
         from isotune.training import train as run
 
         if resume and out is None:
@@ -69,6 +73,9 @@ def train_command(arguments: Sequence[str]) -> Callable[..., int]:
         if "columns" in options:
             options["columns"] = columns_table(options["columns"])
         result = run(text, out=out, recipe=recipe, method=method, resume=resume, **options)
+        before = result.evaluation.before.model_copy(update={"encoder": "before"})
+        after = result.evaluation.after.model_copy(update={"encoder": "after"})
+        rich.print(comparison_table([before, after]), file=sys.stderr)
         print(result.report)
         return 128 + signal.Signals[result.stopped] if result.stopped else 0
 

@@ -83,6 +83,8 @@ def _records(source: Source, row: type[R]) -> list[tuple[str, Records]]:
     if not isinstance(source, (str, Path)):
         return [("<rows>", _given(source, row))]
     if source == "-":
+        if sys.stdin is None:
+            raise InputError("-: standard input is closed; name a file, or pipe text in")
         return [("<stdin>", read_text(sys.stdin.buffer, "<stdin>"))]
     if str(source).startswith("hub:"):
         repository, _, split = str(source).removeprefix("hub:").partition(":")

@@ -188,6 +188,9 @@ def write_modules(parts: Modules, model: PreTrainedModel, tokenizer: PreTrainedT
     else:
         settings["default_prompt_name"] = None
     _write_json(folder / "config_sentence_transformers.json", settings)
+    for weights_file in folder.rglob("*.safetensors"):
+        # safetensors makes files for their owner alone; an encoder is there to be served.
+        weights_file.chmod((folder / "modules.json").stat().st_mode)
 
 
 def _pooling_mode(config: dict[str, Any], place: Path, prompt: str) -> Any:

@@ -11,7 +11,6 @@ import os
 import platform
 import shutil
 import time
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -33,7 +32,7 @@ from isotune.errors import InputError
 from isotune.evaluation import Evaluation, RunEvaluation, cosine_similarities, evaluate, load_tasks
 from isotune.methods import method_class
 from isotune.methods.method import Method
-from isotune.recipes import Recipe, Stage, override, plan_table
+from isotune.recipes import Recipe, Stage, override, plan_table, read_recipe
 from isotune.report import write_report
 from isotune.training.checkpoint import Progress, load_checkpoint, load_tensors
 from isotune.training.interrupt import StopSignal
@@ -114,7 +113,8 @@ def train(
             return _Run(plan, folder, rows, recorder, stop).run(tensors, progress)
     except (InputError, OSError):
         if not resume and not (folder / "last.safetensors").exists():
-            shutil.rmtree(folder)  # it was empty or not there before, and nothing has been trained
+            # It was empty or not there before, and nothing has been trained. A volume's own folder can't be removed.
+            shutil.rmtree(folder, ignore_errors=True)
         raise
 
 
@@ -281,7 +281,7 @@ def _started(folder: Path) -> Recipe:
     path = folder / "recipe.toml"
     if not path.exists():
         raise InputError(f"{folder}: there is no run to resume (it holds no recipe.toml)")
-    return Recipe.from_table(tomllib.loads(path.read_text("utf-8")), str(path))
+    return Recipe.from_table(read_recipe(path), str(path))
 
 
 def _checkpoint(folder: Path) -> tuple[dict[str, torch.Tensor], Progress]:
