@@ -212,3 +212,13 @@ def test_a_comparison_in_another_aggregation_or_metric(
 def test_an_unknown_aggregation_or_metric_is_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=f"unknown {next(iter(arguments))}"):
         comparison_table([evaluation("start", stsb=0.5)], **arguments)
+
+
+def test_a_folder_is_loaded_and_gives_its_name(tiny_model: Path) -> None:
+    from isotune.encoder.encoder import Encoder
+
+    result = evaluate(tiny_model, ["stsb-open"])
+    assert result.encoder == str(tiny_model)
+    loaded = evaluate(Encoder.load(tiny_model), ["stsb-open"])
+    assert loaded.encoder == "Encoder"
+    assert loaded.tasks == result.tasks

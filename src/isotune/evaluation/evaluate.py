@@ -59,15 +59,26 @@ AGGREGATIONS = {
 }
 
 
-def evaluate(encoder: SentenceEncoder, tasks: Sequence[str] | None = None, *, name: str) -> Evaluation:
-    """Score an encoder, called `name` in the result, on tasks as `load_tasks` takes them.
+def evaluate(
+    encoder: SentenceEncoder | str | Path, tasks: Sequence[str] | None = None, *, name: str | None = None
+) -> Evaluation:
+    """Score an encoder on tasks.
+
+    Args:
+        encoder: anything that encodes; or a folder or hub name, which is loaded.
+        tasks: as `load_tasks` takes them.
+        name: what the result calls it; the folder or hub name, or else its class, if None.
 
     Raises:
-        InputError: a task can't be read, or the encoder's space has collapsed.
+        InputError: the encoder can't be loaded, a task can't be read, or the encoder's space has collapsed.
     """
+    if isinstance(encoder, str | Path):
+        from isotune.encoder.encoder import Encoder
+
+        name, encoder = name or str(encoder), Encoder.load(encoder)
     results = [score(pairs, cosine_similarities(encoder, pairs)) for pairs in load_tasks(tasks)]
     return Evaluation(
-        encoder=name,
+        encoder=name or type(encoder).__name__,
         tasks=tuple(results),
         average=_average(results),
         versions={package: version(package) for package in ("isotune", "torch", "transformers")}
