@@ -54,6 +54,10 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         "doesn't know encoder.layer.3.output.dense.weight",
     ),
     "another shape": (weights(lambda t: t.update({KEY: torch.zeros(3, 3)})), f"another shape for {KEY}"),
+    "a weight that is no number": (
+        weights(lambda t: t.update({KEY: t[KEY] * float("nan")})),
+        "its weights have NaN or infinite values",
+    ),
     "no config": (lambda m: (m / "config.json").unlink(), "there is no config.json"),
     "a broken config": (lambda m: (m / "config.json").write_text("{"), "can't be loaded"),
     "no tokenizer": (

@@ -85,11 +85,11 @@ def _message(error: CycloptsError) -> str:
             name = flag.lstrip("-").replace("-", "_")
             if owners := [method for method, entry in METHODS.items() if name in entry.options.model_fields]:
                 return f"{flag} is an option of another method: --method {' or '.join(owners)}."
-    return " ".join(str(error).split())
+    return str(error)
 
 
 def _fail(message: str) -> int:
-    print(f"error: {message}", file=sys.stderr)
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
     return 2
 
 

@@ -33,6 +33,7 @@ def doctor() -> int:
     sentences = ["Short.", "A longer sentence, to be packed beside the short one."]
     encoder = Encoder.load(bundled_model())
     packed = encoder.encode(sentences)
+    # The same weights again, as transformers runs them.
     encoder.backbone.model.set_attn_implementation("eager")
     encoder.backbone.padded = True
     error = abs(packed - encoder.encode(sentences)).max()

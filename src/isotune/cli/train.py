@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import signal
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -61,10 +60,7 @@ def train_command(arguments: Sequence[str]) -> Callable[..., int]:
         **options: Any,
     ) -> int:
         """Tune a sentence encoder on plain text, and show what it gained."""
-        import rich
-
         from isotune.errors import InputError
-        from isotune.evaluation import comparison_table
         from isotune.training import train as run
 
         if resume and out is None:
@@ -73,9 +69,6 @@ def train_command(arguments: Sequence[str]) -> Callable[..., int]:
         if "columns" in options:
             options["columns"] = columns_table(options["columns"])
         result = run(text, out=out, recipe=recipe, method=method, resume=resume, **options)
-        before = result.evaluation.before.model_copy(update={"encoder": "before"})
-        after = result.evaluation.after.model_copy(update={"encoder": "after"})
-        rich.print(comparison_table([before, after]), file=sys.stderr)
         print(result.report)
         return 128 + signal.Signals[result.stopped] if result.stopped else 0
 
@@ -99,7 +92,7 @@ def _flag(name: str, options: BaseModel, panel: Group) -> inspect.Parameter:
         metavar=METAVARS.get(name),
         consume_multiple=1,
         negative=None if kind is bool else (),
-        show_default=_as_typed(name, default),
+        show_default=_as_typed(name, default) or False,
     )
     annotation: Any = Annotated[kind, parameter]
     if name == "columns":
@@ -107,11 +100,11 @@ def _flag(name: str, options: BaseModel, panel: Group) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _as_typed(name: str, value: object) -> str | bool:
-    """A default as it is written on the command line; False where there is none."""
+def _as_typed(name: str, value: object) -> str:
+    """A default as it is written on the command line; empty where there is none."""
     match value:
-        case None | () | {}:
-            return False
+        case None:
+            return ""
         case bool():
             return f"--{'' if value else 'no-'}{name.replace('_', '-')}"
         case dict():

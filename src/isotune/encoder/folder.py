@@ -115,6 +115,8 @@ def load_model(folder: Path, dtype: torch.dtype | None) -> PreTrainedModel:
                 f"model {folder}: {subject} {problem} {', '.join(keys[:3])}{more}; "
                 "config.json and the weights must belong together"
             )
+    if not all(torch.isfinite(parameter).all() for parameter in model.parameters()):
+        raise InputError(f"model {folder}: its weights have NaN or infinite values; it comes from a run that failed")
     model.config.output_hidden_states = False
     loaded: PreTrainedModel = model
     return loaded

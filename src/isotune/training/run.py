@@ -228,6 +228,10 @@ class _Run:
         before, was = self.measure(self.model, self.plan.encoder)
         after, now = self.measure(kept, EncoderOptions())
         comparison = RunEvaluation(before=before, after=after, selected_step=progress.best_step)
+        for old_task, task in zip(before.tasks, after.tasks, strict=True):
+            self.recorder.say(
+                f"{task.name}: Spearman {100 * old_task.spearman.all:.2f} -> {100 * task.spearman.all:.2f}"
+            )
         _write(self.folder / "evaluation.json", comparison.model_dump_json(indent=2) + "\n")
         figure = self.figure_pairs()
         np.savez_compressed(

@@ -1,0 +1,67 @@
+"""The command line, called as a user calls it, and a run of a few steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from isotune.cli import main
+
+
+class Outcome(NamedTuple):
+    """What a command left: its exit code, and the text on standard output and standard error."""
+
+    code: int
+    out: str
+    err: str
+
+
+Call = Callable[..., Outcome]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a folder of its own, offline, in a terminal of 80 columns, with nothing but the bundled data."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.delenv("ISOTUNE_DATA", raising=False)
+
+
+@pytest.fixture
+def isotune(capsys: pytest.CaptureFixture[str]) -> Call:
+    """Runs `isotune` with these words."""
+
+    def call(*words: object) -> Outcome:
+        capsys.readouterr()
+        code = main([str(word) for word in words])
+        return Outcome(code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def refused(isotune: Call) -> Callable[..., str]:
+    """Runs `isotune` with words that it can't use; gives its one line on standard error, the last."""
+
+    def call(*words: object) -> str:
+        code, out, err = isotune(*words)
+        *before, line = err.splitlines()
+        assert code == 2
+        assert out == ""
+        assert line.startswith("error: ")
+        assert not any("error" in said or "Traceback" in said for said in before)
+        return line
+
+    return call
+
+
+@pytest.fixture
+def few_steps(tiny_model: Path, pairs: Path) -> list[str]:
+    """The flags of a short run on the tiny model."""
+    flags = {"model": tiny_model, "method": "simcse", "dev": pairs, "tasks": pairs}
+    flags |= {"steps": 4, "batch-size": 8, "eval-every": 2}
+    return [f"--{name}={value}" for name, value in flags.items()]

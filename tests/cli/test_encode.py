@@ -1,0 +1,77 @@
+"""`isotune encode` and `isotune similarity`: vectors and cosines, files that are whole or not there."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from isotune.encoder.encoder import Encoder
+from tests.cli.conftest import Call
+from tests.cli.test_train import files_no_larger_than
+
+Refused = Callable[..., str]
+
+
+def here() -> set[str]:
+    return {path.name for path in Path().iterdir()}
+
+
+def test_vectors_in_a_numpy_file(isotune: Call, tiny_model: Path, text: Path, sentences: list[str]) -> None:
+    code, out, err = isotune("encode", tiny_model, text)
+    assert (code, out, err) == (0, "vectors.npy: 60 vectors of 32 features\n", "")
+    assert here() == {"text.txt", "vectors.npy"}
+    np.testing.assert_array_equal(np.load("vectors.npy"), Encoder.load(tiny_model).encode(sentences))
+
+
+def test_vectors_beside_their_sentences(isotune: Call, tiny_model: Path, text: Path, sentences: list[str]) -> None:
+    assert isotune("encode", tiny_model, text, "--normalize", "--out", "v.parquet").code == 0
+    table = pq.read_table("v.parquet")
+    assert table["sentence"].to_pylist() == sentences
+    vectors = np.array(table["vector"].to_pylist())
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-6)
+
+
+def test_a_column_and_standard_input(isotune: Call, tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("t.csv").write_text("id,body\n1,a dog\n2,a cat\n")
+    assert isotune("encode", tiny_model, "t.csv", "--columns", "sentence=body").code == 0
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a dog\n\na cat\n")))
+    assert isotune("encode", tiny_model, "-", "--out", "s.npy").code == 0
+    np.testing.assert_array_equal(np.load("vectors.npy"), np.load("s.npy"))
+
+
+def test_what_can_not_be_encoded(refused: Refused, tiny_model: Path, text: Path) -> None:
+    Path("latin.txt").write_bytes(b"caf\xe9")
+    Path("old.npy").write_text("old")
+    before = here()
+    for words, message in [
+        (["missing.txt"], "missing.txt: no such file"),
+        (["latin.txt"], "latin.txt:1: byte 4 of the line, 0xe9, is not UTF-8"),
+        ([text, "--out", "v.txt"], "--out v.txt: vectors are written as .npy or .parquet"),
+        ([text, "--out", "old.npy"], "old.npy: it exists already; name another file"),
+        ([text, "--out", "nowhere/v.npy"], "nowhere/v.npy: it can't be written (No such file or directory)"),
+        ([text, "--columns", "sentence=body"], "no column 'body'; it has 'sentence'"),
+    ]:
+        assert message in refused("encode", tiny_model, *words)
+    assert "there is no such folder" in refused("encode", "no/model", text)
+    assert here() == before
+    assert Path("old.npy").read_text() == "old"
+
+
+@pytest.mark.parametrize("name", ["v.npy", "v.parquet"])
+def test_a_disk_that_is_full(refused: Refused, tiny_model: Path, text: Path, name: str) -> None:
+    with files_no_larger_than(1000):
+        assert f"{name}: it can't be written" in refused("encode", tiny_model, text, "--out", name)
+    assert here() == {"text.txt"}
+
+
+def test_similarity(isotune: Call, refused: Refused, tiny_model: Path) -> None:
+    assert isotune("similarity", tiny_model, "a dog eats", "a dog eats").out == "1.0000\n"
+    a, b = Encoder.load(tiny_model).encode(["a dog", "-a cat"], normalize=True)
+    assert isotune("similarity", tiny_model, "--", "a dog", "-a cat").out == f"{a @ b:.4f}\n"
+    assert "there is no such folder" in refused("similarity", "no/model", "a", "b")

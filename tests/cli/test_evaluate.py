@@ -1,0 +1,83 @@
+"""`isotune evaluate`: encoders side by side, and what stops it before it has begun."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+from isotune.evaluation import Evaluation
+from tests.cli.conftest import Call
+
+Refused = Callable[..., str]
+
+
+@pytest.fixture
+def another(tiny_model: Path) -> Path:
+    """A model with other weights, whose name is short."""
+    folder = Path(shutil.copytree(tiny_model, "another"))
+    tensors = {key: value.flip(0) for key, value in load_file(folder / "model.safetensors").items()}
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    return folder
+
+
+def test_encoders_side_by_side(isotune: Call, tiny_model: Path, another: Path, pairs: Path) -> None:
+    shutil.copytree(tiny_model, "tiny")
+    code, out, err = isotune("evaluate", "tiny", another, "--tasks", pairs, "--json", "scores.json")
+    assert (code, err) == (0, "")
+    written = [Evaluation.model_validate(result) for result in json.loads(Path("scores.json").read_text())]
+    assert [result.encoder for result in written] == ["tiny", "another"]
+    for result in written:
+        (line,) = (line for line in out.splitlines() if result.encoder in line)
+        assert f"{100 * result.tasks[0].spearman.all:.2f}" in line
+
+
+def test_another_metric(isotune: Call, tiny_model: Path, pairs: Path) -> None:
+    out = isotune("evaluate", tiny_model, "--tasks", pairs, "--metric=pearson", "--aggregation=mean").out
+    assert 'Pearson x 100, aggregation "mean"' in " ".join(out.split())
+
+
+def test_what_is_wrong_is_found_before_the_work(
+    refused: Refused, tiny_model: Path, pairs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("isotune.encoder.encoder.Encoder.encode", None)
+    Path("old.json").write_text("old")
+    Path("flat.tsv").write_text("sentence1\tsentence2\tscore\na\tb\t1\nc\td\t1\n")
+    for words, message in [
+        (["no/model", "--tasks", pairs], "model no/model: there is no such folder"),
+        (["--tasks", "sts99"], "unknown task or file 'sts99'"),
+        (["--tasks", "stsb"], "set ISOTUNE_DATA to a folder with stsb/stsb.tsv.gz"),
+        (["--tasks", "flat.tsv"], "flat.tsv: the scores have no variance"),
+        (["--tasks", pairs, "--json", "old.json"], "old.json: it exists already"),
+        (["--tasks", pairs, "--json", "nowhere/new.json"], "nowhere/new.json: it can't be written"),
+    ]:
+        assert message in refused("evaluate", tiny_model, *words, "--aggregation=all")
+    assert Path("old.json").read_text() == "old"
+
+
+def test_model_folders_that_are_not_whole(refused: Refused, another: Path, pairs: Path) -> None:
+    weights = another / "model.safetensors"
+    whole = weights.read_bytes()
+    tensors = {key: value.clone() for key, value in load_file(weights).items()}
+    name = next(key for key in tensors if key.endswith("query.weight"))
+
+    def said() -> str:
+        return refused("similarity", another, "a dog", "a cat")
+
+    save_file({key: value for key, value in tensors.items() if key != name}, weights, {"format": "pt"})
+    assert f"model another: its weight file lacks {name}" in said()
+    save_file({**tensors, "more": tensors[name].clone()}, weights, {"format": "pt"})
+    assert "model another: the model doesn't know more" in said()
+    weights.write_bytes(whole[:-10])
+    assert "model another: it can't be loaded" in said()
+    weights.unlink()
+    assert "model another: there are no weights; model.safetensors is missing" in said()
+    (another / "pytorch_model.bin").write_bytes(b"pickle")
+    assert "its weights are only there as a pickle (pytorch_model.bin)" in said()
+    (another / "config.json").unlink()
+    assert "model another: there is no config.json" in said()
+    assert "this is a file" in refused("similarity", pairs, "a dog", "a cat")

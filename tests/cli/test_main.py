@@ -1,0 +1,119 @@
+"""What holds for every command: help without torch, one line for what is wrong, pipes and Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from subprocess import PIPE
+
+import pytest
+
+from tests.cli.conftest import Call
+
+COMMANDS = ["train", "evaluate", "encode", "similarity", "recipes", "datasets", "doctor"]
+HEAVY = {"torch", "transformers", "tokenizers", "datasets", "numpy", "scipy", "pandas", "pyarrow", "matplotlib"}
+ISOTUNE = [sys.executable, "-m", "isotune"]
+
+
+def test_help_names_every_command_in_the_order_of_use(isotune: Call) -> None:
+    code, out, err = isotune("--help")
+    assert (code, err) == (0, "")
+    places = [out.index(f" {command} ") for command in COMMANDS]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_fits_the_terminal_and_cuts_nothing(
+    isotune: Call, command: str, columns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    code, out, _ = isotune(command, "--help")
+    assert code == 0
+    assert out.startswith(f"Usage: isotune {command}")
+    assert max(map(len, out.splitlines())) <= int(columns)
+    assert "…" not in out
+    assert "--empty-" not in out
+    assert "[default: ]" not in out
+
+
+def test_no_help_imports_anything_heavy() -> None:
+    helps = [["--help"], ["--version"], *([command, "--help"] for command in COMMANDS)]
+    code = f"import sys; from isotune.cli import main; [main(words) for words in {helps}]; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert HEAVY.isdisjoint(run.stdout.splitlines()[-1].split())
+
+
+def test_the_version(isotune: Call) -> None:
+    assert isotune("--version").out == version("isotune") + "\n"
+
+
+def test_no_arguments_give_the_help_on_standard_error(isotune: Call) -> None:
+    code, out, err = isotune()
+    assert (code, out) == (2, "")
+    assert "similarity" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["trian"], 'Unknown command "trian". Did you mean "train"? Available commands: train, evaluate'),
+        (["train", "--temprature", "1"], "Unknown option: --temprature. Did you mean --temperature?"),
+        (["train", "--temprature=1"], "Unknown option: --temprature"),
+        (["train", "--no-resume"], "Did you mean --resume? See isotune train --help"),
+        (["train", "--augmentations", "none", "none"], "--augmentations is an option of another method: --method cons"),
+        (["train", "--seed", "x"], 'Invalid value for --seed: unable to convert "x" into int. See isotune train --hel'),
+        (["train", "--seed"], "--seed requires an argument"),
+        (["train", "--seed", "1", "--seed", "2"], "--seed specified multiple times"),
+        (["train", "--pooling", "maen"], 'Choose from: "cls", "mean", "max", "weightedmean". Did you mean "mean"?'),
+        (["train", "--layers"], "--layers requires at least 1 element"),
+        (["train", "--betas", "0.9"], "--betas requires 2 positional arguments. Only got 1."),
+        (["evaluate", "x", "--metric", "pearsn"], 'Did you mean "pearson"?'),
+        (["evaluate"], "no encoder"),
+        (["encode", "x"], "FILE is missing. See isotune encode --help"),
+        (["similarity", "x", "a", "b", "c"], "Unexpected argument 'c'. See isotune similarity --help"),
+        (["datasets", "x"], "Unexpected argument 'x'. See isotune datasets --help"),
+        (["doctor", "--fix"], "Unknown option: --fix"),
+    ],
+)
+def test_words_that_fit_nowhere_are_refused_in_one_line(
+    refused: Callable[..., str], words: list[str], message: str
+) -> None:
+    assert message in refused(*words)
+
+
+def test_a_reader_that_has_gone_is_no_error() -> None:
+    for unbuffered in ("", "1"):
+        environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+        with subprocess.Popen([*ISOTUNE, "datasets"], env=environment, stdout=PIPE, stderr=PIPE, text=True) as run:
+            assert run.stdout
+            assert run.stderr
+            run.stdout.close()
+            assert run.stderr.read() == ""
+        assert run.returncode == 128 + signal.SIGPIPE
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_under_standard_output_is_one_line() -> None:
+    with open("/dev/full", "w") as full:
+        run = subprocess.run([*ISOTUNE, "--version"], stdout=full, stderr=PIPE, text=True, check=False)
+    assert run.stderr == "error: No space left on device\n"
+    assert run.returncode == 2
+
+
+def test_ctrl_c_while_torch_is_imported(tmp_path: Path) -> None:
+    # A torch that says when it is being imported, and takes long.
+    (tmp_path / "torch.py").write_text("import time; print('importing', flush=True); time.sleep(60)")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    with subprocess.Popen([*ISOTUNE, "doctor"], env=environment, stdout=PIPE, stderr=PIPE, text=True) as run:
+        assert run.stdout
+        assert run.stderr
+        assert run.stdout.readline() == "importing\n"
+        run.send_signal(signal.SIGINT)
+        assert run.stderr.read() == ""
+    assert run.returncode == 128 + signal.SIGINT

@@ -1,0 +1,314 @@
+"""`isotune train`: its flags, what it says and where, and everything that can be wrong with its input."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+import resource
+import signal
+import sys
+import threading
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from unittest.mock import ANY
+
+import pytest
+
+from isotune.methods import METHODS
+from isotune.recipes import Recipe, TrainingOptions, plan_table
+from isotune.training.loop import Loop
+from tests.cli.conftest import Call
+
+Refused = Callable[..., str]
+
+
+def recipe(run: str | Path) -> Recipe:
+    return Recipe.from_table(tomllib.loads(Path(run, "recipe.toml").read_text()))
+
+
+def panel(text: str, title: str) -> str:
+    """A help panel's text, unwrapped."""
+    inside = text.partition(f"─ {title} ─")[2].partition("╰")[0]
+    return " ".join(inside.replace("│", " ").split())
+
+
+@contextmanager
+def files_no_larger_than(size: int) -> Iterator[None]:
+    """Within it, writing further into a file fails, as on a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_the_help_groups_the_flags(isotune: Call) -> None:
+    text = isotune("train", "--help").out
+    for title, flag in [("Run", "--out DIR"), ("Encoder", "--pooling"), ("Training", "--batch-size INT")]:
+        assert flag in panel(text, title)
+    method = panel(text, "Method simcse")
+    assert "isotune train --method consert --help" in method
+    assert "--temperature FLOAT" in method
+    assert "--columns FIELD=COLUMN..." in panel(text, "Run")
+    assert "--layers INT..." in panel(text, "Encoder")
+    assert "such as -2 -1" in panel(text, "Encoder")
+
+
+@pytest.mark.parametrize("name", ["mini", "consert-unsup-base", "simcse-unsup"])
+def test_the_help_has_the_values_of_the_recipe(isotune: Call, name: str) -> None:
+    text = isotune("train", "--recipe", name, "--help").out
+    stage = Recipe.from_table(plan_table(name, None, None)).stages[0]
+    assert f"[default: {stage.training.learning_rate}]" in panel(text, "Training")
+    for option in METHODS[stage.method].options.model_fields:
+        assert f"--{option.replace('_', '-')}" in panel(text, f"Method {stage.method}")
+    for option in TrainingOptions.model_fields:
+        assert f"--{option.replace('_', '-')} " in panel(text, "Training")
+
+
+def test_defaults_are_shown_as_they_are_typed(isotune: Call) -> None:
+    text = isotune("train", "--recipe", "consert-unsup-base", "--help").out
+    assert "[default: -2 -1]" in panel(text, "Encoder")
+    assert "[default: feature_cutoff shuffle]" in panel(text, "Method consert")
+    assert "[default: 0.9 0.999]" in panel(text, "Training")
+    assert "[default: --no-projection]" in panel(isotune("train", "--help").out, "Method simcse")
+    Path("mine.toml").write_text("[columns]\nsentence = 'body'\n[[stages]]\nmethod = 'simcse'")
+    assert "[default: sentence=body]" in panel(isotune("train", "--recipe=mine.toml", "--help").out, "Run")
+
+
+def test_a_run_ends_with_the_path_of_its_report(isotune: Call, text: Path, few_steps: list[str]) -> None:
+    code, out, err = isotune("train", text, "--out", "run", *few_steps)
+    assert code == 0
+    assert out == "run/report.html\n"
+    assert Path(out.strip()).exists()
+    # Plain lines where there is no terminal, and what was gained at the end.
+    steps = [line for line in err.splitlines() if line.startswith("step ")]
+    assert [line.partition(":")[0] for line in steps] == ["step 0 of 4", "step 2 of 4", "step 4 of 4"]
+    assert "\x1b" not in err
+    assert re.search(r"Spearman \d+\.\d\d -> \d+\.\d\d", err)
+
+
+def test_a_progress_bar_on_a_terminal(
+    isotune: Call, text: Path, few_steps: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = pty.openpty()
+    said: list[bytes] = []
+
+    def listen() -> None:
+        with suppress(OSError):  # when the other end is closed
+            while chunk := os.read(ours, 4096):
+                said.append(chunk)
+
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
+    monkeypatch.setenv("TERM", "xterm")
+    with os.fdopen(theirs, "w") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        assert isotune("train", text, "--out", "run", *few_steps).out == "run/report.html\n"
+    listener.join(10)
+    os.close(ours)
+    bar = b"".join(said).decode(errors="replace")
+    assert "━" in bar
+    assert "4/4" in bar
+
+
+def test_the_folder_has_a_name_of_its_own_if_none_is_given(isotune: Call, text: Path, few_steps: list[str]) -> None:
+    out = isotune("train", text, *few_steps).out
+    assert re.fullmatch(r"runs/simcse-\d{8}-\d{6}/report\.html\n", out)
+    assert Path(out.strip()).exists()
+
+
+def test_flags_reach_the_recipe(isotune: Call, tiny_model: Path, pairs: Path) -> None:
+    Path("text.csv").write_text("id,body\n" + "".join(f"{i},the dog eats {'big ' * i}\n" for i in range(10)))
+    words = ["--layers", "-2", "-1", "--columns", "sentence=body", "--augmentations", "none", "shuffle"]
+    words += ["--betas", "0.8", "0.9", "--dev", "none", "--patience", "3", "--precision=bfloat16", "--seed", "7"]
+    short = ["--batch-size", "4", "--steps", "1", "--method", "consert", "--model", tiny_model]
+    assert isotune("train", "text.csv", "--out", "run", *words, *short, "--tasks", pairs).code == 0
+    plan = recipe("run")
+    assert plan.encoder.layers == (-2, -1)
+    assert plan.columns == {"sentence": "body"}
+    assert plan.stages[0].options.augmentations == ("none", "shuffle")  # type: ignore[attr-defined]
+    assert plan.stages[0].training.betas == (0.8, 0.9)
+    assert plan.stages[0].training.patience == 3
+    assert plan.stages[0].training.precision == "bfloat16"
+    assert (plan.dev, plan.seed, plan.data, plan.tasks) == ("none", 7, ("text.csv",), (str(pairs),))
+
+
+def test_a_recipe_file_and_its_flags(isotune: Call, text: Path, tiny_model: Path, pairs: Path) -> None:
+    Path("mine.toml").write_text(
+        f"model = '{tiny_model}'\ndev = '{pairs}'\ntasks = ['{pairs}']\n"
+        "[[stages]]\nmethod = 'simcse'\nepochs = 9\nbatch_size = 8\npatience = 5\n"
+    )
+    assert isotune("train", text, "--recipe=mine.toml", "--steps=2", "--patience=none", "--out=run").code == 0
+    (stage,) = recipe("run").stages
+    assert (stage.training.steps, stage.training.epochs, stage.training.patience) == (2, None, None)
+
+
+@pytest.mark.parametrize("words", [["-"], ["--out", "run", "-"], ["--", "-"]])
+def test_standard_input(
+    isotune: Call, text: Path, few_steps: list[str], words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.read_bytes())))
+    assert isotune("train", *few_steps, *words).code == 0
+
+
+def test_standard_input_that_is_closed(refused: Refused, few_steps: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert "standard input is closed" in refused("train", "-", *few_steps)
+
+
+def test_ctrl_c_ends_a_run_that_resume_goes_on_with(
+    isotune: Call, text: Path, few_steps: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = Loop.step
+
+    def interrupted(self: Loop, number: int) -> Any:
+        if number == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return step(self, number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Loop, "step", interrupted)
+        code, out, err = isotune("train", text, "--out", "run", *few_steps)
+    assert code == 128 + signal.SIGINT
+    assert out == "run/report.html\n"
+    assert "stopped after step 3 of 4" in err
+    assert isotune("train", "--resume", "--out", "run") == (0, "run/report.html\n", ANY)
+
+
+TABLE = "sentence1\tsentence2\tscore\n"
+FILES: dict[str, bytes] = {
+    "empty.txt": b"",
+    "blank.txt": b"\n \n\t\n",
+    "giant.txt": b"a" * 1_000_001,
+    "latin.txt": b"a dog\na caf\xe9\n",
+    "one.txt": b"the only sentence\n",
+    "same.txt": b"the dog eats\n" * 20,
+    "few.txt": b"a dog\na cat\na man\n",
+    "columns.csv": b"title,body\na,b\n",
+    "nan.tsv": f"{TABLE}a dog\ta cat\t1\na man\ta dog\tnan\n".encode(),
+    "flat.tsv": f"{TABLE}a dog\ta cat\t1\na man\ta dog\t1\n".encode(),
+    "not.toml": b"method simcse",
+    "empty.toml": b"",
+    "none.toml": b"stages = []",
+    "number.toml": b"stages = [3]",
+    "method.toml": b"[[stages]]\nmethod = 'simcsee'",
+    "option.toml": b"[[stages]]\nmethod = 'simcse'\nbatchsize = 3",
+}
+BAD = {
+    "no data": ([], "no data: name at least one file"),
+    "missing file": (["missing.txt"], "missing.txt: no such file"),
+    "empty file": (["empty.txt"], "empty.txt: empty"),
+    "blank file": (["blank.txt"], "blank.txt: nothing in it but blank lines"),
+    "gigantic line": (["giant.txt"], "giant.txt:1: a line of more than 1,000,000 bytes"),
+    "not UTF-8": (["latin.txt"], "latin.txt:2: byte 6 of the line, 0xe9, is not UTF-8"),
+    "one sentence": (["one.txt"], "one.txt: one sentence only"),
+    "same sentence": (["same.txt"], "same.txt: 20 sentences, all of them the same"),
+    "batch too large": (["few.txt"], "batch_size 8 is larger than the data (3 rows)"),
+    "no column": (["columns.csv"], "columns.csv: can't tell which columns hold sentence: it has 'title', 'body'"),
+    "wrong column": (["columns.csv", "--columns", "sentence=bdy"], "columns.csv: no column 'bdy'"),
+    "wrong field": (["columns.csv", "--columns", "sentense=body"], "did you mean 'sentence'?"),
+    "no field": (["columns.csv", "--columns", "body"], "--columns body: write FIELD=COLUMN, such as sentence=body"),
+    "unknown dataset": (["stsb-opne"], "unknown file or dataset 'stsb-opne': did you mean 'stsb-open'?"),
+    "unknown split": (["stsb-open:tran"], "did you mean 'train'?"),
+    "unknown method": (["text.txt", "--method=simsce"], "unknown method 'simsce': did you mean 'simcse'?"),
+    "method and recipe": (["text.txt", "--recipe=mini"], "recipe mini and method simcse are both given"),
+    "unknown task": (["text.txt", "--tasks", "sts99"], "unknown task or file 'sts99': did you mean"),
+    "unknown model": (["text.txt", "--model", "no/model"], "model no/model: there is no such folder"),
+    "no model": (["text.txt", "--model="], "model: String should have at least 1 character"),
+    "steps and epochs": (["text.txt", "--epochs", "1"], "epochs and steps are both given"),
+    "out of range": (["text.txt", "--temperature", "0"], "temperature: Input should be greater than 0 (got 0.0)"),
+    "no such layer": (["text.txt", "--layers", "9"], "pooling layer 9: the model has 3 blocks"),
+    "missing dev": (["text.txt", "--dev", "missing.tsv"], "missing.tsv: no such file"),
+    "dev without scores": (["text.txt", "--dev", "text.txt"], "text.txt: it has sentences only"),
+    "dev with NaN": (["text.txt", "--dev", "nan.tsv"], "nan.tsv:3: score must be a finite number, not 'nan'"),
+    "dev without variance": (["text.txt", "--dev", "flat.tsv"], "flat.tsv: the scores have no variance"),
+}
+
+
+@pytest.fixture
+def files(text: Path) -> None:
+    """The files of the table, beside text.txt."""
+    for name, content in FILES.items():
+        Path(name).write_bytes(content)
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.usefixtures("files")
+def test_bad_input_is_one_line_and_leaves_no_folder(refused: Refused, few_steps: list[str], name: str) -> None:
+    words, message = BAD[name]
+    given = {word.partition("=")[0] for word in words}
+    flags = [flag for flag in few_steps if flag.partition("=")[0] not in given]
+    assert message in refused("train", *words, *flags, "--out", "run")
+    assert not Path("run").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("mni", "unknown recipe 'mni': did you mean 'mini'?"),
+        ("missing.toml", "it can't be read"),
+        ("not.toml", "not TOML"),
+        ("empty.toml", "stages: Field required"),
+        ("none.toml", "stages: a recipe has at least one stage"),
+        ("number.toml", "a stage is a table"),
+        ("method.toml", "unknown method 'simcsee': did you mean 'simcse'?"),
+        ("option.toml", "unknown option of method simcse 'batchsize': did you mean 'batch_size'?"),
+    ],
+)
+@pytest.mark.usefixtures("files")
+def test_a_recipe_that_is_none(refused: Refused, name: str, message: str) -> None:
+    line = refused("train", "text.txt", "--recipe", name)
+    assert name in line
+    assert message in line
+    assert "at least 1 item" not in line
+
+
+def test_a_folder_that_can_not_be_made(refused: Refused, text: Path, few_steps: list[str]) -> None:
+    assert "text.txt: it exists already" in refused("train", text, *few_steps, "--out", "text.txt")
+    assert "it can't be written (Not a directory)" in refused("train", text, *few_steps, "--out", "text.txt/run")
+    Path("mine").mkdir()
+    Path("mine/notes.txt").write_text("mine")
+    assert "mine: it exists already; choose another --out" in refused("train", text, *few_steps, "--out", "mine")
+    assert [path.name for path in Path("mine").iterdir()] == ["notes.txt"]
+
+
+def test_resume_needs_a_folder_with_a_run(refused: Refused, text: Path) -> None:
+    assert "--resume needs --out" in refused("train", "--resume")
+    assert "there is no run to resume" in refused("train", "--resume", "--out", "run")
+    assert "leave the sources and all options out" in refused("train", text, "--resume", "--out", "run")
+    assert "leave the sources and all options out" in refused("train", "--seed=1", "--resume", "--out", "run")
+
+
+def test_a_run_that_was_damaged(isotune: Call, refused: Refused, text: Path, few_steps: list[str]) -> None:
+    isotune("train", text, "--out", "run", *few_steps)
+    assert "this run is finished; its report is run/report.html" in refused("train", "--resume", "--out", "run")
+    Path("run/report.html").unlink()
+    checkpoint = Path("run/last.safetensors")
+    checkpoint.write_bytes(checkpoint.read_bytes()[:-100])
+    assert "last.safetensors: this checkpoint is damaged" in refused("train", "--resume", "--out", "run")
+    Path("run/recipe.toml").write_text("title =")
+    assert "not TOML" in refused("train", "--resume", "--out", "run")
+
+
+def test_a_disk_that_is_full(isotune: Call, refused: Refused, text: Path, few_steps: list[str]) -> None:
+    with files_no_larger_than(20_000):
+        assert "it can't be written" in refused("train", text, "--out", "run", *few_steps)
+    assert not Path("run").exists()
+
+    isotune("train", text, "--out", "run", *few_steps)
+    Path("run/report.html").unlink()
+    with files_no_larger_than(20_000):
+        assert "encoder.new: it can't be written" in refused("train", "--resume", "--out", "run")
+    assert isotune("train", "--resume", "--out", "run").out == "run/report.html\n"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_is_read_only(refused: Refused, text: Path, few_steps: list[str]) -> None:
+    Path("locked").mkdir(mode=0o500)
+    assert "Permission denied" in refused("train", text, "--out", "locked/run", *few_steps)
