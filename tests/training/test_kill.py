@@ -20,7 +20,9 @@ RUN = ["stsb-open:train", "--tasks", "stsb-open", "--steps", "24", "--batch-size
 
 def start(*arguments: str) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen([*COMMAND, *arguments], env=environment, stdout=-1, stderr=-1)
+    return subprocess.Popen(
+        [*COMMAND, *arguments], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
 
 
 @pytest.fixture(scope="module")

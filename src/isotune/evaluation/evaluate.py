@@ -124,7 +124,8 @@ def comparison_table(
         rows.append({name: f"{100 * getattr(getattr(r, metric), aggregation):.2f}" for name, r in row.items()})
     columns = sorted(dict.fromkeys(chain.from_iterable(rows)), key=AVERAGE.__eq__)  # the average last
     best = {name: max((row[name] for row in rows if name in row), key=float) for name in columns}
-    table = Table(title=f'{metric.title()} x 100, aggregation "{aggregation}": {AGGREGATIONS[aggregation]}')
+    title = f'{metric.title()} x 100, aggregation "{aggregation}": {AGGREGATIONS[aggregation]}'
+    table = Table(title=title, min_width=len(title))  # on one line
     table.add_column("Encoder", overflow="fold")
     for name in columns:
         table.add_column(Text(name), justify="right")
