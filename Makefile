@@ -3,7 +3,7 @@
 #
 # Both build .venv, with the versions in constraints.txt, and rebuild what changed when the pins did.
 
-PYTHON ?= $(shell command -v python3.11 2>/dev/null || echo python3)
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || echo python3)
 
 PINS := constraints.txt pyproject.toml
 PIP := .venv/bin/pip --disable-pip-version-check install -qq --constraint constraints.txt

@@ -221,3 +221,10 @@ def test_the_catalogue_can_t_be_changed() -> None:
         DATASETS["stsb"].hub = ""  # type: ignore[misc]
     with pytest.raises(TypeError):
         DATASETS["stsb"].splits["dev"] = DATASETS["stsb"].splits["test"]  # type: ignore[index]
+
+
+def test_scores_outside_their_range_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow = dataclasses.replace(DATASETS["stsb-open"], scores=(0.0, 4.0))
+    monkeypatch.setattr("isotune.data.named.DATASETS", {**DATASETS, "stsb-open": narrow})
+    with pytest.raises(InputError, match="stsb-open:dev: its scores should lie between 0 and 4"):
+        scored_pairs("stsb-open", "dev")

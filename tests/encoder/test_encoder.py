@@ -128,3 +128,7 @@ def test_all_minilm_agrees_with_sentence_transformers(real_models: Path) -> None
     np.testing.assert_allclose(
         Encoder.load(folder).encode(text), SentenceTransformer(str(folder)).encode(text), atol=1e-5
     )
+
+
+def test_the_bundled_model_has_a_name() -> None:
+    assert Encoder.load("mini").dimension == 256

@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
+BUNDLED_MODEL = "mini"  # its name wherever a model is named
+
 
 def bundled_data() -> Path:
     """The folder of the bundled datasets, laid out as `$ISOTUNE_DATA` is."""

@@ -19,7 +19,7 @@ def recipes() -> None:
         recipe = Recipe.from_table(read_recipe(name), name)
         facts = {
             "values": recipe.source,
-            "model": recipe.model or "the bundled one",
+            "model": recipe.model or "yours",
             "data": ", ".join(recipe.data) or "yours",
             "published": recipe.published,
             "cost": recipe.cost,

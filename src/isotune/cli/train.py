@@ -86,8 +86,9 @@ def _method_panel(method: str) -> Group:
 def _flag(name: str, options: BaseModel, panel: Group) -> inspect.Parameter:
     """A keyword whose help tells what the recipe has; its limits are the recipe's to check."""
     kind, default = get_type_hints(type(options))[name], getattr(options, name)
+    text = " ".join((type(options).model_fields[name].description or "").split())
     parameter = Parameter(
-        help=" ".join((type(options).model_fields[name].description or "").split()),
+        help=text if default in (None, (), {}) else text.partition(" Unset:")[0],
         group=panel,
         metavar=METAVARS.get(name),
         consume_multiple=1,

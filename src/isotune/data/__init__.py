@@ -1,12 +1,11 @@
 """Rows out of files, the hub and named datasets; tokenised once; packed into batches."""
 
 from isotune.data.named import DATASETS, Dataset, ScoredPairs, available, named_rows, scored_pairs
-from isotune.data.rows import ROWS, LabelledPair, Pair, Row, ScoredPair, Sentence, Triplet, texts
+from isotune.data.rows import LabelledPair, Pair, Row, ScoredPair, Sentence, Triplet, texts
 from isotune.data.sources import read, read_scored_pairs
 
 __all__ = [
     "DATASETS",
-    "ROWS",
     "Dataset",
     "LabelledPair",
     "Pair",

@@ -90,7 +90,11 @@ def scored_pairs(name: str, split: str = "test") -> ScoredPairs:
     Raises:
         InputError: As `named_rows`.
     """
-    return to_scored_pairs(name, split, [_load(name, split, scored=True)])
+    pairs = to_scored_pairs(name, split, [_load(name, split, scored=True)])
+    lowest, highest = _dataset(name).scores
+    if not ((lowest <= pairs.scores) & (pairs.scores <= highest)).all():
+        raise InputError(f"{name}:{split}: its scores should lie between {lowest:g} and {highest:g} and don't all")
+    return pairs
 
 
 def to_scored_pairs(

@@ -57,16 +57,6 @@ R = TypeVar("R", bound=Row)
 Record: TypeAlias = Mapping[str, object]
 Records: TypeAlias = Iterator[tuple[int, Record]]  # with each record's line (or row) number, from 1
 
-ROWS: Mapping[str, type[Row]] = MappingProxyType(
-    {
-        "sentence": Sentence,
-        "pair": Pair,
-        "triplet": Triplet,
-        "labelled_pair": LabelledPair,
-        "scored_pair": ScoredPair,
-    }
-)
-
 # The column names understood without being told, in order of preference; those of a tuple go together. First
 # are always the fields' own names, and by them TEXT_COLUMNS is looked up.
 _SENTENCES = (("sentence",), ("text",))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import torch
 from torch import Generator, Tensor, nn
@@ -51,9 +52,7 @@ class Backbone(nn.Module):
         self.model = model
         self.padded = kind in PADDED_TYPES
         if self.padded:
-            logger.warning(
-                "Models of type %s can't run on packed sentences; this one runs padded, which is slower.", kind
-            )
+            _say_padded(kind)
         else:
             model.set_attn_implementation(PACKED)
         embeddings: nn.Module = model.get_submodule("embeddings")
@@ -144,6 +143,12 @@ class Backbone(nn.Module):
         finally:
             for (module, name), value in zip(places, own, strict=True):
                 setattr(module, name, value)
+
+
+@cache
+def _say_padded(kind: str) -> None:
+    """Once a process for each type."""
+    logger.warning("Models of type %s can't run on packed sentences; they run padded, which is slower.", kind)
 
 
 class _OneRow:

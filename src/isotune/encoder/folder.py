@@ -15,6 +15,7 @@ import transformers
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
+from isotune.bundled import BUNDLED_MODEL, bundled_model
 from isotune.errors import InputError
 
 # First names of the weights of task heads that pretrained checkpoints carry beside the encoder.
@@ -48,7 +49,7 @@ HUB_FILES = ["*.json", "*.txt", "*.model", "model*.safetensors", "*/config.json"
 
 
 def local_folder(model: str | Path) -> Path:
-    """The folder of a model: the path itself, or a snapshot of the hub's repository of that name.
+    """The folder of a model: the path itself, the bundled one, or a snapshot of the hub's repository of that name.
 
     Raises:
         InputError: there is neither, or the hub can't be reached.
@@ -59,6 +60,8 @@ def local_folder(model: str | Path) -> Path:
     path = Path(model).expanduser()
     if path.is_dir():
         return path
+    if str(model) == BUNDLED_MODEL:
+        return bundled_model()
     if path.exists():
         raise InputError(f"model {model}: this is a file; give the folder that holds config.json and the weights")
     try:

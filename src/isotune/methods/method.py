@@ -1,7 +1,7 @@
 """What a method is: which views of a batch to encode, and what to make of the vectors. Nothing else.
 
-Between the two calls stands the trainer, which encodes all views in one forward pass. A method never calls the
-encoder, so how that is done (packed, in chunks, on several devices) is never its concern.
+Between the two calls stands the trainer, which encodes the views, those of one pooling in one forward pass. A method
+never calls the encoder, so how that is done is never its concern.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """SimCSE without labels: dropout as the only augmentation.
 
 The sentence goes through the encoder twice. Its two vectors differ by the dropout masks alone, and InfoNCE asks the
-first to find the second among the second vectors of the batch. In the papers of the mission it is the unsupervised
-method of "Contrastive Learning for Sentence Embeddings in BERT and its Smaller Variants" (sections 3 and 5.3) and the
-ablation of BERT-CF with a span length of 0 (section 5.3).
+first to find the second among the second vectors of the batch (Gao et al., 2021, section 3). It is also the
+unsupervised method of "Contrastive Learning for Sentence Embeddings in BERT and its Smaller Variants" (sections 3 and
+5.3), and BERT-CF's ablation with a span length of 0 (section 5.3).
 
 While it trains, the vectors pass a linear layer with tanh that is dropped afterwards (`projection`), which is what
 the authors do with the [CLS] vector.

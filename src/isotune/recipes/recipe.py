@@ -31,7 +31,7 @@ class TrainingOptions(BaseModel):
     """Rows in a step; each is the negative of all others."""
 
     epochs: Positive | None = None
-    """Passes over the data (1 if neither this nor steps is set)."""
+    """Passes over the data. Unset: 1, or as many as steps takes."""
 
     steps: Count | None = None
     """Updates, whatever the size of the data."""
@@ -152,7 +152,7 @@ class Recipe(BaseModel):
     """Which column holds which field, where the names aren't the usual ones, e.g. sentence=body."""
 
     model: Annotated[str, Field(min_length=1)] | None = None
-    """The pretrained model: a name on the Hugging Face hub, or a local folder. Unset: the bundled one."""
+    """The pretrained model: a name on the Hugging Face hub, a local folder, or mini. Unset: mini, the bundled one."""
 
     dev: str = "stsb-open:dev"
     """Scored pairs that choose the encoder that is kept: a named dataset, a file, or none (the last is kept)."""

@@ -57,8 +57,8 @@ class Loop:
     ) -> None:
         if len(store) < options.batch_size:
             raise InputError(
-                f"batch_size {options.batch_size} is larger than the data ({len(store)} rows); give a batch_size of "
-                f"{len(store)} or less, or more text"
+                f"batch_size {options.batch_size} is larger than the data ({len(store)} rows); give a batch_size "
+                f"(--batch-size) of {len(store)} or less, or more text"
             )
         self.device = PartialState().device
         self.encoder = encoder.to(self.device)
@@ -84,8 +84,7 @@ class Loop:
         progress, options = self.progress, self.options
         if progress.start_space is None:
             self.evaluate()
-        stage = f"stage {progress.stage + 1}"
-        self.recorder.start(stage, progress.step, self.total)
+        self.recorder.start(f"stage {progress.stage + 1}", progress.step, self.total)
         clock, first = time.perf_counter(), progress.step
         while not (progress.done or stop.received or self.problem):
             values = self.step(progress.step)
@@ -93,7 +92,7 @@ class Loop:
                 break
             progress.step += 1
             progress.done = progress.step == self.total
-            self.recorder.advance(stage)
+            self.recorder.advance()
             if progress.step % RECORD_EVERY == 0 or progress.done:
                 seconds = time.perf_counter() - clock
                 self.recorder.record(

@@ -74,10 +74,10 @@ class Recorder:
             self._bar.remove_task(task)
         self._bar.add_task(description, completed=done, total=total)
 
-    def advance(self, description: str) -> None:
+    def advance(self) -> None:
         """One step on."""
         for task in self._bar.task_ids:
-            self._bar.update(task, advance=1, description=description)
+            self._bar.advance(task)
 
     def _write(self, text: str) -> None:
         self._log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")

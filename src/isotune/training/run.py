@@ -22,7 +22,7 @@ import tomli_w
 import torch
 from accelerate import PartialState
 
-from isotune.bundled import bundled_model
+from isotune.bundled import BUNDLED_MODEL
 from isotune.data import ScoredPairs, read, read_scored_pairs
 from isotune.data.rows import Row
 from isotune.data.tokens import TokenStore
@@ -145,13 +145,15 @@ class _Run:
         self.rows = rows
         self.recorder = recorder
         self.stop = stop
-        self.model = plan.model or bundled_model()
+        self.model = plan.model or BUNDLED_MODEL
 
     def run(self, tensors: dict[str, torch.Tensor], progress: Progress) -> Result:
         """Trains every stage that isn't over, from a checkpoint if there is one, then shows the result."""
         plan, say = self.plan, self.recorder.say
         say(f"run: {self.folder}")
-        say(f"model: {plan.model or 'mini, the bundled one (--model takes any other)'}")
+        say(
+            f"model: {self.model}{', the bundled one (--model takes any other)' if self.model == BUNDLED_MODEL else ''}"
+        )
         dev = None if plan.dev == "none" else read_scored_pairs(plan.dev)
         say(f"dev pairs: {plan.dev}{'' if dev else '; the last encoder is kept, not the best'}")
         load_tasks(plan.tasks)  # so that a wrong name is found now, and not when the training is done
@@ -221,7 +223,7 @@ class _Run:
         new.rename(kept)
         shutil.rmtree(old, ignore_errors=True)
         del encoder
-        self.recorder.say(f"encoder: {kept}, from step {progress.best_step}")
+        self.recorder.say(f"encoder: {kept}, from step {progress.best_step}; now it is evaluated, and the start too")
         if progress.best_step == 0:
             self.recorder.warn(0, "no step scored better on the dev pairs than the start, so that is what was kept")
 
