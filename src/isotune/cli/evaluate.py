@@ -37,19 +37,18 @@ def evaluate(
 
     from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError
-    from isotune.evaluation import comparison_table, load_tasks
-    from isotune.evaluation import evaluate as run
+    from isotune.evaluation import comparison_table, evaluate_on, load_tasks
 
     if not encoder:
         raise InputError("no encoder: name at least one folder or hub name")
     with ExitStack() as stack:
         file = stack.enter_context(new_file(json)) if json else None
         # Before the first is evaluated, so that a wrong name costs nothing.
-        load_tasks(tasks)
+        pairs = load_tasks(tasks)
         loaded = {name: Encoder.load(name) for name in encoder}
         console = Console(stderr=True)
         shown = track(loaded.items(), "evaluating", console=console, transient=True, disable=not console.is_terminal)
-        results = [run(one, tasks, name=name) for name, one in shown]
+        results = [evaluate_on(pairs, one, name) for name, one in shown]
         rich.print(comparison_table(results, aggregation, metric))
         if file:
             written = ",\n".join(result.model_dump_json(indent=2) for result in results)

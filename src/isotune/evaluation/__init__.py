@@ -1,6 +1,6 @@
 """How good a sentence encoder is: STS with its conventions named."""
 
-from isotune.evaluation.evaluate import AGGREGATIONS, GROUPS, TASKS, comparison_table, evaluate, load_tasks
+from isotune.evaluation.evaluate import AGGREGATIONS, GROUPS, TASKS, comparison_table, evaluate, evaluate_on, load_tasks
 from isotune.evaluation.results import (
     Aggregates,
     Aggregation,
@@ -30,6 +30,7 @@ __all__ = [
     "correlations",
     "cosine_similarities",
     "evaluate",
+    "evaluate_on",
     "load_tasks",
     "score",
 ]

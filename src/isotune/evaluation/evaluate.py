@@ -76,9 +76,18 @@ def evaluate(
         from isotune.encoder.encoder import Encoder
 
         name, encoder = name or str(encoder), Encoder.load(encoder)
-    results = [score(pairs, cosine_similarities(encoder, pairs)) for pairs in load_tasks(tasks)]
+    return evaluate_on(load_tasks(tasks), encoder, name or type(encoder).__name__)
+
+
+def evaluate_on(tasks: Sequence[ScoredPairs], encoder: SentenceEncoder, name: str) -> Evaluation:
+    """Score an encoder on pairs that `load_tasks` gave.
+
+    Raises:
+        InputError: the encoder's space has collapsed.
+    """
+    results = [score(pairs, cosine_similarities(encoder, pairs)) for pairs in tasks]
     return Evaluation(
-        encoder=name or type(encoder).__name__,
+        encoder=name,
         tasks=tuple(results),
         average=_average(results),
         versions={package: version(package) for package in ("isotune", "torch", "transformers")}

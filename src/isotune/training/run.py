@@ -29,7 +29,7 @@ from isotune.data.tokens import TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError
-from isotune.evaluation import Evaluation, RunEvaluation, cosine_similarities, evaluate, load_tasks
+from isotune.evaluation import Evaluation, RunEvaluation, cosine_similarities, evaluate_on, load_tasks
 from isotune.methods import method_class
 from isotune.methods.method import Method
 from isotune.recipes import Recipe, Stage, override, plan_table, read_recipe
@@ -156,7 +156,7 @@ class _Run:
         )
         dev = None if plan.dev == "none" else read_scored_pairs(plan.dev)
         say(f"dev pairs: {plan.dev}{'' if dev else '; the last encoder is kept, not the best'}")
-        load_tasks(plan.tasks)  # so that a wrong name is found now, and not when the training is done
+        tasks = load_tasks(plan.tasks)  # now, and not when the training is done: a name may be wrong
         encoder = Encoder.load(self.model, **plan.encoder.model_dump(), dtype=torch.float32)
         for number in range(progress.stage, len(plan.stages)):
             stage = plan.stages[number]
@@ -179,7 +179,7 @@ class _Run:
             del loop, best  # the optimiser's moments among them
             if problem or stopped:
                 break
-        result = self.show(encoder, progress)
+        result = self.show(encoder, progress, tasks)
         if problem:
             raise InputError(f"{problem}; the best encoder so far is {result.encoder}")
         return result
@@ -212,7 +212,7 @@ class _Run:
             self.recorder.warn(0, f"{found.cut / found.sentences:.0%} of the texts are cut at {max_length} tokens")
         return store
 
-    def show(self, encoder: Encoder, progress: Progress) -> Result:
+    def show(self, encoder: Encoder, progress: Progress, tasks: Sequence[ScoredPairs]) -> Result:
         """Saves the kept encoder, reads it back from disk, and compares it with the start; the report comes last."""
         new, kept, old = (self.folder / name for name in ("encoder.new", "encoder", "encoder.old"))
         for left in (new, old):
@@ -227,15 +227,16 @@ class _Run:
         if progress.best_step == 0:
             self.recorder.warn(0, "no step scored better on the dev pairs than the start, so that is what was kept")
 
-        before, was = self.measure(self.model, self.plan.encoder)
-        after, now = self.measure(kept, EncoderOptions())
+        # ConSERT's Figure 1 is drawn on STS-B; without it, on the first task.
+        figure = next((pairs for pairs in tasks if pairs.name == "stsb"), tasks[0])
+        before, was = _measure(self.model, self.plan.encoder, tasks, figure)
+        after, now = _measure(kept, EncoderOptions(), tasks, figure)
         comparison = RunEvaluation(before=before, after=after, selected_step=progress.best_step)
         for old_task, task in zip(before.tasks, after.tasks, strict=True):
             self.recorder.say(
                 f"{task.name}: Spearman {100 * old_task.spearman.all:.2f} -> {100 * task.spearman.all:.2f}"
             )
         _write(self.folder / "evaluation.json", comparison.model_dump_json(indent=2) + "\n")
-        figure = self.figure_pairs()
         np.savez_compressed(
             self.folder / "cosines.npz",
             allow_pickle=False,
@@ -248,16 +249,14 @@ class _Run:
         stopped = self.stop.received.name if self.stop.received and not progress.done else None
         return Result(self.folder, kept, report, comparison, stopped)
 
-    def measure(self, model: str | Path, options: EncoderOptions) -> tuple[Evaluation, np.ndarray]:
-        """An encoder's evaluation, and its cosines [N] float32 on the pairs of the figure."""
-        encoder = Encoder.load(model, **options.model_dump(), dtype=torch.float32)
-        evaluation = evaluate(encoder, self.plan.tasks, name=str(model))
-        return evaluation, cosine_similarities(encoder, self.figure_pairs()).astype(np.float32)
 
-    def figure_pairs(self) -> ScoredPairs:
-        """The pairs that ConSERT's Figure 1 is drawn on: STS-B where it is a task, or else the first task."""
-        tasks = {task.name: task for task in load_tasks(self.plan.tasks)}
-        return tasks.get("stsb", next(iter(tasks.values())))
+def _measure(
+    model: str | Path, options: EncoderOptions, tasks: Sequence[ScoredPairs], figure: ScoredPairs
+) -> tuple[Evaluation, np.ndarray]:
+    """An encoder's evaluation, and its cosines [N] float32 on the pairs of the figure."""
+    encoder = Encoder.load(model, **options.model_dump(), dtype=torch.float32)
+    cosines = cosine_similarities(encoder, figure).astype(np.float32)
+    return evaluate_on(tasks, encoder, str(model)), cosines
 
 
 def _create(folder: Path, plan: Recipe) -> None:
