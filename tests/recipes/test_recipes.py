@@ -74,7 +74,7 @@ def test_steps_take_the_place_of_epochs() -> None:
 
 
 def test_what_a_run_starts_from() -> None:
-    assert plan_table(None, None, None) == read_recipe("mini")
+    assert plan_table(None, None, None) == plan_table(None, None, "mini") == read_recipe("mini")
     assert plan_table(None, None, "some/model") == read_recipe("default")
     assert plan_table(None, "consert", "some/model")["stages"] == [{"method": "consert"}]
     with pytest.raises(InputError, match="both given"):

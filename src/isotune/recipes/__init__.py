@@ -7,6 +7,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from isotune.bundled import BUNDLED_MODEL
 from isotune.errors import InputError, unknown
 from isotune.methods import METHODS
 from isotune.recipes.recipe import Recipe, Stage, TrainingOptions, override
@@ -57,4 +58,4 @@ def plan_table(recipe: str | Path | None, method: str | None, model: str | None)
         if method not in METHODS:
             raise unknown("method", method, METHODS)
         return {"title": f"{method} with its defaults", "stages": [{"method": method}]}
-    return read_recipe(recipe or (DEFAULT_RECIPE if model else BUNDLED_RECIPE))
+    return read_recipe(recipe or (BUNDLED_RECIPE if model in (None, BUNDLED_MODEL) else DEFAULT_RECIPE))
