@@ -17,6 +17,7 @@ PACKAGE = ROOT / "src" / "isotune"
 # The path of the data: a room may import from those before it and from no other.
 ROOMS = (
     "errors",
+    "files",
     "bundled",
     "data",
     "views",

@@ -368,3 +368,13 @@ def test_seeds_differ_by_purpose_and_place() -> None:
         (seed, p, *path) for seed, p in product((0, 1, 2**32), "ab") for path in [(), (0,), (0, 0), (0, 1), (1, 0)]
     ]
     assert len({derive_seed(*place) for place in places}) == len(places)
+
+
+@pytest.mark.parametrize("stages", ["['x']", "[{temperature = 1}]", "'x'"])
+def test_a_recipe_that_cannot_be_is_refused_before_options_are_laid_over_it(
+    train: Train, tmp_path: Path, stages: str
+) -> None:
+    (tmp_path / "bad.toml").write_text(f"stages = {stages}")
+    with pytest.raises(InputError, match=r"bad\.toml"):
+        train(recipe=tmp_path / "bad.toml", method=None)
+    assert not (tmp_path / "run").exists()

@@ -10,6 +10,7 @@ from typing import BinaryIO
 from cyclopts import Parameter
 
 from isotune.errors import InputError
+from isotune.files import replacing
 
 ENCODER = Parameter(help="An encoder or a plain language model: a folder, or a name on the Hugging Face hub.")
 COLUMNS = Parameter(consume_multiple=1, metavar="FIELD=COLUMN...")
@@ -36,12 +37,8 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     """
     if path.exists():
         raise InputError(f"{path}: it exists already; name another file")
-    part = path.with_name(f"{path.name}.part")
     try:
-        with part.open("wb") as file:
+        with replacing(path) as part, part.open("wb") as file:
             yield file
-        part.rename(path)
     except OSError as error:
         raise InputError(f"{path}: it can't be written ({error.strerror or error}); name another file") from error
-    finally:
-        part.unlink(missing_ok=True)

@@ -126,6 +126,9 @@ class Backbone(nn.Module):
     @contextmanager
     def dropout(self, rate: float | None) -> Iterator[None]:
         """Within it, every dropout layer of the model has this rate; None keeps the model's own."""
+        if rate is None:
+            yield
+            return
         # A layer's rate is the p of an nn.Dropout, or a number of its own (ModernBERT's attention).
         places: list[tuple[nn.Module, str]] = [
             (module, "p") for module in self.model.modules() if isinstance(module, nn.Dropout)
@@ -136,7 +139,7 @@ class Backbone(nn.Module):
             if isinstance(getattr(module, "attention_dropout", None), float)
         ]
         own = [getattr(module, name) for module, name in places]
-        for module, name in places if rate is not None else []:
+        for module, name in places:
             setattr(module, name, rate)
         try:
             yield

@@ -110,13 +110,11 @@ class Stage(BaseModel):
         if not isinstance(table, Mapping):
             raise InputError("a stage is a table")
         method = table.get("method", "")
-        if method not in METHODS:
-            raise unknown("method", method, METHODS)
-        options = METHODS[method].options
-        known = {*options.model_fields, *TrainingOptions.model_fields, "method", "data"}
+        known = {*_stage_keys(method), "data"}
         for key in table:
-            if key not in known:
-                raise unknown(f"option of method {method}", key, known - {"method"})
+            if key not in known | {"method"}:
+                raise unknown(f"option of method {method}", key, known)
+        options = METHODS[method].options
         return {
             "method": method,
             "data": table.get("data", ()),
@@ -205,7 +203,7 @@ RUN_OPTIONS = ("data", "columns", "model", "dev", "tasks", "seed")
 
 
 def override(table: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """A recipe's table with single options changed.
+    """The table of a recipe (one that `Recipe.from_table` takes) with single options changed.
 
     An option of a stage is changed in every stage that has it; giving steps takes a recipe's epochs away, and the
     other way round.
@@ -213,7 +211,7 @@ def override(table: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, 
     Raises:
         InputError: no part of the recipe has an option of that name.
     """
-    result = {**table, "encoder": dict(table.get("encoder", {})), "stages": [dict(s) for s in table.get("stages", [])]}
+    result = {**table, "encoder": dict(table.get("encoder", {})), "stages": [dict(s) for s in table["stages"]]}
     for key, value in options.items():
         if key in RUN_OPTIONS:
             result[key] = value

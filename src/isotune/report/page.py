@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from isotune.errors import InputError
 from isotune.evaluation.evaluate import AGGREGATIONS, AVERAGE, task_title
 from isotune.evaluation.results import Average, RunEvaluation, STSResult
+from isotune.files import replacing
 from isotune.report.figures import Record, cosine_against_gold, learning_curve, space_monitor
 
 
@@ -73,7 +74,9 @@ def write_report(run: Path) -> Path:
         InputError: the folder has no metrics.jsonl, or a file in it is damaged.
     """
     page = run / "report.html"
-    page.write_text(_render(_read(run)), encoding="utf-8")
+    text = _render(_read(run))
+    with replacing(page) as part:
+        part.write_text(text, encoding="utf-8")
     return page
 
 

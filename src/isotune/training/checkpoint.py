@@ -20,6 +20,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from isotune.errors import InputError
+from isotune.files import replacing
 
 
 @dataclass
@@ -57,14 +58,14 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str,
     Raises:
         InputError: the disk is full or not writable; what was at `path` before is untouched.
     """
-    part = path.with_suffix(".part")
     try:
-        save_file({key: value.contiguous() for key, value in tensors.items()}, part, {"isotune": json.dumps(header)})
-        with part.open("rb") as file:
-            os.fsync(file.fileno())
-        part.replace(path)
+        with replacing(path) as part:
+            save_file(
+                {key: value.contiguous() for key, value in tensors.items()}, part, {"isotune": json.dumps(header)}
+            )
+            with part.open("rb") as file:
+                os.fsync(file.fileno())
     except (SafetensorError, OSError) as error:
-        part.unlink(missing_ok=True)
         raise InputError(
             f"{path}: it can't be written ({error}); free some space; --resume goes on from the checkpoint before, if "
             "there is one"

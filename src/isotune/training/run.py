@@ -30,6 +30,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError
 from isotune.evaluation import Evaluation, RunEvaluation, cosine_similarities, evaluate_on, load_tasks
+from isotune.files import replacing
 from isotune.methods import method_class
 from isotune.methods.method import Method
 from isotune.recipes import Recipe, Stage, override, plan_table, read_recipe
@@ -126,9 +127,9 @@ def resolve(
     Raises:
         InputError: recipe and method are both given, an option is unknown or not allowed, or there is no data.
     """
-    table = plan_table(recipe, method, options.get("model"))
-    changes = {**options, "data": sources} if sources else options
-    plan = Recipe.from_table(override(table, changes), str(recipe or method or "options"))
+    name = str(recipe or method or "options")
+    table = Recipe.from_table(plan_table(recipe, method, options.get("model")), name).table()
+    plan = Recipe.from_table(override(table, {**options, "data": sources} if sources else options), name)
     if not plan.data and not all(stage.data for stage in plan.stages):
         raise InputError("no data: name at least one file or dataset to train on, such as stsb-open:train")
     return plan
@@ -300,6 +301,5 @@ def _checkpoint(folder: Path) -> tuple[dict[str, torch.Tensor], Progress]:
 
 def _write(path: Path, text: str) -> None:
     """Writes a small file, whole or not at all."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, "utf-8")
-    part.replace(path)
+    with replacing(path) as part:
+        part.write_text(text, "utf-8")
