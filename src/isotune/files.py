@@ -16,3 +16,9 @@ def replacing(path: Path) -> Iterator[Path]:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a small file, whole or not at all."""
+    with replacing(path) as part:
+        part.write_text(text, "utf-8")

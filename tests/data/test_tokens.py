@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from isotune.data import Pair, Sentence
-from isotune.data.tokens import BatchOrder, TokenStore
+from isotune.data import LabelledPair, Pair, ScoredPair, Sentence
+from isotune.data.tokens import BatchOrder, Tokenized, TokenStore
+from isotune.errors import InputError
 from tests.data.test_packed import unpack
 
 
-def tokenize(texts: list[str]) -> list[list[int]]:
+def letters(texts: Sequence[str]) -> list[list[int]]:
     """A token a letter, at most 5."""
     return [[ord(letter) for letter in text[:5]] for text in texts]
+
+
+def tokenize(columns: Sequence[list[str]]) -> Tokenized:
+    return Tokenized([letters(texts) for texts in columns])
 
 
 def test_rows_come_back_as_packed_batches(tmp_path: Path) -> None:
     rows = [Pair("a", "bb"), Pair("ccc", "d"), Pair("eeeeeee", "f"), Pair("a", "bb")]
     store = TokenStore.build(iter(rows), Pair, tokenize, 5, tmp_path)
     first, second = store.pack(np.array([2, 0]))
-    assert unpack(first) == tokenize(["eeeeeee", "a"])
-    assert unpack(second) == tokenize(["f", "bb"])
+    assert unpack(first) == letters(["eeeeeee", "a"])
+    assert unpack(second) == letters(["f", "bb"])
     assert len(store) == 4
     found = store.fingerprint
     assert (found.rows, found.sentences, found.distinct, found.tokens, found.cut) == (4, 8, 6, 16, 1)
@@ -54,3 +60,39 @@ def test_a_step_needs_no_steps_before_it() -> None:
     forward = [order[k].tolist() for k in range(30)]
     assert [BatchOrder(100, 8, seed=1)[k].tolist() for k in reversed(range(30))] == forward[::-1]
     assert BatchOrder(100, 8, seed=2)[0].tolist() != forward[0]
+
+
+def test_labels_are_numbered_in_the_order_of_the_classes_and_scores_kept() -> None:
+    rows = [LabelledPair("a", "b", "no"), LabelledPair("c", "d", "yes")]
+    store = TokenStore.build(rows, LabelledPair, tokenize, 5, classes=("yes", "no"))
+    assert store.targets is not None
+    assert store.targets.tolist() == [1, 0]
+    with pytest.raises(InputError, match="unknown label 'no'"):
+        TokenStore.build(rows, LabelledPair, tokenize, 5, classes=("yes",))
+
+    scored = TokenStore.build([ScoredPair("a", "b", 2.5)], ScoredPair, tokenize, 5)
+    assert scored.targets is not None
+    assert scored.targets.tolist() == [2.5]
+    other = TokenStore.build([ScoredPair("a", "b", 3.5)], ScoredPair, tokenize, 5)
+    assert other.fingerprint.sha256 != scored.fingerprint.sha256
+
+
+def test_texts_are_kept_where_they_are_asked_for() -> None:
+    rows = [Pair("ä", "bb"), Pair("ccc", "d"), Pair("", "日本")]
+    store = TokenStore.build(rows, Pair, lambda columns: Tokenized([[[1]] * 3] * 2), 5, keep_text=True)
+    assert store.sentences(np.array([2, 0])) == (["", "ä"], ["日本", "bb"])
+    assert TokenStore.build(rows, Pair, lambda columns: Tokenized([[[1]] * 3] * 2), 5).sentences(np.array([0])) == ()
+
+
+def test_two_texts_as_one_sequence_have_types() -> None:
+    def joined(columns: Sequence[list[str]]) -> Tokenized:
+        first, second = map(letters, columns)
+        return Tokenized([[a + b for a, b in zip(first, second, strict=True)]], [len(a) for a in first])
+
+    rows = [Pair("abc", "de"), Pair("f", "g")]
+    store = TokenStore.build(rows, Pair, joined, 5)
+    assert (store.columns, len(store)) == (1, 2)
+    (packed,) = store.pack(np.array([0, 1]))
+    assert packed.types is not None
+    assert packed.types.tolist() == [0, 1, 0, 0, 0, 1, 1]  # the shorter one first
+    assert bytes(packed.ids.tolist()) == b"fgabcde"

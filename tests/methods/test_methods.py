@@ -14,9 +14,10 @@ from isotune.encoder.pooling import Pooling
 from isotune.methods import METHODS, method_class
 from isotune.methods.consert import ConSERT
 from isotune.methods.method import Batch
-from isotune.methods.options import ConSERTOptions, SimCSEOptions
+from isotune.methods.options.consert import ConSERTOptions
+from isotune.methods.options.simcse import SimCSEOptions
 from isotune.methods.simcse import SimCSE
-from isotune.training.loop import encode_views
+from isotune.training.encoding import encode_views
 from isotune.views.augmentation import FeatureCutoff, NoAugmentation, Shuffle
 from tests.reference import losses as reference
 
@@ -55,7 +56,7 @@ def test_simcse_compares_two_passes_that_differ_by_dropout(encoder: Encoder, bat
 def test_simcse_projects_both_views_alike_while_training(encoder: Encoder, batch: Batch) -> None:
     method = SimCSE(SimCSEOptions(projection=True), encoder)
     first, second = torch.randn(2, 9, 32)
-    linear = method.projection[0]  # type: ignore[index]
+    linear = method.projection.linear
     projected = [torch.tanh(x @ linear.weight.T + linear.bias).double() for x in (first, second)]
     expected = reference.info_nce(*projected, 0.05)
     torch.testing.assert_close(method.loss([first, second], batch)["info_nce"].double(), expected, rtol=1e-4, atol=0)

@@ -362,7 +362,7 @@ def test_a_stage_that_gets_no_better_keeps_what_it_started_from(train: Train, tm
 def test_seeds_differ_by_purpose_and_place() -> None:
     from itertools import product
 
-    from isotune.training.loop import derive_seed
+    from isotune.training.seeds import derive_seed
 
     places = [
         (seed, p, *path) for seed, p in product((0, 1, 2**32), "ab") for path in [(), (0,), (0, 0), (0, 1), (1, 0)]

@@ -10,15 +10,26 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from io import BytesIO
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from isotune.bundled import bundled_data
 from isotune.data.catalogue import DATASETS, Dataset, Split
-from isotune.data.records import format_of, opened, read_hub
-from isotune.data.rows import R, Record, ScoredPair, to_rows
+from isotune.data.derived import make_rows
+from isotune.data.records import opened, read_file, read_hub
+from isotune.data.rows import (
+    LabelledPair,
+    LabelledSentence,
+    Pair,
+    R,
+    Record,
+    Records,
+    ScoredPair,
+    Triplet,
+    to_rows,
+)
 from isotune.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -35,6 +46,8 @@ __all__ = [
     "scored_pairs",
     "to_scored_pairs",
 ]
+
+_ADJECTIVES = MappingProxyType({"score": "scored", "label": "labelled", "": ""})
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,24 +77,36 @@ def available(name: str) -> bool:
     return all(map(available, dataset.union)) and all(map(_find, dataset.splits.values()))
 
 
-def named_rows(name: str, split: str | None, row: type[R], columns: Mapping[str, str] | None = None) -> Iterator[R]:
-    """The rows of a split, or of all splits where `split` is None; scored pairs are those that have a score.
+def named_rows(
+    name: str,
+    split: str | None,
+    row: type[R],
+    columns: Mapping[str, str] | None = None,
+    *,
+    min_words: int | None = None,
+    min_score: float | None = None,
+) -> Iterator[R]:
+    """The rows of a split, or of all splits where `split` is None; streamed.
+
+    Where the rows need scores or labels, they are made of those records that have one. The other arguments are
+    those of `read`.
 
     Raises:
-        InputError: There is no such dataset or split, it can't be found, or it isn't what it should be; or
-            scored pairs of all splits are asked for, which would mix what to train on with what to test on.
+        InputError: There is no such dataset or split, it can't be found, or it isn't what it should be; or rows
+            that need scores or labels are asked for of all splits, which would mix what to train on with what to
+            test on.
     """
     dataset = _dataset(name)
-    scored = row is ScoredPair
-    if split is not None:
-        _split(name, split, scored)
-        parts = [(name, split)]
-    elif scored:
-        raise InputError(f"scored pairs of {name} are read by the split: write {name}:train or the like")
-    else:
-        parts = [(part, s) for part in dataset.union or (name,) for s in _dataset(part).splits]
-    loaded = (_load(*part, scored) for part in parts)
-    return chain.from_iterable(to_rows(place, records, row, columns) for place, records in loaded)
+    gold = _gold(dataset, row, min_score)
+    if split is None and gold:
+        raise InputError(f"{_ADJECTIVES[gold]} rows of {name} are read by the split: write {name}:train or the like")
+    names = dataset.union or (name,)
+    parts = [(name, split)] if split is not None else [(part, s) for part in names for s in _dataset(part).splits]
+    loaded = [_load(*part, gold) for part in parts]
+    return chain.from_iterable(
+        make_rows(place, records, row, columns, positive=dataset.positive, min_words=min_words, min_score=min_score)
+        for place, records in loaded
+    )
 
 
 def scored_pairs(name: str, split: str = "test") -> ScoredPairs:
@@ -90,7 +115,7 @@ def scored_pairs(name: str, split: str = "test") -> ScoredPairs:
     Raises:
         InputError: As `named_rows`.
     """
-    pairs = to_scored_pairs(name, split, [_load(name, split, scored=True)])
+    pairs = to_scored_pairs(name, split, [_load(name, split, "score")])
     lowest, highest = _dataset(name).scores
     if not ((lowest <= pairs.scores) & (pairs.scores <= highest)).all():
         raise InputError(f"{name}:{split}: its scores should lie between {lowest:g} and {highest:g} and don't all")
@@ -128,10 +153,21 @@ def _dataset(name: str) -> Dataset:
     return DATASETS[name]
 
 
-def _split(name: str, split: str, scored: bool) -> Split:
-    splits = {s: part for s, part in _dataset(name).splits.items() if part.scored or not scored}
+def _gold(dataset: Dataset, row: type[R], min_score: float | None) -> str:
+    """The column without which no such row can be made: "score", "label" or none."""
+    if row is ScoredPair or min_score is not None:
+        return "score"
+    if row in (LabelledPair, LabelledSentence, Triplet) or (row is Pair and dataset.positive):
+        return "label"
+    return ""
+
+
+def _split(name: str, split: str, gold: str) -> Split:
+    dataset = _dataset(name)
+    has_gold = any(gold in kind._fields for kind in dataset.kinds)
+    splits = {s: part for s, part in dataset.splits.items() if not gold or (part.gold and has_gold)}
     if split not in splits:
-        raise unknown(f"{'scored ' * scored}split of {name}", split, splits or ["none"])
+        raise unknown(f"{_ADJECTIVES[gold]} split of {name}".lstrip(), split, splits or ["none"])
     return splits[split]
 
 
@@ -142,42 +178,53 @@ def _find(split: Split) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-def _load(name: str, split: str, scored: bool) -> tuple[str, list[tuple[int, Record]]]:
-    """Where a split's records are from, and the records: all of them, or those with a score."""
-    part = _split(name, split, scored)
-    path = _find(part)
-    if path:
-        place, records = str(path), _read_local(path, part)
-    else:
-        place, records = _read_copy(_dataset(name), split)
-    records = [
-        (number, record)
-        for number, record in records
-        # SICK calls its development split "trial"; a file of one split need not say which.
-        if str(record.get("split", split)).replace("trial", "dev") == split
-        and not (scored and record.get("score") == "")
-    ]
-    expected = part.scored if scored else part.rows
-    if len(records) != expected:
+def _load(name: str, split: str, gold: str) -> tuple[str, Records]:
+    """Where a split's records are from, and the records: all of them, or those with a value in the column `gold`."""
+    dataset, part = _dataset(name), _split(name, split, gold)
+    if path := _find(part):
+        return str(path), _of_split(str(path), _read_checked(path, part), dataset, split, gold)
+    if not dataset.hub:
+        raise InputError(f"{name}: set ISOTUNE_DATA to a folder with {part.file}; no copy of it is known on the hub")
+    place = f"hub:{dataset.hub}"
+    return place, _of_split(place, _read_copy(dataset, split), dataset, split, gold)
+
+
+def _of_split(place: str, records: Records, dataset: Dataset, split: str, gold: str) -> Records:
+    part = dataset.splits[split]
+    names = part.inside or (split,)
+    found = 0
+    for number, record in records:
+        # A file of one split need not say which.
+        if record.get("split", names[0]) not in names or (gold and record.get(gold) == ""):
+            continue
+        found += 1
+        if dataset.labels:
+            label = str(record["label"])
+            record = {**record, "label": dataset.labels.get(label, label)}
+        yield number, record
+    expected = part.gold if gold else part.rows
+    if found != expected:
         raise InputError(
-            f"{place}: {len(records):,} rows of {name}:{split}, not {expected:,}; "
+            f"{place}: {found:,} rows of {dataset.name}:{split}, not {expected:,}; "
             f"set ISOTUNE_DATA to a folder with {part.file}"
         )
-    return place, records
 
 
-def _read_local(path: Path, split: Split) -> list[tuple[int, Record]]:
+def _read_checked(path: Path, split: Split) -> Records:
+    """The records of a file that is what it should be.
+
+    It is read twice, first for its hash: so nothing of a wrong file is handed out, and a large one isn't held.
+    """
     with opened(path) as file:
-        content = file.read()
-    digest = hashlib.sha256(content).hexdigest()
+        digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # BinaryIO has no readinto there
     if digest != split.sha256:
         raise InputError(f"{path}: the SHA-256 of its content is {digest}, but of the dataset's {split.sha256}")
-    return list(format_of(path)(BytesIO(content), str(path)))
+    yield from read_file(path)
 
 
-def _read_copy(dataset: Dataset, split: str) -> tuple[str, list[tuple[int, Record]]]:
+def _read_copy(dataset: Dataset, split: str) -> Records:
     try:
-        return f"hub:{dataset.hub}", list(read_hub(dataset.hub, "validation" if split == "dev" else split))
+        yield from read_hub(dataset.hub, "validation" if split == "dev" else split)
     except InputError as error:
         file = dataset.splits[split].file
         raise InputError(f"{dataset.name}: set ISOTUNE_DATA to a folder with {file}, or be online; {error}") from error

@@ -27,11 +27,13 @@ class Packed:
         ids: [T] int64, the token ids of all sentences, special tokens included.
         lengths: [N] int64, ascending.
         order: [N] int64; packed sentence i is the caller's sentence `order[i]`.
+        types: [T] int64, 0 in a sequence's first text and 1 in its second; None where no sequence has two.
     """
 
     ids: Tensor
     lengths: Tensor
     order: Tensor
+    types: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -62,7 +64,8 @@ class Packed:
 
     def to(self, device: torch.device | str) -> Packed:
         """The same batch on another device."""
-        return Packed(self.ids.to(device), self.lengths.to(device), self.order.to(device))
+        types = None if self.types is None else self.types.to(device)
+        return Packed(self.ids.to(device), self.lengths.to(device), self.order.to(device), types)
 
 
 def pack(sentences: Sequence[Sequence[int]]) -> Packed:
@@ -72,13 +75,16 @@ def pack(sentences: Sequence[Sequence[int]]) -> Packed:
     return shortest_first(ids, lengths)
 
 
-def shortest_first(ids: Tensor, lengths: Tensor) -> Packed:
+def shortest_first(ids: Tensor, lengths: Tensor, types: Tensor | None = None) -> Packed:
     """Packs N sentences whose tokens [T] lie one sentence after another in the caller's order."""
-    return _sort(ids, lengths, torch.arange(len(lengths), device=lengths.device))
+    return _sort(ids, lengths, torch.arange(len(lengths), device=lengths.device), types)
 
 
 def concatenate(batches: Sequence[Packed]) -> Packed:
-    """Several batches as one: batch k's sentences follow those of batch k - 1 in the caller's order."""
+    """Several batches as one: batch k's sentences follow those of batch k - 1 in the caller's order.
+
+    Either all of them have token types or none.
+    """
     if len(batches) == 1:
         return batches[0]
     starts = [0]
@@ -88,14 +94,16 @@ def concatenate(batches: Sequence[Packed]) -> Packed:
         torch.cat([batch.ids for batch in batches]),
         torch.cat([batch.lengths for batch in batches]),
         torch.cat([start + batch.order for start, batch in zip(starts, batches, strict=True)]),
+        None if batches[0].types is None else torch.cat([batch.types for batch in batches if batch.types is not None]),
     )
 
 
-def _sort(ids: Tensor, lengths: Tensor, order: Tensor) -> Packed:
+def _sort(ids: Tensor, lengths: Tensor, order: Tensor, types: Tensor | None) -> Packed:
     """Moves whole sentences so that their lengths ascend; equal lengths keep their order."""
     offsets = lengths.cumsum(0) - lengths  # [N]
     lengths, place = lengths.sort(stable=True)  # [N], [N]
     new_offsets = lengths.cumsum(0) - lengths  # [N]
     # Token t of a sentence moves from (old offset + position) to (new offset + position).
     shift = torch.repeat_interleave(offsets[place] - new_offsets, lengths)  # [T]
-    return Packed(ids[torch.arange(len(ids), device=ids.device) + shift], lengths, order[place])
+    source = torch.arange(len(ids), device=ids.device) + shift  # [T]
+    return Packed(ids[source], lengths, order[place], None if types is None else types[source])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, TypeVar, cast
 
@@ -44,6 +44,13 @@ class LabelledPair(NamedTuple):
     label: str
 
 
+class LabelledSentence(NamedTuple):
+    """One sentence and its class, such as a sentiment."""
+
+    sentence: str
+    label: str
+
+
 class ScoredPair(NamedTuple):
     """Two sentences and how similar they are; the scale is the source's own, higher is more similar."""
 
@@ -52,7 +59,7 @@ class ScoredPair(NamedTuple):
     score: float
 
 
-Row: TypeAlias = Sentence | Pair | Triplet | LabelledPair | ScoredPair
+Row: TypeAlias = Sentence | Pair | Triplet | LabelledPair | LabelledSentence | ScoredPair
 R = TypeVar("R", bound=Row)
 Record: TypeAlias = Mapping[str, object]
 Records: TypeAlias = Iterator[tuple[int, Record]]  # with each record's line (or row) number, from 1
@@ -103,12 +110,12 @@ def to_rows(
     Raises:
         InputError: A column is missing, a value isn't what its field takes, or there is no row at all.
     """
-    layout: list[tuple[str, ...]] = []
+    groups: list[tuple[str, ...]] = []
     found = False
     for number, record in records:
-        layout = layout or _layout(source, row, list(record), columns or {})
+        groups = groups or _layout(source, row, list(record), columns or {})
         place = f"{source}:{number}"
-        for group in layout:
+        for group in groups:
             values = [
                 _VALUES.get(field, _text)(_cell(record, column, place), column, place)
                 for field, column in zip(row._fields, group, strict=True)
@@ -122,13 +129,8 @@ def to_rows(
         raise InputError(f"{source}: nothing in it but blank lines or a header")
 
 
-def _layout(source: str, row: type[R], have: list[str], columns: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """Which columns fill the fields of a row; one tuple for each row that a record gives."""
-    for field, column in columns.items():
-        if field not in row._fields:
-            raise unknown(f"field of {row.__name__}", field, row._fields)
-        if column not in have:
-            raise InputError(f"{source}: no column {column!r}; it has {_names(have)}")
+def layout(row: type[R], have: Collection[str], columns: Mapping[str, str]) -> list[tuple[str, ...]]:
+    """Which columns fill the fields of a row: a tuple for each row that a record gives, none if that can't be told."""
     fields = texts(row)
     values = {f: c for f in row._fields[len(fields) :] for c in reversed(VALUE_COLUMNS[f]) if c in have}
     for names in TEXT_COLUMNS[fields]:
@@ -139,11 +141,24 @@ def _layout(source: str, row: type[R], have: list[str], columns: Mapping[str, st
         for names in (*_TRIPLETS, *_PAIRS):
             if all(name in have for name in names):
                 return [(name,) for name in names]
+    return []
+
+
+def _layout(source: str, row: type[R], have: list[str], columns: Mapping[str, str]) -> list[tuple[str, ...]]:
+    """The layout of a source; it's an error if there is none."""
+    for field, column in columns.items():
+        if field not in row._fields:
+            raise unknown(f"field of {row.__name__}", field, row._fields)
+        if column not in have:
+            raise InputError(f"{source}: no column {column!r}; it has {_names(have)}")
+    if groups := layout(row, have, columns):
+        return groups
     if have == ["sentence"]:
         raise InputError(
             f"{source}: it has sentences only, and {row.__name__} needs {', '.join(row._fields)}: "
             "use a .csv, .tsv, .jsonl or .parquet file with these columns"
         )
+    fields = texts(row)
     usual = " or ".join(", ".join(names) for names in TEXT_COLUMNS[fields][:2])
     also = "".join(f", and {field}" for field in row._fields[len(fields) :])
     raise InputError(

@@ -14,23 +14,34 @@ from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
+from isotune.data.derived import make_rows
 from isotune.data.named import DATASETS, ScoredPairs, named_rows, scored_pairs, to_scored_pairs
 from isotune.data.records import read_file, read_hub, read_text
-from isotune.data.rows import R, Records, Row, ScoredPair, to_rows
+from isotune.data.rows import Pair, R, Records, Row, ScoredPair
 from isotune.errors import InputError, unknown
 
 Source: TypeAlias = str | Path | Iterable[str | Row | tuple[object, ...]]
 
 
-def read(sources: str | Path | Sequence[Source], row: type[R], columns: Mapping[str, str] | None = None) -> Iterator[R]:
+def read(
+    sources: str | Path | Sequence[Source],
+    row: type[R],
+    columns: Mapping[str, str] | None = None,
+    *,
+    min_words: int | None = None,
+    min_score: float | None = None,
+) -> Iterator[R]:
     """Streams the rows of all sources; memory does not grow with their size.
 
     Args:
         sources: Each a file (.txt, .csv, .tsv, .jsonl, these also with .gz, or .parquet), a glob pattern, "-"
             for lines on standard input, "hub:owner/name" or "hub:owner/name:split", the name of a dataset as
             "name" (all of its splits) or "name:split", or an iterable of sentences or of rows.
-        row: The kind of row to make. `Sentence` takes every text column of a source with several.
+        row: The kind of row to make. `Sentence` takes every text column of a source with several. `Pair` and
+            `Triplet` are made from labelled pairs too (`data/derived.py`); memory then grows with the premises.
         columns: field -> column, for columns that don't have one of the usual names.
+        min_words: A row is left out if one of its texts has fewer words, split at white space.
+        min_score: For `Pair`: those of scored pairs that have at least this score, on the source's own scale.
 
     Raises:
         InputError: A source is missing or malformed. What is wrong inside it is found while streaming.
@@ -39,7 +50,10 @@ def read(sources: str | Path | Sequence[Source], row: type[R], columns: Mapping[
         sources = [sources]
     if not sources:
         raise InputError("no data: give at least one file or dataset")
-    return chain.from_iterable([rows for source in sources for rows in _open(source, row, columns)])
+    if min_score is not None and row is not Pair:
+        raise InputError(f"min_score chooses pairs among scored ones: it can't be given for {row.__name__} rows")
+    opened = [_open(source, row, columns, min_words, min_score) for source in sources]
+    return chain.from_iterable(chain.from_iterable(opened))
 
 
 def read_scored_pairs(source: str | Path, split: str = "dev", columns: Mapping[str, str] | None = None) -> ScoredPairs:
@@ -64,12 +78,17 @@ def read_scored_pairs(source: str | Path, split: str = "dev", columns: Mapping[s
     return pairs
 
 
-def _open(source: Source, row: type[R], columns: Mapping[str, str] | None) -> list[Iterator[R]]:
+def _open(
+    source: Source, row: type[R], columns: Mapping[str, str] | None, min_words: int | None, min_score: float | None
+) -> list[Iterator[R]]:
     """The rows of a source, file by file."""
     name, split = _name_and_split(source)
     if name in DATASETS:
-        return [named_rows(name, split or None, row, columns)]
-    return [to_rows(place, records, row, columns) for place, records in _records(source, row)]
+        return [named_rows(name, split or None, row, columns, min_words=min_words, min_score=min_score)]
+    return [
+        make_rows(place, records, row, columns, min_words=min_words, min_score=min_score)
+        for place, records in _records(source, row)
+    ]
 
 
 def _name_and_split(source: Source) -> tuple[str, str]:

@@ -2,29 +2,48 @@
 
 All sentences of all rows lie one after another in one file, so what a step costs doesn't depend on the corpus, and
 what is resident is one offset a sentence. The file is nameless (`tempfile.TemporaryFile`): it is gone with the
-process, however that ends, and tokenising again gives the same ids.
+process, however that ends, and tokenising again gives the same ids. Labels and scores lie beside them in memory; the
+texts themselves are kept, the same way as the ids, only for who asks for them.
 """
 
 from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import IO, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from isotune.data.packed import Packed, shortest_first
 from isotune.data.rows import Row, texts
-
-Tokenize = Callable[[list[str]], list[list[int]]]
+from isotune.errors import InputError, unknown
 
 # Rows that are tokenised in one call: enough to keep a multi-threaded tokenizer busy, few enough to forget.
 CHUNK_ROWS = 10_000
+
+
+class Tokenized(NamedTuple):
+    """Token ids of some rows.
+
+    Attributes:
+        columns: for each text of a row, the ids of every row's; one where a row's texts are one sequence.
+        firsts: how many of a sequence's tokens belong to its first text, where it has two.
+    """
+
+    columns: Sequence[Sequence[Sequence[int]]]
+    firsts: Sequence[int] | None = None
+
+
+Tokenize = Callable[[Sequence[list[str]]], Tokenized]
+"""From the texts of some rows, column by column, to their tokens."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +71,28 @@ class TokenStore:
     """The token ids of every text of every row.
 
     Attributes:
-        columns: texts in a row.
+        columns: sequences in a row.
+        targets: [rows] int64 class numbers or float32 scores; None for rows that have neither.
         fingerprint: what was stored.
     """
 
-    def __init__(self, ids: np.ndarray, offsets: np.ndarray, columns: int, fingerprint: Fingerprint) -> None:
+    def __init__(
+        self,
+        ids: NDArray[np.int32],
+        offsets: NDArray[np.int64],
+        columns: int,
+        fingerprint: Fingerprint,
+        *,
+        firsts: NDArray[np.int32] | None = None,
+        targets: Tensor | None = None,
+        text: _Texts | None = None,
+    ) -> None:
         self._ids = ids  # [tokens]
         self._offsets = offsets  # [rows * columns + 1]
+        self._firsts = firsts  # [rows]
+        self._text = text
         self.columns = columns
+        self.targets = targets
         self.fingerprint = fingerprint
 
     def __len__(self) -> int:
@@ -74,29 +107,49 @@ class TokenStore:
         tokenize: Tokenize,
         max_length: int,
         folder: Path | None = None,
+        *,
+        classes: Sequence[str] = (),
+        keep_text: bool = False,
     ) -> TokenStore:
         """Tokenises a corpus.
 
         Args:
             rows: what `data.read` streams.
             row: their kind.
-            tokenize: texts -> token ids, at most `max_length` each.
+            tokenize: the texts' token ids, at most `max_length` each.
             max_length: where `tokenize` cuts.
             folder: whose disk holds the ids; the system's temporary folder if None.
+            classes: the labels that labelled rows can have, in the order of their numbers.
+            keep_text: keep the texts too, for `sentences`.
+
+        Raises:
+            InputError: a row has a label that is not among the classes.
         """
-        columns = len(texts(row))
-        lengths = array("i")
+        fields = len(texts(row))
+        columns = fields
+        numbers = {label: number for number, label in enumerate(classes)}
+        lengths, firsts = array("i"), array("i")
+        targets = array("q" if "label" in row._fields else "f")
         digests = array("Q")
         sha256 = hashlib.sha256()
+        kept = _TextWriter(folder) if keep_text else None
         with TemporaryFile(dir=folder) as file:
             rows = iter(rows)
             while chunk := list(islice(rows, CHUNK_ROWS)):
-                sentences = [str(text) for one in chunk for text in one[:columns]]
-                for text in sentences:
-                    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
-                    sha256.update(digest)
-                    digests.append(int.from_bytes(digest, "little"))
-                ids = tokenize(sentences)
+                for one in chunk:
+                    for text in map(str, one[:fields]):
+                        digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+                        sha256.update(digest)
+                        digests.append(int.from_bytes(digest, "little"))
+                        if kept:
+                            kept.write(text)
+                    if len(one) > fields:
+                        sha256.update(str(one[fields]).encode())
+                        targets.append(_target(one[fields], numbers))
+                tokenized = tokenize([[str(one[field]) for one in chunk] for field in range(fields)])
+                columns = len(tokenized.columns)
+                ids = [tokens for row_tokens in zip(*tokenized.columns, strict=True) for tokens in row_tokens]
+                firsts.extend(tokenized.firsts or ())
                 lengths.extend(map(len, ids))
                 file.write(np.concatenate([np.asarray(one, dtype=np.int32) for one in ids]).tobytes())
             file.flush()
@@ -104,28 +157,93 @@ class TokenStore:
             stored = np.memmap(file, dtype=np.int32, mode="r", shape=(int(offsets[-1]),))
         fingerprint = Fingerprint(
             rows=len(lengths) // columns,
-            sentences=len(lengths),
+            sentences=len(digests),
             distinct=len(np.unique(np.frombuffer(digests, dtype=np.uint64))),
             tokens=int(offsets[-1]),
             cut=int(np.sum(np.frombuffer(lengths, dtype=np.int32) >= max_length)),
             sha256=sha256.hexdigest(),
         )
-        return cls(stored, offsets, columns, fingerprint)
+        return cls(
+            stored,
+            offsets,
+            columns,
+            fingerprint,
+            firsts=np.frombuffer(firsts, dtype=np.int32) if firsts else None,
+            targets=torch.frombuffer(targets, dtype=_DTYPES[targets.typecode]) if targets else None,
+            text=kept.finish(fields) if kept else None,
+        )
 
-    def pack(self, rows: np.ndarray) -> tuple[Packed, ...]:
-        """One packed batch for each text column of these rows.
+    def pack(self, rows: NDArray[np.int64]) -> tuple[Packed, ...]:
+        """One packed batch for each column of these rows.
 
         Args:
             rows: [N] row numbers; sentence i of every batch belongs to `rows[i]`.
         """
         return tuple(self._pack(rows * self.columns + column) for column in range(self.columns))
 
-    def _pack(self, sentences: np.ndarray) -> Packed:
-        starts = self._offsets[sentences]
-        lengths = self._offsets[sentences + 1] - starts
-        places = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths) + np.arange(lengths.sum())
-        ids = torch.from_numpy(self._ids[places].astype(np.int64))
-        return shortest_first(ids, torch.from_numpy(lengths))
+    def sentences(self, rows: NDArray[np.int64]) -> tuple[list[str], ...]:
+        """The texts of these rows, a list for each text of a row; nothing where they were not kept."""
+        return self._text.read(rows) if self._text else ()
+
+    def _pack(self, sequences: NDArray[np.int64]) -> Packed:
+        starts = self._offsets[sequences]
+        lengths = self._offsets[sequences + 1] - starts
+        offsets = np.cumsum(lengths) - lengths
+        positions = np.arange(lengths.sum()) - np.repeat(offsets, lengths)  # [T]
+        ids = torch.from_numpy(self._ids[np.repeat(starts, lengths) + positions].astype(np.int64))
+        types = None
+        if self._firsts is not None:
+            types = torch.from_numpy((positions >= np.repeat(self._firsts[sequences], lengths)).astype(np.int64))
+        return shortest_first(ids, torch.from_numpy(lengths), types)
+
+
+_DTYPES = {"q": torch.int64, "f": torch.float32}
+
+
+def _target(value: str | float, numbers: dict[str, int]) -> float:
+    """A label's number, or the score itself."""
+    if not isinstance(value, str):
+        return value
+    if value not in numbers:
+        raise (
+            unknown("label", value, numbers) if numbers else InputError("rows with labels, for a method that has none")
+        )
+    return numbers[value]
+
+
+class _Texts:
+    """Texts in a file, memory-mapped."""
+
+    def __init__(self, content: NDArray[np.uint8], offsets: NDArray[np.int64], fields: int) -> None:
+        self._content = content  # [bytes]
+        self._offsets = offsets  # [rows * fields + 1]
+        self._fields = fields
+
+    def read(self, rows: NDArray[np.int64]) -> tuple[list[str], ...]:
+        """The texts of rows, field by field."""
+        return tuple([self._one(row * self._fields + field) for row in rows] for field in range(self._fields))
+
+    def _one(self, place: int) -> str:
+        return self._content[self._offsets[place] : self._offsets[place + 1]].tobytes().decode()
+
+
+class _TextWriter:
+    """Writes texts one after another into a nameless file."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._file: IO[bytes] = TemporaryFile(dir=folder)  # noqa: SIM115 (closed by finish)
+        self._lengths = array("i")
+
+    def write(self, text: str) -> None:
+        self._lengths.append(self._file.write(text.encode()))
+
+    def finish(self, fields: int) -> _Texts:
+        """Closes the file; its content stays mapped."""
+        with self._file:
+            self._file.flush()
+            offsets = np.concatenate([[0], np.cumsum(self._lengths, dtype=np.int64)])
+            content = np.memmap(self._file, dtype=np.uint8, mode="r", shape=(int(offsets[-1]),))
+        return _Texts(content, offsets, fields)
 
 
 class BatchOrder:

@@ -107,6 +107,8 @@ class Backbone(nn.Module):
             "output_hidden_states": all_layers,
             **layout.options,
         }
+        if tokens.types is not None and getattr(self.model.config, "type_vocab_size", 0) > 1:
+            options["token_type_ids"] = layout.lay(tokens.types)
         if augmentation == NoAugmentation():
             # No hook then: it would hang on the model itself, for every thread that encodes with it.
             output = self.model(**options)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -15,10 +16,12 @@ from transformers import PreTrainedTokenizerBase
 from isotune.data.packed import Packed, pack
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.folder import load_model, load_tokenizer, local_folder
-from isotune.encoder.heads import Dense
+from isotune.encoder.heads import Head
+from isotune.encoder.language_model import LanguageHead
 from isotune.encoder.modules import Modules, read_modules, write_modules
 from isotune.encoder.options import PoolingMode
 from isotune.encoder.pooling import Pooling
+from isotune.encoder.template import SENTENCE, Prompts, mask_id, take_suffix
 from isotune.errors import InputError
 from isotune.views.augmentation import Augmentation
 
@@ -36,20 +39,22 @@ class Encoder(nn.Module):
     Attributes:
         backbone: the pretrained model on packed sentences.
         pooling: which layers and tokens make the sentence vector.
-        heads: what comes after it (Dense, Normalize), in order.
+        heads: what comes after it (Dense, Normalize, Flow), in order.
         tokenizer: transformers' tokenizer.
         dimension: features of a sentence vector.
         max_length: longer sentences are cut to this many tokens, special ones included.
         lowercase: whether text is lowercased before the tokenizer.
-        prompt: text put before every sentence.
+        prompt: text put before every sentence, or around it, see `EncoderOptions`.
+        prompts: the tokenizer under this and other prompts.
         settings: what the folder says besides to sentence-transformers, such as its other prompts; kept on saving.
+        language_head: the masked-LM head, once a method trains one; it is saved in the same file as the model.
     """
 
     def __init__(
         self,
         backbone: Backbone,
         pooling: Pooling,
-        heads: Sequence[nn.Module],
+        heads: Sequence[Head],
         tokenizer: PreTrainedTokenizerBase,
         max_length: int,
         *,
@@ -67,19 +72,21 @@ class Encoder(nn.Module):
         pooling.resolve(backbone.layers)
         dimension = backbone.dimension
         for head in heads:
-            if isinstance(head, Dense):
-                if head.linear.in_features != dimension:
-                    raise InputError(f"a Dense head takes {head.linear.in_features} features and gets {dimension}")
-                dimension = head.linear.out_features
+            takes, gives = head.dimensions or (dimension, dimension)
+            if takes != dimension:
+                raise InputError(f"a {type(head).__name__} head takes {takes} features and gets {dimension}")
+            dimension = gives
         self.backbone = backbone
-        self.pooling = pooling
         self.heads = nn.Sequential(*heads)
         self.tokenizer = tokenizer
+        self.pooling = replace(pooling, mask_id=mask_id(tokenizer)) if pooling.mode == "mask" else pooling
         self.dimension = dimension
         self.max_length = max_length
         self.lowercase = lowercase
         self.prompt = prompt
+        self.prompts = Prompts(tokenizer, lowercase)
         self.settings = settings or {}
+        self.language_head: LanguageHead | None = None
 
     @classmethod
     def load(
@@ -107,6 +114,8 @@ class Encoder(nn.Module):
         own = read_modules(local_folder(model))
         backbone = Backbone(load_model(own.transformer, dtype))
         tokenizer = load_tokenizer(own.transformer)
+        suffix = take_suffix(tokenizer)
+        own_prompt = f"{own.prompt}{SENTENCE}{suffix}" if suffix else own.prompt
         if len(tokenizer) > (known := backbone.model.config.vocab_size):
             raise InputError(f"model {model}: its tokenizer has {len(tokenizer)} tokens, its embeddings only {known}")
         limits = [own.max_length, tokenizer.model_max_length, backbone.max_tokens, UNLIMITED]
@@ -122,7 +131,7 @@ class Encoder(nn.Module):
             tokenizer,
             512 if max_length == UNLIMITED else max_length,
             lowercase=own.lowercase,
-            prompt=own.prompt if prompt is None else prompt,
+            prompt=own_prompt if prompt is None else prompt,
             settings=own.settings,
         )
         encoder.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
@@ -148,26 +157,43 @@ class Encoder(nn.Module):
             generator: where the augmentation's random numbers come from; needed with one.
             pooling: takes the place of the encoder's own (a method may train on another than it is used with).
         """
+        vectors: Tensor = self.heads(self.pool(tokens, augmentation, generator, pooling))
+        return vectors
+
+    def pool(
+        self,
+        tokens: Packed,
+        augmentation: Augmentation | None = None,
+        generator: Generator | None = None,
+        pooling: Pooling | None = None,
+    ) -> Tensor:
+        """What the heads get: pooled hidden states [N, d], in the caller's order; arguments as `forward` has them."""
         pooling = pooling or self.pooling
         all_layers = pooling.needs_all_layers(self.backbone.layers)
         states = self.backbone(tokens, augmentation, generator, all_layers)
-        vectors: Tensor = self.heads(pooling(states, tokens))
-        return tokens.restore(vectors)
+        return tokens.restore(pooling(states, tokens))
 
-    def tokenize(self, sentences: Sequence[str], max_length: int | None = None) -> list[list[int]]:
-        """Token ids of each sentence, prompt and special tokens included, cut to `max_length` (the encoder's own).
+    def tokenize(
+        self, sentences: Sequence[str], max_length: int | None = None, prompt: str | None = None
+    ) -> list[list[int]]:
+        """Token ids of each sentence, prompt and special tokens included.
+
+        Args:
+            sentences: the texts.
+            max_length: longer ones are cut to this many tokens; the encoder's own if None.
+            prompt: takes the place of the encoder's own.
 
         Raises:
-            InputError: the tokenizer makes no token at all of a sentence.
+            InputError: the tokenizer makes no token at all of a sentence, or the prompt leaves no room for one.
         """
-        if self.prompt:
-            sentences = [self.prompt + sentence for sentence in sentences]
+        max_length = max_length or self.max_length
+        before, tokenizer = self.prompts(self.prompt if prompt is None else prompt, max_length)
         if self.lowercase:
             sentences = [sentence.lower() for sentence in sentences]
-        encoded = self.tokenizer(
-            list(sentences),
+        encoded = tokenizer(
+            [before + sentence for sentence in sentences],
             truncation=True,
-            max_length=max_length or self.max_length,
+            max_length=max_length,
             return_attention_mask=False,
             return_token_type_ids=False,
         )
@@ -176,6 +202,26 @@ class Encoder(nn.Module):
             if not tokens:
                 raise InputError(f"the tokenizer makes no token of {sentence!r:.100}")
         return ids
+
+    def tokenize_pairs(
+        self, first: Sequence[str], second: Sequence[str], max_length: int | None = None
+    ) -> tuple[list[list[int]], list[int]]:
+        """Token ids of each pair as one sequence, and how many of them are of token type 0: the first text's.
+
+        The longer text is cut first.
+        """
+        if self.lowercase:
+            first, second = ([text.lower() for text in texts] for texts in (first, second))
+        encoded = self.tokenizer(
+            list(first),
+            list(second),
+            truncation="longest_first",
+            max_length=max_length or self.max_length,
+            return_attention_mask=False,
+            return_token_type_ids=True,
+        )
+        ids: list[list[int]] = encoded["input_ids"]
+        return ids, [len(tokens) - sum(types) for tokens, types in zip(ids, encoded["token_type_ids"], strict=True)]
 
     @torch.no_grad()
     def encode(
@@ -249,13 +295,13 @@ class Encoder(nn.Module):
                 Modules(
                     path,
                     self.pooling,
-                    list(self.heads),
+                    cast("list[Head]", list(self.heads)),
                     max_length=self.max_length,
                     lowercase=self.lowercase,
                     prompt=self.prompt,
                     settings=self.settings,
                 ),
-                self.backbone.model,
+                self.language_head.language_model if self.language_head else self.backbone.model,
                 self.tokenizer,
             )
         except (SafetensorError, OSError) as error:

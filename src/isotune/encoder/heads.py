@@ -1,6 +1,10 @@
-"""Layers on top of the pooled vector that stay with the encoder; sentence-transformers has each of them."""
+"""Layers on top of the pooled vector that stay with the encoder and are saved in its folder."""
 
 from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -8,8 +12,36 @@ from torch import Tensor, nn
 from isotune.errors import InputError
 
 
-class Dense(nn.Module):
+class Head(nn.Module, ABC):
+    """A layer on sentence vectors. Its class's name is that of its folder; its weights are its state_dict."""
+
+    type_name: ClassVar[str]
+    """The class that sentence-transformers imports for it, as modules.json names it."""
+
+    @property
+    def dimensions(self) -> tuple[int, int] | None:
+        """Features of what goes in and of what comes out; None if any number goes in and the same comes out."""
+        return None
+
+    @abstractmethod
+    def config(self) -> dict[str, Any]:
+        """What its config.json says."""
+
+    @classmethod
+    @abstractmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """The head that a config.json describes, before its weights are read.
+
+        Raises:
+            InputError: it says something that can't be honoured here.
+        """
+
+
+class Dense(Head):
     """A linear layer and an activation: [N, in_features] -> [N, out_features]."""
+
+    # The name that every release of sentence-transformers understands, here and below.
+    type_name = "sentence_transformers.models.Dense"
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True, activation: str = "Tanh") -> None:
         """`activation` names a class of torch.nn."""
@@ -19,14 +51,52 @@ class Dense(nn.Module):
         self.linear = nn.Linear(in_features, out_features, bias=bias)
         self.activation: nn.Module = getattr(nn, activation)()
 
+    @property
+    def dimensions(self) -> tuple[int, int]:
+        """in_features and out_features."""
+        return self.linear.in_features, self.linear.out_features
+
+    def config(self) -> dict[str, Any]:
+        """Sizes and the activation."""
+        activation = type(self.activation)
+        return {
+            "in_features": self.linear.in_features,
+            "out_features": self.linear.out_features,
+            "bias": self.linear.bias is not None,
+            "activation_function": f"{activation.__module__}.{activation.__name__}",
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """A new layer of these sizes.
+
+        Raises:
+            InputError: it has a residual or is for tokens.
+        """
+        if config.get("use_residual") or config.get("module_input_name", "sentence_embedding") != "sentence_embedding":
+            raise InputError("a Dense head with a residual or on tokens is not known here")
+        activation = config["activation_function"].rpartition(".")[2]
+        return cls(config["in_features"], config["out_features"], config.get("bias", True), activation)
+
     def forward(self, x: Tensor) -> Tensor:
         """[N, in_features] -> [N, out_features]."""
         result: Tensor = self.activation(self.linear(x))
         return result
 
 
-class Normalize(nn.Module):
+class Normalize(Head):
     """Scales every vector to length 1."""
+
+    type_name = "sentence_transformers.models.Normalize"
+
+    def config(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """It has no settings."""
+        return cls()
 
     def forward(self, x: Tensor) -> Tensor:
         """[N, d] -> [N, d]."""

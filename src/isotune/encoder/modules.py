@@ -1,7 +1,9 @@
 """The sentence-transformers form of an encoder: what makes sentence vectors of a language model.
 
 Reading and writing are symmetric: both go through `Modules`. What is written, every release of sentence-transformers
-reads; what is read and can't be honoured is an error, since leaving it out would give other vectors.
+reads, except for heads that only isotune has: those it imports from here (`st_modules`), and wants to be told so,
+`SentenceTransformer(folder, trust_remote_code=True)`. What is read and can't be honoured is an error, since leaving
+it out would give other vectors.
 """
 
 from __future__ import annotations
@@ -16,13 +18,17 @@ import torch
 import transformers
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from isotune.encoder.flow import Flow
 from isotune.encoder.folder import quiet
-from isotune.encoder.heads import Dense, Normalize
+from isotune.encoder.heads import Dense, Head, Normalize
 from isotune.encoder.pooling import Pooling
+from isotune.encoder.template import fill_mask, save_with_suffix, split_prompt, with_suffix
 from isotune.errors import InputError
+
+# The heads by what modules.json calls them, after the last dot.
+HEADS: Mapping[str, type[Head]] = {"Dense": Dense, "Flow": Flow, "Normalize": Normalize}
 
 # Where sentence-transformers keeps the settings of its Transformer module; old releases named the file by the model.
 TRANSFORMER_CONFIGS = (
@@ -46,13 +52,13 @@ class Modules:
         heads: what comes after the pooling.
         max_length: tokens a sentence is cut to; None where only the model's own limits count.
         lowercase: text is lowercased before the tokenizer.
-        prompt: text put before every sentence.
+        prompt: text put before every sentence, or around it; what stands after it is read from the tokenizer instead.
         settings: config_sentence_transformers.json as it is, for what isn't used here (named prompts, similarity).
     """
 
     transformer: Path
     pooling: Pooling = field(default_factory=Pooling)
-    heads: Sequence[nn.Module] = ()
+    heads: Sequence[Head] = ()
     max_length: int | None = None
     lowercase: bool = False
     prompt: str = ""
@@ -77,8 +83,8 @@ def read_modules(folder: Path) -> Modules:
 
 
 def _read(folder: Path) -> Modules:
-    transformer, mode, layers, weights = folder, None, (-1,), None
-    heads: list[nn.Module] = []
+    transformer, mode, layers, weights, masked = folder, None, (-1,), None, False
+    heads: list[Head] = []
     settings = _json(folder / "config_sentence_transformers.json", missing_ok=True)
     name = settings.get("default_prompt_name")
     prompt = settings["prompts"][name] if name else ""
@@ -92,15 +98,17 @@ def _read(folder: Path) -> Modules:
             first = _json(place / "config.json")["layer_start"]
             shares = _weights(place)["layer_weights"].tolist()
             layers, weights = zip(*((first + i, w) for i, w in enumerate(shares) if w), strict=True)
-        elif kind == "Dense":
-            heads.append(_dense(place))
-        elif kind == "Normalize":
-            heads.append(Normalize())
+        elif kind == "WordWeights":
+            masked = _only_mask(_json(place / "config.json"), place)
+        elif kind in HEADS:
+            heads.append(read_head(HEADS[kind], place))
         elif kind != "Dropout":  # which does nothing outside training
             raise InputError(
                 f"model {folder}: it has a module {module['type']}; known are Transformer, WeightedLayerPooling, "
-                "Pooling, Dense and Normalize"
+                f"WordWeights, Pooling, {', '.join(HEADS)}"
             )
+    if masked and mode != "mean":
+        raise InputError(f"model {folder}: WordWeights and then pooling {mode}; known is mean after it")
     if mode is None:
         raise InputError(f"model {folder}: modules.json names no Pooling, so it makes no sentence vectors")
     found = [path for name in TRANSFORMER_CONFIGS if (path := transformer / name).exists()]
@@ -108,7 +116,7 @@ def _read(folder: Path) -> Modules:
     max_length = options.get("max_seq_length")
     return Modules(
         transformer,
-        Pooling(mode, layers, weights),
+        Pooling("mask" if masked else mode, layers, weights),
         heads,
         max_length=None if max_length is None else int(max_length),
         lowercase=bool(options.get("do_lower_case")),
@@ -118,7 +126,7 @@ def _read(folder: Path) -> Modules:
 
 
 def write_modules(parts: Modules, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Writes a sentence-transformers folder into the empty folder `parts.transformer`."""
+    """Writes a sentence-transformers folder into the empty folder `parts.transformer`; `model` may have a head."""
     folder, pooling = parts.transformer, parts.pooling
     blocks, dimension = model.config.num_hidden_layers, model.config.hidden_size
     all_layers = pooling.needs_all_layers(blocks)
@@ -129,49 +137,43 @@ def write_modules(parts: Modules, model: PreTrainedModel, tokenizer: PreTrainedT
     tokenizer.model_max_length = parts.max_length
     if tokenizer.is_fast:
         tokenizer.backend_tokenizer.no_truncation()  # or tokenizer.json would keep what the last call cut to
-    tokenizer.save_pretrained(folder)
-    modules: list[tuple[str, str]] = [("", "Transformer")]
+    before, after = split_prompt(parts.prompt.lower() if parts.lowercase else parts.prompt)
+    if after:
+        save_with_suffix(with_suffix(tokenizer, after), folder)
+    else:
+        tokenizer.save_pretrained(folder)
+    # Type and place; the names that every release of sentence-transformers understands.
+    modules = [("sentence_transformers.models.Transformer", "")]
 
-    def add(kind: str, config: dict[str, Any], tensors: dict[str, torch.Tensor] | None = None) -> None:
-        place = f"{len(modules)}_{kind}"
-        modules.append((place, kind))
+    def add(type_name: str) -> Path:
+        place = f"{len(modules)}_{type_name.rpartition('.')[2]}"
+        modules.append((type_name, place))
         (folder / place).mkdir()
-        _write_json(folder / place / "config.json", config)
-        if tensors:
-            save_file({key: value.contiguous() for key, value in tensors.items()}, folder / place / "model.safetensors")
+        return folder / place
 
     if all_layers:
         shares = pooling.resolve(blocks)
         weights = torch.tensor([shares.get(layer, 0.0) for layer in range(blocks + 1)])
         config = {"word_embedding_dimension": dimension, "layer_start": 0, "num_hidden_layers": blocks}
-        add("WeightedLayerPooling", config, {"layer_weights": weights})
+        _write_module(add("sentence_transformers.models.WeightedLayerPooling"), config, {"layer_weights": weights})
+    if pooling.mode == "mask":
+        # The mean over tokens of which all but the mask weigh nothing.
+        vocabulary = tokenizer.convert_ids_to_tokens(list(range(model.config.vocab_size)))
+        marks = {"vocab": vocabulary, "word_weights": {tokenizer.mask_token: 1.0}, "unknown_word_weight": 0.0}
+        _write_module(add("sentence_transformers.models.WordWeights"), marks)
     modes = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens", "weightedmean": "weightedmean_tokens"}
-    flags = {f"pooling_mode_{flag}": mode == pooling.mode for mode, flag in modes.items()}
-    add("Pooling", {"word_embedding_dimension": dimension, **flags, "include_prompt": True})
+    summary = "mean" if pooling.mode == "mask" else pooling.mode
+    flags = {f"pooling_mode_{flag}": mode == summary for mode, flag in modes.items()}
+    config = {"word_embedding_dimension": dimension, **flags, "include_prompt": True}
+    _write_module(add("sentence_transformers.models.Pooling"), config)
     for head in parts.heads:
-        if isinstance(head, Dense):
-            activation = type(head.activation)
-            config = {
-                "in_features": head.linear.in_features,
-                "out_features": head.linear.out_features,
-                "bias": head.linear.bias is not None,
-                "activation_function": f"{activation.__module__}.{activation.__name__}",
-            }
-            tensors = {f"linear.{key}": value for key, value in head.linear.state_dict().items()}
-            add("Dense", config, tensors)
-        else:
-            add("Normalize", {})
-
+        write_head(head, add(head.type_name))
     _write_json(
         folder / "modules.json",
-        [
-            # The names that every release of sentence-transformers understands.
-            {"idx": i, "name": str(i), "path": place, "type": f"sentence_transformers.models.{kind}"}
-            for i, (place, kind) in enumerate(modules)
-        ],
+        [{"idx": i, "name": str(i), "path": place, "type": name} for i, (name, place) in enumerate(modules)],
     )
     config = {"max_seq_length": parts.max_length, "do_lower_case": parts.lowercase}
-    if getattr(model, "pooler", model) is None:
+    if getattr(model.base_model, "pooler", model) is None:
         config["model_args"] = {"add_pooling_layer": False}
     _write_json(folder / TRANSFORMER_CONFIGS[0], config)
     versions = {"__version__": {"transformers": transformers.__version__, "pytorch": torch.__version__}}
@@ -182,9 +184,10 @@ def write_modules(parts: Modules, model: PreTrainedModel, tokenizer: PreTrainedT
         **parts.settings,
         **versions,
     }
-    if parts.prompt:
+    if before:
         name = settings["default_prompt_name"] or "default"
-        settings |= {"prompts": {**settings["prompts"], name: parts.prompt}, "default_prompt_name": name}
+        prompts = {**settings["prompts"], name: fill_mask(before, tokenizer)}
+        settings |= {"prompts": prompts, "default_prompt_name": name}
     else:
         settings["default_prompt_name"] = None
     _write_json(folder / "config_sentence_transformers.json", settings)
@@ -208,18 +211,43 @@ def _pooling_mode(config: dict[str, Any], place: Path, prompt: str) -> Any:
     return modes[0]
 
 
-def _dense(place: Path) -> Dense:
-    """A Dense head with its weights."""
-    config = _json(place / "config.json")
-    if config.get("use_residual") or config.get("module_input_name", "sentence_embedding") != "sentence_embedding":
-        raise InputError(f"model {place}: a Dense head with a residual or on tokens is not known here")
-    activation = config["activation_function"].rpartition(".")[2]
-    dense = Dense(config["in_features"], config["out_features"], config.get("bias", True), activation)
+def _only_mask(config: dict[str, Any], place: Path) -> bool:
+    """True: the mask token is the only word with a weight, so that the mean is the vector at the mask."""
+    words = list(config["word_weights"].items())
+    if words not in ([("[MASK]", 1.0)], [("<mask>", 1.0)]) or config["unknown_word_weight"]:
+        raise InputError(f"model {place}: weights of words are not known here, but for 1 for the mask token alone")
+    return True
+
+
+def read_head(cls: type[Head], place: Path) -> Head:
+    """A head with its weights.
+
+    Raises:
+        InputError: its files are damaged, or describe a head that isn't known here.
+    """
+    config = _json(place / "config.json", missing_ok=True)
     try:
-        dense.load_state_dict(_weights(place))
-    except RuntimeError as error:
-        raise InputError(f"model {place}: {' '.join(str(error).split())}") from error
-    return dense
+        head = cls.from_config(config)
+    except InputError as error:
+        raise InputError(f"model {place}: {error}") from error
+    if head.state_dict():
+        tensors = _weights(place)
+        try:
+            head.load_state_dict(tensors)
+        except RuntimeError as error:
+            raise InputError(f"model {place}: {' '.join(str(error).split())}") from error
+    return head
+
+
+def write_head(head: Head, place: Path) -> None:
+    """Writes a head into an existing folder."""
+    _write_module(place, head.config(), head.state_dict())
+
+
+def _write_module(place: Path, config: Mapping[str, Any], tensors: Mapping[str, torch.Tensor] | None = None) -> None:
+    _write_json(place / "config.json", config)
+    if tensors:
+        save_file({key: value.contiguous() for key, value in tensors.items()}, place / "model.safetensors")
 
 
 def _weights(place: Path) -> dict[str, torch.Tensor]:

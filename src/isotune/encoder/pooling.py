@@ -24,14 +24,17 @@ class Pooling:
     """Averages layers, then pools tokens; sentence-transformers' Pooling (and WeightedLayerPooling) without padding.
 
     Attributes:
-        mode: "cls" (the first token), "mean", "max", or "weightedmean" (token k of a sentence, from 1, weighs k).
+        mode: "cls" (the first token), "mean", "max", or "weightedmean" (token k of a sentence, from 1, weighs k), or
+            "mask" (the one mask token in a sentence).
         layers: which hidden states are averaged.
         weights: a weight for each layer; equal if None.
+        mask_id: the mask token's id, for mode "mask".
     """
 
     mode: PoolingMode = "mean"
     layers: tuple[int, ...] = (-1,)
     weights: tuple[float, ...] | None = None
+    mask_id: int | None = None
 
     def resolve(self, blocks: int) -> dict[int, float]:
         """The layers as numbers from 0 to `blocks`, each with its share of the average.
@@ -66,12 +69,20 @@ class Pooling:
 
         Returns:
             [N, d] float32 (float64 for float64 states), in packed order.
+
+        Raises:
+            InputError: the mode is "mask", and not every sentence has one mask token.
         """
         shares = {0: 1.0} if len(states) == 1 else self.resolve(len(states) - 1)
         exact = torch.promote_types(states[0].dtype, torch.float32)
         x = torch.stack([share * states[layer].to(exact) for layer, share in shares.items()]).sum(0)  # [T, d]
         if self.mode == "cls":
             return x[tokens.offsets]
+        if self.mode == "mask":
+            places = (tokens.ids == self.mask_id).nonzero().squeeze(1)  # [N]
+            if not torch.equal(tokens.segments[places], torch.arange(len(tokens), device=places.device)):
+                raise InputError("pooling mask: a sentence has no mask token or several; the prompt has to bring one")
+            return x[places]
         if self.mode == "max":
             segments = tokens.segments[:, None].expand_as(x)
             lowest = x.new_full((len(tokens), x.shape[1]), -torch.inf)
@@ -80,3 +91,43 @@ class Pooling:
         zeros = x.new_zeros(len(tokens), x.shape[1])
         total = zeros.index_add(0, tokens.segments, x * weights[:, None])  # [N, d]
         return total / weights.new_zeros(len(tokens)).index_add(0, tokens.segments, weights)[:, None]
+
+
+@dataclass(frozen=True)
+class EachLayer:
+    """Pools every layer by itself: several vectors a sentence (the views of "Self-Guided Contrastive Learning").
+
+    Attributes:
+        mode: as in `Pooling`.
+        layers: which hidden states; 0 is the embeddings.
+    """
+
+    mode: PoolingMode
+    layers: tuple[int, ...]
+
+    def needs_all_layers(self, blocks: int) -> bool:
+        """It does."""
+        return True
+
+    def __call__(self, states: Sequence[Tensor], tokens: Packed) -> Tensor:
+        """Every hidden state [T, d] from the embeddings on -> [N, len(layers), d] float32, in packed order."""
+        return torch.stack([Pooling(self.mode, (layer,))(states, tokens) for layer in self.layers], dim=1)
+
+
+@dataclass(frozen=True, eq=False)
+class TokenStates:
+    """The last hidden state of some tokens, pooled into nothing.
+
+    Attributes:
+        places: [M] int64, the tokens' places in the packed row.
+    """
+
+    places: Tensor
+
+    def needs_all_layers(self, blocks: int) -> bool:
+        """It doesn't."""
+        return False
+
+    def __call__(self, states: Sequence[Tensor], tokens: Packed) -> Tensor:
+        """Hidden states [T, d] -> [M, d]."""
+        return states[-1][self.places]

@@ -3,7 +3,22 @@
 Similarity is cosine everywhere. A loss is a mean over the sentences it compares, in nats.
 """
 
+from isotune.losses.bits_per_dimension import bits_per_dimension
+from isotune.losses.hinged_cosine import cosine_embedding, hinged_cosine
 from isotune.losses.info_nce import info_nce
+from isotune.losses.mirror_info_nce import mirror_info_nce
 from isotune.losses.nt_xent import nt_xent
+from isotune.losses.pair_features import pair_features
+from isotune.losses.self_guided import self_guided_opt1, self_guided_opt3
 
-__all__ = ["info_nce", "nt_xent"]
+__all__ = [
+    "bits_per_dimension",
+    "cosine_embedding",
+    "hinged_cosine",
+    "info_nce",
+    "mirror_info_nce",
+    "nt_xent",
+    "pair_features",
+    "self_guided_opt1",
+    "self_guided_opt3",
+]

@@ -1,7 +1,8 @@
 """InfoNCE: each query has to find its key among the keys of all.
 
 SimCSE's objective (the small-BERT paper's section on contrastive learning uses the same): one direction only, from the
-first view to the second, with N - 1 negatives.
+first view to the second, with N - 1 negatives. With a hard negative for each query (SimCSE, equation 5) there are N
+more, for every query has the hard negatives of all.
 """
 
 from __future__ import annotations
@@ -10,17 +11,35 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
+from isotune.losses.precision import in_float32
 
-def info_nce(queries: Tensor, keys: Tensor, temperature: float) -> Tensor:
+
+@in_float32
+def info_nce(
+    queries: Tensor,
+    keys: Tensor,
+    temperature: float,
+    hard_negatives: Tensor | None = None,
+    hard_negative_weight: float = 0.0,
+) -> Tensor:
     """The mean over queries of -log softmax of the own key's similarity.
 
     Args:
         queries: [N, d].
         keys: [N, d]; key i belongs to query i.
         temperature: divides the similarities.
+        hard_negatives: [N, d]; number i was made for query i.
+        hard_negative_weight: added to the logit of a query's own hard negative; the logarithm of SimCSE's alpha
+            (its appendix on hard negatives).
 
     Returns:
-        A scalar. log N if all vectors are the same.
+        A scalar. If all vectors are the same, log N, or log 2N with hard negatives of no weight.
     """
-    logits = normalize(queries, dim=-1) @ normalize(keys, dim=-1).T / temperature  # [N, N]
-    return cross_entropy(logits, torch.arange(len(queries), device=logits.device))
+    candidates = keys if hard_negatives is None else torch.cat([keys, hard_negatives])  # [N or 2N, d]
+    logits = normalize(queries, dim=-1) @ normalize(candidates, dim=-1).T / temperature  # [N, N or 2N]
+    own = torch.arange(len(queries), device=logits.device)
+    if hard_negatives is not None and hard_negative_weight:
+        weights = torch.zeros_like(logits)
+        weights[own, len(queries) + own] = hard_negative_weight
+        logits = logits + weights
+    return cross_entropy(logits, own)

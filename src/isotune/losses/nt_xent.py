@@ -11,7 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
+from isotune.losses.precision import in_float32
 
+
+@in_float32
 def nt_xent(first: Tensor, second: Tensor, temperature: float) -> Tensor:
     """The mean over both views of -log softmax of the counterpart's similarity.
 

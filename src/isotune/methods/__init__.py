@@ -6,7 +6,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from isotune.errors import unknown
-from isotune.methods.options import ConSERTOptions, MethodOptions, SimCSEOptions
+from isotune.methods.options.back_translation import BackTranslationOptions, SelfGuidedBackTranslationOptions
+from isotune.methods.options.base import MethodOptions
+from isotune.methods.options.consert import ConSERTJointOptions, ConSERTOptions
+from isotune.methods.options.finetune import FinetunePairOptions, FinetuneSentenceOptions
+from isotune.methods.options.mlm import MLMOptions
+from isotune.methods.options.multitask import MultitaskOptions
+from isotune.methods.options.nli import NLIOptions
+from isotune.methods.options.self_guided import SelfGuidedOptions
+from isotune.methods.options.simcse import SimCSEOptions, SimCSESupervisedOptions
 
 if TYPE_CHECKING:
     from isotune.methods.method import Method
@@ -20,8 +28,20 @@ class MethodEntry(NamedTuple):
 
 
 METHODS = {
+    "back-translation": MethodEntry(BackTranslationOptions, "isotune.methods.back_translation:BackTranslation"),
     "consert": MethodEntry(ConSERTOptions, "isotune.methods.consert:ConSERT"),
+    "consert-joint": MethodEntry(ConSERTJointOptions, "isotune.methods.consert_joint:ConSERTJoint"),
+    "finetune-pair": MethodEntry(FinetunePairOptions, "isotune.methods.finetune:FinetunePair"),
+    "finetune-sentence": MethodEntry(FinetuneSentenceOptions, "isotune.methods.finetune:FinetuneSentence"),
+    "mlm": MethodEntry(MLMOptions, "isotune.methods.mlm:MLM"),
+    "multitask": MethodEntry(MultitaskOptions, "isotune.methods.multitask:Multitask"),
+    "nli": MethodEntry(NLIOptions, "isotune.methods.nli:NLI"),
+    "self-guided": MethodEntry(SelfGuidedOptions, "isotune.methods.self_guided:SelfGuided"),
+    "self-guided-bt": MethodEntry(
+        SelfGuidedBackTranslationOptions, "isotune.methods.back_translation:SelfGuidedBackTranslation"
+    ),
     "simcse": MethodEntry(SimCSEOptions, "isotune.methods.simcse:SimCSE"),
+    "simcse-sup": MethodEntry(SimCSESupervisedOptions, "isotune.methods.simcse:SimCSESupervised"),
 }
 
 

@@ -20,7 +20,7 @@ from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
 from isotune.losses import nt_xent
 from isotune.methods.method import Batch, Method, View
-from isotune.methods.options import ConSERTOptions
+from isotune.methods.options.consert import AugmentationName, AugmentationOptions, ConSERTOptions
 from isotune.views.augmentation import Augmentation, Dropout, FeatureCutoff, NoAugmentation, Shuffle, TokenCutoff
 
 
@@ -36,18 +36,9 @@ class ConSERT(Method):
             InputError: positions are to be shuffled and the model has none.
         """
         super().__init__()
-        if "shuffle" in options.augmentations and not encoder.backbone.knows_positions:
-            raise InputError("augmentation shuffle: this model has no position ids to shuffle; choose another one")
         self.temperature = options.temperature
         self.pooling = Pooling(encoder.pooling.mode)
-        augmentation: dict[str, Augmentation] = {
-            "none": NoAugmentation(),
-            "shuffle": Shuffle(),
-            "token_cutoff": TokenCutoff(options.token_cutoff_rate),
-            "feature_cutoff": FeatureCutoff(options.feature_cutoff_rate),
-            "dropout": Dropout(options.dropout_rate),
-        }
-        self.augmentations = [augmentation[name] for name in options.augmentations]
+        self.augmentations = [make_augmentation(name, options, encoder) for name in options.augmentations]
 
     def views(self, batch: Batch) -> Sequence[View]:
         """T1 and T2 of every sentence."""
@@ -58,3 +49,21 @@ class ConSERT(Method):
         """Equation 1, averaged over both views of all sentences."""
         first, second = encoded
         return {"nt_xent": nt_xent(first, second, self.temperature)}
+
+
+def make_augmentation(name: AugmentationName, options: AugmentationOptions, encoder: Encoder) -> Augmentation:
+    """One of section 3.2's transformations, by its name.
+
+    Raises:
+        InputError: positions are to be shuffled and the model has none.
+    """
+    if name == "shuffle" and not encoder.backbone.knows_positions:
+        raise InputError("augmentation shuffle: this model has no position ids to shuffle; choose another one")
+    augmentations: dict[AugmentationName, Augmentation] = {
+        "none": NoAugmentation(),
+        "shuffle": Shuffle(),
+        "token_cutoff": TokenCutoff(options.token_cutoff_rate),
+        "feature_cutoff": FeatureCutoff(options.feature_cutoff_rate),
+        "dropout": Dropout(options.dropout_rate),
+    }
+    return augmentations[name]

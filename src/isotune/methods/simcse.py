@@ -1,12 +1,15 @@
-"""SimCSE without labels: dropout as the only augmentation.
+"""SimCSE, without labels (dropout as the only augmentation) and with them (inference pairs).
 
-The sentence goes through the encoder twice. Its two vectors differ by the dropout masks alone, and InfoNCE asks the
-first to find the second among the second vectors of the batch (Gao et al., 2021, section 3). It is also the
-unsupervised method of "Contrastive Learning for Sentence Embeddings in BERT and its Smaller Variants" (sections 3 and
-5.3), and BERT-CF's ablation with a span length of 0 (section 5.3).
+Without labels the sentence goes through the encoder twice. Its two vectors differ by the dropout masks alone, and
+InfoNCE asks the first to find the second among the second vectors of the batch (Gao et al., 2021, section 3). It is
+also the unsupervised method of "Contrastive Learning for Sentence Embeddings in BERT and its Smaller Variants"
+(sections 3 and 5.3), and BERT-CF's ablation with a span length of 0 (section 5.3).
 
-While it trains, the vectors pass a linear layer with tanh that is dropped afterwards (`projection`), which is what
-the authors do with the [CLS] vector.
+With labels a premise has to find the sentence that it entails among those of the batch and the contradicted ones, its
+own and all others' (section 4, equation 5).
+
+In both, the vectors pass a linear layer with tanh (`projection`), which is what the authors do with the [CLS] vector:
+without labels it is dropped afterwards, with labels it stays a part of the encoder.
 """
 
 from __future__ import annotations
@@ -15,11 +18,12 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from isotune.data.rows import Sentence
+from isotune.data.rows import Sentence, Triplet
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.heads import Dense
 from isotune.losses import info_nce
 from isotune.methods.method import Batch, Method, View
-from isotune.methods.options import SimCSEOptions
+from isotune.methods.options.simcse import SimCSEOptions, SimCSESupervisedOptions
 
 
 class SimCSE(Method):
@@ -30,12 +34,7 @@ class SimCSE(Method):
     def __init__(self, options: SimCSEOptions, encoder: Encoder) -> None:
         super().__init__()
         self.temperature = options.temperature
-        self.projection: nn.Module = nn.Identity()
-        if options.projection:
-            linear = nn.Linear(encoder.dimension, encoder.dimension)
-            nn.init.normal_(linear.weight, std=0.02)  # as BERT's own layers start
-            nn.init.zeros_(linear.bias)
-            self.projection = nn.Sequential(linear, nn.Tanh())
+        self.projection = _projection(encoder.dimension) if options.projection else nn.Identity()
 
     def views(self, batch: Batch) -> Sequence[View]:
         """The sentences, twice."""
@@ -46,3 +45,35 @@ class SimCSE(Method):
         """InfoNCE from the first pass to the second."""
         first, second = (self.projection(vectors) for vectors in encoded)
         return {"info_nce": info_nce(first, second, self.temperature)}
+
+
+class SimCSESupervised(Method):
+    """Premise, entailed and contradicted sentence, compared by InfoNCE with hard negatives."""
+
+    rows = Triplet
+
+    def __init__(self, options: SimCSESupervisedOptions, encoder: Encoder) -> None:
+        """Adds the projection to the encoder's heads."""
+        super().__init__()
+        self.temperature = options.temperature
+        self.hard_negative_weight = options.hard_negative_weight
+        if options.projection:
+            encoder.heads.append(_projection(encoder.dimension))
+
+    def views(self, batch: Batch) -> Sequence[View]:
+        """The three sentences of every row."""
+        return [View(sentences) for sentences in batch.texts]
+
+    def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
+        """InfoNCE from the premises to the entailed sentences, the contradicted ones among the candidates."""
+        premises, entailed, contradicted = encoded
+        loss = info_nce(premises, entailed, self.temperature, contradicted, self.hard_negative_weight)
+        return {"info_nce": loss}
+
+
+def _projection(dimension: int) -> Dense:
+    """A linear layer with tanh, as BERT's own layers start."""
+    dense = Dense(dimension, dimension)
+    nn.init.normal_(dense.linear.weight, std=0.02)
+    nn.init.zeros_(dense.linear.bias)
+    return dense

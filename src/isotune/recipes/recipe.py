@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationErr
 from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError, unknown
 from isotune.methods import METHODS
-from isotune.methods.options import MethodOptions
+from isotune.methods.options.base import MethodOptions
 
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -42,23 +42,33 @@ class TrainingOptions(BaseModel):
     learning_rate: Positive = 3e-5
     """The peak of the schedule. 3e-5 is SimCSE's for BERT-base; small models want more."""
 
-    schedule: Literal["linear", "cosine", "constant"] = "linear"
-    """How the learning rate falls after warm-up."""
+    schedule: Literal["linear", "cosine", "constant", "wsd"] = "linear"
+    """How the learning rate falls after warm-up; wsd (warm-up, stable, decay) stays at its peak and falls linearly at
+    the end."""
+
+    cooldown: Share = 0.4
+    """Share of the steps over which a wsd schedule falls."""
 
     warmup: Share = 0.1
     """Share of the steps over which the learning rate rises from 0."""
 
+    optimizer: Literal["adamw", "sgd", "muon"] = "adamw"
+    """Muon is for the matrices of the transformer blocks; all else is AdamW's then."""
+
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
-    """AdamW's, on all weights but biases and normalisation."""
+    """On all weights but biases and normalisation."""
 
     betas: tuple[Share, Share] = (0.9, 0.999)
-    """AdamW's: how slowly its averages of the gradient and of its square change."""
+    """AdamW's: how slowly its averages of the gradient and of its square change. The first one is sgd's momentum."""
 
     epsilon: Positive = 1e-6
     """AdamW's: keeps it from dividing by 0."""
 
+    muon_learning_rate: Positive = 0.02
+    """Muon's peak, beside learning_rate for the rest. 0.02 is its author's."""
+
     max_gradient_norm: Positive = 1.0
-    """Gradients longer than this are scaled down to it."""
+    """Gradients longer than this are scaled down to it; inf leaves them all."""
 
     model_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
     """Rate of the model's own dropout layers while training. Unset: as the model was made."""
@@ -74,6 +84,16 @@ class TrainingOptions(BaseModel):
 
     patience: Count | None = None
     """Stop after this many evaluations in a row without a new best. Unset: never."""
+
+    early_stopping: Literal["best", "previous"] = "best"
+    """What patience counts: evaluations in a row without a new best, or all those below the one before it (the
+    self-guided paper's code)."""
+
+    min_words: Count | None = None
+    """Rows with a text of fewer words are left out. Unset: none are."""
+
+    min_score: float | None = None
+    """Where pairs are made of scored ones: those above this score. Unset: the source must hold plain pairs."""
 
     @model_validator(mode="after")
     def _one_length(self) -> TrainingOptions:

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from isotune.errors import InputError
 from isotune.evaluation.evaluate import AGGREGATIONS, AVERAGE, task_title
 from isotune.evaluation.results import Average, RunEvaluation, STSResult
-from isotune.files import replacing
+from isotune.files import write_text
 from isotune.report.figures import Record, cosine_against_gold, learning_curve, space_monitor
 
 
@@ -75,8 +75,7 @@ def write_report(run: Path) -> Path:
     """
     page = run / "report.html"
     text = _render(_read(run))
-    with replacing(page) as part:
-        part.write_text(text, encoding="utf-8")
+    write_text(page, text)
     return page
 
 

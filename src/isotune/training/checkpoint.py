@@ -14,13 +14,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from isotune.errors import InputError
 from isotune.files import replacing
+from isotune.training.optimizer import Optimizers
 
 
 @dataclass
@@ -33,8 +33,9 @@ class Progress:
         step: updates done in it.
         best_step: the step, counted over all stages, whose encoder is kept so far.
         best_file: the name of the file with its weights.
-        best_score: its dev score; None before the stage's first evaluation, or without dev pairs.
-        stale: evaluations since then.
+        best_score: its dev score; None before the stage's first evaluation, or without dev data.
+        last_score: the dev score of the last evaluation.
+        stale: evaluations that count against patience.
         done: the stage is over (its steps are done, or its patience is).
         start_space: what the collapse monitor measured at the stage's step 0.
         metrics_bytes: length of metrics.jsonl at this moment.
@@ -46,6 +47,7 @@ class Progress:
     best_step: int = 0
     best_file: str = ""
     best_score: float | None = None
+    last_score: float | None = None
     stale: int = 0
     done: bool = False
     start_space: dict[str, float] | None = None
@@ -60,9 +62,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str,
     """
     try:
         with replacing(path) as part:
-            save_file(
-                {key: value.contiguous() for key, value in tensors.items()}, part, {"isotune": json.dumps(header)}
-            )
+            save_file(_unshared(tensors), part, {"isotune": json.dumps(header)})
             with part.open("rb") as file:
                 os.fsync(file.fileno())
     except (SafetensorError, OSError) as error:
@@ -90,29 +90,33 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
 
 
 def save_checkpoint(
-    path: Path, progress: Progress, encoder: nn.Module, method: nn.Module, optimizer: torch.optim.Optimizer
+    path: Path, progress: Progress, encoder: nn.Module, method: nn.Module, optimizers: Optimizers
 ) -> None:
     """Writes everything the next step depends on."""
-    tensors = {f"encoder.{key}": value for key, value in encoder.state_dict().items()}
-    tensors |= {f"method.{key}": value for key, value in method.state_dict().items()}
-    for parameter, state in optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer.{parameter}.{key}": value for key, value in state.items()}
+    parts = {"encoder": encoder.state_dict(), "method": method.state_dict(), "optimizer": optimizers.state_dict()}
+    tensors = {f"{name}.{key}": value for name, state in parts.items() for key, value in state.items()}
     save_tensors(path, tensors, asdict(progress))
 
 
 def load_checkpoint(
-    tensors: Mapping[str, Tensor], encoder: nn.Module, method: nn.Module, optimizer: torch.optim.Optimizer
+    tensors: Mapping[str, Tensor], encoder: nn.Module, method: nn.Module, optimizers: Optimizers
 ) -> None:
     """Brings the three to where they were when the checkpoint was written."""
     encoder.load_state_dict(part(tensors, "encoder"))
     method.load_state_dict(part(tensors, "method"))
-    state: dict[int, dict[str, Tensor]] = {}
-    for key, value in part(tensors, "optimizer").items():
-        parameter, _, name = key.partition(".")
-        state.setdefault(int(parameter), {})[name] = value
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    optimizers.load_state_dict(part(tensors, "optimizer"))
 
 
 def part(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
     """The tensors under a name, without it."""
     return {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
+
+
+def _unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The same tensors, none of them in another one's memory, which the format doesn't know."""
+    seen: set[int] = set()
+    result = {}
+    for key, value in tensors.items():
+        result[key] = value.clone() if value.data_ptr() in seen else value.contiguous()
+        seen.add(value.data_ptr())
+    return result

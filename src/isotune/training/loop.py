@@ -7,10 +7,11 @@ nothing had happened, on a CPU bit for bit, and there is no random state to save
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 import torch
@@ -18,20 +19,24 @@ from accelerate import PartialState
 from torch import Generator, Tensor, nn
 
 from isotune.data.named import ScoredPairs
-from isotune.data.packed import concatenate
-from isotune.data.tokens import BatchOrder, TokenStore
+from isotune.data.tokens import TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
+from isotune.evaluation.classification import measure
 from isotune.evaluation.sts import cosine_similarities, score
-from isotune.methods.method import Batch, Method, View
+from isotune.methods.method import Batch, Method
 from isotune.recipes import TrainingOptions
 from isotune.training.checkpoint import Progress, save_checkpoint, save_tensors
+from isotune.training.encoding import encode_views
+from isotune.training.feed import Feeder
 from isotune.training.interrupt import StopSignal
 from isotune.training.monitor import PROBE_SENTENCES, CollapseMonitor
+from isotune.training.optimizer import Optimizers, schedule
 from isotune.training.recorder import Recorder
-from isotune.views.augmentation import PerView
+from isotune.training.seeds import derive_seed
 
 RECORD_EVERY = 10  # steps between two records of the loss
+DEV_ROWS = 64  # labelled rows that are scored together
 
 
 class Loop:
@@ -47,31 +52,38 @@ class Loop:
         self,
         encoder: Encoder,
         method: Method,
-        store: TokenStore,
+        stores: Mapping[str, TokenStore],
         dev: ScoredPairs | None,
+        dev_stores: Mapping[str, TokenStore],
         options: TrainingOptions,
         seed: int,
         progress: Progress,
         folder: Path,
         recorder: Recorder,
     ) -> None:
-        if len(store) < options.batch_size:
-            raise InputError(
-                f"batch_size {options.batch_size} is larger than the data ({len(store)} rows); give a batch_size "
-                f"(--batch-size) of {len(store)} or less, or more text"
-            )
+        """Takes the method's rows: under "", or where it has feeds under their names; and those it is scored on."""
         self.device = PartialState().device
         self.encoder = encoder.to(self.device)
         self.method = method.to(self.device)
-        self.store = store
         self.dev = dev
+        self.dev_stores = dev_stores
         self.options = options
         self.seed = seed
-        self.order = BatchOrder(len(store), options.batch_size, derive_seed(seed, "order", progress.stage))
-        self.total = options.total_steps(self.order.steps_per_epoch)
-        self.optimizer = _optimizer(nn.ModuleList([encoder, method]), options)
+        sizes = {"": options.batch_size} | {name: feed.batch_size for name, feed in method.feeds().items()}
+        self.feeder = Feeder(stores, sizes, seed, progress.stage)
+        self.total = options.total_steps(self.feeder.steps_per_epoch)
+        encoder.requires_grad_(False)
+        for parameter in method.trained(encoder):
+            parameter.requires_grad_(True)
+        blocks = [p for p in _blocks(encoder).parameters() if p.requires_grad]
+        mine = {id(parameter) for parameter in blocks}
+        others = [p for p in nn.ModuleList([encoder, method]).parameters() if p.requires_grad and id(p) not in mine]
+        self.optimizers = Optimizers(blocks, others, options)
         self.generator = Generator(self.device)
+        if method.cached:
+            self.feeder.cache(self.encoder, folder)
         # A fixed sample, spread over the corpus: its first rows may all be from one place.
+        store = self.feeder.probe
         probe = np.linspace(0, len(store) - 1, min(PROBE_SENTENCES, len(store))).astype(np.int64)
         self.monitor = CollapseMonitor(store.pack(probe)[0], progress.start_space)
         self.progress = progress
@@ -98,7 +110,7 @@ class Loop:
                 self.recorder.record(
                     "train",
                     step=progress.offset + progress.step,
-                    epoch=round(progress.step / self.order.steps_per_epoch, 4),
+                    epoch=round(progress.step / self.feeder.steps_per_epoch, 4),
                     **{key: _floats(value) for key, value in values.items()},
                     sentences_per_second=round((progress.step - first) * options.batch_size / seconds, 1),
                 )
@@ -117,36 +129,36 @@ class Loop:
         options, device, stage = self.options, self.device, self.progress.stage
         torch.manual_seed(derive_seed(self.seed, "dropout", stage, step))
         self.generator.manual_seed(derive_seed(self.seed, "augmentation", stage, step))
-        rate = options.learning_rate * _schedule(step, self.total, options)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-
         self.encoder.train()
-        batch = Batch(tuple(tokens.to(device) for tokens in self.store.pack(self.order[step])))
+        self.method.train()
+        batch = self.feeder.batch(step, device)
         half = torch.autocast(device.type, torch.bfloat16, enabled=options.precision == "bfloat16")
         with half, self.encoder.backbone.dropout(options.model_dropout):
-            encoded = encode_views(self.encoder, self.method.views(batch), self.generator)
+            adversary = partial(self.method.adversary, batch=batch)
+            encoded = encode_views(self.encoder, self.method.views(batch), self.generator, adversary)
+            terms = self.method.loss([vectors.float() for vectors in encoded], batch)
+        terms |= self.method.penalty(self.encoder)
         if step == 0 and len(encoded) > 1 and torch.equal(encoded[0], encoded[1]):
             text = "the two views of a sentence are the same: nothing changes it (the model's dropout is 0)"
             self.recorder.warn(self.progress.offset, text)
-        terms = self.method.loss([vectors.float() for vectors in encoded], batch)
         loss = torch.stack(list(terms.values())).sum()
         if not torch.isfinite(loss):
             self.problem = f"the loss is {loss.item()} at step {step + 1}; {self._lower_rate()}"
             return {}
         loss.backward()
-        norm = nn.utils.clip_grad_norm_(self._parameters(), options.max_gradient_norm)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+        norm = nn.utils.clip_grad_norm_(self.optimizers.parameters, options.max_gradient_norm)
+        share = schedule(step, self.total, options)
+        self.optimizers.step(share)
+        rate = share * options.learning_rate
         return {"loss": loss, "terms": terms, "learning_rate": rate, "gradient_norm": norm}
 
     def evaluate(self) -> None:
-        """Scores the dev pairs, keeps the encoder if it is the best so far, measures the space, writes a checkpoint."""
-        progress, options = self.progress, self.options
+        """Scores the dev data, keeps the encoder if it is the best so far, measures the space, writes a checkpoint."""
+        progress = self.progress
         step = progress.offset + progress.step
         try:
             space = self.monitor.measure(self.encoder)
-            result = None if self.dev is None else score(self.dev, cosine_similarities(self.encoder, self.dev))
+            found = self._score()
         except InputError as error:
             self.problem = f"after step {progress.step}: {error}; {self._lower_rate()}" if progress.step else str(error)
             return
@@ -154,14 +166,11 @@ class Loop:
         self.recorder.record("space", step=step, **space)
         text = f"mean cosine {space['mean_cosine']:.3f}, effective rank {space['effective_rank']:.1f}"
         best = True
-        if result is not None:
-            value = getattr(result, options.metric).all
-            best = progress.best_score is None or value > progress.best_score
-            progress.best_score = value if best else progress.best_score
-            progress.stale = 0 if best else progress.stale + 1
-            progress.done |= options.patience is not None and progress.stale >= options.patience
-            self.recorder.record("dev", step=step, metric=options.metric, score=value, best=best)
-            text = f"dev {options.metric} {100 * value:.2f}{' (best)' if best else ''}, {text}"
+        if found is not None:
+            value, metric, parts = found
+            best = self._judge(value)
+            self.recorder.record("dev", step=step, metric=metric, score=value, best=best, **parts)
+            text = f"dev {metric} {100 * value:.2f}{' (best)' if best else ''}, {text}"
         self.recorder.say(f"step {progress.step} of {self.total}: {text}")
         if warning := self.monitor.warning(space):
             self.recorder.warn(step, warning)
@@ -172,11 +181,51 @@ class Loop:
             save_tensors(self.folder / progress.best_file, self.encoder.state_dict())
         self.save()
 
+    def _score(self) -> tuple[float, str, dict[str, float]] | None:
+        """The dev score, what it is, and its parts where it is a mean; None without dev data."""
+        feeds = self.method.dev_feeds()
+        if feeds:
+            parts = {name: measure(feed.metric, *self._predictions(name)) for name, feed in feeds.items()}
+            metric = next(iter(feeds.values())).metric if len(feeds) == 1 else "mean"
+            return fmean(parts.values()), metric, parts if len(parts) > 1 else {}
+        if self.dev is None:
+            return None
+        result = score(self.dev, cosine_similarities(self.encoder, self.dev))
+        return getattr(result, self.options.metric).all, self.options.metric, {}
+
+    @torch.no_grad()
+    def _predictions(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """What is true of a dev feed's rows, and what the method says of them, [rows] each."""
+        self.encoder.eval()
+        self.method.eval()
+        store, found = self.dev_stores[name], []
+        assert store.targets is not None
+        for rows in np.array_split(np.arange(len(store)), -(-len(store) // DEV_ROWS)):
+            batch = Batch(tuple(tokens.to(self.device) for tokens in store.pack(rows)))
+            asked = Batch(tasks={name: batch}) if self.method.feeds() else batch
+            found.append(
+                self.method.predict(name, encode_views(self.encoder, self.method.views(asked), self.generator))
+            )
+        return store.targets.numpy(), torch.cat(found).cpu().numpy()
+
+    def _judge(self, value: float) -> bool:
+        """Whether this dev score is a new best; says when patience is over."""
+        progress, options = self.progress, self.options
+        best = progress.best_score is None or value > progress.best_score
+        if options.early_stopping == "previous":
+            progress.stale += progress.last_score is not None and value < progress.last_score
+        else:
+            progress.stale = 0 if best else progress.stale + 1
+        progress.best_score = value if best else progress.best_score
+        progress.last_score = value
+        progress.done |= options.patience is not None and progress.stale >= options.patience
+        return best
+
     def save(self) -> None:
         """Writes the checkpoint; only then are the best weights of the one before let go."""
         self.progress.metrics_bytes = self.recorder.metrics_bytes
         file = self.folder / "last.safetensors"
-        save_checkpoint(file, self.progress, self.encoder, self.method, self.optimizer)
+        save_checkpoint(file, self.progress, self.encoder, self.method, self.optimizers)
         for path in self.folder.glob("best-*.safetensors"):
             if path.name != self.progress.best_file:
                 path.unlink()
@@ -184,52 +233,15 @@ class Loop:
     def _lower_rate(self) -> str:
         return f"training is stopped: use a lower learning_rate than {self.options.learning_rate:g}"
 
-    def _parameters(self) -> list[nn.Parameter]:
-        return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
 
-
-def encode_views(encoder: Encoder, views: Sequence[View], generator: Generator) -> list[Tensor]:
-    """The vectors of every view, [N, d] each, from one forward pass for all views with the same pooling."""
-    encoded: dict[int, Tensor] = {}
-    for pooling in dict.fromkeys(view.pooling for view in views):
-        members = [i for i, view in enumerate(views) if view.pooling == pooling]
-        tokens = [views[i].tokens for i in members]
-        sizes = [len(view) for view in tokens]
-        augmentation = PerView([views[i].augmentation for i in members], sizes)
-        vectors = encoder(concatenate(tokens), augmentation, generator, pooling)
-        encoded |= dict(zip(members, vectors.split(sizes), strict=True))
-    return [encoded[i] for i in range(len(views))]
-
-
-def _optimizer(modules: nn.Module, options: TrainingOptions) -> torch.optim.AdamW:
-    """AdamW, without weight decay on vectors (biases and normalisation)."""
-    parameters = [parameter for parameter in modules.parameters() if parameter.requires_grad]
-    groups = [
-        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": options.weight_decay},
-        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=options.learning_rate, betas=options.betas, eps=options.epsilon, fused=True)
-
-
-def _schedule(step: int, total: int, options: TrainingOptions) -> float:
-    """The learning rate of a step, counted from 0, as a share of its peak."""
-    warmup = math.ceil(options.warmup * total)
-    if step < warmup:
-        return (step + 1) / warmup
-    left = (total - step) / max(1, total - warmup)  # from 1 to 1 / (total - warmup)
-    match options.schedule:
-        case "linear":
-            return left
-        case "cosine":
-            return (1 - math.cos(math.pi * left)) / 2
-        case "constant":
-            return 1.0
-
-
-def derive_seed(seed: int, purpose: str, *path: int) -> int:
-    """A seed of its own for every purpose and path of numbers."""
-    tag = int.from_bytes(purpose.encode(), "little")
-    return int(np.random.SeedSequence([seed, tag], spawn_key=path).generate_state(1, np.uint64)[0] >> 1)
+def _blocks(encoder: Encoder) -> nn.Module:
+    """The transformer blocks of the encoder's model."""
+    model = encoder.backbone.model
+    for name in ("encoder", "transformer", "layers"):
+        if hasattr(model, name):
+            found: nn.Module = getattr(model, name)
+            return found
+    raise InputError(f"optimizer muon: the blocks of a {model.config.model_type} model are not known here")
 
 
 def _floats(value: float | Tensor | dict[str, Tensor]) -> float | dict[str, float]:

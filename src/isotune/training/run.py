@@ -12,7 +12,7 @@ import platform
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,22 +23,22 @@ import torch
 from accelerate import PartialState
 
 from isotune.bundled import BUNDLED_MODEL
-from isotune.data import ScoredPairs, read, read_scored_pairs
+from isotune.data import ScoredPairs, read_scored_pairs
 from isotune.data.rows import Row
-from isotune.data.tokens import TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError
 from isotune.evaluation import Evaluation, RunEvaluation, cosine_similarities, evaluate_on, load_tasks
-from isotune.files import replacing
+from isotune.files import write_text
 from isotune.methods import method_class
-from isotune.methods.method import Method
-from isotune.recipes import Recipe, Stage, override, plan_table, read_recipe
+from isotune.recipes import Recipe, override, plan_table, read_recipe
 from isotune.report import write_report
 from isotune.training.checkpoint import Progress, load_checkpoint, load_tensors
+from isotune.training.corpora import Corpora
 from isotune.training.interrupt import StopSignal
-from isotune.training.loop import Loop, derive_seed
+from isotune.training.loop import Loop
 from isotune.training.recorder import Recorder
+from isotune.training.seeds import derive_seed
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class _Run:
     ) -> None:
         self.plan = plan
         self.folder = folder
-        self.rows = rows
+        self.corpora = Corpora(plan, rows, folder, recorder)
         self.recorder = recorder
         self.stop = stop
         self.model = plan.model or BUNDLED_MODEL
@@ -159,17 +159,22 @@ class _Run:
         say(f"dev pairs: {plan.dev}{'' if dev else '; the last encoder is kept, not the best'}")
         tasks = load_tasks(plan.tasks)  # now, and not when the training is done: a name may be wrong
         encoder = Encoder.load(self.model, **plan.encoder.model_dump(), dtype=torch.float32)
-        for number in range(progress.stage, len(plan.stages)):
-            stage = plan.stages[number]
+        for number, stage in enumerate(plan.stages):
             torch.manual_seed(derive_seed(plan.seed, "method", number))
             method = method_class(stage.method)(stage.options, encoder)
-            store = self.tokens(number, stage, method, encoder)
+            if number < progress.stage:
+                continue  # it is over; what it added to the encoder is there now
+            for note in method.notes:
+                say(note)
+            stores = self.corpora.train(number, stage, method, encoder)
+            dev_stores = self.corpora.dev(stage, method, encoder)
             if number > progress.stage:
                 offset = progress.offset + progress.step
                 progress = Progress(stage=number, offset=offset, best_step=progress.best_step)
-            loop = Loop(encoder, method, store, dev, stage.training, plan.seed, progress, self.folder, self.recorder)
+            options, seed = stage.training, plan.seed
+            loop = Loop(encoder, method, stores, dev, dev_stores, options, seed, progress, self.folder, self.recorder)
             if tensors:
-                load_checkpoint(tensors, encoder, method, loop.optimizer)
+                load_checkpoint(tensors, encoder, method, loop.optimizers)
                 tensors = {}
             loop.run(self.stop)
             if not progress.best_file:
@@ -184,34 +189,6 @@ class _Run:
         if problem:
             raise InputError(f"{problem}; the best encoder so far is {result.encoder}")
         return result
-
-    def tokens(self, number: int, stage: Stage, method: Method, encoder: Encoder) -> TokenStore:
-        """A stage's corpus, tokenised; what it holds goes to data.json, and has to be the same on a resume."""
-        sources = stage.data or self.plan.data
-        max_length = min(stage.training.max_length, encoder.max_length)
-        rows = read([self.rows] if self.rows is not None else sources, method.rows, self.plan.columns)
-        store = TokenStore.build(
-            rows, method.rows, lambda texts: encoder.tokenize(texts, max_length), max_length, self.folder
-        )
-        found = store.fingerprint
-        if found.distinct < 2:
-            what = "one sentence only" if found.sentences == 1 else f"{found.sentences} sentences, all of them the same"
-            raise InputError(f"{', '.join(sources)}: {what}; contrastive learning needs different ones")
-        path, key = self.folder / "data.json", f"stage {number + 1}"
-        known = json.loads(path.read_text("utf-8")) if path.exists() else {}
-        entry = {"sources": list(sources), **asdict(found)}
-        if known.get(key, entry) != entry:
-            raise InputError(f"{self.folder}: the data is not what the run was started with, so it can't go on")
-        _write(path, json.dumps({**known, key: entry}, indent=2) + "\n")
-        self.recorder.say(f"data: {found.rows:,} rows, {found.distinct:,} different texts, {found.tokens:,} tokens")
-        if found.distinct < 0.9 * found.sentences:
-            share = 1 - found.distinct / found.sentences
-            self.recorder.warn(
-                0, f"{share:.0%} of the texts are repeats; a text and its copy are told apart all the same"
-            )
-        if found.cut > 0.1 * found.sentences:
-            self.recorder.warn(0, f"{found.cut / found.sentences:.0%} of the texts are cut at {max_length} tokens")
-        return store
 
     def show(self, encoder: Encoder, progress: Progress, tasks: Sequence[ScoredPairs]) -> Result:
         """Saves the kept encoder, reads it back from disk, and compares it with the start; the report comes last."""
@@ -237,7 +214,7 @@ class _Run:
             self.recorder.say(
                 f"{task.name}: Spearman {100 * old_task.spearman.all:.2f} -> {100 * task.spearman.all:.2f}"
             )
-        _write(self.folder / "evaluation.json", comparison.model_dump_json(indent=2) + "\n")
+        write_text(self.folder / "evaluation.json", comparison.model_dump_json(indent=2) + "\n")
         np.savez_compressed(
             self.folder / "cosines.npz",
             allow_pickle=False,
@@ -277,7 +254,7 @@ def _create(folder: Path, plan: Recipe) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "environment.json").open("x") as file:  # of two runs that begin at once, one fails here
             file.write(json.dumps(environment, indent=2) + "\n")
-        _write(folder / "recipe.toml", tomli_w.dumps(plan.table()))
+        write_text(folder / "recipe.toml", tomli_w.dumps(plan.table()))
     except OSError as error:
         raise InputError(f"{folder}: it can't be written ({error.strerror}); choose another --out") from error
 
@@ -297,9 +274,3 @@ def _checkpoint(folder: Path) -> tuple[dict[str, torch.Tensor], Progress]:
         return {}, Progress()
     tensors, header = load_tensors(path)
     return tensors, Progress(**header)
-
-
-def _write(path: Path, text: str) -> None:
-    """Writes a small file, whole or not at all."""
-    with replacing(path) as part:
-        part.write_text(text, "utf-8")

@@ -1,0 +1,27 @@
+"""What a classifier of sentence pairs reads: the two vectors and their difference.
+
+ConSERT, section 3.3, equation 2 (after SBERT): f = concat(r1, r2, |r1 - r2|). The authors' scripts add max(r1, r2)^2 as
+a fourth part.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def pair_features(first: Tensor, second: Tensor, max_square: bool = False) -> Tensor:
+    """The features of N pairs, side by side.
+
+    Args:
+        first: [N, d].
+        second: [N, d].
+        max_square: whether the square of the element-wise maximum follows.
+
+    Returns:
+        [N, 3d], or [N, 4d] with `max_square`.
+    """
+    parts = [first, second, (first - second).abs()]
+    if max_square:
+        parts.append(torch.maximum(first, second).square())
+    return torch.cat(parts, dim=-1)

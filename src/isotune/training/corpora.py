@@ -1,0 +1,120 @@
+"""From a stage's sources to tokens: what is trained on, what labelled rows are scored, and what the log says of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from isotune.data import read
+from isotune.data.cache import cache_folder
+from isotune.data.rows import Row
+from isotune.data.tokens import Fingerprint, Tokenize, Tokenized, TokenStore
+from isotune.encoder.encoder import Encoder
+from isotune.errors import InputError
+from isotune.files import write_text
+from isotune.methods.method import Feed, Method
+from isotune.recipes import Recipe, Stage
+from isotune.training.recorder import Recorder
+
+
+class Corpora:
+    """Reads and tokenises the corpora of a run."""
+
+    def __init__(self, plan: Recipe, rows: Iterable[str | Row] | None, folder: Path, recorder: Recorder) -> None:
+        """`rows`, if there are any, take the place of all sources."""
+        self.plan = plan
+        self.rows = rows
+        self.folder = folder
+        self.recorder = recorder
+
+    def train(self, number: int, stage: Stage, method: Method, encoder: Encoder) -> dict[str, TokenStore]:
+        """What stage `number` (from 0) trains on: under "", or where the method has feeds under their names.
+
+        What is in it goes to data.json, and has to be the same on a resume.
+
+        Raises:
+            InputError: a source can't be used, or the data has changed since the run was started.
+        """
+        feeds = method.feeds() or {"": Feed(method.reads, stage.data or self.plan.data, classes=method.classes)}
+        stores = {}
+        for name, feed in feeds.items():
+            store = self._tokenized(feed, stage, method, encoder)
+            title = f"stage {number + 1}, {name}" if name else f"stage {number + 1}"
+            self._record(title, feed.data, store.fingerprint)
+            self._describe(name, store.fingerprint)
+            stores[name] = store
+        return stores
+
+    def dev(self, stage: Stage, method: Method, encoder: Encoder) -> dict[str, TokenStore]:
+        """The labelled rows that the method is scored on."""
+        length = min(stage.training.max_length, encoder.max_length)
+        stores = {}
+        for name, feed in method.dev_feeds().items():
+            rows = read(feed.data, feed.rows, self.plan.columns)
+            tokenize = _tokenizer(method, encoder, length)
+            stores[name] = TokenStore.build(rows, feed.rows, tokenize, length, self.folder, classes=feed.classes)
+        return stores
+
+    def _tokenized(self, feed: Feed, stage: Stage, method: Method, encoder: Encoder) -> TokenStore:
+        training = stage.training
+        length = min(training.max_length, encoder.max_length)
+        sources = feed.data if self.rows is None else [self.rows]
+        rows: Iterable[Row] = read(
+            sources, feed.rows, self.plan.columns, min_words=training.min_words, min_score=training.min_score
+        )
+        kind = feed.rows
+        if not method.feeds():
+            rows, kind = method.prepare(rows, self._cache(feed.data), self.recorder.say), method.rows
+        return TokenStore.build(
+            rows,
+            kind,
+            _tokenizer(method, encoder, length),
+            length,
+            self.folder,
+            classes=feed.classes,
+            keep_text=method.needs_text,
+        )
+
+    def _cache(self, sources: Sequence[str]) -> Path | None:
+        """Where derived text is kept: nowhere for rows from Python."""
+        return cache_folder(sources[0]) if self.rows is None else None
+
+    def _record(self, title: str, sources: Sequence[str], found: Fingerprint) -> None:
+        if found.distinct < 2:
+            what = "one sentence only" if found.sentences == 1 else f"{found.sentences} sentences, all of them the same"
+            raise InputError(f"{', '.join(sources)}: {what}; contrastive learning needs different ones")
+        path = self.folder / "data.json"
+        known: Mapping[str, object] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        entry = {"sources": list(sources), **asdict(found)}
+        if known.get(title, entry) != entry:
+            raise InputError(f"{self.folder}: the data is not what the run was started with, so it can't go on")
+        write_text(path, json.dumps({**known, title: entry}, indent=2) + "\n")
+
+    def _describe(self, name: str, found: Fingerprint) -> None:
+        title = f"data of {name}" if name else "data"
+        self.recorder.say(f"{title}: {found.rows:,} rows, {found.distinct:,} different texts, {found.tokens:,} tokens")
+        if found.distinct < 0.9 * found.sentences:
+            share = 1 - found.distinct / found.sentences
+            self.recorder.warn(
+                0, f"{share:.0%} of the texts are repeats; a text and its copy are told apart all the same"
+            )
+        if found.cut > 0.1 * found.sentences:
+            self.recorder.warn(0, f"{found.cut / found.sentences:.0%} of the texts are cut at their end")
+
+
+def _tokenizer(method: Method, encoder: Encoder, length: int) -> Tokenize:
+    """How a method's rows are tokenised: each text by itself, or both as one sequence."""
+
+    def tokenize(columns: Sequence[list[str]]) -> Tokenized:
+        if method.joint:
+            first, second = columns
+            ids, firsts = encoder.tokenize_pairs(first, second, length)
+            return Tokenized([ids], firsts)
+        prompts = method.prompts() or (None,) * len(columns)
+        return Tokenized(
+            [encoder.tokenize(texts, length, prompt) for texts, prompt in zip(columns, prompts, strict=True)]
+        )
+
+    return tokenize

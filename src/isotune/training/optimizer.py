@@ -1,0 +1,93 @@
+"""Optimisers and the schedule of the learning rate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import SGD, AdamW, Muon, Optimizer
+
+from isotune.recipes import TrainingOptions
+
+
+class Optimizers:
+    """The optimisers of a stage as one: each parameter belongs to one of them.
+
+    AdamW and SGD take all; Muon takes the matrices of the transformer blocks, which it was made for, and leaves the
+    rest (embeddings, vectors, heads) to AdamW. Weight decay leaves out vectors: biases and normalisation.
+    """
+
+    def __init__(
+        self, blocks: Iterable[nn.Parameter], others: Iterable[nn.Parameter], options: TrainingOptions
+    ) -> None:
+        """Takes the trained parameters, those of the transformer blocks apart."""
+        blocks, others = list(blocks), list(others)
+        matrices = [p for p in blocks if p.ndim == 2] if options.optimizer == "muon" else []
+        rest = [p for p in blocks + others if not any(p is matrix for matrix in matrices)]
+        self.parameters = [*matrices, *rest]
+        self._optimizers: list[Optimizer] = []
+        if matrices:
+            self._optimizers.append(
+                Muon(matrices, lr=options.muon_learning_rate, weight_decay=options.weight_decay, momentum=0.95)
+            )
+        groups = [
+            {"params": [p for p in rest if p.ndim > 1], "weight_decay": options.weight_decay},
+            {"params": [p for p in rest if p.ndim <= 1], "weight_decay": 0.0},
+        ]
+        rate, betas = options.learning_rate, options.betas
+        if options.optimizer == "sgd":
+            self._optimizers.append(SGD(groups, lr=rate, momentum=betas[0], fused=True))
+        else:
+            self._optimizers.append(AdamW(groups, lr=rate, betas=betas, eps=options.epsilon, fused=True))
+        self._peaks = [group["lr"] for group in self._groups]
+
+    @property
+    def _groups(self) -> list[dict[str, Any]]:
+        return [group for optimizer in self._optimizers for group in optimizer.param_groups]
+
+    def step(self, share: float) -> None:
+        """One update, at this share of the peak learning rate; gradients are gone then."""
+        for group, peak in zip(self._groups, self._peaks, strict=True):
+            group["lr"] = share * peak
+        for optimizer in self._optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """All state, flat: optimiser.parameter.name -> tensor."""
+        return {
+            f"{number}.{parameter}.{name}": value
+            for number, optimizer in enumerate(self._optimizers)
+            for parameter, state in optimizer.state_dict()["state"].items()
+            for name, value in state.items()
+        }
+
+    def load_state_dict(self, tensors: dict[str, torch.Tensor]) -> None:
+        """Takes back what `state_dict` gave."""
+        for number, optimizer in enumerate(self._optimizers):
+            state: dict[int, dict[str, torch.Tensor]] = {}
+            for key, value in tensors.items():
+                owner, parameter, name = key.split(".")
+                if int(owner) == number:
+                    state.setdefault(int(parameter), {})[name] = value
+            optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def schedule(step: int, total: int, options: TrainingOptions) -> float:
+    """The learning rate of a step, counted from 0, as a share of its peak."""
+    warmup = math.ceil(options.warmup * total)
+    if step < warmup:
+        return (step + 1) / warmup
+    left = (total - step) / max(1, total - warmup)  # from 1 to 1 / (total - warmup)
+    match options.schedule:
+        case "linear":
+            return left
+        case "cosine":
+            return (1 - math.cos(math.pi * left)) / 2
+        case "wsd":
+            return min(1.0, (total - step) / max(1.0, options.cooldown * total))
+        case "constant":
+            return 1.0

@@ -1,0 +1,52 @@
+"""The metrics of classes and scores, against their definitions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from isotune.errors import InputError
+from isotune.evaluation.classification import METRICS, measure
+from tests.reference import supervised as reference
+
+TARGETS = [1, 0, 1, 1, 0, 0, 1, 0, 1, 1]
+PREDICTIONS = [1, 0, 0, 1, 1, 0, 1, 0, 0, 1]
+
+
+def test_metrics_of_classes_equal_their_definitions() -> None:
+    targets, predictions = np.array(TARGETS), np.array(PREDICTIONS)
+    assert measure("accuracy", targets, predictions) == 0.7
+    assert measure("f1", targets, predictions) == pytest.approx(reference.f1(TARGETS, PREDICTIONS))
+    assert measure("matthews", targets, predictions) == pytest.approx(reference.matthews(TARGETS, PREDICTIONS))
+
+
+def test_accuracy_counts_every_class() -> None:
+    assert measure("accuracy", np.array([0, 1, 2, 3, 4]), np.array([0, 1, 2, 4, 4])) == 0.8
+
+
+def test_correlations_see_the_line_or_only_the_order() -> None:
+    scores = np.arange(6.0)
+    assert measure("pearson", scores, 3 - 2 * scores) == pytest.approx(-1)
+    assert measure("spearman", scores, np.exp(scores)) == pytest.approx(1)
+    assert measure("pearson", scores, np.exp(scores)) < 0.9
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_the_best_is_1(metric: str) -> None:
+    targets = np.array(TARGETS)
+    assert measure(metric, targets, targets) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("metric", ["f1", "matthews", "pearson", "spearman"])
+def test_a_prediction_that_never_varies_scores_0(metric: str) -> None:
+    assert measure(metric, np.array(TARGETS), np.zeros(10)) == 0
+    assert math.isfinite(measure(metric, np.array(TARGETS), np.ones(10)))
+
+
+def test_what_can_not_be_measured_is_said() -> None:
+    with pytest.raises(InputError, match=r"metric 'acuracy'.*accuracy"):
+        measure("acuracy", np.array([0]), np.array([0]))
+    with pytest.raises(InputError, match="all 3 scores are equal"):
+        measure("pearson", np.ones(3), np.arange(3.0))
