@@ -1,0 +1,106 @@
+"""From views to vectors: one pass for each kind, frozen copies, layers, tokens, cached vectors, adversarial views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Generator, Tensor
+
+from isotune.data.packed import Packed, pack
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.heads import Dense
+from isotune.encoder.pooling import EachLayer, Pooling, TokenStates
+from isotune.methods.method import View
+from isotune.training.encoding import encode_views
+from isotune.views.adversarial import Adversarial
+from isotune.views.augmentation import Augmentation, Shuffle
+
+
+@pytest.fixture
+def encoder(tiny_model: Path) -> Encoder:
+    return Encoder.load(tiny_model)
+
+
+@pytest.fixture
+def tokens(encoder: Encoder, sentences: list[str]) -> Packed:
+    return pack(encoder.tokenize(sentences[:9]))
+
+
+def encode(encoder: Encoder, *views: View) -> list[Tensor]:
+    return encode_views(encoder, views, Generator().manual_seed(4))
+
+
+def test_a_frozen_copy_gives_every_layer_and_no_gradient(encoder: Encoder, tokens: Packed) -> None:
+    frozen = deepcopy(encoder.backbone).eval()
+    tuned, layers = encode(encoder, View(tokens), View(tokens, pooling=EachLayer("max", (0, 2, 3)), backbone=frozen))
+    assert layers.shape == (9, 3, 32)
+    assert not layers.requires_grad
+    assert tuned.requires_grad
+    for k, layer in enumerate((0, 2, 3)):
+        torch.testing.assert_close(layers[:, k], encoder(tokens, pooling=Pooling("max", (layer,))))
+
+
+def test_states_of_chosen_tokens_are_those_of_the_padded_model(encoder: Encoder, tokens: Packed) -> None:
+    places = torch.tensor([0, 5, len(tokens.ids) - 1])
+    vectors, states = encode(encoder, View(tokens), View(tokens, pooling=TokenStates(places)))
+    first, last = tokens.ids[: tokens.lengths[0]], tokens.ids[-tokens.lengths[-1] :]
+    alone = [encoder.backbone(pack([ids.tolist()]))[-1] for ids in (first, last)]
+    torch.testing.assert_close(states[0], alone[0][0], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(states[2], alone[1][-1], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(vectors, encoder(tokens))
+
+
+def test_heads_follow_unless_a_view_wants_none(encoder: Encoder, tokens: Packed) -> None:
+    encoder.heads.append(Dense(32, 7))
+    pooled = encoder.pool(tokens)
+    with_heads, without, cached = encode(encoder, View(tokens), View(tokens, heads=False), View(vectors=pooled))
+    torch.testing.assert_close(without, pooled)
+    torch.testing.assert_close(with_heads, encoder.heads(pooled))
+    assert torch.equal(cached, encoder.heads(pooled))
+
+
+class Plus(Augmentation):
+    """Adds a constant that a gradient can be asked of."""
+
+    def __init__(self, addend: Tensor) -> None:
+        self.addend = addend
+
+    def embeddings(self, embeddings: Tensor, tokens: Packed, generator: Generator) -> Tensor:
+        return embeddings + self.addend
+
+
+def test_an_adversarial_view_moves_each_token_along_the_gradient(encoder: Encoder, tokens: Packed) -> None:
+    def loss(vectors: Sequence[Tensor]) -> Tensor:
+        return vectors[0].sin().sum()
+
+    views = [View(tokens, Shuffle()), View(tokens, Adversarial(of=0, norm=0.5)), View(tokens)]
+    shuffled, attacked, plain = encode_views(encoder, views, Generator().manual_seed(4), loss)
+    torch.testing.assert_close(plain, encoder(tokens))
+
+    # The same by hand: the gradient at the embeddings of the shuffled view, each token's of length 0.5.
+    zeros = torch.zeros(len(tokens.ids), 32, requires_grad=True)
+
+    class Shuffled(Plus):
+        def positions(self, tokens: Packed, generator: Generator) -> Tensor:
+            return Shuffle().positions(tokens, generator)
+
+    again = encoder(tokens, Shuffled(zeros), Generator().manual_seed(4))
+    torch.testing.assert_close(shuffled, again)
+    (gradient,) = torch.autograd.grad(loss([again]), zeros)
+    noise = 0.5 * gradient / gradient.norm(dim=-1, keepdim=True)
+    torch.testing.assert_close(attacked, encoder(tokens, Plus(noise)), rtol=1e-4, atol=1e-5)
+    # Parameters got no gradient of the loss that was climbed.
+    assert all(parameter.grad is None for parameter in encoder.parameters())
+
+
+def test_the_adversarial_direction_raises_the_loss(encoder: Encoder, tokens: Packed) -> None:
+    def loss(vectors: Sequence[Tensor]) -> Tensor:
+        return vectors[0].square().mean()
+
+    for norm in (0.01, 0.1):
+        clean, attacked = encode_views(encoder, [View(tokens), View(tokens, Adversarial(0, norm))], Generator(), loss)
+        assert loss([attacked]) > loss([clean])

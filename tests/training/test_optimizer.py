@@ -1,0 +1,75 @@
+"""The optimisers: who updates what, the schedule, and a state that comes back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from isotune.recipes import TrainingOptions
+from isotune.training.optimizer import Optimizers, schedule
+
+
+def make(**options: Any) -> tuple[nn.Linear, nn.Embedding, Optimizers]:
+    torch.manual_seed(0)
+    block, embedding = nn.Linear(4, 4), nn.Embedding(6, 4)
+    given = TrainingOptions(learning_rate=0.1, **options)
+    return block, embedding, Optimizers(block.parameters(), embedding.parameters(), given)
+
+
+def update(block: nn.Linear, embedding: nn.Embedding, optimizers: Optimizers, share: float = 1.0) -> None:
+    block(embedding(torch.arange(6))).square().sum().backward()
+    optimizers.step(share)
+
+
+def test_sgd_is_the_textbook_update() -> None:
+    block, embedding, optimizers = make(optimizer="sgd", betas=(0.0, 0.0), weight_decay=0.5)
+    block(embedding(torch.arange(6))).square().sum().backward()
+    weight, bias = block.weight.detach().clone(), block.bias.detach().clone()
+    gradients = [parameter.grad.clone() for parameter in (block.weight, block.bias)]  # type: ignore[union-attr]
+    optimizers.step(0.5)
+    torch.testing.assert_close(block.weight, weight - 0.05 * (gradients[0] + 0.5 * weight))
+    torch.testing.assert_close(block.bias, bias - 0.05 * gradients[1])  # no decay
+    assert block.weight.grad is None
+
+
+def test_muon_takes_the_matrices_of_the_blocks_only() -> None:
+    block, embedding, optimizers = make(optimizer="muon", muon_learning_rate=0.3, weight_decay=0.0)
+    before = block.weight.detach().clone(), embedding.weight.detach().clone()
+    update(block, embedding, optimizers)
+    # Muon's step is close to an orthogonal matrix: all its singular values are about the same.
+    singular = torch.linalg.svdvals((block.weight - before[0]) / 0.3)
+    assert 0.5 < singular.min() <= singular.max() < 1.6
+    # The first step of AdamW is the learning rate's size everywhere.
+    torch.testing.assert_close((embedding.weight - before[1]).abs(), torch.full((6, 4), 0.1), rtol=1e-2, atol=0)
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd", "muon"])
+def test_the_state_comes_back(optimizer: str) -> None:
+    block, embedding, optimizers = make(optimizer=optimizer)
+    update(block, embedding, optimizers)
+    state = {key: value.clone() for key, value in optimizers.state_dict().items()}
+    weights = {key: value.clone() for key, value in nn.ModuleList([block, embedding]).state_dict().items()}
+    update(block, embedding, optimizers, 0.5)
+
+    again_block, again_embedding, again = make(optimizer=optimizer)
+    nn.ModuleList([again_block, again_embedding]).load_state_dict(weights)
+    again.load_state_dict(state)
+    update(again_block, again_embedding, again, 0.5)
+    assert torch.equal(again_block.weight, block.weight)
+    assert torch.equal(again_embedding.weight, embedding.weight)
+
+
+def test_schedules_rise_and_fall_as_they_should() -> None:
+    def shares(**options: Any) -> list[float]:
+        return [round(schedule(step, 10, TrainingOptions(**options)), 4) for step in range(10)]
+
+    assert shares(warmup=0.2) == [0.5, 1.0, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]
+    assert shares(warmup=0.2, schedule="constant") == [0.5] + [1.0] * 9
+    assert shares(warmup=0.2, schedule="wsd", cooldown=0.4) == [0.5] + [1.0] * 6 + [0.75, 0.5, 0.25]
+    cosine = shares(warmup=0.0, schedule="cosine")
+    assert cosine[0] == 1.0
+    assert cosine[5] == 0.5
+    assert sorted(cosine, reverse=True) == cosine
