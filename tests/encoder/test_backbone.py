@@ -189,3 +189,65 @@ def test_the_longest_sentence_that_has_positions(name: str, tokens: int) -> None
     backbone(pack([[5] * tokens]))
     with pytest.raises((IndexError, RuntimeError)):
         backbone(pack([[5] * (tokens + 1)]))
+
+
+def attention_outputs(backbone: Backbone, tokens: Packed) -> torch.Tensor:
+    """What the heads of the first block say of every token, [T, heads, features], before they are mixed."""
+    seen: list[torch.Tensor] = []
+    layer = backbone.model.encoder.layer[0].attention.output.dense
+    hook = layer.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0][0].unflatten(-1, (4, 8))))
+    backbone(tokens)
+    hook.remove()
+    return seen[0]
+
+
+def test_heads_are_dropped_by_the_sentence_and_the_others_grow() -> None:
+    tokens = pack([[5, 6, 7, 8]] * 1000 + [[9, 10]] * 1000)
+    backbone = Backbone(make("bert")).train()
+    with backbone.dropout(0.0), torch.no_grad():
+        plain = attention_outputs(backbone, tokens)
+        with backbone.drop_heads(0.25):
+            dropped = attention_outputs(backbone, tokens)
+            assert torch.equal(attention_outputs(backbone.eval(), tokens), plain)  # in training only
+            backbone.train()
+        assert torch.equal(attention_outputs(backbone, tokens), plain)
+    factors = (dropped / plain).split(tokens.lengths.tolist())
+    lefts = []
+    for of_sentence in factors:  # [tokens, heads, features]
+        one = of_sentence[0, :, 0]  # [heads]
+        torch.testing.assert_close(of_sentence, one[None, :, None].expand_as(of_sentence), atol=1e-5, rtol=1e-5)
+        left = int((one != 0).sum())
+        torch.testing.assert_close(one[one != 0], torch.full((left,), 4 / max(left, 1)), atol=1e-5, rtol=1e-5)
+        lefts.append(left)
+    shares = torch.bincount(torch.tensor(lefts), minlength=5) / len(lefts)
+    binomial = torch.tensor([0.0039, 0.0469, 0.2109, 0.4219, 0.3164])  # where none is left, all are 0
+    torch.testing.assert_close(shares, binomial, atol=0.04, rtol=0)
+
+
+def test_heads_are_dropped_anew_in_every_pass() -> None:
+    tokens, _, _ = batch()
+    backbone = Backbone(make("bert")).train()
+    with backbone.dropout(0.0), backbone.drop_heads(0.5):
+        torch.manual_seed(0)
+        first, second = backbone(tokens)[0], backbone(tokens)[0]
+        torch.manual_seed(0)
+        again = backbone(tokens)[0]
+    assert not torch.equal(first, second)
+    assert torch.equal(first, again)
+
+
+@pytest.mark.parametrize("name", ["roberta", "distilbert", "albert", "modernbert", "electra"])
+def test_heads_of_other_architectures_are_dropped_too(name: str) -> None:
+    tokens, _, _ = batch()
+    backbone = Backbone(make(name)).train()
+    with backbone.dropout(0.0), backbone.drop_heads(0.5):
+        assert not torch.equal(backbone(tokens)[0], backbone(tokens)[0])
+
+
+def test_a_padded_model_drops_no_heads() -> None:
+    backbone = Backbone(make("mpnet"))
+    message = "head_dropout 0.2: models of type mpnet keep their own attention"
+    with pytest.raises(InputError, match=message), backbone.drop_heads(0.2):
+        pass
+    with backbone.drop_heads(0.0):
+        pass

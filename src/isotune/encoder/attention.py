@@ -31,6 +31,7 @@ def packed_attention(
     scaling: float | None = None,
     dropout: float = 0.0,
     sliding_window: int | None = None,
+    head_dropout: float = 0.0,
     **_: Any,
 ) -> tuple[Tensor, None]:
     """Attention of every token to the tokens of its own sentence.
@@ -43,6 +44,7 @@ def packed_attention(
         scaling: factor of the logits; 1 / sqrt(features of a head) if None.
         dropout: probability that a weight is dropped.
         sliding_window: a token sees those less than this many places away (ModernBERT's local layers).
+        head_dropout: probability that a head says nothing of a sentence, see `_drop_heads`.
 
     Returns:
         [1, T, heads, features of a head], and None for the weights.
@@ -60,7 +62,21 @@ def packed_attention(
             near = (place[:, None] - place).abs() < sliding_window  # [length, length]
         out = scaled_dot_product_attention(q, k, v, near, dropout_p=dropout, scale=scaling)
         outputs.append(out.transpose(1, 2).flatten(0, 1))  # [sentences * length, heads, features]
-    return torch.cat(outputs).unsqueeze(0), None
+    output = torch.cat(outputs)  # [T, heads, features]
+    if head_dropout:
+        output = _drop_heads(output, packed, head_dropout)
+    return output.unsqueeze(0), None
+
+
+def _drop_heads(output: Tensor, packed: Packed, rate: float) -> Tensor:
+    """DropHead (Zhou et al., 2020) as MirrorBERT uses it: whole heads of a sentence become 0 and the others grow.
+
+    Each head of each sentence is dropped by itself, in every layer anew; those that are left are multiplied by the
+    number of heads over the number left. Where none is, all are 0.
+    """
+    left = torch.rand(len(packed), output.shape[1], device=output.device) >= rate  # [N, heads]
+    scale = left * (output.shape[1] / left.sum(1, keepdim=True).clamp(min=1))  # [N, heads]
+    return output * scale.to(output.dtype)[packed.segments][:, :, None]
 
 
 AttentionInterface.register(PACKED, packed_attention)

@@ -50,6 +50,7 @@ class Backbone(nn.Module):
         if getattr(model.config, "is_decoder", False):
             raise InputError("the model is set up as a decoder (is_decoder), whose tokens don't see what follows them")
         self.model = model
+        self.head_dropout = 0.0
         self.padded = kind in PADDED_TYPES
         if self.padded:
             _say_padded(kind)
@@ -109,6 +110,8 @@ class Backbone(nn.Module):
         }
         if tokens.types is not None and getattr(self.model.config, "type_vocab_size", 0) > 1:
             options["token_type_ids"] = layout.lay(tokens.types)
+        if self.training and self.head_dropout:
+            options["head_dropout"] = self.head_dropout
         if augmentation == NoAugmentation():
             # No hook then: it would hang on the model itself, for every thread that encodes with it.
             output = self.model(**options)
@@ -148,6 +151,24 @@ class Backbone(nn.Module):
         finally:
             for (module, name), value in zip(places, own, strict=True):
                 setattr(module, name, value)
+
+    @contextmanager
+    def drop_heads(self, rate: float) -> Iterator[None]:
+        """Within it, training drops whole attention heads of a sentence at this rate (DropHead).
+
+        Raises:
+            InputError: the model runs padded, with its own attention.
+        """
+        if rate and self.padded:
+            raise InputError(
+                f"head_dropout {rate}: models of type {self.model.config.model_type} keep their own attention, where "
+                "heads can't be dropped; leave it at 0 or choose another model"
+            )
+        self.head_dropout = rate
+        try:
+            yield
+        finally:
+            self.head_dropout = 0.0
 
 
 @cache

@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
-from isotune.encoder.options import EncoderOptions
+from isotune.encoder.options import EncoderOptions, Scratch
 from isotune.errors import InputError, unknown
 from isotune.methods import METHODS
-from isotune.methods.options.base import MethodOptions
+from isotune.methods.options.base import MethodOptions, Rate
 
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -72,6 +72,16 @@ class TrainingOptions(BaseModel):
 
     model_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
     """Rate of the model's own dropout layers while training. Unset: as the model was made."""
+
+    head_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Rate at which whole attention heads of a sentence are dropped while training (DropHead)."""
+
+    mlm_weight: Annotated[float, Field(ge=0)] = 0.0
+    """Weight of masked language modelling beside the method's own loss; 0 leaves it out. The small-BERT paper's sum is
+    1, section 5.3."""
+
+    mlm_rate: Rate = 0.15
+    """Share of the tokens that are masked for it. BERT, section 3.1."""
 
     precision: Literal["float32", "bfloat16"] = "float32"
     """What the forward pass computes in; weights and optimiser stay float32."""
@@ -172,6 +182,9 @@ class Recipe(BaseModel):
     model: Annotated[str, Field(min_length=1)] | None = None
     """The pretrained model: a name on the Hugging Face hub, a local folder, or mini. Unset: mini, the bundled one."""
 
+    scratch: Scratch | None = None
+    """A new model of this size in place of a pretrained one; its vocabulary is made from the first stage's text."""
+
     dev: str = "stsb-open:dev"
     """Scored pairs that choose the encoder that is kept: a named dataset, a file, or none (the last is kept)."""
 
@@ -192,6 +205,12 @@ class Recipe(BaseModel):
         if not stages:
             raise ValueError("a recipe has at least one stage")
         return stages
+
+    @model_validator(mode="after")
+    def _one_start(self) -> Recipe:
+        if self.model is not None and self.scratch is not None:
+            raise ValueError(f"model {self.model} and scratch are both given; a recipe with scratch makes its own model")
+        return self
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], name: str = "recipe") -> Recipe:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from isotune.data import read
+from isotune.data import ScoredPairs, read
 from isotune.data.cache import cache_folder
-from isotune.data.rows import Row
+from isotune.data.overlap import Overlap, Shared
+from isotune.data.rows import Row, Sentence
 from isotune.data.tokens import Fingerprint, Tokenize, Tokenized, TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
@@ -22,12 +23,32 @@ from isotune.training.recorder import Recorder
 class Corpora:
     """Reads and tokenises the corpora of a run."""
 
-    def __init__(self, plan: Recipe, rows: Iterable[str | Row] | None, folder: Path, recorder: Recorder) -> None:
-        """`rows`, if there are any, take the place of all sources."""
+    def __init__(
+        self,
+        plan: Recipe,
+        rows: Iterable[str | Row] | None,
+        evaluation: Sequence[ScoredPairs],
+        folder: Path,
+        recorder: Recorder,
+    ) -> None:
+        """Takes rows in place of all sources, if there are any, and what the run is evaluated on."""
         self.plan = plan
         self.rows = rows
+        self.evaluation = {f"{pairs.name}:{pairs.split}".rstrip(":"): pairs for pairs in evaluation}
         self.folder = folder
         self.recorder = recorder
+
+    def texts(self) -> Iterator[str]:
+        """The text of the first stage, to make a vocabulary from.
+
+        Raises:
+            InputError: a source can't be used, or can't be read again for the training.
+        """
+        sources = self.plan.stages[0].data or self.plan.data
+        if "-" in sources:
+            raise InputError("-: standard input can be read only once, a new model needs the text twice; name a file")
+        rows = read(sources if self.rows is None else [self.rows], Sentence, self.plan.columns)
+        return (row.sentence for row in rows)
 
     def train(self, number: int, stage: Stage, method: Method, encoder: Encoder) -> dict[str, TokenStore]:
         """What stage `number` (from 0) trains on: under "", or where the method has feeds under their names.
@@ -40,11 +61,12 @@ class Corpora:
         feeds = method.feeds() or {"": Feed(method.reads, stage.data or self.plan.data, classes=method.classes)}
         stores = {}
         for name, feed in feeds.items():
-            store = self._tokenized(feed, stage, method, encoder)
+            overlap = Overlap(self.evaluation)
+            stores[name] = store = self._tokenized(feed, overlap, stage, method, encoder)
+            shared = {name: found for name, found in overlap.shared().items() if found.sentences}
             title = f"stage {number + 1}, {name}" if name else f"stage {number + 1}"
-            self._record(title, feed.data, store.fingerprint)
-            self._describe(name, store.fingerprint)
-            stores[name] = store
+            self._record(title, feed.data, store.fingerprint, shared)
+            self._describe(name, store.fingerprint, shared)
         return stores
 
     def dev(self, stage: Stage, method: Method, encoder: Encoder) -> dict[str, TokenStore]:
@@ -57,14 +79,14 @@ class Corpora:
             stores[name] = TokenStore.build(rows, feed.rows, tokenize, length, self.folder, classes=feed.classes)
         return stores
 
-    def _tokenized(self, feed: Feed, stage: Stage, method: Method, encoder: Encoder) -> TokenStore:
+    def _tokenized(self, feed: Feed, overlap: Overlap, stage: Stage, method: Method, encoder: Encoder) -> TokenStore:
         training = stage.training
         length = min(training.max_length, encoder.max_length)
         sources = feed.data if self.rows is None else [self.rows]
         rows: Iterable[Row] = read(
             sources, feed.rows, self.plan.columns, min_words=training.min_words, min_score=training.min_score
         )
-        kind = feed.rows
+        rows, kind = overlap.watch(rows, feed.rows), feed.rows
         if not method.feeds():
             rows, kind = method.prepare(rows, self._cache(feed.data), self.recorder.say), method.rows
         return TokenStore.build(
@@ -81,18 +103,19 @@ class Corpora:
         """Where derived text is kept: nowhere for rows from Python."""
         return cache_folder(sources[0]) if self.rows is None else None
 
-    def _record(self, title: str, sources: Sequence[str], found: Fingerprint) -> None:
+    def _record(self, title: str, sources: Sequence[str], found: Fingerprint, shared: Mapping[str, Shared]) -> None:
         if found.distinct < 2:
             what = "one sentence only" if found.sentences == 1 else f"{found.sentences} sentences, all of them the same"
             raise InputError(f"{', '.join(sources)}: {what}; contrastive learning needs different ones")
         path = self.folder / "data.json"
         known: Mapping[str, object] = json.loads(path.read_text("utf-8")) if path.exists() else {}
-        entry = {"sources": list(sources), **asdict(found)}
+        overlap = {name: one._asdict() for name, one in shared.items()}
+        entry = {"sources": list(sources), **asdict(found), **({"overlap": overlap} if overlap else {})}
         if known.get(title, entry) != entry:
             raise InputError(f"{self.folder}: the data is not what the run was started with, so it can't go on")
         write_text(path, json.dumps({**known, title: entry}, indent=2) + "\n")
 
-    def _describe(self, name: str, found: Fingerprint) -> None:
+    def _describe(self, name: str, found: Fingerprint, shared: Mapping[str, Shared]) -> None:
         title = f"data of {name}" if name else "data"
         self.recorder.say(f"{title}: {found.rows:,} rows, {found.distinct:,} different texts, {found.tokens:,} tokens")
         if found.distinct < 0.9 * found.sentences:
@@ -102,6 +125,17 @@ class Corpora:
             )
         if found.cut > 0.1 * found.sentences:
             self.recorder.warn(0, f"{found.cut / found.sentences:.0%} of the texts are cut at their end")
+        for task, one in shared.items():
+            self.recorder.say(
+                f"overlap: {one.sentences:,} of the {one.of_sentences:,} sentences of {task} are in the training "
+                f"text, and both sentences of {one.pairs:,} of its {one.of_pairs:,} pairs"
+            )
+        if heavy := [task for task, one in shared.items() if one.pairs > 0.01 * one.of_pairs]:
+            self.recorder.warn(
+                0,
+                f"sentences of {', '.join(heavy)} are in the training text: scores on them are those of an encoder "
+                "that has seen the text (data.json has the counts)",
+            )
 
 
 def _tokenizer(method: Method, encoder: Encoder, length: int) -> Tokenize:

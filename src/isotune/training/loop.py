@@ -133,7 +133,8 @@ class Loop:
         self.method.train()
         batch = self.feeder.batch(step, device)
         half = torch.autocast(device.type, torch.bfloat16, enabled=options.precision == "bfloat16")
-        with half, self.encoder.backbone.dropout(options.model_dropout):
+        backbone = self.encoder.backbone
+        with half, backbone.dropout(options.model_dropout), backbone.drop_heads(options.head_dropout):
             adversary = partial(self.method.adversary, batch=batch)
             encoded = encode_views(self.encoder, self.method.views(batch), self.generator, adversary)
             terms = self.method.loss([vectors.float() for vectors in encoded], batch)

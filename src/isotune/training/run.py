@@ -27,11 +27,14 @@ from isotune.data import ScoredPairs, read_scored_pairs
 from isotune.data.rows import Row
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.options import EncoderOptions
+from isotune.encoder.scratch import make_model
 from isotune.errors import InputError
 from isotune.evaluation import Evaluation, RunEvaluation, cosine_similarities, evaluate_on, load_tasks
 from isotune.files import write_text
 from isotune.methods import method_class
-from isotune.recipes import Recipe, override, plan_table, read_recipe
+from isotune.methods.method import Method
+from isotune.methods.mlm import with_mlm
+from isotune.recipes import Recipe, Stage, override, plan_table, read_recipe
 from isotune.report import write_report
 from isotune.training.checkpoint import Progress, load_checkpoint, load_tensors
 from isotune.training.corpora import Corpora
@@ -143,10 +146,10 @@ class _Run:
     ) -> None:
         self.plan = plan
         self.folder = folder
-        self.corpora = Corpora(plan, rows, folder, recorder)
+        self.rows = rows
         self.recorder = recorder
         self.stop = stop
-        self.model = plan.model or BUNDLED_MODEL
+        self.model = str(folder / "start") if plan.scratch else plan.model or BUNDLED_MODEL
 
     def run(self, tensors: dict[str, torch.Tensor], progress: Progress) -> Result:
         """Trains every stage that isn't over, from a checkpoint if there is one, then shows the result."""
@@ -158,16 +161,18 @@ class _Run:
         dev = None if plan.dev == "none" else read_scored_pairs(plan.dev)
         say(f"dev pairs: {plan.dev}{'' if dev else '; the last encoder is kept, not the best'}")
         tasks = load_tasks(plan.tasks)  # now, and not when the training is done: a name may be wrong
+        corpora = Corpora(plan, self.rows, [*tasks, *([dev] if dev else [])], self.folder, self.recorder)
+        self.start(corpora)
         encoder = Encoder.load(self.model, **plan.encoder.model_dump(), dtype=torch.float32)
         for number, stage in enumerate(plan.stages):
             torch.manual_seed(derive_seed(plan.seed, "method", number))
-            method = method_class(stage.method)(stage.options, encoder)
+            method = _method(stage, encoder)
             if number < progress.stage:
                 continue  # it is over; what it added to the encoder is there now
             for note in method.notes:
                 say(note)
-            stores = self.corpora.train(number, stage, method, encoder)
-            dev_stores = self.corpora.dev(stage, method, encoder)
+            stores = corpora.train(number, stage, method, encoder)
+            dev_stores = corpora.dev(stage, method, encoder)
             if number > progress.stage:
                 offset = progress.offset + progress.step
                 progress = Progress(stage=number, offset=offset, best_step=progress.best_step)
@@ -189,6 +194,17 @@ class _Run:
         if problem:
             raise InputError(f"{problem}; the best encoder so far is {result.encoder}")
         return result
+
+    def start(self, corpora: Corpora) -> None:
+        """Makes the model if it is to be a new one; a resumed run finds it there."""
+        folder = Path(self.model)
+        if self.plan.scratch is None or folder.exists():
+            return
+        self.recorder.say("a new model: its vocabulary is made from the text")
+        torch.manual_seed(derive_seed(self.plan.seed, "scratch"))
+        new = self.folder / "start.new"
+        make_model(new, self.plan.scratch, corpora.texts())
+        new.rename(folder)
 
     def show(self, encoder: Encoder, progress: Progress, tasks: Sequence[ScoredPairs]) -> Result:
         """Saves the kept encoder, reads it back from disk, and compares it with the start; the report comes last."""
@@ -226,6 +242,14 @@ class _Run:
         report = write_report(self.folder)
         stopped = self.stop.received.name if self.stop.received and not progress.done else None
         return Result(self.folder, kept, report, comparison, stopped)
+
+
+def _method(stage: Stage, encoder: Encoder) -> Method:
+    """The stage's method, with masked language modelling beside it where that has a weight."""
+    kind, training = method_class(stage.method), stage.training
+    if not training.mlm_weight:
+        return kind(stage.options, encoder)
+    return with_mlm(kind, stage.options, encoder, training.mlm_weight, training.mlm_rate)
 
 
 def _measure(
