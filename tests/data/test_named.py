@@ -2,10 +2,14 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
+import hashlib
 import json
 import shutil
+import tracemalloc
 from collections import Counter
+from itertools import chain
 from pathlib import Path
+from random import Random
 from types import MappingProxyType
 
 import numpy as np
@@ -14,7 +18,7 @@ import pytest
 from isotune.data import named
 from isotune.data.catalogue import DATASETS, Dataset, Split
 from isotune.data.named import available, named_rows, scored_pairs
-from isotune.data.rows import LabelledPair, Pair, ScoredPair, Sentence
+from isotune.data.rows import LabelledPair, LabelledSentence, Pair, Row, ScoredPair, Sentence, Triplet
 from isotune.data.sources import read, read_scored_pairs
 from isotune.errors import InputError
 
@@ -56,7 +60,7 @@ def test_the_splits_are_those_of_the_files(name: str, data: Path) -> None:
             r for r in lines(data / file) if r["split"] == ("trial" if (name, split) == ("sickr", "dev") else split)
         ]
         scored = [r for r in there if r["score"]]
-        assert (len(there), len(scored)) == (part.rows, part.scored)
+        assert (len(there), len(scored)) == (part.rows, part.gold)
 
         pairs = scored_pairs(name, split)
         assert (pairs.name, pairs.split) == (name, split)
@@ -68,8 +72,9 @@ def test_the_splits_are_those_of_the_files(name: str, data: Path) -> None:
         least, greatest = dataset.scores
         assert least <= pairs.scores.min() <= pairs.scores.max() <= greatest
 
-        assert len(list(named_rows(name, split, ScoredPair))) == part.scored
-        assert len(list(named_rows(name, split, Pair))) == part.rows
+        assert len(list(named_rows(name, split, ScoredPair))) == part.gold
+        if not dataset.positive:
+            assert len(list(named_rows(name, split, Pair))) == part.rows
         assert len(list(named_rows(name, split, Sentence))) == 2 * part.rows
 
 
@@ -137,6 +142,115 @@ def test_known_rows_come_out_as_published(data: Path) -> None:
     assert read_scored_pairs("sts12:test").split == read_scored_pairs("sts12", split="test").split == "test"
 
 
+LABELLED = [name for name, dataset in DATASETS.items() if set(dataset.kinds) & {LabelledPair, LabelledSentence}]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in ("nli", "sst2") else ()) for name in LABELLED]
+)
+def test_labelled_splits_are_those_of_the_files(name: str, data: Path) -> None:
+    assert available(name)
+    dataset = DATASETS[name]
+    for split, part in dataset.splits.items():
+        there = [r for r in lines(data / part.file) if r["split"] in (part.inside or (split,))]
+        labels = [r.get("label", r.get("entailment", "")) for r in there]
+        assert (len(there), len(list(filter(None, labels)))) == (part.rows, part.gold)
+        texts = [[r[column].strip() for column in r if column.startswith("sentence")] for r in there]
+        assert [row.sentence for row in named_rows(name, split, Sentence)] == list(filter(None, chain(*texts)))
+
+        expected = [
+            (*text, dataset.labels.get(label, label)) for text, label in zip(texts, labels, strict=True) if label
+        ]
+        if LabelledPair in dataset.kinds:
+            assert list(named_rows(name, split, LabelledPair)) == expected
+            same = [row[:2] for row in expected if row[2].lower() == dataset.positive]
+            assert list(named_rows(name, split, Pair)) == same != []
+        else:
+            assert list(named_rows(name, split, LabelledSentence)) == expected
+
+
+def test_labels_are_those_of_the_tasks(data: Path) -> None:
+    labels = {
+        "nli:dev": {"entailment": 4850, "neutral": 4397, "contradiction": 4663},
+        "snli:test": {"entailment": 3368, "neutral": 3219, "contradiction": 3237},
+        "minbert-quora:dev": {"0": 12627, "1": 7585},
+        "rte:dev": {"entailment": 146, "not_entailment": 131},
+        "qnli:dev": {"entailment": 2702, "not_entailment": 2761},
+    }
+    assert {source: Counter(row.label for row in read(source, LabelledPair)) for source in labels} == labels
+    stars = Counter(row.label for row in read("sst5:test", LabelledSentence))
+    assert stars == {"0": 279, "1": 633, "2": 389, "3": 510, "4": 399}
+
+
+def test_qqp_and_qqp_10k_have_names_of_their_own_for_a_reason(data: Path) -> None:
+    both = {row for split in ("dev", "test") for row in read(f"qqp-10k:{split}", LabelledPair)}
+    assert set(read("qqp:train", LabelledPair)) < both
+    assert not set(read("qqp:train", Pair)) & set(read("minbert-quora:dev", Pair))
+
+
+def test_a_split_without_scores_is_text(data: Path) -> None:
+    assert len(list(read("minbert-sts:test", Sentence))) == 2 * 1725
+    with pytest.raises(InputError, match=r"unknown scored split of minbert-sts 'test'. Known: dev, train"):
+        read("minbert-sts:test", ScoredPair)
+
+
+def test_wikipedia_is_read_whole(data: Path) -> None:
+    sentences = [row.sentence for row in read("enwiki-100k", Sentence)]
+    assert len(sentences) == len(set(sentences)) == 100_000
+    assert sum(len(sentence.split()) >= 6 for sentence in sentences) == 98_799
+    first = read("enwiki", Sentence)
+    assert [next(first).sentence for _ in range(1000)] == sentences[:1000]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "rows", "long"), [("enwiki", 1_000_000, 988_643), ("simplewiki", 500_000, 483_120)])
+def test_all_of_wikipedia(name: str, rows: int, long: int, data: Path) -> None:
+    """BERT-CF, section 5.1, leaves out sentences of 5 words or fewer."""
+    assert sum(1 for _ in read(name, Sentence)) == rows
+    assert sum(1 for _ in read(name, Sentence, min_words=6)) == long
+
+
+def own(content: bytes, rows: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dataset "own" of one split, train, which has this content."""
+    (folder / "own.txt.gz").write_bytes(gzip.compress(content, 1))
+    splits = {"train": Split("own.txt.gz", hashlib.sha256(content).hexdigest(), rows)}
+    dataset = Dataset("own", "none", "nobody", MappingProxyType(splits), kinds=(Sentence,))
+    monkeypatch.setattr("isotune.data.named.DATASETS", {"own": dataset})
+    monkeypatch.setattr("isotune.data.sources.DATASETS", {"own": dataset})
+    monkeypatch.setenv("ISOTUNE_DATA", str(folder))
+
+
+def test_memory_does_not_grow_with_a_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def peak(count: int) -> int:
+        random = Random(0)  # not to be compressed away
+        own("".join(f"{random.getrandbits(4000):x}\n" for _ in range(count)).encode(), count, tmp_path, monkeypatch)
+        tracemalloc.start()
+        assert sum(1 for _ in read("own", Sentence)) == count
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most
+
+    peak(100)  # imports
+    assert peak(10_000) < 1.5 * peak(2_000)
+
+
+def test_nothing_of_a_wrong_file_is_handed_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own(b"one\ntwo\n", 2, tmp_path, monkeypatch)
+    assert list(read("own", Sentence)) == [Sentence("one"), Sentence("two")]
+    (tmp_path / "own.txt.gz").write_bytes(gzip.compress(b"one\nthree\n"))
+    with pytest.raises(InputError, match=r"own\.txt\.gz: the SHA-256 of its content is [0-9a-f]{64}, but"):
+        next(read("own", Sentence))
+
+
+def test_a_dataset_that_only_a_file_has_says_which(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ISOTUNE_DATA", str(tmp_path))
+    with pytest.raises(InputError) as error:
+        read("nli:train", Pair)
+    assert str(error.value) == (
+        "nli: set ISOTUNE_DATA to a folder with nli/nli_train_union.tsv.gz; no copy of it is known on the hub"
+    )
+
+
 def test_a_file_with_other_content_is_refused_with_both_hashes(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,13 +313,35 @@ def test_available_wants_every_file(data: Path, tmp_path: Path, monkeypatch: pyt
         ("stsb:validation", "unknown scored split of stsb 'validation'"),
         ("stsb-open:train", "unknown scored split of stsb-open 'train'. Known: dev, test"),
         ("sts-unlabelled:test", "unknown scored split of sts-unlabelled 'test'. Known: none"),
-        ("stsb", "scored pairs of stsb are read by the split: write stsb:train or the like"),
-        ("sts-unlabelled", "scored pairs of sts-unlabelled are read by the split"),
+        ("stsb", "scored rows of stsb are read by the split: write one of stsb:train, stsb:dev, stsb:test"),
+        ("sts-unlabelled", "scored rows of sts-unlabelled are read by the split: write one of sts12, sts13, sts14"),
+        ("nli:train", "unknown scored split of nli 'train'. Known: none"),
     ],
 )
 def test_scored_pairs_are_of_one_scored_split(source: str, message: str) -> None:
     with pytest.raises(InputError) as error:
         read([source], ScoredPair)
+    assert message in str(error.value)
+    with pytest.raises(InputError) as error:
+        read([source], Pair, min_score=4)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "row", "message"),
+    [
+        ("snli", LabelledPair, "labelled rows of snli are read by the split: write one of snli:dev, snli:test"),
+        ("snli", Pair, "labelled rows of snli are read by the split"),
+        ("snli", Triplet, "labelled rows of snli are read by the split"),
+        ("sst5", LabelledSentence, "labelled rows of sst5 are read by the split"),
+        ("snli:train", LabelledPair, "unknown labelled split of snli 'train'. Known: dev, test"),
+        ("stsb:train", LabelledPair, "unknown labelled split of stsb 'train'. Known: none"),
+        ("enwiki:dev", Sentence, "unknown split of enwiki 'dev'. Known: train"),
+    ],
+)
+def test_labelled_rows_are_of_one_labelled_split(source: str, row: type[Row], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        read([source], row)
     assert message in str(error.value)
 
 

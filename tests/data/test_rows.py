@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from isotune.data.rows import (
     LabelledPair,
+    LabelledSentence,
     Pair,
     Row,
     ScoredPair,
@@ -27,7 +28,7 @@ def rows(
 
 
 def test_texts_are_all_fields_but_label_and_score() -> None:
-    assert texts(Sentence) == ("sentence",)
+    assert texts(Sentence) == texts(LabelledSentence) == ("sentence",)
     assert texts(Triplet) == ("anchor", "positive", "negative")
     assert texts(Pair) == texts(LabelledPair) == texts(ScoredPair) == ("sentence1", "sentence2")
 
@@ -47,6 +48,8 @@ def test_texts_are_all_fields_but_label_and_score() -> None:
         ({"premise": "a", "hypothesis": "b", "label": 2}, LabelledPair("a", "b", "2")),
         ({"sentence1": "a", "sentence2": "b", "gold_label": " neutral "}, LabelledPair("a", "b", "neutral")),
         ({"sentence1": "a", "sentence2": "b", "score": "3.5"}, ScoredPair("a", "b", 3.5)),
+        ({"split": "dev", "sentence": "a", "label": "3"}, LabelledSentence("a", "3")),
+        ({"text": "a", "label": 0}, LabelledSentence("a", "0")),
         ({"sentence_A": "a", "sentence_B": "b", "relatedness_score": 4}, ScoredPair("a", "b", 4.0)),
         ({"sentence1": "a", "sentence2": "b", "label": 0.25, "score": 3.5}, ScoredPair("a", "b", 3.5)),
         ({"sentence1": "a", "sentence2": "b", "label": 0.25}, ScoredPair("a", "b", 0.25)),
@@ -111,6 +114,13 @@ def test_a_score_that_is_no_finite_number_is_refused(score: object) -> None:
             "Name them with columns, or call them sentence1, sentence2 or anchor, positive, and score",
         ),
         ({"sentence1": "a", "sentence2": "b"}, ScoredPair, "it has 'sentence1', 'sentence2'"),
+        ({"sentence": "a", "label": " "}, LabelledSentence, "corpus.tsv:2: label is blank"),
+        ({"sentence": "a"}, LabelledSentence, "it has sentences only, and LabelledSentence needs sentence, label"),
+        (
+            {"sentence1": "a", "sentence2": "b", "label": "1"},
+            LabelledSentence,
+            "can't tell which columns hold sentence, label: it has 'sentence1', 'sentence2', 'label'",
+        ),
     ],
 )
 def test_an_unusable_record_is_refused(record: dict[str, object], row: type[Row], message: str) -> None:

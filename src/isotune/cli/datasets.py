@@ -4,20 +4,31 @@ from __future__ import annotations
 
 
 def datasets() -> None:
-    """List the named datasets: whether they are on this machine, their sizes, where they are from, their licence."""
+    """List the named datasets: whether they are on this machine, their sizes, their kind, source and licence.
+
+    Where only some rows have a score or label, their number comes first.
+    """
     import rich
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    from isotune.data import DATASETS, available
+    from isotune.data import DATASETS, Sentence, available
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in ("Dataset", "Here", "Rows"):
         table.add_column(column, no_wrap=True)
-    table.add_column("From, and licence")
+    table.add_column("Kind of row, source, licence")
     for name, dataset in DATASETS.items():
-        rows = [f"{split} {part.rows:,}" for split, part in dataset.splits.items()] or dataset.union
-        here = "yes" if available(name) else "no"
-        table.add_row(name, here, "\n".join(rows), Text(f"{dataset.source}\n{dataset.licence}"))
+        rows = []
+        for split, part in dataset.splits.items():
+            if Sentence in dataset.kinds or part.gold == part.rows:
+                rows.append(f"{split} {part.rows:,}")
+            elif part.gold:
+                rows.append(f"{split} {part.gold:,} of {part.rows:,}")
+            else:
+                rows.append(f"{split} {part.rows:,} as text")
+        kinds = " and ".join(kind.__name__ for kind in dataset.kinds)
+        about = Text(f"{kinds}\n{dataset.source}\n{dataset.licence}")
+        table.add_row(name, "yes" if available(name) else "no", "\n".join(rows or dataset.union), about)
     rich.print(table)

@@ -52,9 +52,10 @@ def make_rows(
     Raises:
         InputError: As `to_rows`, or no row is left.
     """
+    columns = columns or {}
     records = iter(records)
     first = list(islice(records, 1))
-    label = _label(first[0][1], columns or {}) if first else None
+    label = _label(first[0][1], columns) if first else None
     records = chain(first, records)
 
     rows: Iterator[Row]
@@ -63,12 +64,12 @@ def make_rows(
         scored = to_rows(source, records, ScoredPair, columns)
         rows = (Pair(one.sentence1, one.sentence2) for one in scored if one.score >= min_score)
         wanted.append(f"a score of at least {min_score:g}")
-    elif row is Pair and label is not None and (positive or label in NLI_LABELS or "label" in (columns or {})):
+    elif row is Pair and label is not None and (positive or label in NLI_LABELS or "label" in columns):
         positive = positive or "entailment"
         labelled = to_rows(source, records, LabelledPair, columns)
         rows = (Pair(one.sentence1, one.sentence2) for one in labelled if one.label.casefold() == positive)
         wanted.append(f"the label {positive}")
-    elif row is Triplet and label is not None and not layout(Triplet, list(first[0][1]), columns or {}):
+    elif row is Triplet and label is not None and not layout(Triplet, list(first[0][1]), columns):
         rows = _triplets(to_rows(source, records, LabelledPair, columns))
         wanted.append("an entailed and a contradicted hypothesis")
     else:

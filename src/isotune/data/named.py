@@ -99,7 +99,8 @@ def named_rows(
     dataset = _dataset(name)
     gold = _gold(dataset, row, min_score)
     if split is None and gold:
-        raise InputError(f"{_ADJECTIVES[gold]} rows of {name} are read by the split: write {name}:train or the like")
+        one_of = ", ".join([f"{name}:{s}" for s in dataset.splits] or dataset.union)
+        raise InputError(f"{_ADJECTIVES[gold]} rows of {name} are read by the split: write one of {one_of}")
     names = dataset.union or (name,)
     parts = [(name, split)] if split is not None else [(part, s) for part in names for s in _dataset(part).splits]
     loaded = [_load(*part, gold) for part in parts]

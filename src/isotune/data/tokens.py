@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -129,7 +129,7 @@ class TokenStore:
         columns = fields
         numbers = {label: number for number, label in enumerate(classes)}
         lengths, firsts = array("i"), array("i")
-        targets = array("q" if "label" in row._fields else "f")
+        targets: array[Any] = array("q" if "label" in row._fields else "f")
         digests = array("Q")
         sha256 = hashlib.sha256()
         kept = _TextWriter(folder) if keep_text else None

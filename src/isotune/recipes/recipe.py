@@ -103,7 +103,7 @@ class TrainingOptions(BaseModel):
     """Rows with a text of fewer words are left out. Unset: none are."""
 
     min_score: float | None = None
-    """Where pairs are made of scored ones: those above this score. Unset: the source must hold plain pairs."""
+    """Where pairs are made of scored ones: those with at least this score. Unset: the source must hold plain pairs."""
 
     @model_validator(mode="after")
     def _one_length(self) -> TrainingOptions:
@@ -209,7 +209,9 @@ class Recipe(BaseModel):
     @model_validator(mode="after")
     def _one_start(self) -> Recipe:
         if self.model is not None and self.scratch is not None:
-            raise ValueError(f"model {self.model} and scratch are both given; a recipe with scratch makes its own model")
+            raise ValueError(
+                f"model {self.model} and scratch are both given; a recipe with scratch makes its own model"
+            )
         return self
 
     @classmethod

@@ -128,7 +128,7 @@ class Corpora:
         for task, one in shared.items():
             self.recorder.say(
                 f"overlap: {one.sentences:,} of the {one.of_sentences:,} sentences of {task} are in the training "
-                f"text, and both sentences of {one.pairs:,} of its {one.of_pairs:,} pairs"
+                f"text; of {one.pairs:,} of its {one.of_pairs:,} pairs both are, together or apart"
             )
         if heavy := [task for task, one in shared.items() if one.pairs > 0.01 * one.of_pairs]:
             self.recorder.warn(
