@@ -121,7 +121,10 @@ class Loop:
         if self.problem:
             self.recorder.warn(progress.offset + progress.step, self.problem)
         elif not progress.done:
-            self.save()
+            if self.dev is None and not self.dev_stores:
+                self.evaluate()  # the last encoder is the one that is kept
+            else:
+                self.save()
             self.recorder.say(f"stopped after step {progress.step} of {self.total}; --resume goes on from here")
 
     def step(self, step: int) -> dict[str, float | Tensor | dict[str, Tensor]]:

@@ -218,7 +218,7 @@ class _Run:
         shutil.rmtree(old, ignore_errors=True)
         del encoder
         self.recorder.say(f"encoder: {kept}, from step {progress.best_step}; now it is evaluated, and the start too")
-        if progress.best_step == 0:
+        if progress.best_step == 0 and progress.best_score is not None:
             self.recorder.warn(0, "no step scored better on the dev pairs than the start, so that is what was kept")
 
         # ConSERT's Figure 1 is drawn on STS-B; without it, on the first task.

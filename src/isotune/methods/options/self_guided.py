@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from isotune.encoder.options import PoolingMode
 from isotune.methods.options.base import MethodOptions, Temperature
 
 Objective = Literal["base", "opt1", "opt2", "opt3"]
@@ -30,9 +29,9 @@ class SelfGuidedOptions(TetheredOptions):
     """Self-guided contrastive learning: every layer of a fixed copy of the model shows what a sentence is like."""
 
     objective: Objective = "opt3"
-    """Which of the steps of the self-guided paper's section 3.2: base is SG, opt3 is SG-OPT."""
+    """One of the self-guided paper's section 3.2, each a step further: base is SG, opt3 is SG-OPT."""
 
-    view_pooling: PoolingMode = "max"
+    view_pooling: Literal["max", "mean", "cls"] = "max"
     """How the tokens of a layer of the fixed copy become one vector. Self-guided paper, section 3.1: max; its SentEval
     runs, and the authors' code: mean."""
 

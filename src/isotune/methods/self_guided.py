@@ -1,0 +1,109 @@
+"""Self-guided contrastive learning, SG and SG-OPT (Kim et al., 2021, section 3).
+
+The model is cloned before the first step (Figure 2). The fixed copy shows every layer's pooled states as views of a
+sentence; the tuned copy's sentence vector is drawn to them and away from those of other sentences, by one of four
+objectives (`isotune.losses.self_guided`). base, opt1 and opt2 draw one layer for each sentence of each step, all with
+the same probability; opt3 takes all of them.
+
+What is fixed stays so: the copy has no gradient, the embedding layer of the tuned one isn't trained, and the squared
+distance of all other weights from the copy's is part of the loss.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import mse_loss
+
+from isotune.data.rows import Row, Sentence
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.pooling import EachLayer, Pooling
+from isotune.errors import InputError
+from isotune.losses import info_nce, nt_xent, self_guided_opt1, self_guided_opt3
+from isotune.methods.method import Batch, Method, View
+from isotune.methods.options.self_guided import Objective, SelfGuidedOptions, TetheredOptions
+
+PROJECTION_WIDTH = 4096  # section 3.1, footnote 4
+
+OBJECTIVES: Mapping[Objective, Callable[[Tensor, Tensor, float], Tensor]] = {
+    "base": nt_xent,
+    "opt1": self_guided_opt1,
+    "opt2": info_nce,
+    "opt3": self_guided_opt3,
+}
+
+
+class Tethered(Method):
+    """A tuned model that can't go far from its fixed copy, and a projection in which vectors are compared."""
+
+    def __init__(self, options: TetheredOptions, encoder: Encoder) -> None:
+        super().__init__()
+        self.temperature = options.temperature
+        self.regularizer = options.regularizer
+        self.frozen = copy.deepcopy(encoder.backbone).requires_grad_(False)
+        self.projection = _projection(encoder.dimension) if options.projection else nn.Identity()
+
+    def trained(self, encoder: Encoder) -> Iterable[nn.Parameter]:
+        """All but the embedding layer ("layer 0", section 3.1, footnote 5)."""
+        embeddings = {id(parameter) for parameter in encoder.backbone.model.get_submodule("embeddings").parameters()}
+        return [parameter for parameter in encoder.parameters() if id(parameter) not in embeddings]
+
+    def penalty(self, encoder: Encoder) -> dict[str, Tensor]:
+        """The weighted L^reg: the squared L2 norm of the difference of all weights, a sum and no mean (footnote 5)."""
+        if not self.regularizer:
+            return {}
+        weights = zip(encoder.backbone.parameters(), self.frozen.parameters(), strict=True)
+        # Weights that aren't trained add 0. mse_loss keeps no difference for the backward pass, as a square would.
+        distances = [mse_loss(tuned, fixed, reduction="sum") for tuned, fixed in weights if tuned.requires_grad]
+        return {"regularizer": self.regularizer * torch.stack(distances).sum()}
+
+
+class SelfGuided(Tethered):
+    """The tuned copy's sentence vectors, against every layer of the fixed copy."""
+
+    rows: type[Row] = Sentence
+
+    def __init__(self, options: SelfGuidedOptions, encoder: Encoder) -> None:
+        """Clones the encoder's model.
+
+        Raises:
+            InputError: the model doesn't have a layer that is named, or the encoder's vectors have another dimension
+                than its layers.
+        """
+        super().__init__(options, encoder)
+        if encoder.dimension != (states := encoder.backbone.dimension):
+            raise InputError(
+                f"self-guided: the encoder's vectors have {encoder.dimension} features and its layers {states}, so "
+                "that they can't be compared; start from a model without that head"
+            )
+        every = range(encoder.backbone.layers + 1)
+        layers = Pooling(layers=options.view_layers or tuple(every)).resolve(encoder.backbone.layers)
+        self.pooling = EachLayer(options.view_pooling, tuple(layers))
+        self.objective = options.objective
+        self.frozen_dropout = options.frozen_dropout
+
+    def views(self, batch: Batch) -> Sequence[View]:
+        """The sentences in the tuned copy; in the fixed one they too, or the second text of pairs."""
+        self.frozen.train(self.frozen_dropout)
+        return View(batch.texts[0]), View(batch.texts[-1], pooling=self.pooling, backbone=self.frozen)
+
+    def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
+        """The objective on projected vectors."""
+        c, h = encoded  # [N, d], [N, layers, d]
+        if self.objective != "opt3":
+            layer = torch.randint(h.shape[1], (len(h),), generator=batch.generator)  # the sampler sigma
+            h = h[torch.arange(len(h)), layer]  # [N, d]
+        value = OBJECTIVES[self.objective](self.projection(c), self.projection(h), self.temperature)
+        return {self.objective: value}
+
+
+def _projection(dimension: int) -> nn.Module:
+    """Two linear layers, each followed by GELU, initialised as BERT's own (f of section 3.1)."""
+    first, second = nn.Linear(dimension, PROJECTION_WIDTH), nn.Linear(PROJECTION_WIDTH, PROJECTION_WIDTH)
+    for linear in (first, second):
+        nn.init.normal_(linear.weight, std=0.02)
+        nn.init.zeros_(linear.bias)
+    return nn.Sequential(first, nn.GELU(), second, nn.GELU())

@@ -1,0 +1,87 @@
+"""Translation there and back, with small random models made here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from transformers import AutoTokenizer, MarianMTModel
+
+from isotune.errors import InputError
+from isotune.methods import translation
+from isotune.methods.translation import BackTranslator
+
+
+def alone(text: str, model: Path, beams: int) -> str:
+    """One text through one model, by itself."""
+    tokenizer, loaded = AutoTokenizer.from_pretrained(model), MarianMTModel.from_pretrained(model).eval()
+    found = loaded.generate(**tokenizer([text], return_tensors="pt"), num_beams=beams)
+    return str(tokenizer.decode(found[0], skip_special_tokens=True))
+
+
+def test_texts_go_there_and_back_and_come_in_their_order(
+    translators: tuple[str, str], sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(translation, "BEAMS", 9)  # four texts at a time
+    texts = [*sentences[:10], "cat", sentences[0]]
+    paraphrases = BackTranslator(translators, beams=2)(texts)
+    there, back = map(Path, translators)
+    assert paraphrases == [alone(alone(text, there, 2), back, 2) for text in texts]
+    assert len(set(paraphrases)) > 3
+    assert BackTranslator(translators, beams=2)(texts) == paraphrases
+
+
+def test_the_models_are_loaded_once_and_only_when_needed(
+    translators: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = []
+
+    def load(name: str) -> Any:
+        loaded.append(name)
+        return original(name)
+
+    original = translation._load
+    monkeypatch.setattr(translation, "_load", load)
+    translator = BackTranslator(translators, beams=1)
+    assert loaded == []
+    translator(["a cat"])
+    translator(["a dog"])
+    assert loaded == list(translators)
+
+
+def test_settings_tell_apart_what_makes_other_paraphrases(
+    translators: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = translators[0]
+    settings = BackTranslator((there, "owner/name"), 3).settings
+    assert settings == {"models": [there, "owner/name"], "beams": 3}
+    monkeypatch.chdir(Path(there).parent)
+    assert BackTranslator((Path(there).name, "owner/name"), 3).settings == settings
+
+
+def test_a_missing_package_is_an_error_with_the_command_that_installs_it(
+    translators: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*args: object, **options: object) -> None:
+        raise ImportError("MarianTokenizer requires the SentencePiece library")
+
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", fails)
+    with pytest.raises(InputError, match=r"pip install 'isotune\[translation\]' \(MarianTokenizer requires") as error:
+        BackTranslator(translators, beams=1)(["a cat"])
+    assert "\n" not in str(error.value)
+
+
+def test_a_model_that_does_not_translate_is_one_clear_error(tiny_model: Path, tmp_path: Path) -> None:
+    for folder in (tiny_model, tmp_path):
+        with pytest.raises(InputError, match=r"translation model .*: it can't be loaded") as error:
+            BackTranslator((str(folder), str(folder)), beams=1)(["a cat"])
+        assert "\n" not in str(error.value)
+
+
+def test_weights_are_float32_and_in_evaluation(translators: tuple[str, str]) -> None:
+    _, model = translation._load(translators[0])
+    assert model.dtype == torch.float32
+    assert not model.training
