@@ -60,12 +60,33 @@ def packed_attention(
         if sliding_window is not None and length > sliding_window:
             place = torch.arange(length, device=q.device)
             near = (place[:, None] - place).abs() < sliding_window  # [length, length]
-        out = scaled_dot_product_attention(q, k, v, near, dropout_p=dropout, scale=scaling)
+        attend = _plain_attention if q.device.type == "cpu" and q.dtype == torch.bfloat16 else _fused_attention
+        out = attend(q, k, v, near, dropout, scaling)
         outputs.append(out.transpose(1, 2).flatten(0, 1))  # [sentences * length, heads, features]
     output = torch.cat(outputs)  # [T, heads, features]
     if head_dropout:
         output = _drop_heads(output, packed, head_dropout)
     return output.unsqueeze(0), None
+
+
+def _fused_attention(
+    q: Tensor, k: Tensor, v: Tensor, near: Tensor | None, dropout: float, scaling: float | None
+) -> Tensor:
+    """[sentences, heads, length, features] three times -> the same."""
+    return scaled_dot_product_attention(q, k, v, near, dropout_p=dropout, scale=scaling)
+
+
+def _plain_attention(
+    q: Tensor, k: Tensor, v: Tensor, near: Tensor | None, dropout: float, scaling: float | None
+) -> Tensor:
+    """The same in plain products: on a CPU in bfloat16, and at a sentence's length, several times as fast."""
+    scores = (q * (q.shape[-1] ** -0.5 if scaling is None else scaling)) @ k.transpose(-1, -2)
+    if near is not None:
+        scores = scores.masked_fill(~near, -torch.inf)
+    weights = scores.softmax(-1)  # [sentences, heads, length, length]
+    if dropout:
+        weights = torch.nn.functional.dropout(weights, dropout)
+    return weights @ v
 
 
 def _drop_heads(output: Tensor, packed: Packed, rate: float) -> Tensor:

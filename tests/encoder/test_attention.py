@@ -1,0 +1,35 @@
+"""The two ways of attending agree; which one is taken depends on device and type alone."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from isotune.data.packed import pack
+from isotune.encoder.attention import packed_attention
+
+
+@pytest.mark.parametrize("sliding_window", [None, 3])
+def test_bfloat16_attends_as_float32_does(sliding_window: int | None) -> None:
+    packed = pack([[1] * length for length in (2, 5, 5, 9)])
+    query, key, value = (torch.randn(1, 4, 21, 8).bfloat16() for _ in range(3))
+    results = []
+    for dtype in (torch.float32, torch.bfloat16):
+        given = [x.to(dtype).requires_grad_() for x in (query, key, value)]
+        output, _ = packed_attention(
+            torch.nn.Identity(), *given, None, packed=packed, scaling=0.3, sliding_window=sliding_window
+        )
+        output.float().square().sum().backward()
+        results.append([output.float(), *(x.grad.float() for x in given if x.grad is not None)])
+    for exact, coarse in zip(*results, strict=True):
+        torch.testing.assert_close(coarse, exact, rtol=0.05, atol=0.05)
+
+
+def test_dropout_keeps_the_expectation_in_bfloat16() -> None:
+    packed = pack([[1] * 6] * 50)
+    shape = (1, 2, 300, 8)
+    query, key, value = torch.zeros(shape), torch.zeros(shape), torch.ones(shape)
+    given = [x.bfloat16() for x in (query, key, value)]
+    output, _ = packed_attention(torch.nn.Identity(), *given, None, packed=packed, dropout=0.5)
+    assert output.float().mean().item() == pytest.approx(1.0, abs=0.1)
+    assert output.float().std() > 0.3
