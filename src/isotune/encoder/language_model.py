@@ -7,8 +7,6 @@ weights are the only ones registered here, so that a tied one is trained and che
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from torch import Tensor, nn
 from transformers import AutoModelForMaskedLM, PreTrainedModel
 
@@ -41,7 +39,7 @@ class LanguageHead(nn.Module):
         super().__init__()
         with quiet():
             whole, info = AutoModelForMaskedLM.from_pretrained(
-                Path(model.name_or_path),
+                str(model.name_or_path),
                 dtype=model.dtype,
                 use_safetensors=True,
                 trust_remote_code=False,

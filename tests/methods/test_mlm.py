@@ -1,0 +1,224 @@
+"""Masked language modelling: its loss against a transcription and transformers; alone, and beside other methods."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Generator, Tensor
+from transformers import BertForMaskedLM
+
+from isotune.data.packed import Packed, pack
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.language_model import LanguageHead
+from isotune.errors import InputError
+from isotune.methods.consert import ConSERT
+from isotune.methods.method import Batch, Feed, Method, View
+from isotune.methods.mlm import MLM, with_mlm
+from isotune.methods.options.base import MethodOptions
+from isotune.methods.options.consert import ConSERTOptions
+from isotune.methods.options.mlm import MLMOptions
+from isotune.methods.options.simcse import SimCSEOptions
+from isotune.methods.simcse import SimCSE
+from isotune.training.encoding import encode_views
+from tests.reference import mlm as reference
+
+
+@pytest.fixture
+def encoder(tiny_model: Path) -> Encoder:
+    """With weights large enough for all of them to matter."""
+    encoder = Encoder.load(tiny_model)
+    encoder.language_head = LanguageHead(encoder.backbone.model)
+    with torch.no_grad():
+        for parameter in encoder.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return encoder.eval()
+
+
+@pytest.fixture
+def tokens(encoder: Encoder, sentences: list[str]) -> Packed:
+    return pack(encoder.tokenize(sentences[:9]))
+
+
+def batch(tokens: Packed, seed: int = 3) -> Batch:
+    return Batch((tokens,), generator=Generator().manual_seed(seed))
+
+
+def loss_of(method: Method, encoder: Encoder, tokens: Packed) -> dict[str, Tensor]:
+    given = batch(tokens)
+    return method.loss(encode_views(encoder, method.views(given), Generator()), given)
+
+
+def test_value_and_gradients_equal_transformers_on_padded_input(
+    encoder: Encoder, tokens: Packed, tmp_path: Path
+) -> None:
+    method = MLM(MLMOptions(), encoder)
+    loss = loss_of(method, encoder, tokens)["mlm"]
+    loss.backward()
+
+    encoder.save(tmp_path / "encoder")
+    model = BertForMaskedLM.from_pretrained(tmp_path / "encoder").eval()
+    masked = method.masking(tokens, batch(tokens).generator)
+    targets = torch.full_like(tokens.ids, -100).index_copy(0, masked.places, masked.targets)
+    mask = torch.arange(int(tokens.lengths[-1])) < tokens.lengths[:, None]
+    ids, labels = torch.zeros(mask.shape, dtype=torch.long), torch.full(mask.shape, -100)
+    ids[mask], labels[mask] = masked.tokens.ids, targets
+    expected = model(input_ids=ids, attention_mask=mask.long(), labels=labels).loss
+    expected.backward()
+
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
+    ours = {key: p.grad for key, p in encoder.language_head.language_model.named_parameters()}
+    theirs = {key: p.grad for key, p in model.named_parameters()}
+    assert ours.keys() == theirs.keys()
+    for key, gradient in theirs.items():
+        torch.testing.assert_close(ours[key], gradient, rtol=1e-3, atol=1e-6)
+
+
+def test_value_and_gradient_equal_the_transcription(encoder: Encoder, tokens: Packed) -> None:
+    method = MLM(MLMOptions(masking_rate=0.3), encoder)
+    (states,) = encode_views(encoder, method.views(batch(tokens)), Generator())
+    model = encoder.language_head.language_model
+    states = states.detach().requires_grad_()
+    value = method.loss([states], batch(tokens))["mlm"]
+    value.backward()
+
+    exact = states.detach().double().requires_grad_()
+    head = {key: x.double() for key, x in model.cls.predictions.transform.state_dict().items()}
+    head["bias"] = model.cls.predictions.bias.detach().double()
+    words = model.get_input_embeddings().weight.detach().double()
+    scores = [reference.word_scores(state, head, words, model.config.layer_norm_eps) for state in exact]
+    expected = reference.mlm(scores, method.masking(tokens, batch(tokens).generator).targets.tolist())
+    expected.backward()
+    assert value.item() == pytest.approx(expected.item(), rel=1e-5)
+    torch.testing.assert_close(states.grad.double(), exact.grad, rtol=1e-4, atol=1e-6)
+
+
+def test_equal_scores_give_the_log_of_the_vocabulary(encoder: Encoder, tokens: Packed) -> None:
+    with torch.no_grad():
+        encoder.backbone.model.get_input_embeddings().weight.zero_()
+        encoder.language_head.language_model.cls.predictions.bias.fill_(3.0)
+    loss = loss_of(MLM(MLMOptions(), encoder), encoder, tokens)["mlm"]
+    assert loss.item() == pytest.approx(math.log(len(encoder.tokenizer)), rel=1e-6)
+
+
+def test_only_the_masked_tokens_count(encoder: Encoder, tokens: Packed) -> None:
+    method = MLM(MLMOptions(), encoder)
+    (view,) = method.views(batch(tokens))
+    (states,) = encode_views(encoder, [view], Generator())
+    (every,) = encoder.backbone(view.tokens)
+    assert torch.equal(states, every[view.pooling.places])
+    assert len(states) == (view.tokens.ids == 4).sum() + sum(
+        int(view.tokens.ids[place]) != 4 for place in view.pooling.places
+    )
+
+
+def test_a_batch_in_which_chance_masks_nothing_costs_nothing(encoder: Encoder, tokens: Packed) -> None:
+    loss = loss_of(MLM(MLMOptions(masking_rate=0.0), encoder), encoder, tokens)["mlm"]
+    loss.backward()
+    assert loss.item() == 0
+    assert not any(p.grad.any() for p in encoder.parameters() if p.grad is not None)
+
+
+def test_a_new_head_is_noted_and_one_that_is_there_is_used(tiny_model: Path, encoder: Encoder, tmp_path: Path) -> None:
+    fresh = Encoder.load(tiny_model)
+    (note,) = MLM(MLMOptions(), fresh).notes
+    assert "cls.predictions.transform.dense.weight" in note
+    head = fresh.language_head
+    assert MLM(MLMOptions(), fresh).notes == ()
+    assert fresh.language_head is head
+
+    encoder.save(tmp_path / "encoder")
+    again = Encoder.load(tmp_path / "encoder")
+    assert MLM(MLMOptions(), again).notes == ()
+    states = torch.randn(4, 32)
+    assert torch.equal(again.language_head(states), encoder.language_head(states))
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [(SimCSE, SimCSEOptions()), (ConSERT, ConSERTOptions())],
+    ids=["simcse", "consert"],
+)
+def test_beside_a_method_it_adds_a_view_and_a_term(
+    kind: type[Method], options: MethodOptions, encoder: Encoder, tokens: Packed
+) -> None:
+    torch.manual_seed(5)
+    alone = kind(options, encoder)
+    torch.manual_seed(5)
+    both = with_mlm(kind, options, encoder, weight=0.5, rate=0.2)
+    own, together = loss_of(alone, encoder, tokens), loss_of(both, encoder, tokens)
+    mlm = loss_of(MLM(MLMOptions(masking_rate=0.2), encoder), encoder, tokens)["mlm"]
+    assert list(together) == [*own, "mlm"]
+    for name, term in own.items():
+        assert together[name].item() == pytest.approx(term.item(), rel=1e-5)
+    # Neither method draws random numbers of its own in views(), so that the masks are the same.
+    assert together["mlm"].item() == pytest.approx(0.5 * mlm.item(), rel=1e-5)
+    assert isinstance(both, kind)
+    assert both.state_dict().keys() == alone.state_dict().keys()
+    assert len(both.eval().views(batch(tokens))) == len(alone.views(batch(tokens)))
+
+
+class Particular(Method):
+    """Says something else than the default wherever a method can."""
+
+    rows = ConSERT.rows
+    needs_text = True
+    classes = ("a", "b")
+    notes = ("mine",)
+
+    def __init__(self, options: MethodOptions, encoder: Encoder) -> None:
+        super().__init__()
+
+    def prompts(self) -> tuple[str | None, ...]:
+        return ("prompt",)
+
+    def trained(self, encoder: Encoder) -> Iterable[torch.nn.Parameter]:
+        return encoder.heads.parameters()
+
+    def views(self, batch: Batch) -> Sequence[View]:
+        return [View(batch.texts[0])]
+
+    def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
+        return {"mean": self.adversary(encoded, batch)}
+
+    def adversary(self, encoded: Sequence[Tensor], batch: Batch) -> Tensor:
+        (vectors,) = encoded
+        return vectors.mean()
+
+    def penalty(self, encoder: Encoder) -> dict[str, Tensor]:
+        return {"penalty": torch.ones(())}
+
+    def predict(self, name: str, encoded: Sequence[Tensor]) -> Tensor:
+        (vectors,) = encoded
+        return vectors.argmax(1)
+
+
+def test_all_else_stays_what_the_method_says(encoder: Encoder, tokens: Packed) -> None:
+    method = with_mlm(Particular, MethodOptions(), encoder, weight=1.0, rate=0.15)
+    assert (method.rows, method.needs_text, method.classes) == (ConSERT.rows, True, ("a", "b"))
+    assert (method.notes, method.prompts(), method.penalty(encoder)) == (("mine",), ("prompt",), {"penalty": 1.0})
+    assert {id(p) for p in method.trained(encoder)} == {id(p) for p in encoder.language_head.parameters()}
+    given = batch(tokens)
+    encoded = encode_views(encoder, method.views(given), Generator())
+    assert torch.equal(method.adversary(encoded, given), encoded[0].mean())
+    encoded = encode_views(encoder, method.eval().views(given), Generator())
+    assert method.predict("dev", encoded).shape == (9,)
+
+
+class Frozen(Particular):
+    cached = True
+
+
+class Several(Particular):
+    def feeds(self) -> Mapping[str, Feed]:
+        return {"task": Feed(ConSERT.rows, ("text",))}
+
+
+@pytest.mark.parametrize("kind", [MLM, Frozen, Several])
+def test_a_method_that_it_does_not_fit_is_refused(kind: type[Method], encoder: Encoder) -> None:
+    options = MLMOptions() if kind is MLM else MethodOptions()
+    with pytest.raises(InputError, match="mlm_weight"):
+        with_mlm(kind, options, encoder, weight=1.0, rate=0.15)
