@@ -52,7 +52,7 @@ class Fingerprint:
 
     Attributes:
         rows: rows of the corpus.
-        sentences: texts of all rows.
+        sentences: texts of all rows; what stands twice in a row counts once.
         distinct: different texts among them.
         tokens: token ids stored, special ones included.
         cut: texts that reached the maximum length, and so may have been cut.
@@ -137,12 +137,12 @@ class TokenStore:
             rows = iter(rows)
             while chunk := list(islice(rows, CHUNK_ROWS)):
                 for one in chunk:
-                    for text in map(str, one[:fields]):
-                        digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
-                        sha256.update(digest)
-                        digests.append(int.from_bytes(digest, "little"))
-                        if kept:
-                            kept.write(text)
+                    own = [hashlib.blake2b(str(text).encode(), digest_size=8).digest() for text in one[:fields]]
+                    sha256.update(b"".join(own))
+                    # A method may put a text twice in a row; that is no repeat.
+                    digests.extend(int.from_bytes(digest, "little") for digest in dict.fromkeys(own))
+                    if kept:
+                        kept.write(map(str, one[:fields]))
                     if len(one) > fields:
                         sha256.update(str(one[fields]).encode())
                         targets.append(_target(one[fields], numbers))
@@ -234,8 +234,8 @@ class _TextWriter:
         self._file: IO[bytes] = TemporaryFile(dir=folder)  # noqa: SIM115 (closed by finish)
         self._lengths = array("i")
 
-    def write(self, text: str) -> None:
-        self._lengths.append(self._file.write(text.encode()))
+    def write(self, row: Iterable[str]) -> None:
+        self._lengths.extend(self._file.write(text.encode()) for text in row)
 
     def finish(self, fields: int) -> _Texts:
         """Closes the file; its content stays mapped."""

@@ -45,7 +45,9 @@ class Prompts:
         if after not in self._with_suffix:
             self._with_suffix[after] = with_suffix(self.tokenizer, after)
         tokenizer = self._with_suffix[after]
-        if after and (length := len(tokenizer(before)["input_ids"])) >= max_length:
+        length = len(self.tokenizer(before, add_special_tokens=False)["input_ids"])
+        length += tokenizer.num_special_tokens_to_add()
+        if after and length >= max_length:
             raise InputError(
                 f"prompt {prompt!r}: it is {length} tokens long and all of it is kept, so a max_length of "
                 f"{max_length} leaves no room for the sentence"
@@ -68,11 +70,13 @@ def split_prompt(prompt: str) -> tuple[str, str]:
     """What a prompt puts before a sentence and after it.
 
     Raises:
-        InputError: it names the sentence twice.
+        InputError: it has the sentence twice, or the mask before it and text after it.
     """
     before, _, after = prompt.partition(SENTENCE)
     if SENTENCE in after:
         raise InputError(f"prompt {prompt!r}: it has {SENTENCE} twice; once is what it takes")
+    if after and MASK in before:  # a tokenizer's rules see the text between two special tokens only
+        raise InputError(f"prompt {prompt!r}: {MASK} has to stand after {SENTENCE}, or nothing else after it")
     return before, after
 
 
@@ -101,7 +105,7 @@ def with_suffix(tokenizer: PreTrainedTokenizerBase, suffix: str) -> PreTrainedTo
     backend: Tokenizer = copied.backend_tokenizer
     backend.no_truncation()
     single, pair = (_pieces(backend.encode(*texts)) for texts in (("a",), ("a", "b")))
-    special = {token: [backend.token_to_id(token)] for piece in pair for token in _special(piece)}
+    special = {token: [backend.token_to_id(token)] for piece in single + pair for token in _special(piece)}
     added = backend.encode(fill_mask(suffix, tokenizer), add_special_tokens=False)
     sentence = next(i for i, piece in enumerate(single) if "Sequence" in piece)
     single.insert(sentence + 1, {"SpecialToken": {"id": suffix, "type_id": 0}})

@@ -1,0 +1,30 @@
+"""The bidirectional margin loss of SNCSE: a soft negative is further away than the positive, but not by much.
+
+Equation 2 of "Contrastive Learning for Sentence Embeddings in BERT and its Smaller Variants" (section 3, after Wang et
+al., 2022). With D = cos(anchor, soft negative) - cos(anchor, positive), nothing is lost while -beta <= D <= -alpha.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn.functional import cosine_similarity, relu
+
+
+def bidirectional_margin(
+    anchors: Tensor, positives: Tensor, soft_negatives: Tensor, alpha: float, beta: float
+) -> Tensor:
+    """The mean over rows of relu(D + alpha) + relu(-D - beta).
+
+    Args:
+        anchors: [N, d].
+        positives: [N, d]; row i belongs to anchor i.
+        soft_negatives: [N, d]; row i belongs to anchor i.
+        alpha: the soft negative's cosine is to be at least this much lower than the positive's.
+        beta: and at most this much.
+
+    Returns:
+        A scalar. alpha if all vectors are the same.
+    """
+    soft = cosine_similarity(anchors, soft_negatives)  # [N]
+    difference = soft - cosine_similarity(anchors, positives)  # [N]
+    return (relu(difference + alpha) + relu(-difference - beta)).mean()
