@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,14 @@ import pytest
 import torch
 
 from isotune.data.packed import pack
+from isotune.data.rows import Pair, Row
+from isotune.data.rows import texts as row_texts
+from isotune.data.tokens import Tokenized, TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import Pooling
 from isotune.methods import METHODS, method_class
 from isotune.methods.consert import ConSERT
-from isotune.methods.method import Batch
+from isotune.methods.method import Batch, Method
 from isotune.methods.options.consert import ConSERTOptions
 from isotune.methods.options.simcse import SimCSEOptions
 from isotune.methods.simcse import SimCSE
@@ -32,14 +36,54 @@ def batch(encoder: Encoder, sentences: list[str]) -> Batch:
     return Batch((pack(encoder.tokenize(sentences[:9])),))
 
 
+def make_batch(method: Method, rows: type[Row], encoder: Encoder, sentences: list[str], classes: int) -> Batch:
+    """Nine rows of a kind, as the trainer gives them to the method."""
+    generator = torch.Generator().manual_seed(0)
+    columns = [sentences[9 * k : 9 * k + 9] for k in range(len(row_texts(rows)))]
+    tokens = tuple(pack(encoder.tokenize(column)) for column in columns)
+    targets = None
+    if "label" in rows._fields:
+        targets = torch.arange(9) % classes
+    elif "score" in rows._fields:
+        targets = torch.linspace(0, 5, 9)
+    if method.joint:
+        ids, firsts = encoder.tokenize_pairs(*columns[:2])
+        store = TokenStore.build(
+            [Pair(*pair) for pair in zip(*columns, strict=True)], Pair, lambda _: Tokenized([ids], firsts), 32
+        )
+        tokens = store.pack(np.arange(9))
+    if method.cached:
+        with torch.no_grad():
+            return Batch(vectors=tuple(encoder.pool(one) for one in tokens), targets=targets, generator=generator)
+    return Batch(tokens, targets, tuple(columns) if method.needs_text else (), generator=generator)
+
+
 @pytest.mark.parametrize("name", METHODS)
-def test_every_method_of_the_table_can_be_made(name: str, encoder: Encoder, batch: Batch) -> None:
-    method = method_class(name)(METHODS[name].options(), encoder)
-    encoded = encode_views(encoder, method.views(batch), torch.Generator())
-    loss = torch.stack(list(method.loss(encoded, batch).values())).sum()
+def test_every_method_of_the_table_trains_what_it_says(name: str, tiny_model: Path, sentences: list[str]) -> None:
+    encoder = Encoder.load(tiny_model)
+    method = method_class(name)(METHODS[name].options(), encoder).train()
+    encoder.train().requires_grad_(False)
+    trained = list(method.trained(encoder))
+    for parameter in trained:
+        parameter.requires_grad_(True)
+
+    make = partial(make_batch, method, encoder=encoder, sentences=sentences)
+    feeds = method.feeds()
+    if feeds:
+        tasks = {task: make(feed.rows, classes=len(feed.classes)) for task, feed in feeds.items()}
+        batch = Batch(generator=torch.Generator().manual_seed(0), tasks=tasks)
+    else:
+        batch = make(method.rows, classes=len(method.classes))
+    if method.closed_form:
+        assert trained == list(method.parameters()) == []
+        return
+    encoded = encode_views(encoder, method.views(batch), torch.Generator(), partial(method.adversary, batch=batch))
+    terms = {**method.loss(encoded, batch), **method.penalty(encoder)}
+    loss = torch.stack(list(terms.values())).sum()
     loss.backward()
     assert torch.isfinite(loss)
-    assert all(parameter.grad is not None for parameter in method.parameters())
+    own = [parameter for parameter in method.parameters() if parameter.requires_grad]
+    assert [p.shape for p in [*trained, *own] if p.grad is None] == []
 
 
 def test_simcse_compares_two_passes_that_differ_by_dropout(encoder: Encoder, batch: Batch) -> None:

@@ -2,7 +2,7 @@
 
 BERT-CF, section 4.3: below the hinge h all pairs are equally unlike, so the similarity is clamped to [h, 1]. A clamped
 similarity has no gradient: a pair below the hinge teaches nothing, not even where it should be alike. That is the
-paper's; with its h of 0.7 it works because the cosines of an untuned BERT are nearly all above that.
+paper's, whose h of 0.7 lies below nearly all cosines of an untuned BERT (its Figure 2).
 """
 
 from __future__ import annotations

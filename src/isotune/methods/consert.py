@@ -11,12 +11,12 @@ are always pooled from the last layer, whatever layers the encoder itself averag
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from torch import Tensor
 
 from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
 from isotune.losses import nt_xent
 from isotune.methods.method import Batch, Method, View
@@ -37,7 +37,7 @@ class ConSERT(Method):
         """
         super().__init__()
         self.temperature = options.temperature
-        self.pooling = Pooling(encoder.pooling.mode)
+        self.pooling = replace(encoder.pooling, layers=(-1,), weights=None)
         self.augmentations = [make_augmentation(name, options, encoder) for name in options.augmentations]
 
     def views(self, batch: Batch) -> Sequence[View]:

@@ -101,6 +101,9 @@ class Method(nn.Module, ABC):
     cached: bool = False
     """The backbone is frozen and sees plain sentences: the vectors of the corpus are computed once."""
 
+    closed_form: ClassVar[bool] = False
+    """Nothing is minimised: `fit` does all, in place of steps. Such a method is `cached` too."""
+
     joint: ClassVar[bool] = False
     """A row's two texts are one sequence with a separator between them."""
 
@@ -166,6 +169,10 @@ class Method(nn.Module, ABC):
     def penalty(self, encoder: Encoder) -> dict[str, Tensor]:
         """Named scalars that depend on the weights alone, already weighted; added once an update."""
         return {}
+
+    def fit(self, vectors: Tensor) -> None:
+        """What a method in closed form makes of the pooled vectors [N, d] of the whole text."""
+        raise NotImplementedError
 
     def predict(self, name: str, encoded: Sequence[Tensor]) -> Tensor:
         """What the method says of the rows of a dev feed, from the vectors of its views.

@@ -20,10 +20,10 @@ from torch import Tensor, nn
 
 from isotune.data.rows import Sentence, Triplet
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads import Dense
 from isotune.losses import info_nce
 from isotune.methods.method import Batch, Method, View
 from isotune.methods.options.simcse import SimCSEOptions, SimCSESupervisedOptions
+from isotune.methods.projection import tanh_projection
 
 
 class SimCSE(Method):
@@ -34,7 +34,7 @@ class SimCSE(Method):
     def __init__(self, options: SimCSEOptions, encoder: Encoder) -> None:
         super().__init__()
         self.temperature = options.temperature
-        self.projection = _projection(encoder.dimension) if options.projection else nn.Identity()
+        self.projection = tanh_projection(encoder.dimension) if options.projection else nn.Identity()
 
     def views(self, batch: Batch) -> Sequence[View]:
         """The sentences, twice."""
@@ -58,7 +58,7 @@ class SimCSESupervised(Method):
         self.temperature = options.temperature
         self.hard_negative_weight = options.hard_negative_weight
         if options.projection:
-            encoder.heads.append(_projection(encoder.dimension))
+            encoder.heads.append(tanh_projection(encoder.dimension))
 
     def views(self, batch: Batch) -> Sequence[View]:
         """The three sentences of every row."""
@@ -69,11 +69,3 @@ class SimCSESupervised(Method):
         premises, entailed, contradicted = encoded
         loss = info_nce(premises, entailed, self.temperature, contradicted, self.hard_negative_weight)
         return {"info_nce": loss}
-
-
-def _projection(dimension: int) -> Dense:
-    """A linear layer with tanh, as BERT's own layers start."""
-    dense = Dense(dimension, dimension)
-    nn.init.normal_(dense.linear.weight, std=0.02)
-    nn.init.zeros_(dense.linear.bias)
-    return dense

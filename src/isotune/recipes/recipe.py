@@ -28,7 +28,7 @@ class TrainingOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     batch_size: Annotated[int, Field(ge=2)] = 64
-    """Rows in a step; each is the negative of all others."""
+    """Rows in a step; to a contrastive loss, each is the negative of all others."""
 
     epochs: Positive | None = None
     """Passes over the data. Unset: 1, or as many as steps takes."""
@@ -164,6 +164,7 @@ class Recipe(BaseModel):
 
     Attributes:
         title: what it is, in a line.
+        paper: whose method it is, in a word.
         source: where its values are from.
         published: the score its source reports.
         cost: what a run took, and where.
@@ -172,6 +173,7 @@ class Recipe(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     title: str = ""
+    paper: str = ""
     source: str = ""
     published: str = ""
     cost: str = ""

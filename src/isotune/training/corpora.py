@@ -66,12 +66,12 @@ class Corpora:
             shared = {name: found for name, found in overlap.shared().items() if found.sentences}
             title = f"stage {number + 1}, {name}" if name else f"stage {number + 1}"
             self._record(title, feed.data, store.fingerprint, shared)
-            self._describe(name, store.fingerprint, shared)
+            self._describe(name, store.fingerprint, shared, _length(stage, encoder))
         return stores
 
     def dev(self, stage: Stage, method: Method, encoder: Encoder) -> dict[str, TokenStore]:
         """The labelled rows that the method is scored on."""
-        length = min(stage.training.max_length, encoder.max_length)
+        length = _length(stage, encoder)
         stores = {}
         for name, feed in method.dev_feeds().items():
             rows = read(feed.data, feed.rows, self.plan.columns)
@@ -80,8 +80,7 @@ class Corpora:
         return stores
 
     def _tokenized(self, feed: Feed, overlap: Overlap, stage: Stage, method: Method, encoder: Encoder) -> TokenStore:
-        training = stage.training
-        length = min(training.max_length, encoder.max_length)
+        training, length = stage.training, _length(stage, encoder)
         sources = feed.data if self.rows is None else [self.rows]
         rows: Iterable[Row] = read(
             sources, feed.rows, self.plan.columns, min_words=training.min_words, min_score=training.min_score
@@ -115,7 +114,7 @@ class Corpora:
             raise InputError(f"{self.folder}: the data is not what the run was started with, so it can't go on")
         write_text(path, json.dumps({**known, title: entry}, indent=2) + "\n")
 
-    def _describe(self, name: str, found: Fingerprint, shared: Mapping[str, Shared]) -> None:
+    def _describe(self, name: str, found: Fingerprint, shared: Mapping[str, Shared], length: int) -> None:
         title = f"data of {name}" if name else "data"
         self.recorder.say(f"{title}: {found.rows:,} rows, {found.distinct:,} different texts, {found.tokens:,} tokens")
         if found.distinct < 0.9 * found.sentences:
@@ -124,7 +123,7 @@ class Corpora:
                 0, f"{share:.0%} of the texts are repeats; a text and its copy are told apart all the same"
             )
         if found.cut > 0.1 * found.sentences:
-            self.recorder.warn(0, f"{found.cut / found.sentences:.0%} of the texts are cut at their end")
+            self.recorder.warn(0, f"{found.cut / found.sentences:.0%} of the texts are cut at {length} tokens")
         for task, one in shared.items():
             self.recorder.say(
                 f"overlap: {one.sentences:,} of the {one.of_sentences:,} sentences of {task} are in the training "
@@ -136,6 +135,11 @@ class Corpora:
                 f"sentences of {', '.join(heavy)} are in the training text: scores on them are those of an encoder "
                 "that has seen the text (data.json has the counts)",
             )
+
+
+def _length(stage: Stage, encoder: Encoder) -> int:
+    """Tokens that a stage cuts sentences to."""
+    return min(stage.training.max_length, encoder.max_length)
 
 
 def _tokenizer(method: Method, encoder: Encoder, length: int) -> Tokenize:

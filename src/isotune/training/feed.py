@@ -87,6 +87,13 @@ class Feeder:
         for rows in self.rows.values():
             rows.cache(encoder, folder)
 
+    @property
+    def vectors(self) -> Tensor:
+        """The pooled vectors of all texts, [rows * texts, d], of the one kind of rows of a cached method."""
+        (rows,) = self.rows.values()
+        assert rows.vectors is not None
+        return rows.vectors
+
     def batch(self, step: int, device: torch.device) -> Batch:
         """The batch of a step, counted from 0; a function of the seed, the stage and the step."""
         generator = Generator().manual_seed(derive_seed(self._seed, "method views", self._stage, step))

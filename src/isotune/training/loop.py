@@ -71,7 +71,7 @@ class Loop:
         self.seed = seed
         sizes = {"": options.batch_size} | {name: feed.batch_size for name, feed in method.feeds().items()}
         self.feeder = Feeder(stores, sizes, seed, progress.stage)
-        self.total = options.total_steps(self.feeder.steps_per_epoch)
+        self.total = 1 if method.closed_form else options.total_steps(self.feeder.steps_per_epoch)
         encoder.requires_grad_(False)
         for parameter in method.trained(encoder):
             parameter.requires_grad_(True)
@@ -98,6 +98,10 @@ class Loop:
             self.evaluate()
         self.recorder.start(f"stage {progress.stage + 1}", progress.step, self.total)
         clock, first = time.perf_counter(), progress.step
+        if self.method.closed_form and not (progress.done or self.problem):
+            self.method.fit(self.feeder.vectors)
+            progress.step, progress.done = 1, True
+            self.evaluate()
         while not (progress.done or stop.received or self.problem):
             values = self.step(progress.step)
             if self.problem:
@@ -109,6 +113,7 @@ class Loop:
                 seconds = time.perf_counter() - clock
                 self.recorder.record(
                     "train",
+                    stage=progress.stage + 1,
                     step=progress.offset + progress.step,
                     epoch=round(progress.step / self.feeder.steps_per_epoch, 4),
                     **{key: _floats(value) for key, value in values.items()},
@@ -167,13 +172,15 @@ class Loop:
             self.problem = f"after step {progress.step}: {error}; {self._lower_rate()}" if progress.step else str(error)
             return
         progress.start_space = self.monitor.start
-        self.recorder.record("space", step=step, **space)
+        self.recorder.record("space", stage=progress.stage + 1, step=step, **space)
         text = f"mean cosine {space['mean_cosine']:.3f}, effective rank {space['effective_rank']:.1f}"
         best = True
         if found is not None:
             value, metric, parts = found
             best = self._judge(value)
-            self.recorder.record("dev", step=step, metric=metric, score=value, best=best, **parts)
+            self.recorder.record(
+                "dev", stage=progress.stage + 1, step=step, metric=metric, score=value, best=best, **parts
+            )
             text = f"dev {metric} {100 * value:.2f}{' (best)' if best else ''}, {text}"
         self.recorder.say(f"step {progress.step} of {self.total}: {text}")
         if warning := self.monitor.warning(space):

@@ -133,7 +133,12 @@ def resolve(
     name = str(recipe or method or "options")
     table = Recipe.from_table(plan_table(recipe, method, options.get("model")), name).table()
     plan = Recipe.from_table(override(table, {**options, "data": sources} if sources else options), name)
-    if not plan.data and not all(stage.data for stage in plan.stages):
+    reading = [stage for stage in plan.stages if not stage.options.names_data]
+    if sources and not reading:
+        raise InputError(
+            f"{name}: what is read is named by options of its own, so give no other sources (got {sources[0]})"
+        )
+    if not plan.data and not all(stage.data for stage in reading):
         raise InputError("no data: name at least one file or dataset to train on, such as stsb-open:train")
     return plan
 
@@ -171,6 +176,8 @@ class _Run:
                 continue  # it is over; what it added to the encoder is there now
             for note in method.notes:
                 say(note)
+            if labelled := method.dev_feeds():
+                say(f"stage {number + 1} is scored on labelled rows, in place of the dev pairs: {', '.join(labelled)}")
             stores = corpora.train(number, stage, method, encoder)
             dev_stores = corpora.dev(stage, method, encoder)
             if number > progress.stage:
@@ -219,7 +226,7 @@ class _Run:
         del encoder
         self.recorder.say(f"encoder: {kept}, from step {progress.best_step}; now it is evaluated, and the start too")
         if progress.best_step == 0 and progress.best_score is not None:
-            self.recorder.warn(0, "no step scored better on the dev pairs than the start, so that is what was kept")
+            self.recorder.warn(0, "no step scored better on the dev data than the start, so that is what was kept")
 
         # ConSERT's Figure 1 is drawn on STS-B; without it, on the first task.
         figure = next((pairs for pairs in tasks if pairs.name == "stsb"), tasks[0])

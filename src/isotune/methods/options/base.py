@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,3 +14,5 @@ class MethodOptions(BaseModel):
     """Options of a method."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    names_data: ClassVar[bool] = False  # the options themselves say what is read

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -16,6 +16,8 @@ Sources = Annotated[tuple[str, ...], Field(min_length=1)]
 
 class MultitaskOptions(MethodOptions):
     """BERT-CF's fine-tuning: sentiment, paraphrase and similarity in every update."""
+
+    names_data: ClassVar[bool] = True
 
     sentiment_data: Sources = ("sst5:train",)
     """Sentences with a label, in place of data. BERT-CF, section 5.1."""

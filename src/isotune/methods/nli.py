@@ -1,0 +1,61 @@
+"""NLI classification, SBERT's objective and ConSERT's supervised one (ConSERT, section 3.3, equation 2).
+
+Two sentences are encoded apart; a linear layer tells from their vectors, side by side with the difference, whether the
+second follows from the first. The layer is dropped afterwards: what is wanted are the vectors it made the encoder
+give. The recipes "sup-unsup" of the paper start with it.
+
+As without labels, ConSERT trains on the last layer and evaluates on the mean of the last two (section 4.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from isotune.data.rows import LabelledPair
+from isotune.encoder.encoder import Encoder
+from isotune.losses import pair_features
+from isotune.methods.method import Batch, Method, View
+from isotune.methods.options.nli import NLIOptions
+
+NLI_CLASSES = ("contradiction", "entailment", "neutral")  # in the order of the authors' numbers
+
+
+class PairClassifier(nn.Module):
+    """W f + b of equation 2: two vectors [N, d] -> logits [N, classes]."""
+
+    def __init__(self, dimension: int, classes: int, max_square: bool) -> None:
+        super().__init__()
+        self.max_square = max_square
+        self.linear = nn.Linear((4 if max_square else 3) * dimension, classes)
+
+    def forward(self, first: Tensor, second: Tensor) -> Tensor:
+        """[N, d], [N, d] -> [N, classes]."""
+        logits: Tensor = self.linear(pair_features(first, second, self.max_square))
+        return logits
+
+
+class NLI(Method):
+    """Both sentences of a pair, classified together by cross entropy."""
+
+    rows = LabelledPair
+    classes = NLI_CLASSES
+
+    def __init__(self, options: NLIOptions, encoder: Encoder) -> None:
+        """Takes the encoder's kind of pooling, on its last layer."""
+        super().__init__()
+        self.pooling = replace(encoder.pooling, layers=(-1,), weights=None)
+        self.classifier = PairClassifier(encoder.dimension, len(NLI_CLASSES), options.max_square)
+
+    def views(self, batch: Batch) -> Sequence[View]:
+        """Premises and hypotheses."""
+        return [View(sentences, pooling=self.pooling) for sentences in batch.texts]
+
+    def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
+        """The cross entropy of the relation."""
+        premises, hypotheses = encoded
+        assert batch.targets is not None
+        return {"cross_entropy": cross_entropy(self.classifier(premises, hypotheses), batch.targets)}

@@ -1,0 +1,108 @@
+"""Runs whose methods add a flow to the encoder: it is trained, checkpointed, kept, and read back."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from sentence_transformers import SentenceTransformer
+
+import isotune
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.flow import Flow
+from isotune.training import Result
+from isotune.training.loop import Loop
+
+Train = Callable[..., Result]
+
+BERT_CF = """
+[[stages]]
+method = "mirror"
+spans = "tokens"
+symmetric = false
+steps = 4
+batch_size = 8
+
+[[stages]]
+method = "bert-cf"
+steps = 6
+batch_size = 8
+eval_every = 2
+"""
+
+
+def tensors(run: Path) -> list[dict[str, torch.Tensor]]:
+    return [load_file(run / file) for file in ("last.safetensors", "encoder/model.safetensors")]
+
+
+def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
+
+
+def stop_at(total: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the run stop by a signal in its update number `total`."""
+    step, count = Loop.step, iter(range(1000))
+
+    def interrupted(self: Loop, number: int) -> Any:
+        if next(count) == total:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(self, number)
+
+    monkeypatch.setattr(Loop, "step", interrupted)
+
+
+@pytest.mark.parametrize("stop", [2, 7])
+def test_bert_cf_of_two_stages_goes_on_bit_for_bit(
+    stop: int, train: Train, sentences: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = tmp_path / "bert_cf.toml"
+    recipe.write_text(BERT_CF)
+    options = {"recipe": recipe, "dev": "none"} | dict.fromkeys(("method", "steps", "batch_size", "eval_every"))
+    whole = train("whole", **options)
+    stop_at(stop, monkeypatch)
+    assert train("parts", **options).stopped == "SIGTERM"
+    monkeypatch.undo()
+    resumed = isotune.train(out=tmp_path / "parts", resume=True, quiet=True)
+    for a, b in zip(tensors(whole.folder), tensors(resumed.folder), strict=True):
+        assert same(a, b)
+
+    encoder = Encoder.load(resumed.encoder)
+    (flow,) = encoder.heads
+    assert isinstance(flow, Flow)
+    assert flow.config() == {"dimension": 32, "mixing": "lu", "levels": 1, "depth": 3, "width": 32}
+    assert all(value for key, value in flow.state_dict().items() if key.endswith("initialised"))
+    theirs = SentenceTransformer(str(resumed.encoder), trust_remote_code=True)
+    np.testing.assert_allclose(theirs.encode(sentences), encoder.encode(sentences), atol=1e-5)
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_flow_leaves_the_model_as_it_is(
+    cached: bool, train: Train, tiny_model: Path, sentences: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"method": "flow", "cached": cached, "dev": "none"}
+    whole = train("whole", **options)
+    start, end = Encoder.load(tiny_model), Encoder.load(whole.encoder)
+    assert same(start.backbone.state_dict(), end.backbone.state_dict())
+    assert not np.allclose(start.encode(sentences), end.encode(sentences), atol=0.1)
+    stop_at(5, monkeypatch)
+    train("parts", **options)
+    monkeypatch.undo()
+    resumed = isotune.train(out=tmp_path / "parts", resume=True, quiet=True)
+    for a, b in zip(tensors(whole.folder), tensors(resumed.folder), strict=True):
+        assert same(a, b)
+
+
+def test_mirror_masks_characters_in_a_run(train: Train) -> None:
+    result = train(method="mirror", head_dropout=0.2, model_dropout=0.0, dev="none")
+    records = map(json.loads, (result.folder / "metrics.jsonl").read_text().splitlines())
+    losses = [record["terms"]["mirror"] for record in records if record["kind"] == "train"]
+    assert len(losses) == 2
+    assert all(0 < loss < 10 for loss in losses)
