@@ -7,11 +7,14 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
 
+from isotune.encoder.words import WordVectors
 from isotune.evaluation import Evaluation
 from tests.cli.conftest import Call
+from tests.conftest import WORDS
 
 Refused = Callable[..., str]
 
@@ -39,6 +42,18 @@ def test_encoders_side_by_side(isotune: Call, tiny_model: Path, another: Path, p
 def test_another_metric(isotune: Call, tiny_model: Path, pairs: Path) -> None:
     out = isotune("evaluate", tiny_model, "--tasks", pairs, "--metric=pearson", "--aggregation=mean").out
     assert 'Pearson x 100, aggregation "mean"' in " ".join(out.split())
+
+
+def test_a_file_of_word_vectors_is_an_encoder(isotune: Call, tiny_model: Path, pairs: Path, text: Path) -> None:
+    Path("words.txt").write_text("".join(f"{word} {i % 3} {i % 5} {i % 7}\n" for i, word in enumerate(WORDS)))
+    code, out, err = isotune("evaluate", "words.txt", tiny_model, "--tasks", pairs)
+    assert (code, err) == (0, "")
+    assert "words.txt" in out
+    expected = WordVectors.load("words.txt")
+    assert isotune("encode", "words.txt", text).out == "vectors.npy: 60 vectors of 3 features\n"
+    assert np.array_equal(np.load("vectors.npy"), expected.encode(text.read_text().splitlines()))
+    first, second = expected.encode(["a dog", "the cat"], normalize=True)
+    assert isotune("similarity", "words.txt", "a dog", "the cat").out == f"{first @ second:.4f}\n"
 
 
 def test_what_is_wrong_is_found_before_the_work(
@@ -80,4 +95,4 @@ def test_model_folders_that_are_not_whole(refused: Refused, another: Path, pairs
     assert "its weights are only there as a pickle (pytorch_model.bin)" in said()
     (another / "config.json").unlink()
     assert "model another: there is no config.json" in said()
-    assert "this is a file" in refused("similarity", pairs, "a dog", "a cat")
+    assert f"{pairs}:1: not a word and" in refused("similarity", pairs, "a dog", "a cat")

@@ -28,14 +28,14 @@ def encode(
 ) -> None:
     """Encode sentences: one vector each, in their order."""
     from isotune.data import Sentence, read
-    from isotune.encoder.encoder import Encoder
+    from isotune.encoder.words import load_encoder
     from isotune.errors import InputError
 
     if out.suffix not in (".npy", ".parquet"):
         raise InputError(f"--out {out}: vectors are written as .npy or .parquet")
     with new_file(out) as target:
         sentences = [row.sentence for row in read(file, Sentence, columns_table(columns))]
-        vectors = Encoder.load(encoder).encode(sentences, normalize=normalize, show_progress=True)
+        vectors = load_encoder(encoder).encode(sentences, normalize=normalize, show_progress=True)
         if out.suffix == ".npy":
             import numpy as np
 

@@ -35,7 +35,7 @@ def evaluate(
     from rich.console import Console
     from rich.progress import track
 
-    from isotune.encoder.encoder import Encoder
+    from isotune.encoder.words import load_encoder
     from isotune.errors import InputError
     from isotune.evaluation import comparison_table, evaluate_on, load_tasks
 
@@ -45,7 +45,7 @@ def evaluate(
         file = stack.enter_context(new_file(json)) if json else None
         # Before the first is evaluated, so that a wrong name costs nothing.
         pairs = load_tasks(tasks)
-        loaded = {name: Encoder.load(name) for name in encoder}
+        loaded = {name: load_encoder(name) for name in encoder}
         console = Console(stderr=True)
         shown = track(loaded.items(), "evaluating", console=console, transient=True, disable=not console.is_terminal)
         results = [evaluate_on(pairs, one, name) for name, one in shown]

@@ -12,7 +12,10 @@ from cyclopts import Parameter
 from isotune.errors import InputError
 from isotune.files import replacing
 
-ENCODER = Parameter(help="An encoder or a plain language model: a folder, or a name on the Hugging Face hub.")
+ENCODER = Parameter(
+    help="An encoder or a plain language model: a folder, or a name on the Hugging Face hub; or a file of word vectors "
+    "(.txt, .vec, also .gz), which are averaged."
+)
 COLUMNS = Parameter(consume_multiple=1, metavar="FIELD=COLUMN...")
 
 

@@ -22,6 +22,7 @@ from isotune.encoder.modules import Modules, read_modules, write_modules
 from isotune.encoder.options import PoolingMode
 from isotune.encoder.pooling import Pooling
 from isotune.encoder.template import SENTENCE, Prompts, mask_id, take_suffix
+from isotune.encoder.wk_pooling import wk_layers
 from isotune.errors import InputError
 from isotune.views.augmentation import Augmentation
 
@@ -120,6 +121,8 @@ class Encoder(nn.Module):
             raise InputError(f"model {model}: its tokenizer has {len(tokenizer)} tokens, its embeddings only {known}")
         limits = [own.max_length, tokenizer.model_max_length, backbone.max_tokens, UNLIMITED]
         max_length = min(limit for limit in limits if limit is not None)
+        if layers is None and pooling == "wk" and own.pooling.mode != "wk":
+            layers = wk_layers(backbone.layers)
         encoder = cls(
             backbone,
             Pooling(

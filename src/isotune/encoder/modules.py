@@ -9,7 +9,7 @@ it out would give other vectors.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -98,6 +98,8 @@ def _read(folder: Path) -> Modules:
             first = _json(place / "config.json")["layer_start"]
             shares = _weights(place)["layer_weights"].tolist()
             layers, weights = zip(*((first + i, w) for i, w in enumerate(shares) if w), strict=True)
+        elif kind == "WKPooling":
+            mode, layers = "wk", tuple(_json(place / "config.json")["layers"])
         elif kind == "WordWeights":
             masked = _only_mask(_json(place / "config.json"), place)
         elif kind in HEADS:
@@ -105,7 +107,7 @@ def _read(folder: Path) -> Modules:
         elif kind != "Dropout":  # which does nothing outside training
             raise InputError(
                 f"model {folder}: it has a module {module['type']}; known are Transformer, WeightedLayerPooling, "
-                f"WordWeights, Pooling, {', '.join(HEADS)}"
+                f"WordWeights, Pooling, WKPooling, {', '.join(HEADS)}"
             )
     if masked and mode != "mean":
         raise InputError(f"model {folder}: WordWeights and then pooling {mode}; known is mean after it")
@@ -128,9 +130,7 @@ def _read(folder: Path) -> Modules:
 def write_modules(parts: Modules, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
     """Writes a sentence-transformers folder into the empty folder `parts.transformer`; `model` may have a head."""
     folder, pooling = parts.transformer, parts.pooling
-    blocks, dimension = model.config.num_hidden_layers, model.config.hidden_size
-    all_layers = pooling.needs_all_layers(blocks)
-    model.config.output_hidden_states = all_layers
+    model.config.output_hidden_states = pooling.needs_all_layers(model.config.num_hidden_layers)
     with quiet():
         model.save_pretrained(folder)
     model.config.output_hidden_states = False
@@ -151,28 +151,14 @@ def write_modules(parts: Modules, model: PreTrainedModel, tokenizer: PreTrainedT
         (folder / place).mkdir()
         return folder / place
 
-    if all_layers:
-        shares = pooling.resolve(blocks)
-        weights = torch.tensor([shares.get(layer, 0.0) for layer in range(blocks + 1)])
-        config = {"word_embedding_dimension": dimension, "layer_start": 0, "num_hidden_layers": blocks}
-        _write_module(add("sentence_transformers.models.WeightedLayerPooling"), config, {"layer_weights": weights})
-    if pooling.mode == "mask":
-        # The mean over tokens of which all but the mask weigh nothing.
-        vocabulary = tokenizer.convert_ids_to_tokens(list(range(model.config.vocab_size)))
-        marks = {"vocab": vocabulary, "word_weights": {tokenizer.mask_token: 1.0}, "unknown_word_weight": 0.0}
-        _write_module(add("sentence_transformers.models.WordWeights"), marks)
-    modes = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens", "weightedmean": "weightedmean_tokens"}
-    summary = "mean" if pooling.mode == "mask" else pooling.mode
-    flags = {f"pooling_mode_{flag}": mode == summary for mode, flag in modes.items()}
-    config = {"word_embedding_dimension": dimension, **flags, "include_prompt": True}
-    _write_module(add("sentence_transformers.models.Pooling"), config)
+    _write_pooling(add, pooling, model, tokenizer)
     for head in parts.heads:
         write_head(head, add(head.type_name))
     _write_json(
         folder / "modules.json",
         [{"idx": i, "name": str(i), "path": place, "type": name} for i, (name, place) in enumerate(modules)],
     )
-    config = {"max_seq_length": parts.max_length, "do_lower_case": parts.lowercase}
+    config: dict[str, Any] = {"max_seq_length": parts.max_length, "do_lower_case": parts.lowercase}
     if getattr(model.base_model, "pooler", model) is None:
         config["model_args"] = {"add_pooling_layer": False}
     _write_json(folder / TRANSFORMER_CONFIGS[0], config)
@@ -194,6 +180,32 @@ def write_modules(parts: Modules, model: PreTrainedModel, tokenizer: PreTrainedT
     for weights_file in folder.rglob("*.safetensors"):
         # safetensors makes files for their owner alone; an encoder is there to be served.
         weights_file.chmod((folder / "modules.json").stat().st_mode)
+
+
+def _write_pooling(
+    add: Callable[[str], Path], pooling: Pooling, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    """Writes the modules that make the sentence vector; `add` makes the folder of the next one."""
+    blocks, dimension = model.config.num_hidden_layers, model.config.hidden_size
+    shares = pooling.resolve(blocks)
+    if pooling.mode == "wk":
+        config = {"word_embedding_dimension": dimension, "layers": sorted(shares)}
+        _write_module(add("isotune.encoder.st_modules.WKPooling"), config)
+        return
+    if pooling.needs_all_layers(blocks):
+        weights = torch.tensor([shares.get(layer, 0.0) for layer in range(blocks + 1)])
+        config = {"word_embedding_dimension": dimension, "layer_start": 0, "num_hidden_layers": blocks}
+        _write_module(add("sentence_transformers.models.WeightedLayerPooling"), config, {"layer_weights": weights})
+    if pooling.mode == "mask":
+        # The mean over tokens of which all but the mask weigh nothing.
+        vocabulary = tokenizer.convert_ids_to_tokens(list(range(model.config.vocab_size)))
+        marks = {"vocab": vocabulary, "word_weights": {tokenizer.mask_token: 1.0}, "unknown_word_weight": 0.0}
+        _write_module(add("sentence_transformers.models.WordWeights"), marks)
+    modes = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens", "weightedmean": "weightedmean_tokens"}
+    summary = "mean" if pooling.mode == "mask" else pooling.mode
+    flags = {f"pooling_mode_{flag}": mode == summary for mode, flag in modes.items()}
+    config = {"word_embedding_dimension": dimension, **flags, "include_prompt": True}
+    _write_module(add("sentence_transformers.models.Pooling"), config)
 
 
 def _pooling_mode(config: dict[str, Any], place: Path, prompt: str) -> Any:

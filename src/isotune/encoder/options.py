@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-PoolingMode = Literal["cls", "mean", "max", "weightedmean", "mask"]
+PoolingMode = Literal["cls", "mean", "max", "weightedmean", "mask", "wk"]
 
 
 class EncoderOptions(BaseModel):
@@ -15,12 +15,13 @@ class EncoderOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     pooling: PoolingMode | None = None
-    """How tokens become one vector: cls, mean, max, weightedmean (later tokens weigh more), or mask (the one
-    mask token that the prompt brings). Unset: the model folder's own, or mean for a plain language model."""
+    """How tokens become one vector: cls, mean, max, weightedmean (later tokens weigh more), mask (the one mask token
+    that the prompt brings), or wk (SBERT-WK's weights of layers and tokens). Unset: the model folder's own, or mean
+    for a plain language model."""
 
     layers: Annotated[tuple[int, ...], Field(min_length=1)] | None = None
     """Which hidden states are averaged before pooling, such as -2 -1: 0 is the embeddings, 1 the first block, -1 the
-    last. Unset: the model folder's own, or the last."""
+    last. Unset: the model folder's own, or the last; for wk, those from the fourth on."""
 
     prompt: str | None = None
     """Text put before every sentence, in training and ever after; or around it, with {sentence} where it stands and

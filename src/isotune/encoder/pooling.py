@@ -16,6 +16,7 @@ from torch import Tensor
 
 from isotune.data.packed import Packed
 from isotune.encoder.options import PoolingMode
+from isotune.encoder.wk_pooling import wk_pooling
 from isotune.errors import InputError
 
 
@@ -25,22 +26,22 @@ class Pooling:
 
     Attributes:
         mode: "cls" (the first token), "mean", "max", or "weightedmean" (token k of a sentence, from 1, weighs k), or
-            "mask" (the one mask token in a sentence).
-        layers: which hidden states are averaged.
+            "mask" (the one mask token in a sentence), or "wk" (see `wk_pooling`).
+        layers: which hidden states are averaged, or by "wk" fused.
         weights: a weight for each layer; equal if None.
-        mask_id: the mask token's id, for mode "mask".
+        mask_id: the mask token's id, for mode "mask"; -1 is no token's.
     """
 
     mode: PoolingMode = "mean"
     layers: tuple[int, ...] = (-1,)
     weights: tuple[float, ...] | None = None
-    mask_id: int | None = None
+    mask_id: int = -1
 
     def resolve(self, blocks: int) -> dict[int, float]:
         """The layers as numbers from 0 to `blocks`, each with its share of the average.
 
         Raises:
-            InputError: a layer that the model doesn't have, or one named twice.
+            InputError: a layer that the model doesn't have, or one named twice; or too few for "wk".
         """
         for layer in self.layers:
             if not -blocks - 1 <= layer <= blocks:
@@ -54,6 +55,8 @@ class Pooling:
         weights = self.weights or (1.0,) * len(numbers)
         if len(weights) != len(numbers) or sum(weights) == 0:
             raise InputError(f"{len(weights)} layer weights for {len(numbers)} layers, with sum {sum(weights)}")
+        if self.mode == "wk" and (len(numbers) < 3 or self.weights):
+            raise InputError(f"pooling wk weighs three or more layers by itself; got layers {list(self.layers)}")
         return {number: weight / sum(weights) for number, weight in zip(numbers, weights, strict=True)}
 
     def needs_all_layers(self, blocks: int) -> bool:
@@ -75,6 +78,8 @@ class Pooling:
         """
         shares = {0: 1.0} if len(states) == 1 else self.resolve(len(states) - 1)
         exact = torch.promote_types(states[0].dtype, torch.float32)
+        if self.mode == "wk":
+            return wk_pooling([states[layer].to(exact) for layer in sorted(shares)], tokens)
         x = torch.stack([share * states[layer].to(exact) for layer, share in shares.items()]).sum(0)  # [T, d]
         if self.mode == "cls":
             return x[tokens.offsets]

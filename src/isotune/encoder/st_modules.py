@@ -1,4 +1,4 @@
-"""Heads of ours as modules of sentence-transformers, which imports them by the names in modules.json.
+"""Heads and poolings of ours as modules of sentence-transformers, which imports them by the names in modules.json.
 
 It asks for leave to import what isn't its own: `SentenceTransformer(folder, trust_remote_code=True)`. A module there is
 any `nn.Module` that maps features to features, with `load` and `save`, so nothing of that library is needed here.
@@ -6,13 +6,18 @@ any `nn.Module` that maps features to features, with `load` and `save`, so nothi
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
+import torch
 from torch import Tensor, nn
 
+from isotune.data.packed import Packed
 from isotune.encoder import flow
 from isotune.encoder.heads import Head
 from isotune.encoder.modules import read_head, write_head
+from isotune.encoder.wk_pooling import wk_pooling
 
 
 class Flow(nn.Module):
@@ -34,3 +39,27 @@ class Flow(nn.Module):
     def load(cls, input_path: str) -> Flow:
         """Reads what `save` wrote."""
         return cls(read_head(flow.Flow, Path(input_path)))
+
+
+class WKPooling(nn.Module):
+    """WK pooling of all layers, see `isotune.encoder.wk_pooling`."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__()
+        self.config = config
+
+    def forward(self, features: dict[str, Any]) -> dict[str, Any]:
+        """The features, with the sentence vector [N, d] out of those of the tokens."""
+        mask = features["attention_mask"].bool()  # [N, longest]
+        tokens = Packed(features["input_ids"][mask], mask.sum(1), torch.arange(len(mask), device=mask.device))
+        states = [features["all_layer_embeddings"][layer][mask] for layer in self.config["layers"]]  # [T, d] each
+        return {**features, "sentence_embedding": wk_pooling(states, tokens)}
+
+    def save(self, output_path: str, **_: object) -> None:
+        """Writes which layers it takes."""
+        Path(output_path, "config.json").write_text(json.dumps(self.config, indent=2) + "\n", "utf-8")
+
+    @classmethod
+    def load(cls, input_path: str) -> WKPooling:
+        """Reads what `save` wrote."""
+        return cls(json.loads(Path(input_path, "config.json").read_text("utf-8")))

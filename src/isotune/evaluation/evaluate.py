@@ -65,7 +65,7 @@ def evaluate(
     """Score an encoder on tasks.
 
     Args:
-        encoder: anything that encodes; or a folder or hub name, which is loaded.
+        encoder: anything that encodes; or a folder, hub name or file of word vectors, which is loaded.
         tasks: as `load_tasks` takes them.
         name: what the result calls it; the folder or hub name, or else its class, if None.
 
@@ -73,9 +73,9 @@ def evaluate(
         InputError: the encoder can't be loaded, a task can't be read, or the encoder's space has collapsed.
     """
     if isinstance(encoder, str | Path):
-        from isotune.encoder.encoder import Encoder
+        from isotune.encoder.words import load_encoder
 
-        name, encoder = name or str(encoder), Encoder.load(encoder)
+        name, encoder = name or str(encoder), load_encoder(encoder)
     return evaluate_on(load_tasks(tasks), encoder, name or type(encoder).__name__)
 
 

@@ -28,7 +28,10 @@ def nt_xent(first: Tensor, second: Tensor, temperature: float) -> Tensor:
     """
     n = len(first)
     views = normalize(torch.cat([first, second]), dim=-1)  # [2N, d]
-    logits = views @ views.T / temperature  # [2N, 2N]
+    logits = views @ views.detach().T / temperature  # [2N, 2N]
+    if logits.requires_grad:
+        # Both factors are the same: this is the whole gradient by one matrix product instead of two.
+        logits.register_hook(lambda gradient: gradient + gradient.T)
     itself = torch.eye(2 * n, dtype=torch.bool, device=logits.device)
     counterpart = torch.arange(2 * n, device=logits.device).roll(n)
     return cross_entropy(logits.masked_fill(itself, -torch.inf), counterpart)

@@ -1,0 +1,113 @@
+"""Averages of word vectors: the GloVe baseline of the papers' tables, from any file of word vectors.
+
+A line of the file is a word and its numbers, separated by single spaces: GloVe's .txt, fastText's and word2vec's .vec,
+whose first line tells how many words and numbers follow, all of them also with .gz. A sentence is cut into runs of
+letters and digits and single other signs. A word that the file doesn't have is looked up in lower case, and skipped
+if it isn't there either.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from array import array
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isotune.data.records import opened, read_text
+from isotune.encoder.encoder import Encoder
+from isotune.errors import InputError
+
+WORD = re.compile(r"\w+|[^\w\s]")
+
+
+class WordVectors:
+    """The mean of the vectors of a sentence's words; it encodes as an `Encoder` does.
+
+    Attributes:
+        places: the row of each word.
+        vectors: [words, d] float32.
+    """
+
+    def __init__(self, places: Mapping[str, int], vectors: NDArray[np.float32]) -> None:
+        self.places = places
+        self.vectors = vectors
+
+    @classmethod
+    def load(cls, path: str | Path) -> WordVectors:
+        """Reads a file; of a word that comes twice, the first.
+
+        Raises:
+            InputError: it can't be read, or a line is not a word and as many numbers as the first has.
+        """
+        path = Path(path)
+        places: dict[str, int] = {}
+        values = array("f")
+        dimension = 0
+        with opened(path) as file:
+            for number, record in read_text(file, str(path)):
+                fields = str(record["sentence"]).rstrip().split(" ")
+                if number == 1 and len(fields) == 2 and all(map(str.isdecimal, fields)):
+                    dimension = int(fields[1])
+                    continue
+                dimension = dimension or len(fields) - 1
+                word = " ".join(fields[:-dimension])  # a few words of GloVe's largest file have spaces in them
+                try:
+                    vector = [float(value) for value in fields[-dimension:]]
+                except ValueError:
+                    vector = []
+                if not word or len(vector) != dimension or not math.isfinite(sum(vector)):
+                    raise InputError(
+                        f"{path}:{number}: not a word and {dimension} numbers; a file is read as word vectors, and an "
+                        "encoder is a folder"
+                    )
+                if word not in places:
+                    places[word] = len(places)
+                    values.extend(vector)
+        if not places:
+            raise InputError(f"{path}: there is no word vector in it")
+        return cls(places, np.frombuffer(values, np.float32).reshape(-1, dimension))
+
+    def encode(
+        self, sentences: str | Iterable[str], *, normalize: bool = False, show_progress: bool = False
+    ) -> NDArray[np.float32]:
+        """Sentence vectors; 0 for a sentence none of whose words is known.
+
+        Args:
+            sentences: one sentence, or several.
+            normalize: scale each vector to length 1.
+            show_progress: a progress bar on standard error, where that is a terminal.
+
+        Returns:
+            float32 [d] for one sentence, [N, d] for several, in their order.
+        """
+        if isinstance(sentences, str):
+            vector: NDArray[np.float32] = self.encode([sentences], normalize=normalize)[0]
+            return vector
+        from rich.console import Console
+        from rich.progress import track
+
+        sentences = list(sentences)
+        console = Console(stderr=True)
+        disable = not (show_progress and console.is_terminal)
+        result = np.zeros((len(sentences), self.vectors.shape[1]), dtype=np.float32)
+        for i, sentence in enumerate(track(sentences, "encoding", console=console, disable=disable)):
+            places = (self.places.get(word, self.places.get(word.lower())) for word in WORD.findall(sentence))
+            if known := [place for place in places if place is not None]:
+                result[i] = self.vectors[known].mean(0)
+        if normalize:
+            lengths = np.linalg.norm(result, axis=1, keepdims=True)  # [N, 1]
+            result = np.divide(result, lengths, out=result, where=lengths > 0)
+        return result
+
+
+def load_encoder(name: str | Path) -> Encoder | WordVectors:
+    """A file's word vectors; a folder's or the hub's encoder.
+
+    Raises:
+        InputError: it can't be loaded.
+    """
+    return WordVectors.load(name) if Path(name).is_file() else Encoder.load(name)

@@ -1,0 +1,94 @@
+"""WK pooling against its transcription, and its way into a folder and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from torch import Tensor
+
+from isotune.data.packed import pack
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.pooling import Pooling
+from isotune.encoder.wk_pooling import wk_layers, wk_pooling
+from isotune.errors import InputError
+from tests.reference import wk as reference
+
+LENGTHS = [4, 1, 7, 2]
+
+
+def walk(layers: int, tokens: int, d: int) -> list[Tensor]:
+    """States [tokens, d] of some layers, each a small step from the one below."""
+    return list((torch.ones(d) + 0.5 * torch.randn(layers, tokens, d, dtype=torch.float64)).cumsum(0))
+
+
+@pytest.mark.parametrize("layers", [3, 4, 5, 9])
+def test_it_equals_its_transcription(layers: int) -> None:
+    tokens = pack([[1] * length for length in LENGTHS])
+    states = walk(layers, sum(LENGTHS), 16)
+    parts = list(zip(*(layer.split(tokens.lengths.tolist()) for layer in states), strict=True))
+    expected = torch.stack([reference.sentence(part) for part in parts])
+    torch.testing.assert_close(wk_pooling(states, tokens), expected, rtol=1e-10, atol=1e-12)
+    single = wk_pooling([layer.float() for layer in states], tokens)
+    assert single.dtype == torch.float32
+    torch.testing.assert_close(single.double(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_layer_like_its_neighbours_weighs_less_than_one_that_is_not() -> None:
+    base, odd = torch.eye(8)[:2]
+    nudges = 0.01 * torch.eye(8)[2:7, None]
+    states = [base + nudge for nudge in nudges]
+    states[2] = (base + odd)[None]  # the third of five layers has a direction of its own
+    vector = wk_pooling(states, pack([[1]]))[0]
+    assert vector[1] > 0.5  # most of its novelty, where an average would give it a fifth
+
+
+def test_a_token_that_changes_evenly_counts_for_nothing() -> None:
+    angles = torch.tensor([0.0, 0.3, 0.6, 0.9], dtype=torch.float64)
+    even = torch.stack([angles.cos(), angles.sin(), 0 * angles], dim=1)  # [layers, d]
+    uneven = torch.stack([0 * angles, (angles**3).sin(), (angles**3).cos()], dim=1)
+    states = list(torch.stack([even, uneven, 9 * even], dim=1))  # [tokens, d] each
+    vector = wk_pooling(states, pack([[1, 2, 3]]))[0]
+    assert vector[0].abs() < 1e-12
+    assert vector[2] > 0.5
+
+
+def test_gradients_reach_every_layer() -> None:
+    states = [layer.requires_grad_() for layer in walk(4, 5, 8)]
+    wk_pooling(states, pack([[1, 2], [1, 2, 3]])).sum().backward()
+    assert all(layer.grad is not None and layer.grad.abs().sum() > 0 for layer in states)
+
+
+def test_the_layers_are_those_from_the_fourth_on() -> None:
+    assert wk_layers(24) == tuple(range(4, 25))
+    assert wk_layers(6) == (4, 5, 6)
+    assert wk_layers(4) == (2, 3, 4)
+    assert wk_layers(2) == (0, 1, 2)
+
+
+def test_a_saved_encoder_gives_the_same_vectors(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
+    encoder = Encoder.load(tiny_model, pooling="wk")
+    assert encoder.pooling == Pooling("wk", (1, 2, 3))
+    vectors = encoder.encode(sentences)
+    alone = np.stack([encoder.encode(sentence) for sentence in sentences[:9]])
+    np.testing.assert_allclose(alone, vectors[:9], atol=1e-4)
+    encoder.save(tmp_path / "saved")
+    loaded = Encoder.load(tmp_path / "saved")
+    assert loaded.pooling == encoder.pooling
+    assert np.array_equal(loaded.encode(sentences), vectors)
+    theirs = SentenceTransformer(str(tmp_path / "saved"), trust_remote_code=True)
+    # A random model's layers hardly vary, and rounding has its part in what they do.
+    np.testing.assert_allclose(theirs.encode(sentences), vectors, atol=1e-4)
+    theirs.save(str(tmp_path / "theirs"))
+    assert np.array_equal(Encoder.load(tmp_path / "theirs").encode(sentences), vectors)
+
+
+@pytest.mark.parametrize("layers", [(-1,), (1, -1)])
+def test_too_few_layers_are_refused(layers: tuple[int, ...], tiny_model: Path) -> None:
+    with pytest.raises(InputError, match="three or more layers"):
+        Encoder.load(tiny_model, pooling="wk", layers=layers)
+    with pytest.raises(InputError, match="three or more layers"):
+        Encoder.load(tiny_model).pool(pack([[1]]), pooling=Pooling("wk", layers))
