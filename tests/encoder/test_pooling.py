@@ -14,6 +14,7 @@ from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
 
 LENGTHS = [4, 1, 7, 4, 2]
+MASK = 9
 
 
 def one(mode: PoolingMode, x: Tensor) -> Tensor:
@@ -24,15 +25,16 @@ def one(mode: PoolingMode, x: Tensor) -> Tensor:
         "mean": lambda: x.sum(0) / len(x),
         "max": lambda: x.max(0).values,
         "weightedmean": lambda: (x * weights).sum(0) / weights.sum(),
+        "mask": lambda: x[len(x) // 2],
     }[mode]()
 
 
-@pytest.mark.parametrize("mode", get_args(PoolingMode))
+@pytest.mark.parametrize("mode", [mode for mode in get_args(PoolingMode) if mode != "wk"])  # it has its own test
 @pytest.mark.parametrize("layers", [(-1,), (1, -1), (0, 2, 3)])
 def test_every_mode_and_layer_average(mode: PoolingMode, layers: tuple[int, ...]) -> None:
-    tokens = pack([[1] * length for length in LENGTHS])
+    tokens = pack([[MASK if i == length // 2 else 1 for i in range(length)] for length in LENGTHS])
     states = [torch.randn(sum(LENGTHS), 6, dtype=torch.float64) for _ in range(4)]
-    pooled = tokens.restore(Pooling(mode, layers)(states, tokens))
+    pooled = tokens.restore(Pooling(mode, layers, mask_id=MASK)(states, tokens))
     average = sum(states[layer] for layer in layers) / len(layers)
     parts = average.split(tokens.lengths.tolist())
     for i, place in enumerate(tokens.order.argsort().tolist()):
@@ -44,6 +46,13 @@ def test_weights_of_layers_are_shares() -> None:
     tokens = pack([[1, 1]])
     states = [torch.full((2, 1), float(value)) for value in (0, 10, 20)]
     assert Pooling("mean", (1, 2), (3.0, 1.0))(states, tokens).item() == pytest.approx(12.5)
+
+
+@pytest.mark.parametrize("sentences", [[[1], [MASK]], [[1, MASK, MASK]], [[1, 1], [MASK, 1, MASK]]])
+def test_each_sentence_has_one_mask(sentences: list[list[int]]) -> None:
+    tokens = pack(sentences)
+    with pytest.raises(InputError, match="a sentence has no mask token or several"):
+        Pooling("mask", mask_id=MASK)([torch.randn(len(tokens.ids), 6)], tokens)
 
 
 def test_bfloat16_states_give_float32_vectors() -> None:

@@ -8,7 +8,7 @@ log N(z; 0, I) + log |det dz/dx|. A step of the flow is
 
 and after `depth` steps, which are a level, the second half of the features is finished and the first goes on:
 
-- BERT-flow as released: 3 levels of 3 steps, mixed by reversing the features. The paper's text has a learned mixing.
+- BERT-flow as released: 3 levels of 3 steps, mixed by reversing the features.
 - BERT-CF: 3 steps ("blocks") in one level, mixed by a learned matrix in LU form.
 
 Two things always hold: `inverse` undoes `forward`, and since a coupling only adds, the determinant of the Jacobian is
@@ -28,9 +28,8 @@ from isotune.encoder.heads import Head
 from isotune.errors import InputError
 
 Mixing = Literal["reversal", "lu"]
-LOG_SCALE_FACTOR = (
-    3.0  # the scales are learned as exp(3 * log_scale), which speeds them up (Glow's code and BERT-flow's)
-)
+# Scales are learned as exp(3 * log_scale), which speeds them up (Glow's code and BERT-flow's).
+LOG_SCALE_FACTOR = 3.0
 
 
 class ActNorm(nn.Module):
@@ -109,25 +108,23 @@ class LinearLU(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[N, d] -> [N, d]."""
-        lower, upper = self._factors()
-        return (x @ upper.T @ lower.T)[:, self.permutation]
+        return x @ self._matrix().T
 
     def inverse(self, y: Tensor) -> Tensor:
         """[N, d] -> [N, d]."""
-        lower, upper = self._factors()
-        columns = y[:, self.permutation.argsort()].T  # [d, N]
-        columns = torch.linalg.solve_triangular(lower, columns, upper=False, unitriangular=True)
-        result: Tensor = torch.linalg.solve_triangular(upper, columns, upper=True).T
+        # In float64: what is left of the error is the forward pass's rounding.
+        result: Tensor = torch.linalg.solve(self._matrix().double(), y.T.double()).T.to(y.dtype)
         return result
 
     def log_determinant(self) -> Tensor:
         """The log of |det W|: a scalar."""
         return self.log_s.sum()
 
-    def _factors(self) -> tuple[Tensor, Tensor]:
-        """L and U + diag(s), [d, d] each."""
-        ones = torch.ones_like(self.log_s)
-        return self.lower.tril(-1) + ones.diag(), self.upper.triu(1) + (self.sign * self.log_s.exp()).diag()
+    def _matrix(self) -> Tensor:
+        """W, [d, d]. Multiplied out: a rotation's factors by themselves are ill-conditioned."""
+        lower = self.lower.tril(-1) + torch.ones_like(self.log_s).diag()
+        upper = self.upper.triu(1) + (self.sign * self.log_s.exp()).diag()
+        return (lower @ upper)[self.permutation]
 
 
 class AdditiveCoupling(nn.Module):

@@ -3,6 +3,7 @@
 Similarity is cosine everywhere. A loss is a mean over the sentences it compares, in nats.
 """
 
+from isotune.losses.bidirectional_margin import bidirectional_margin
 from isotune.losses.bits_per_dimension import bits_per_dimension
 from isotune.losses.hinged_cosine import cosine_embedding, hinged_cosine
 from isotune.losses.info_nce import info_nce
@@ -12,6 +13,7 @@ from isotune.losses.pair_features import pair_features
 from isotune.losses.self_guided import self_guided_opt1, self_guided_opt3
 
 __all__ = [
+    "bidirectional_margin",
     "bits_per_dimension",
     "cosine_embedding",
     "hinged_cosine",

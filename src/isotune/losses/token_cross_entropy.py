@@ -44,5 +44,5 @@ def token_cross_entropy(scores: Tensor, targets: Tensor) -> Tensor:
     Returns:
         A scalar, float32 (float64 for float64 scores); M log V if all scores are the same.
     """
-    total: Tensor = _TokenCrossEntropy.apply(scores, targets)
+    total: Tensor = _TokenCrossEntropy.apply(scores, targets)  # type: ignore[no-untyped-call]
     return total

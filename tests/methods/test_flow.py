@@ -1,0 +1,207 @@
+"""MirrorBERT, BERT-flow and BERT-CF: their views, their losses, and what each of them trains."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Generator, Tensor, nn
+
+from isotune.data.packed import pack
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.flow import Flow as FlowHead
+from isotune.errors import InputError
+from isotune.methods.flow import BERTCF, Flow
+from isotune.methods.method import Batch, Method
+from isotune.methods.mirror import Mirror
+from isotune.methods.options.flow import BERTCFOptions, FlowOptions
+from isotune.methods.options.mirror import MirrorOptions
+from isotune.training.encoding import encode_views
+from tests.reference import flow as flow_reference
+from tests.reference import losses as losses_reference
+from tests.reference import mirror as mirror_reference
+
+MASK = 4
+
+
+@pytest.fixture
+def encoder(tiny_model: Path) -> Encoder:
+    return Encoder.load(tiny_model)
+
+
+@pytest.fixture
+def batch(encoder: Encoder, sentences: list[str]) -> Batch:
+    return make_batch(encoder, sentences[:9])
+
+
+def make_batch(encoder: Encoder, sentences: list[str], seed: int = 0) -> Batch:
+    tokens = pack(encoder.tokenize(sentences))
+    vectors = encoder.pool(tokens).detach()
+    return Batch((tokens,), sentences=(sentences,), vectors=(vectors,), generator=Generator().manual_seed(seed))
+
+
+def gradients(method: Method, encoder: Encoder, batch: Batch, term: str | None = None) -> dict[str, Tensor]:
+    """Of one term, or of all: the gradient of each weight of the encoder that has one, frozen as in training."""
+    encoder.requires_grad_(False)
+    for parameter in method.trained(encoder):
+        parameter.requires_grad_(True)
+    encoder.train()
+    terms = method.loss(encode_views(encoder, method.views(batch), Generator()), batch)
+    (sum(terms.values()) if term is None else terms[term]).backward()  # type: ignore[union-attr]
+    return {key: value.grad for key, value in encoder.named_parameters() if value.grad is not None}
+
+
+def test_mirror_masks_characters_on_one_side_only(encoder: Encoder, batch: Batch) -> None:
+    method = Mirror(MirrorOptions(), encoder)
+    assert method.needs_text
+    plain, masked = method.views(batch)
+    assert plain.tokens is batch.texts[0]
+    by_sentence = [ids for ids in plain.tokens.ids.split(plain.tokens.lengths.tolist())]
+    of_plain = [by_sentence[i] for i in plain.tokens.order.argsort().tolist()]
+    by_sentence = [ids for ids in masked.tokens.ids.split(masked.tokens.lengths.tolist())]  # type: ignore[union-attr]
+    of_masked = [by_sentence[i] for i in masked.tokens.order.argsort().tolist()]  # type: ignore[union-attr]
+    for text, whole, cut in zip(batch.sentences[0], of_plain, of_masked, strict=True):
+        assert (whole != MASK).all()
+        assert (cut == MASK).sum() == (len(text) >= 30)
+        assert cut[0] == whole[0] == 2
+        assert cut[-1] == whole[-1] == 3
+    assert masked.tokens.lengths.max() <= plain.tokens.lengths.max()  # type: ignore[union-attr]
+
+
+def test_mirror_can_mask_tokens_or_nothing(encoder: Encoder, batch: Batch) -> None:
+    method = Mirror(MirrorOptions(spans="tokens"), encoder)
+    assert not method.needs_text
+    plain, masked = (view.tokens for view in method.views(batch))
+    assert plain is not None
+    assert masked is not None
+    assert torch.equal(masked.lengths, plain.lengths)
+    assert 9 <= (masked.ids == MASK).sum() <= 45
+    again = method.views(Batch(batch.texts, generator=Generator().manual_seed(0)))[1].tokens
+    assert again is not None
+    assert torch.equal(again.ids, masked.ids)  # the batch's generator decides
+
+    for spans in ("characters", "tokens"):
+        method = Mirror(MirrorOptions.model_validate({"spans": spans, "span_length": 0}), encoder)
+        assert not method.needs_text
+        assert {view.tokens for view in method.views(batch)} == set(batch.texts)
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_mirrors_loss_is_nt_xent_or_bert_cfs(symmetric: bool, encoder: Encoder, batch: Batch) -> None:
+    method = Mirror(MirrorOptions(temperature=0.07, symmetric=symmetric), encoder)
+    encoded = encode_views(encoder.eval(), method.views(batch), Generator())
+    a, b = (vectors.double() for vectors in encoded)
+    formula = losses_reference.nt_xent if symmetric else mirror_reference.mirror_info_nce
+    torch.testing.assert_close(method.loss(encoded, batch)["mirror"].double(), formula(a, b, 0.07), rtol=1e-4, atol=0)
+
+
+def test_what_mirror_cannot_mask_is_refused(encoder: Encoder) -> None:
+    encoder.lowercase = True
+    with pytest.raises(InputError, match="this encoder lowercases all text, the mask too; use spans tokens"):
+        Mirror(MirrorOptions(), encoder)
+    Mirror(MirrorOptions(spans="tokens"), encoder)
+    encoder.tokenizer.mask_token = None
+    with pytest.raises(InputError, match="no mask token; choose a span_length of 0"):
+        Mirror(MirrorOptions(spans="tokens"), encoder)
+    Mirror(MirrorOptions(span_length=0), encoder)
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_flow_trains_its_own_layers_only_and_stays_with_the_encoder(
+    cached: bool, encoder: Encoder, batch: Batch, tmp_path: Path
+) -> None:
+    method = Flow(FlowOptions(cached=cached), encoder)
+    assert method.cached == cached
+    assert isinstance(encoder.heads[0], FlowHead)
+    found = gradients(method, encoder, batch)
+    assert found.keys() == {f"heads.0.{key}" for key, _ in encoder.heads[0].named_parameters()}
+    assert not list(method.parameters())
+    assert not method.state_dict()  # the flow is in the encoder's, once
+
+    encoder.save(tmp_path / "saved")
+    text = batch.sentences[0]
+    assert np.array_equal(Encoder.load(tmp_path / "saved").encode(text), encoder.encode(text))
+
+
+def test_flows_loss_is_the_likelihood_of_the_vectors(encoder: Encoder, batch: Batch) -> None:
+    method = Flow(FlowOptions(depth=1), encoder)
+    encode_views(encoder.train(), method.views(batch), Generator())  # which initialises it
+    flow = encoder.heads[0]
+    with torch.no_grad():
+        for parameter in flow.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    encoded = encode_views(encoder.eval(), method.views(batch), Generator())
+    weights = {key: value.double() for key, value in flow.state_dict().items()}
+    z = [flow_reference.flow(row, weights, levels=3, depth=1) for row in batch.vectors[0].double().tolist()]
+    jacobian = torch.autograd.functional.jacobian(lambda x: flow.double()(x[None])[0], batch.vectors[0][0].double())
+    _, log_determinant = torch.linalg.slogdet(jacobian)
+    expected = flow_reference.bits_per_dimension(torch.tensor(z), [log_determinant.item()] * len(z))
+    assert method.loss(encoded, batch)["bits_per_dimension"].item() == pytest.approx(expected, rel=1e-4)
+
+
+def test_flow_learns(encoder: Encoder, sentences: list[str]) -> None:
+    method = Flow(FlowOptions(depth=1), encoder)
+    batch = make_batch(encoder, sentences)
+    optimizer = torch.optim.AdamW(method.trained(encoder), lr=1e-2)
+    encoder.train()
+    history = []
+    for _ in range(40):
+        (loss,) = method.loss(encode_views(encoder, method.views(batch), Generator()), batch).values()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        history.append(loss.item())
+    assert history[-1] < history[0] - 0.5
+    assert np.isfinite(history).all()
+
+
+def test_bert_cfs_terms_are_those_of_its_parts(encoder: Encoder, batch: Batch) -> None:
+    method = BERTCF(BERTCFOptions(contrastive_weight=0.3, temperature=0.07), encoder)
+    assert len(method.views(batch)) == 2
+    plain = batch.vectors[0]
+    masked = plain + 0.1 * torch.randn_like(plain)
+    terms = method.train().loss([plain, masked], batch)
+    flow = encoder.heads[0]
+    z, z_masked = flow(plain), flow(masked)
+    expected = 0.3 * mirror_reference.mirror_info_nce(z.double(), z_masked.double(), 0.07)
+    torch.testing.assert_close(terms["mirror"].double(), expected, rtol=1e-4, atol=0)
+    bits = flow_reference.bits_per_dimension(z.double(), [flow.log_determinant().item()] * len(z))
+    assert terms["bits_per_dimension"].item() == pytest.approx(bits, rel=1e-4)
+
+
+def test_bert_cf_trains_the_flow_on_a_frozen_encoder(encoder: Encoder, batch: Batch) -> None:
+    method = BERTCF(BERTCFOptions(), encoder)
+    for term in (None, "mirror", "bits_per_dimension"):
+        assert {key.split(".")[0] for key in gradients(method, encoder, batch, term)} == {"heads"}
+        encoder.zero_grad()
+
+
+def test_in_the_ablation_the_contrastive_term_alone_trains_the_encoder(encoder: Encoder, batch: Batch) -> None:
+    method = BERTCF(BERTCFOptions(train_encoder=True), encoder)
+    assert {key.split(".")[0] for key in gradients(method, encoder, batch, "bits_per_dimension")} == {"heads"}
+    encoder.zero_grad()
+    assert {key.split(".")[0] for key in gradients(method, encoder, batch, "mirror")} == {"heads", "backbone"}
+
+
+def test_bert_cf_is_mirror_and_then_flow_whatever_is_masked(encoder: Encoder, batch: Batch) -> None:
+    assert BERTCF(BERTCFOptions(spans="characters"), copy.deepcopy(encoder)).needs_text
+    method = BERTCF(BERTCFOptions(), encoder)
+    assert not method.needs_text
+    assert not method.cached
+    mirror = Mirror(MirrorOptions(spans="tokens", symmetric=False), encoder)
+    again = Batch(batch.texts, generator=Generator().manual_seed(0))
+    for view, expected in zip(method.views(batch), mirror.views(again), strict=True):
+        assert view.tokens is not None
+        assert expected.tokens is not None
+        assert torch.equal(view.tokens.ids, expected.tokens.ids)
+        assert not view.heads
+
+
+def test_a_flow_too_deep_for_the_vectors_is_refused(encoder: Encoder) -> None:
+    with pytest.raises(InputError, match="a flow of 6 levels needs vectors of 64 features or more, not 32"):
+        Flow(FlowOptions(levels=6), encoder)
+    assert isinstance(encoder.heads, nn.Sequential)
+    assert len(encoder.heads) == 0
