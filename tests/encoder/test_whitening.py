@@ -48,9 +48,17 @@ def test_cosines_become_isotropic(vectors: Tensor) -> None:
     assert abs(mean_cosine(whitening(vectors)(vectors))) < 0.01
 
 
-@pytest.mark.parametrize(("count", "kept"), [(400, 13), (400, 0), (9, None), (9, 9)])
-def test_directions_that_are_not_there_are_refused(vectors: Tensor, count: int, kept: int | None) -> None:
-    with pytest.raises(InputError, match=f"of 12 features vary in {min(count - 1, 12)}"):
+def test_a_direction_without_variance_becomes_0(vectors: Tensor) -> None:
+    flat = torch.nn.functional.layer_norm(vectors, (12,))  # all of them in one plane, but for rounding
+    z = whitening(flat)(flat).double()
+    expected = torch.eye(12, dtype=z.dtype)
+    expected[11, 11] = 0
+    torch.testing.assert_close(z.T @ z / len(z), expected, atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize(("count", "kept"), [(400, 13), (400, 0), (12, None), (9, 9)])
+def test_what_cannot_be_kept_is_refused(vectors: Tensor, count: int, kept: int | None) -> None:
+    with pytest.raises(InputError, match=f"there are {count} vectors of 12 features"):
         whitening(vectors[:count], kept)
     whitening(vectors[:9], 8)
 

@@ -179,13 +179,20 @@ class TokenStore:
         Args:
             rows: [N] row numbers; sentence i of every batch belongs to `rows[i]`.
         """
-        return tuple(self._pack(rows * self.columns + column) for column in range(self.columns))
+        return tuple(self.pack_sequences(rows * self.columns + column) for column in range(self.columns))
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """[rows * columns] tokens of each sequence; those of a row stand together."""
+        lengths: NDArray[np.int64] = np.diff(self._offsets)
+        return lengths
 
     def sentences(self, rows: NDArray[np.int64]) -> tuple[list[str], ...]:
         """The texts of these rows, a list for each text of a row; nothing where they were not kept."""
         return self._text.read(rows) if self._text else ()
 
-    def _pack(self, sequences: NDArray[np.int64]) -> Packed:
+    def pack_sequences(self, sequences: NDArray[np.int64]) -> Packed:
+        """One packed batch of the sequences with these numbers [N], counted over all rows and columns."""
         starts = self._offsets[sequences]
         lengths = self._offsets[sequences + 1] - starts
         offsets = np.cumsum(lengths) - lengths

@@ -263,7 +263,7 @@ class Encoder(nn.Module):
         try:
             for start in range(0, len(sentences), CHUNK_SENTENCES):
                 ids = self.tokenize(sentences[start : start + CHUNK_SENTENCES])
-                for batch in self._batches([len(sentence) for sentence in ids]):
+                for batch in self.batches([len(sentence) for sentence in ids]):
                     tokens = pack([ids[i] for i in batch]).to(self.device)
                     result = self(tokens)
                     if normalize:
@@ -275,7 +275,7 @@ class Encoder(nn.Module):
             self.train(training)
         return vectors
 
-    def _batches(self, lengths: list[int]) -> list[np.ndarray]:
+    def batches(self, lengths: Sequence[int] | np.ndarray) -> list[np.ndarray]:
         """Sentences' indexes, ordered by length and cut where a batch's tokens would pass the device's budget."""
         order = np.argsort(lengths, kind="stable")
         budget = BATCH_TOKENS.get(self.device.type, BATCH_TOKENS["cuda"])

@@ -1,8 +1,11 @@
-"""Whitening ("Whitening Sentence Representations for Better Semantics and Faster Retrieval", Su et al., 2021, section 3).
+"""Whitening ("Whitening Sentence Representations for Better Semantics and Faster Retrieval", Su et al., 2021).
 
 A linear map after which the vectors of a text have mean 0 and the identity as covariance, so that a cosine is taken
 along orthonormal axes. Its first features are those of the largest variance before; keeping them alone makes vectors
 smaller, and in the paper often better.
+
+A direction without any variance, such as the one that a last LayerNorm leaves in every BERT, becomes a feature that is
+always 0.
 """
 
 from __future__ import annotations
@@ -25,21 +28,21 @@ def whitening(vectors: Tensor, dimensions: int | None = None) -> Dense:
         A head that takes d features and gives `dimensions`.
 
     Raises:
-        InputError: the vectors vary in fewer directions than are to be kept.
+        InputError: they don't have that many features, or there are not more vectors than that.
     """
     x = vectors.double()
     kept = x.shape[1] if dimensions is None else dimensions
+    if not 1 <= kept <= x.shape[1] or len(x) <= kept:
+        raise InputError(
+            f"whitening to {kept} dimensions: there are {len(x)} vectors of {x.shape[1]} features, and it takes more "
+            "vectors than dimensions; keep fewer, or give more text"
+        )
     mean = x.mean(0)  # [d]
     _, s, ut = torch.linalg.svd((x - mean).T @ (x - mean) / len(x))  # [d], largest first; [d, d]
     # What is smaller than the rounding of float32 vectors is none of their variance.
-    found = int((s > s[0] * x.shape[1] * torch.finfo(torch.float32).eps ** 2).sum())
-    if not 1 <= kept <= found:
-        raise InputError(
-            f"whitening to {kept} dimensions: the {len(x)} vectors of {x.shape[1]} features vary in {found}; "
-            "keep no more than that, or give more text"
-        )
+    varies = s > s[0] * x.shape[1] * torch.finfo(torch.float32).eps ** 2  # [d]
     head = Dense(x.shape[1], kept, activation="Identity")
-    weight = ut[:kept] / s[:kept, None].sqrt()  # [kept, d]
+    weight = ut[:kept] * torch.where(varies, s.rsqrt(), 0.0)[:kept, None]  # [kept, d]
     with torch.no_grad():
         head.linear.weight.copy_(weight)
         head.linear.bias.copy_(-weight @ mean)

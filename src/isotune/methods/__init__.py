@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from isotune.errors import unknown
 from isotune.methods.options.back_translation import BackTranslationOptions, SelfGuidedBackTranslationOptions
 from isotune.methods.options.base import MethodOptions
+from isotune.methods.options.clsr import CLSROptions
 from isotune.methods.options.consert import ConSERTJointOptions, ConSERTOptions
 from isotune.methods.options.finetune import FinetunePairOptions, FinetuneSentenceOptions
+from isotune.methods.options.flow import BERTCFOptions, FlowOptions
+from isotune.methods.options.mirror import MirrorOptions
 from isotune.methods.options.mlm import MLMOptions
 from isotune.methods.options.multitask import MultitaskOptions
 from isotune.methods.options.nli import NLIOptions
 from isotune.methods.options.self_guided import SelfGuidedOptions
 from isotune.methods.options.simcse import SimCSEOptions, SimCSESupervisedOptions
+from isotune.methods.options.sncse import SNCSEOptions
+from isotune.methods.options.whitening import WhiteningOptions
 
 if TYPE_CHECKING:
     from isotune.methods.method import Method
@@ -29,10 +34,14 @@ class MethodEntry(NamedTuple):
 
 METHODS = {
     "back-translation": MethodEntry(BackTranslationOptions, "isotune.methods.back_translation:BackTranslation"),
+    "bert-cf": MethodEntry(BERTCFOptions, "isotune.methods.flow:BERTCF"),
+    "clsr": MethodEntry(CLSROptions, "isotune.methods.clsr:CLSR"),
     "consert": MethodEntry(ConSERTOptions, "isotune.methods.consert:ConSERT"),
     "consert-joint": MethodEntry(ConSERTJointOptions, "isotune.methods.consert_joint:ConSERTJoint"),
     "finetune-pair": MethodEntry(FinetunePairOptions, "isotune.methods.finetune:FinetunePair"),
     "finetune-sentence": MethodEntry(FinetuneSentenceOptions, "isotune.methods.finetune:FinetuneSentence"),
+    "flow": MethodEntry(FlowOptions, "isotune.methods.flow:Flow"),
+    "mirror": MethodEntry(MirrorOptions, "isotune.methods.mirror:Mirror"),
     "mlm": MethodEntry(MLMOptions, "isotune.methods.mlm:MLM"),
     "multitask": MethodEntry(MultitaskOptions, "isotune.methods.multitask:Multitask"),
     "nli": MethodEntry(NLIOptions, "isotune.methods.nli:NLI"),
@@ -42,6 +51,8 @@ METHODS = {
     ),
     "simcse": MethodEntry(SimCSEOptions, "isotune.methods.simcse:SimCSE"),
     "simcse-sup": MethodEntry(SimCSESupervisedOptions, "isotune.methods.simcse:SimCSESupervised"),
+    "sncse": MethodEntry(SNCSEOptions, "isotune.methods.sncse:SNCSE"),
+    "whitening": MethodEntry(WhiteningOptions, "isotune.methods.whitening:Whitening"),
 }
 
 

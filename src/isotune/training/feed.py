@@ -17,8 +17,6 @@ from isotune.errors import InputError
 from isotune.methods.method import Batch
 from isotune.training.seeds import derive_seed
 
-CACHE_ROWS = 256  # rows whose vectors are computed together
-
 
 class Rows:
     """Rows of one kind, in an order that the seed decides.
@@ -53,14 +51,12 @@ class Rows:
     def cache(self, encoder: Encoder, folder: Path) -> None:
         """Computes the pooled vectors of all texts, into a nameless file of this folder."""
         encoder.eval()
-        store, rows = self.store, np.arange(len(self.store))
+        lengths = self.store.lengths
         with TemporaryFile(dir=folder) as file:
-            shape = len(store) * store.columns, encoder.backbone.dimension
-            vectors = np.memmap(file, np.float32, "w+", shape=shape)
-            for chunk in np.array_split(rows, max(1, len(rows) // CACHE_ROWS)):
-                for column, tokens in enumerate(store.pack(chunk)):
-                    pooled = encoder.pool(tokens.to(encoder.device))
-                    vectors[chunk * store.columns + column] = pooled.float().cpu().numpy()
+            vectors = np.memmap(file, np.float32, "w+", shape=(len(lengths), encoder.backbone.dimension))
+            for batch in encoder.batches(lengths):
+                tokens = self.store.pack_sequences(batch).to(encoder.device)
+                vectors[batch] = encoder.pool(tokens).float().cpu().numpy()
             self.vectors = torch.from_numpy(vectors)
 
 

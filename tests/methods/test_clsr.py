@@ -1,0 +1,117 @@
+"""CLSR: its loss on the paper's networks, and that nothing below them changes."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from sentence_transformers import SentenceTransformer
+from torch import Generator
+
+import isotune
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.heads import Dense
+from isotune.evaluation.geometry import mean_cosine
+from isotune.methods.clsr import CLSR
+from isotune.methods.method import Batch
+from isotune.methods.options.clsr import CLSROptions
+from isotune.training import Result
+from isotune.training.encoding import encode_views
+from isotune.training.loop import Loop
+from tests.reference import clsr as reference
+from tests.reference import losses
+
+
+@pytest.fixture
+def encoder(tiny_model: Path) -> Encoder:
+    return Encoder.load(tiny_model)
+
+
+def test_the_loss_is_the_papers_on_both_networks(encoder: Encoder) -> None:
+    method = CLSR(CLSROptions(temperature=0.2, width=11), encoder)
+    columns = torch.randn(2, 5, 32).unbind()
+    batch = Batch(vectors=columns)
+    encoded = encode_views(encoder, method.views(batch), Generator())
+    expected = [torch.stack([reference.encoder(x.double(), encoder.heads.state_dict()) for x in c]) for c in columns]
+    for got, want in zip(encoded, expected, strict=True):
+        torch.testing.assert_close(got.double(), want, rtol=1e-5, atol=1e-6)
+        assert (got >= 0).all()
+    projected = [
+        torch.stack([reference.linear(x, method.projection.state_dict(), "") for x in vectors]) for vectors in expected
+    ]
+    want = losses.nt_xent(projected[0], projected[1], 0.2)
+    torch.testing.assert_close(method.loss(encoded, batch)["nt_xent"].double(), want, rtol=1e-5, atol=0)
+
+
+def test_only_its_own_layers_are_trained(encoder: Encoder) -> None:
+    encoder.heads.append(Dense(32, 24))
+    encoder.dimension = 24
+    method = CLSR(CLSROptions(width=16), encoder)
+    assert encoder.dimension == 16
+    _, *new = encoder.heads
+    assert [head.dimensions for head in new] == [(24, 16), (16, 16)]
+    assert {id(p) for p in method.trained(encoder)} == {id(p) for head in new for p in head.parameters()}
+    assert {name for name, _ in method.named_parameters()} == {"projection.weight", "projection.bias"}
+
+
+def test_vectors_of_length_1_do_not_start_as_one_point(encoder: Encoder) -> None:
+    """As torch starts a layer, the bias is as large as what such a vector makes of it: their mean cosine is 0.71."""
+    CLSR(CLSROptions(), encoder)
+    with torch.no_grad():
+        y = encoder.heads(torch.nn.functional.normalize(torch.randn(200, 32), dim=-1))
+    assert mean_cosine(y) < 0.6
+
+
+@pytest.fixture
+def run(tiny_model: Path, pairs: Path) -> Callable[..., Result]:
+    """Six steps on the pairs that score 2 and more, as the recipe takes them."""
+    sgd: dict[str, Any] = {"optimizer": "sgd", "learning_rate": 0.1, "max_gradient_norm": math.inf}
+    data: dict[str, Any] = {"model": str(tiny_model), "min_score": 2.0, "dev": "none", "tasks": [str(pairs)]}
+    return partial(isotune.train, pairs, method="clsr", width=16, steps=6, quiet=True, **sgd, **data)
+
+
+def test_a_run_leaves_the_encoder_below_as_it_was(
+    run: Callable[..., Result], tiny_model: Path, sentences: list[str], tmp_path: Path
+) -> None:
+    start = Encoder.load(tiny_model)
+    result = run(out=tmp_path / "run", batch_size=8)
+    kept = Encoder.load(result.encoder)
+    for name, weight in start.backbone.state_dict().items():
+        assert torch.equal(kept.backbone.state_dict()[name], weight), name
+    assert [head.dimensions for head in kept.heads] == [(32, 16), (16, 16)]
+    biases = [value for name, value in kept.heads.state_dict().items() if "bias" in name]
+    assert all(bias.abs().max() > 0 for bias in biases)  # they started at 0
+    vectors = kept.encode(sentences)
+    np.testing.assert_allclose(SentenceTransformer(str(result.encoder)).encode(sentences), vectors, atol=1e-5)
+    with pytest.raises(isotune.InputError, match=r"batch_size 21 is larger than the data \(20 rows\)"):
+        run(out=tmp_path / "more", batch_size=21)
+
+
+def test_a_stopped_run_goes_on_bit_for_bit(
+    run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run(out=tmp_path / "whole", batch_size=8)
+    step = Loop.step
+
+    def interrupted(self: Loop, number: int) -> Any:
+        if number == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(self, number)
+
+    monkeypatch.setattr(Loop, "step", interrupted)
+    assert run(out=tmp_path / "parts", batch_size=8).stopped == "SIGTERM"
+    monkeypatch.undo()
+    isotune.train(out=tmp_path / "parts", resume=True, quiet=True)
+    expected, got = (load_file(folder / "last.safetensors") for folder in (whole.folder, tmp_path / "parts"))
+    assert expected.keys() == got.keys()
+    assert any("momentum" in key for key in expected)
+    assert all(torch.equal(value, got[key]) for key, value in expected.items())
