@@ -8,15 +8,37 @@ from pathlib import Path
 import pytest
 
 from isotune.data import DATASETS
-from isotune.recipes import recipe_names
+from isotune.recipes import read_recipe, recipe_names
 from tests.cli.conftest import Call
 
 
-def test_every_recipe_by_its_whole_name(isotune: Call) -> None:
+@pytest.mark.parametrize("columns", ["80", "100", "120"])
+def test_every_recipe_by_its_whole_name(isotune: Call, monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
     code, out, _ = isotune("recipes")
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()[2:] if line[0] != " "] == recipe_names()
-    assert "published: STS average 72.74" in out
+    assert "…" not in out
+    assert max(map(len, out.splitlines())) <= int(columns)
+    assert {character for character in out if not character.isascii()} == {"─"}
+
+
+def test_what_a_recipe_is(isotune: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    lines = isotune("recipes").out.splitlines()
+    rows = {line.split()[0]: line for line in lines if line and line[0] != " "}
+    assert re.fullmatch(
+        r"consert-unsup-base +ConSERT +sts-unlabelled +STS average 72\.74 +9,290 steps *", rows["consert-unsup-base"]
+    )
+    assert re.search(r"ConSERT +nli:train .*STS average 79\.37", rows["consert-joint-unsup"])
+    assert re.fullmatch(r" +sts-unlabelled .*", lines[lines.index(rows["consert-joint-unsup"]) + 1])
+    assert re.search(r"BERT-CF +sst5:train ", rows["bert-cf-multitask"])
+    assert re.search(r"self-guided +stsb +STS average 74\.62  ", rows["sg-opt"])  # without "(8 seeds)"
+    assert re.search(r"SimCSE +yours ", rows["default"])
+
+
+def test_every_recipe_names_its_paper() -> None:
+    assert [name for name in recipe_names() if not read_recipe(name).get("paper")] == []
 
 
 def test_every_dataset_by_its_whole_name(isotune: Call) -> None:

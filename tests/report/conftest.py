@@ -113,6 +113,19 @@ SEVEN_BEFORE = dict(zip(GROUPS["sts"], (0.31, 0.45, 0.38, 0.49, 0.47, 0.37, 0.39
 SEVEN_AFTER = dict(zip(GROUPS["sts"], (0.44, 0.56, 0.49, 0.60, 0.55, 0.49, 0.46), strict=True))
 
 
+def second_stage(offset: int = STEPS, steps: int = 100) -> list[dict[str, Any]]:
+    """Another stage of a method with a metric of its own, the best score at its last step."""
+    records: list[dict[str, Any]] = []
+    for step in range(0, steps + 1, 50):
+        parts = {"sentiment": 0.2 + step / 400, "similarity": 0.4 + step / 200}
+        score = sum(parts.values()) / 2
+        records.append({"kind": "dev", "step": offset + step, "metric": "mean", "score": score, "best": True, **parts})
+        if step:
+            terms = {"cross_entropy": 2 - step / 100}
+            records.append({"kind": "train", "step": offset + step, "loss": terms["cross_entropy"], "terms": terms})
+    return [{**record, "stage": 2} for record in records]
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A finished run on the seven STS tasks that helped."""

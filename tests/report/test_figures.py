@@ -7,25 +7,37 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from isotune.report.figures import cosine_against_gold, learning_curve, space_monitor
+from isotune.report.figures import cosine_against_gold, learning_curves, space_monitor
+from isotune.report.stages import Stage
+
+Records = list[dict[str, Any]]
 
 
-def train(steps: int, **terms: float) -> list[dict[str, Any]]:
+def train(steps: int, **terms: float) -> Records:
     return [
-        {
-            "kind": "train",
-            "step": i + 1,
-            "loss": 1 / (i + 1) + sum(terms.values()),
-            "terms": terms or {"info_nce": 1},
-        }
+        {"kind": "train", "step": i + 1, "loss": 1 / (i + 1) + sum(terms.values()), "terms": terms or {"info_nce": 1}}
         for i in range(steps)
     ]
 
 
-def dev(scores: list[float]) -> list[dict[str, Any]]:
+def dev(scores: list[float], best: int = 0, metric: str = "spearman", start: int = 0) -> Records:
     return [
-        {"kind": "dev", "step": 10 * i, "metric": "spearman", "score": s, "best": True} for i, s in enumerate(scores)
+        {"kind": "dev", "step": start + 10 * i, "metric": metric, "score": s, "best": i in (0, best)}
+        for i, s in enumerate(scores)
     ]
+
+
+def space(*values: tuple[int, float, float]) -> Records:
+    return [{"step": step, "mean_cosine": cosine, "effective_rank": rank} for step, cosine, rank in values]
+
+
+def stage(train: Records = (), dev: Records = (), space: Records = (), number: int = 1) -> Stage:  # type: ignore[assignment]
+    return Stage(number, "simcse", train, dev, space)
+
+
+def learning_curve(train: Records, dev: Records) -> str:
+    (svg,) = learning_curves([stage(train, dev)])
+    return svg
 
 
 def texts(svg: str) -> list[str]:
@@ -33,28 +45,63 @@ def texts(svg: str) -> list[str]:
 
 
 def test_a_learning_curve_marks_the_start_and_the_step_kept() -> None:
-    svg = learning_curve(train(20), dev([0.3, 0.5, 0.4]), kept_step=10)
+    svg = learning_curve(train(20), dev([0.3, 0.5, 0.4], best=1))
     assert {"dev Spearman x 100", "start: 30.00", "kept: 50.00 at step 10", "training loss", "step"} <= set(texts(svg))
 
 
 def test_without_dev_scores_the_loss_stands_alone() -> None:
-    words = texts(learning_curve(train(20), [], kept_step=20))
+    words = texts(learning_curve(train(20), []))
     assert "training loss" in words
     assert not any("dev" in word or "kept" in word for word in words)
 
 
 def test_the_terms_of_a_loss_are_named() -> None:
-    assert {"info_nce", "mlm", "sum"} <= set(texts(learning_curve(train(5, info_nce=1, mlm=2), [], kept_step=5)))
-    assert "info_nce" not in texts(learning_curve(train(5, info_nce=1), [], kept_step=5))
+    assert {"info_nce", "mlm", "sum"} <= set(texts(learning_curve(train(5, info_nce=1, mlm=2), [])))
+    assert "info_nce" not in texts(learning_curve(train(5, info_nce=1), []))
 
 
-def test_stages_may_have_different_terms() -> None:
-    records = train(5, info_nce=1) + [{**record, "step": record["step"] + 5} for record in train(5, flow=2)]
-    assert {"info_nce", "flow", "sum"} <= set(texts(learning_curve(records, [], kept_step=10)))
+def test_every_stage_has_a_figure_that_names_it() -> None:
+    first = stage(train(20, cross_entropy=1), dev([0.3, 0.5, 0.4], best=1))
+    second = stage([{**r, "step": r["step"] + 20} for r in train(10, flow=2)], dev([0.5, 0.45], start=20), number=2)
+    one, two = (texts(svg) for svg in learning_curves([first, second]))
+    assert "Stage 1: simcse" in one
+    assert "Stage 2: simcse" in two
+    assert "kept: 50.00 at step 10" in one
+    assert "kept: 50.00 at its start" in two
+    assert "Stage 1: simcse" not in texts(learning_curve(train(5), []))
+
+
+def test_a_score_has_the_same_axis_in_every_stage_and_another_score_its_own() -> None:
+    wide, narrow = stage(dev=dev([0.1, 0.9])), stage(dev=dev([0.5, 0.51], start=10), number=2)
+    ticks = [[word for word in texts(svg) if re.fullmatch(r"\d0", word)] for svg in learning_curves([wide, narrow])]
+    assert {"20", "40", "60", "80"} <= set(ticks[0]) & set(ticks[1])
+    other = stage(dev=dev([0.5, 0.51], metric="accuracy", start=10), number=2)
+    words = texts(learning_curves([wide, other])[1])
+    assert "dev accuracy x 100" in words
+    assert "80" not in words
+
+
+def test_what_a_dev_score_is_the_mean_of_is_named() -> None:
+    records = [{**record, "f1": 0.7, "sentiment": 0.2} for record in dev([0.3, 0.5], metric="mean")]
+    assert {"mean", "F1", "sentiment", "dev mean x 100"} <= set(texts(learning_curve(train(5), records)))
+
+
+def test_a_stage_without_steps_shows_its_scores() -> None:
+    words = texts(learning_curve([], dev([0.3, 0.5], best=1)))
+    assert "kept: 50.00 at step 10" in words
+    assert "training loss" not in words
+
+
+def test_the_space_of_every_stage_is_on_the_same_axes() -> None:
+    stages = [stage(space=space((0, 0.9, 10), (5, 0.1, 90))), stage(space=space((5, 0.4, 50), (9, 0.5, 51)), number=2)]
+    one, two = (texts(svg) for svg in space_monitor(stages))
+    assert "Stage 1: simcse" in one
+    assert "Stage 2: simcse" in two
+    assert {"20", "40", "60", "80"} <= set(one) & set(two)
 
 
 def test_text_and_axes_take_the_pages_colour() -> None:
-    svg = learning_curve(train(20, info_nce=1, mlm=2), dev([0.3, 0.5]), kept_step=10)
+    svg = learning_curve(train(20, info_nce=1, mlm=2), dev([0.3, 0.5]))
     colours = set(re.findall(r"(?:fill|stroke): ?(#\w+|currentColor)", svg))
     assert "currentColor" in colours
     assert colours <= {"currentColor", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000"}
@@ -64,8 +111,8 @@ def test_text_and_axes_take_the_pages_colour() -> None:
 
 def test_a_figure_is_labelled_and_its_ids_are_its_own() -> None:
     figures = [
-        learning_curve(train(20), dev([0.3]), kept_step=0),
-        space_monitor([{"step": 0, "mean_cosine": 0.8, "effective_rank": 12.3}]),
+        learning_curve(train(20), dev([0.3])),
+        *space_monitor([stage(space=space((0, 0.8, 12.3)))]),
         *cosine_against_gold(np.arange(5.0), {"before": np.linspace(0.8, 0.9, 5), "after": np.linspace(0, 1, 5)}),
     ]
     ids = [name for svg in figures for name in re.findall(r' id="([^"]+)"', svg)]
@@ -80,8 +127,8 @@ def test_a_figure_is_labelled_and_its_ids_are_its_own() -> None:
 
 
 def test_the_same_numbers_give_the_same_description() -> None:
-    space = [{"step": s, "mean_cosine": c, "effective_rank": r} for s, c, r in ((0, 0.8, 12.3), (50, 0.2, 80.5))]
-    label = ElementTree.fromstring(space_monitor(space)).get("aria-label")
+    (svg,) = space_monitor([stage(space=space((0, 0.8, 12.3), (50, 0.2, 80.5)))])
+    label = ElementTree.fromstring(svg).get("aria-label")
     assert label == (
         "Mean cosine of different sentences: 0.8 at step 0, 0.2 at the end. "
         "Effective rank: 12.3 at step 0, 80.5 at the end."
@@ -105,7 +152,7 @@ def test_panels_have_the_same_axes() -> None:
 @pytest.mark.parametrize("count", [100, 20_000])
 def test_a_figure_stays_small(count: int) -> None:
     random = np.random.default_rng(0)
-    curve = learning_curve(train(count), dev([0.3, 0.4]), kept_step=0)
+    curve = learning_curve(train(count), dev([0.3, 0.4]))
     (panel,) = cosine_against_gold(random.uniform(0, 5, count), {"after": random.uniform(-1, 1, count)})
     assert len(curve) < 100_000
     assert len(panel) < 500_000
@@ -114,4 +161,4 @@ def test_a_figure_stays_small(count: int) -> None:
 def test_a_loss_that_diverged_is_drawn() -> None:
     records = train(5)
     records[-1]["loss"] = float("nan")
-    assert "Training loss from 1 to nan over 5 steps." in learning_curve(records, [], kept_step=5)
+    assert "Training loss from 1 to nan, up to step 5." in learning_curve(records, [])

@@ -12,6 +12,7 @@ import pytest
 from isotune.errors import InputError
 from isotune.evaluation import RunEvaluation
 from isotune.report import write_report
+from tests.report.conftest import second_stage, write_metrics
 
 
 class Page(HTMLParser):
@@ -139,6 +140,69 @@ def test_the_page_is_accessible(run: Path) -> None:
     assert set(referred) <= set(ids)
 
 
+def test_a_stage_is_summed_up(run: Path) -> None:
+    page = report(run)
+    assert re.search(
+        r"1 consert 0 to 300 Spearman 33\.25 → 51\.20 info_nce [\d.]+ → [\d.]+ margin [\d.]+ → [\d.]+ sum", page.text
+    )
+    assert "Stage 1: consert" not in page.text
+
+
+def add_stage(run: Path) -> None:
+    """A second stage; the records of the first have no number, as in old runs."""
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    write_metrics(run, records + second_stage())
+    with (run / "recipe.toml").open("a") as file:
+        file.write('\n[[stages]]\nmethod = "multitask"\n')
+
+
+def test_every_stage_is_shown(run: Path) -> None:
+    add_stage(run)
+    set_evaluation(run, {"stsb": 0.4}, {"stsb": 0.38}, step=400)
+    page = report(run)
+    assert "Stage 1: consert" in page.text
+    assert "Stage 2: multitask" in page.text
+    assert "1 consert 0 to 300" in page.text
+    assert "2 multitask 300 to 400 mean 30.00 → 67.50 sentiment 20.00 → 45.00 similarity 40.00 → 90.00" in page.text
+    assert "cross_entropy 1.5 → 1" in page.text
+    assert page.verdict == "Dev mean 30.0 → 67.5 (+37.5), STS-B 40.0 → 38.0 (-2.0), best at step 400 of 400."
+
+
+def test_a_metric_of_the_methods_own_that_did_not_rise(run: Path) -> None:
+    add_stage(run)
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    write_metrics(run, [{**r, "best": r["best"] and r["step"] < 350} if r["kind"] == "dev" else r for r in records])
+    set_evaluation(run, {"stsb": 0.4}, {"stsb": 0.5}, step=150)
+    assert report(run).verdict == (
+        "<strong>Warning.</strong> Training made no difference: Dev mean 30.0 → 30.0 (+0.0), "
+        "STS-B 40.0 → 50.0 (+10.0), best at step 150 of 400."
+    )
+
+
+def test_a_method_without_steps(run: Path) -> None:
+    records = [
+        {"kind": "dev", "stage": 1, "step": step, "metric": "spearman", "score": 0.3 + step / 10, "best": True}
+        for step in (0, 1)
+    ]
+    write_metrics(run, records)
+    set_evaluation(run, {"stsb": 0.3}, {"stsb": 0.4}, step=1)
+    page = report(run)
+    assert page.verdict == "STS-B 30.0 → 40.0 (+10.0), best at step 1 of 1."
+    assert "1 consert 0 to 1 Spearman 30.00 → 40.00" in page.text
+    assert "training loss" not in page.text
+
+
+def test_what_was_trained_on_and_is_evaluated_on(run: Path) -> None:
+    path = run / "data.json"
+    data = json.loads(path.read_text())
+    data["stage 1"]["overlap"] = {"stsb:test": {"sentences": 62, "of_sentences": 2550, "pairs": 9, "of_pairs": 1379}}
+    path.write_text(json.dumps(data))
+    page = report(run)
+    assert "stage 1 stsb:test 62 of 2,550 9 of 1,379" in page.text
+    assert "overlap sentences" not in page.text
+    assert page.text.index("Data stage 1") < page.text.index("stsb:test 62") < page.text.index("Environment")
+
+
 def test_the_untouched_start_is_a_warning(run: Path) -> None:
     set_evaluation(run, {"stsb": 0.409}, {"stsb": 0.409}, step=0)
     page = report(run)
@@ -146,6 +210,14 @@ def test_the_untouched_start_is_a_warning(run: Path) -> None:
         "<strong>Warning.</strong> Training did not help: the encoder kept is the untouched start "
         "(STS-B 40.9). None of the 300 steps scored better on the dev set."
     )
+
+
+def test_a_start_with_new_layers_is_not_called_untouched(run: Path) -> None:
+    set_evaluation(run, {"stsb": 0.409}, {"stsb": 0.38}, step=0)
+    assert report(run).verdict == (
+        "<strong>Warning.</strong> Training did not help: the encoder kept is the start with the method's layers, "
+        "untrained (STS-B 40.9 → 38.0 (-2.9)). None of the 300 steps scored better on the dev set."
+    ).replace("'", "&#39;")
 
 
 @pytest.mark.parametrize(
@@ -243,6 +315,7 @@ def test_only_the_last_line_of_the_metrics_may_be_broken(run: Path) -> None:
         ("evaluation.json", '{"before": 3}', "evaluation.json: .*before"),
         ("evaluation.json", "{", "evaluation.json: Invalid JSON"),
         ("data.json", "{", "data.json: not JSON"),
+        ("recipe.toml", "stages = [", "recipe.toml: not TOML"),
         ("cosines.npz", "", "cosines.npz: not a file of arrays"),
         ("cosines.npz", "PK\3\4", "cosines.npz: not a file of arrays"),
         ("cosines.npz", "text", "cosines.npz: not a file of arrays"),

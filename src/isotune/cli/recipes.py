@@ -2,28 +2,46 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from isotune.recipes import Recipe, Stage
+
+BRACKETS = re.compile(r" \((?:[^()]|\([^()]*\))*\)")  # with one more pair inside
+WIDE = 100  # columns; in fewer, the paper stands below the name
+
 
 def recipes() -> None:
-    """List the recipes: what each one is, where its values are from, the published score, and the cost."""
-    import rich
+    """List the recipes: the paper, what is read, the score to expect, and what it costs.
+
+    The score is the source's, in short; the recipe's file has all of it.
+    """
     from rich.box import SIMPLE_HEAD
+    from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     from isotune.recipes import Recipe, read_recipe, recipe_names
 
+    console = Console(highlight=False, markup=False, emoji=False)  # nli:train: is a tram otherwise
+    wide = console.width >= WIDE
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column("Recipe", no_wrap=True)
-    table.add_column("What it is")
+    for column in ("Recipe", *(("Paper",) if wide else ()), "Data"):
+        table.add_column(column, no_wrap=True)
+    for column in ("Published", "Cost"):
+        table.add_column(column, ratio=1, overflow="fold")
     for name in recipe_names():
         recipe = Recipe.from_table(read_recipe(name), name)
-        facts = {
-            "values": recipe.source,
-            "model": recipe.model or "yours",
-            "data": ", ".join(recipe.data) or "yours",
-            "published": recipe.published,
-            "cost": recipe.cost,
-        }
-        lines = [recipe.title, *(f"{fact}: {value}" for fact, value in facts.items() if value)]
-        table.add_row(name, Text("\n".join(lines)))
-    rich.print(table)
+        who = (name, recipe.paper) if wide else (f"{name}\n  {recipe.paper}",)
+        sources = dict.fromkeys(source for stage in recipe.stages for source in _sources(stage, recipe))
+        published = BRACKETS.sub("", recipe.published).partition(";")[0]
+        table.add_row(*who, "\n".join(sources) or "yours", published, recipe.cost)
+    console.print(table)
+
+
+def _sources(stage: Stage, recipe: Recipe) -> Iterable[str]:
+    """What a stage reads; a method that reads several kinds of rows names each by an option of its own."""
+    if stage.options.names_data:
+        return [source for name, value in stage.options if name.endswith("_data") for source in value]
+    return stage.data or recipe.data

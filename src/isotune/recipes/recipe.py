@@ -58,7 +58,7 @@ class TrainingOptions(BaseModel):
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     """On all weights but biases and normalisation."""
 
-    betas: tuple[Share, Share] = (0.9, 0.999)
+    betas: tuple[Rate, Rate] = (0.9, 0.999)
     """AdamW's: how slowly its averages of the gradient and of its square change. The first one is sgd's momentum."""
 
     epsilon: Positive = 1e-6
@@ -139,7 +139,7 @@ class Stage(BaseModel):
         """Sorts the keys of the flat table into the models they belong to."""
         if not isinstance(table, Mapping):
             raise InputError("a stage is a table")
-        method = table.get("method", "")
+        method = str(table.get("method", ""))
         known = {*_stage_keys(method), "data"}
         for key in table:
             if key not in known | {"method"}:

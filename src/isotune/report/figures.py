@@ -22,8 +22,10 @@ from matplotlib.typing import RcKeyType
 from numpy.typing import NDArray
 
 from isotune.evaluation.sts import correlations
+from isotune.report.stages import METRICS, Record, Stage
 
 BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+PARTS = {"color": [GREEN, PURPLE, VERMILION] * 3, "linestyle": ["-"] * 3 + ["--"] * 3 + [":"] * 3}  # the whole is blue
 INK = "#010203"  # becomes currentColor
 MOST_POINTS = 1000  # in a line; more are averaged in equal blocks, which a 4.4 inch figure can't tell apart
 
@@ -50,43 +52,60 @@ STYLE: dict[RcKeyType, Any] = {
     "legend.fontsize": 9,
 }
 
-Record = Mapping[str, Any]
 
+def learning_curves(stages: Sequence[Stage]) -> list[str]:
+    """A figure for each stage: dev scores over steps, the start as a line and the kept step ringed; below, the loss.
 
-def learning_curve(train: Sequence[Record], dev: Sequence[Record], kept_step: int) -> str:
-    """Dev score over steps with the start as a line and the kept step marked; the loss and its terms below.
-
-    `train` and `dev` are records of metrics.jsonl in step order, `dev` from before the first step on; without
-    `dev` records the loss stands alone.
+    Scores by one metric have the same axis in all figures. What a stage has no records of is left out.
     """
-    with rc_context(STYLE):
-        figure = _figure(height=4.2 if dev else 2.4)
-        axes = figure.subplots(2 if dev else 1, 1, sharex=True, squeeze=False)[:, 0]
-        described = []
-        if dev:
-            described.append(_dev_scores(axes[0], dev, kept_step))
-        described.append(_losses(axes[-1], train))
-        axes[-1].set_xlabel("step")
-        return _svg(figure, "learning-curve", " ".join(described))
+    several = len(stages) > 1
+    drawn = []
+    for stage in (stage for stage in stages if stage.dev or stage.train):
+        rows = [kind for kind, records in (("dev", stage.dev), ("train", stage.train)) if records]
+        with rc_context(STYLE):
+            figure = _figure(height=4.2 if len(rows) > 1 else 2.4)
+            axes = dict(zip(rows, figure.subplots(len(rows), 1, sharex=True, squeeze=False)[:, 0], strict=True))
+            described = [f"{stage.title}."] if several else []
+            if "dev" in axes:
+                described.append(_dev_scores(axes["dev"], stage))
+                same = [other for other in stages if other.dev and other.metric == stage.metric]
+                if len(same) > 1:
+                    axes["dev"].set_ylim(*_limits([100 * value for other in same for value in _dev_values(other)]))
+            if "train" in axes:
+                described.append(_losses(axes["train"], stage))
+            axes[rows[0]].set_title(stage.title if several else "", fontsize=10, loc="left")
+            axes[rows[-1]].set_xlabel("step")
+            axes[rows[-1]].xaxis.get_major_locator().set_params(integer=True)
+            drawn.append(_svg(figure, f"learning-curve-{stage.number}", " ".join(described)))
+    return drawn
 
 
-def space_monitor(space: Sequence[Record]) -> str:
-    """Mean cosine of different sentences and effective rank of the probe batch over steps."""
-    steps = _column(space, "step")
+def space_monitor(stages: Sequence[Stage]) -> list[str]:
+    """A figure for each stage: mean cosine of different sentences and effective rank of the probe batch over steps."""
     panels = (
         ("mean_cosine", "mean cosine", "Mean cosine of different sentences", VERMILION),
         ("effective_rank", "effective rank", "Effective rank", GREEN),
     )
-    with rc_context(STYLE):
-        figure = _figure(height=3.8)
-        described = []
-        for ax, (field, label, sentence, colour) in zip(figure.subplots(2, 1, sharex=True), panels, strict=True):
-            values = _column(space, field)
-            ax.plot(steps, values, color=colour, marker="o", markersize=4)
-            ax.set_ylabel(label)
-            described.append(f"{sentence}: {values[0]:.3g} at step {steps[0]:.0f}, {values[-1]:.3g} at the end.")
-        ax.set_xlabel("step")
-        return _svg(figure, "space", " ".join(described))
+    several = len(stages) > 1
+    drawn = []
+    for stage in (stage for stage in stages if stage.space):
+        steps = _column(stage.space, "step")
+        with rc_context(STYLE):
+            figure = _figure(height=3.8)
+            described = [f"{stage.title}."] if several else []
+            axes = figure.subplots(2, 1, sharex=True)
+            for ax, (field, label, sentence, colour) in zip(axes, panels, strict=True):
+                values = _column(stage.space, field)
+                ax.plot(steps, values, color=colour, marker="o", markersize=4)
+                ax.set_ylabel(label)
+                if several:
+                    ax.set_ylim(*_limits([record[field] for other in stages for record in other.space]))
+                described.append(f"{sentence}: {values[0]:.3g} at step {steps[0]:.0f}, {values[-1]:.3g} at the end.")
+            axes[0].set_title(stage.title if several else "", fontsize=10, loc="left")
+            axes[-1].set_xlabel("step")
+            axes[-1].xaxis.get_major_locator().set_params(integer=True)
+            drawn.append(_svg(figure, f"space-{stage.number}", " ".join(described)))
+    return drawn
 
 
 def cosine_against_gold(gold: NDArray[np.floating[Any]], panels: Mapping[str, NDArray[np.floating[Any]]]) -> list[str]:
@@ -125,47 +144,59 @@ def cosine_against_gold(gold: NDArray[np.floating[Any]], panels: Mapping[str, ND
     return drawn
 
 
-def _dev_scores(ax: Axes, dev: Sequence[Record], kept_step: int) -> str:
-    metric = dev[0]["metric"].title()
-    steps, scores = _column(dev, "step"), 100 * _column(dev, "score")
-    ax.plot(steps, scores, color=BLUE, marker="o", markersize=4)
+def _dev_scores(ax: Axes, stage: Stage) -> str:
+    steps, scores = _column(stage.dev, "step"), 100 * _column(stage.dev, "score")
+    ax.set_prop_cycle(**PARTS)
+    for part in stage.parts:
+        ax.plot(steps, 100 * _column(stage.dev, part), linewidth=1.2, label=METRICS.get(part, part))
+    ax.plot(steps, scores, color=BLUE, marker="o", markersize=4, label=stage.metric if stage.parts else None)
     ax.axhline(scores[0], color=INK, linewidth=1, linestyle=(0, (4, 3)), label=f"start: {scores[0]:.2f}")
-    ax.set_ylabel(f"dev {metric} x 100")
-    text = f"Dev {metric} x 100 over {len(dev)} evaluations, from {scores[0]:.2f} to {scores[-1]:.2f}."
-    kept = steps == kept_step
-    if kept.any():
-        score = scores[kept][-1]
-        ax.plot(
-            kept_step,
-            score,
-            linestyle="none",
-            marker="o",
-            markersize=11,
-            markerfacecolor="none",
-            markeredgecolor=VERMILION,
-            markeredgewidth=2.2,
-            clip_on=False,
-            label=f"kept: {score:.2f} at step {kept_step}",
-        )
-        text += f" The encoder kept is that of step {kept_step}, at {score:.2f}."
-    ax.legend(loc="best")
-    return text
+    ax.set_ylabel(f"dev {stage.metric} x 100")
+    step, score = stage.kept["step"], 100 * stage.kept["score"]
+    at = "its start" if step == steps[0] and stage.number > 1 else f"step {step}"
+    ax.plot(
+        step,
+        score,
+        linestyle="none",
+        marker="o",
+        markersize=11,
+        markerfacecolor="none",
+        markeredgecolor=VERMILION,
+        markeredgewidth=2.2,
+        clip_on=False,
+        label=f"kept: {score:.2f} at {at}",
+    )
+    ax.legend(loc="best", ncols=2 if stage.parts else 1)
+    return (
+        f"Dev {stage.metric} x 100 over {len(steps)} evaluations, from {scores[0]:.2f} to {scores[-1]:.2f}. "
+        f"The encoder kept is that of {at}, at {score:.2f}."
+    )
 
 
-def _losses(ax: Axes, train: Sequence[Record]) -> str:
-    steps, total = _thinned(_column(train, "step")), _thinned(_column(train, "loss"))
-    terms = list(dict.fromkeys(term for record in train for term in record["terms"]))  # a stage has its own
-    if len(terms) > 1:
-        ax.set_prop_cycle(color=[GREEN, PURPLE, VERMILION] * 3, linestyle=["-"] * 3 + ["--"] * 3 + [":"] * 3)
-        for term in terms:
-            values = _thinned(np.array([record["terms"].get(term, np.nan) for record in train]))
+def _dev_values(stage: Stage) -> list[float]:
+    return [record[key] for record in stage.dev for key in ("score", *stage.parts)]
+
+
+def _losses(ax: Axes, stage: Stage) -> str:
+    steps, total = _thinned(_column(stage.train, "step")), _thinned(_column(stage.train, "loss"))
+    if len(stage.terms) > 1:
+        ax.set_prop_cycle(**PARTS)
+        for term in stage.terms:
+            values = _thinned(np.array([record["terms"][term] for record in stage.train]))
             ax.plot(steps, values, linewidth=1.2, label=term)
         ax.plot(steps, total, color=BLUE, label="sum")
         ax.legend(loc="best")
     else:
         ax.plot(steps, total, color=BLUE, linewidth=1.2)
     ax.set_ylabel("training loss")
-    return f"Training loss from {total[0]:.3g} to {total[-1]:.3g} over {steps[-1]:.0f} steps."
+    return f"Training loss from {total[0]:.3g} to {total[-1]:.3g}, up to step {steps[-1]:.0f}."
+
+
+def _limits(values: Sequence[float]) -> tuple[float, float]:
+    """An axis on which all of these values are, with matplotlib's own margin."""
+    low, high = min(values), max(values)
+    margin = 0.05 * (high - low) or 0.5
+    return low - margin, high + margin
 
 
 def _figure(width: float = 4.4, *, height: float) -> Figure:

@@ -7,6 +7,7 @@ missing is left out. Everything the page shows from outside (paths, names, warni
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,8 @@ from isotune.errors import InputError
 from isotune.evaluation.evaluate import AGGREGATIONS, AVERAGE, task_title
 from isotune.evaluation.results import Average, RunEvaluation, STSResult
 from isotune.files import write_text
-from isotune.report.figures import Record, cosine_against_gold, learning_curve, space_monitor
+from isotune.report.figures import cosine_against_gold, learning_curves, space_monitor
+from isotune.report.stages import Record, Stage, stages
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,8 @@ class Run:
     """What a run folder holds; None is a file that is not there."""
 
     folder: Path
-    metrics: Mapping[str, Sequence[Record]]
-    """The records of metrics.jsonl by kind, in the order written."""
+    stages: Sequence[Stage]
+    warnings: Sequence[Record]
     recipe: str | None
     data: Mapping[str, Any] | None
     environment: Mapping[str, Any] | None
@@ -40,15 +42,13 @@ class Run:
 
     @property
     def last_step(self) -> int:
-        """The last training step recorded."""
-        return max((record["step"] for record in self.metrics["train"]), default=0)
+        """The last step recorded."""
+        return max((stage.steps[1] for stage in self.stages), default=0)
 
     @property
-    def kept_step(self) -> int:
-        """The step of the encoder kept, or of the best so far if the run never finished."""
-        if self.evaluation:
-            return self.evaluation.selected_step
-        return max((record["step"] for record in self.metrics["dev"] if record["best"]), default=0)
+    def has_dev(self) -> bool:
+        """Whether there was anything to choose the encoder by."""
+        return any(stage.dev for stage in self.stages)
 
 
 class Verdict(NamedTuple):
@@ -65,6 +65,15 @@ class Row(NamedTuple):
     pairs: int | None
     before: STSResult | Average
     after: STSResult | Average
+
+
+class Seen(NamedTuple):
+    """How much of an evaluation set is in the training text of a stage: shares of its sentences and of its pairs."""
+
+    read: str
+    task: str
+    sentences: tuple[int, int]
+    pairs: tuple[int, int]
 
 
 def write_report(run: Path) -> Path:
@@ -86,10 +95,12 @@ def _read(folder: Path) -> Run:
     except ValidationError as error:
         first = error.errors()[0]
         raise InputError(f"{folder / 'evaluation.json'}: {first['msg']} at {first['loc']}") from error
+    metrics, recipe = _metrics(folder / "metrics.jsonl"), _text(folder / "recipe.toml")
     return Run(
         folder=folder,
-        metrics=_metrics(folder / "metrics.jsonl"),
-        recipe=_text(folder / "recipe.toml"),
+        stages=stages(metrics, _methods(recipe, folder / "recipe.toml")),
+        warnings=metrics["warning"],
+        recipe=recipe,
         data=_json(folder / "data.json"),
         environment=_json(folder / "environment.json"),
         evaluation=found,
@@ -99,6 +110,14 @@ def _read(folder: Path) -> Run:
 
 def _text(path: Path) -> str | None:
     return path.read_text(encoding="utf-8") if path.exists() else None
+
+
+def _methods(recipe: str | None, path: Path) -> list[str]:
+    """The method of each stage."""
+    try:
+        return [stage.get("method", "") for stage in tomllib.loads(recipe or "").get("stages", [])]
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: not TOML: {error}") from error
 
 
 def _json(path: Path) -> dict[str, Any] | None:
@@ -145,19 +164,38 @@ def _render(run: Run) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"x100": lambda value: f"{100 * value:.2f}", "change": _change, "plain": _plain}
-    metrics = run.metrics
     encoder = run.folder / "encoder"
     return environment.get_template("report.html.j2").render(
         run=run,
         verdict=_verdict(run),
-        warnings=_warnings(metrics["warning"]),
+        warnings=_warnings(run.warnings),
         rows=_rows(run.evaluation) if run.evaluation else [],
         aggregations=AGGREGATIONS,
-        curve=learning_curve(metrics["train"], metrics["dev"], run.kept_step) if metrics["train"] else None,
-        space=space_monitor(metrics["space"]) if metrics["space"] else None,
+        curves=learning_curves(run.stages),
+        space=space_monitor(run.stages),
         panels=_panels(run.cosines) if run.cosines else [],
+        facts=_facts(run),
+        overlap=_overlap(run.data or {}),
         encoder=repr(str(encoder)) if encoder.exists() else None,
     )
+
+
+def _facts(run: Run) -> dict[str, Mapping[str, Any]]:
+    """The sections of what was read and where it ran; the overlap has a table of its own."""
+    data = {
+        title: {name: value for name, value in part.items() if name != "overlap"} if isinstance(part, dict) else part
+        for title, part in (run.data or {}).items()
+    }
+    return {title: facts for title, facts in (("Data", data), ("Environment", run.environment)) if facts}
+
+
+def _overlap(data: Mapping[str, Any]) -> list[Seen]:
+    return [
+        Seen(title, task, (found["sentences"], found["of_sentences"]), (found["pairs"], found["of_pairs"]))
+        for title, part in data.items()
+        if isinstance(part, dict)
+        for task, found in part.get("overlap", {}).items()
+    ]
 
 
 def _panels(cosines: Mapping[str, NDArray[Any]]) -> list[str]:
@@ -181,28 +219,38 @@ def _verdict(run: Run) -> Verdict:
     rows = _rows(run.evaluation)
     if rows[-1].pairs is None:
         rows = [rows[-1]._replace(title="STS average")]
-    points = [(row.title, _tenths(row.before), _tenths(row.after)) for row in rows]
-    if run.kept_step == 0:
-        start = ", ".join(f"{title} {before:.1f}" for title, before, _ in points)
+    points = [(row.title, _tenths(row.before.spearman.all), _tenths(row.after.spearman.all)) for row in rows]
+    if run.stages and run.stages[-1].own_metric:
+        # What the method was trained for comes first; the encoder's similarities are a side effect.
+        (whole, *_) = run.stages[-1].scores
+        points.insert(0, (f"Dev {whole.name}", _tenths(whole.first), _tenths(whole.last)))
+        judged = points[:1]
+    else:
+        judged = points
+    kept_step = run.evaluation.selected_step
+    scores = ", ".join(f"{title} {old:.1f} → {new:.1f} ({new - old:+.1f})" for title, old, new in points)
+    if kept_step == 0:
+        kept = f"the untouched start ({', '.join(f'{title} {before:.1f}' for title, before, _ in points)})"
+        if any(old != new for _, old, new in points):
+            kept = f"the start with the method's layers, untrained ({scores})"
         return Verdict(
-            f"Training did not help: the encoder kept is the untouched start ({start}). "
+            f"Training did not help: the encoder kept is {kept}. "
             f"None of the {run.last_step} steps scored better on the dev set.",
             False,
         )
-    scores = ", ".join(f"{title} {old:.1f} → {new:.1f} ({new - old:+.1f})" for title, old, new in points)
-    step = f"best at step {run.kept_step} of {run.last_step}"
-    if not run.metrics["dev"]:
-        step = f"kept at step {run.kept_step} of {run.last_step}, without a dev set to choose by"
-    gain = round(sum(new - old for _, old, new in points), 1)
+    step = f"best at step {kept_step} of {run.last_step}"
+    if not run.has_dev:
+        step = f"kept at step {kept_step} of {run.last_step}, without a dev set to choose by"
+    gain = round(sum(new - old for _, old, new in judged), 1)
     if gain > 0:
         return Verdict(f"{scores}, {step}.", True)
     found = "made no difference" if gain == 0 else "made the encoder worse"
     return Verdict(f"Training {found}: {scores}, {step}.", False)
 
 
-def _tenths(result: STSResult | Average) -> float:
-    """Spearman x 100 as the verdict prints it, so that its change is the difference of the numbers shown."""
-    return round(100 * result.spearman.all, 1)
+def _tenths(score: float) -> float:
+    """A score x 100 as the verdict prints it, so that its change is the difference of the numbers shown."""
+    return round(100 * score, 1)
 
 
 def _warnings(records: Sequence[Record]) -> dict[str, str]:
