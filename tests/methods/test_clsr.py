@@ -54,7 +54,6 @@ def test_the_loss_is_the_papers_on_both_networks(encoder: Encoder) -> None:
 
 def test_only_its_own_layers_are_trained(encoder: Encoder) -> None:
     encoder.heads.append(Dense(32, 24))
-    encoder.dimension = 24
     method = CLSR(CLSROptions(width=16), encoder)
     assert encoder.dimension == 16
     _, *new = encoder.heads

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +70,8 @@ def test_mirror_masks_characters_on_one_side_only(encoder: Encoder, batch: Batch
         assert cut[0] == whole[0] == 2
         assert cut[-1] == whole[-1] == 3
     assert masked.tokens.lengths.max() <= plain.tokens.lengths.max()  # type: ignore[union-attr]
+    again = method.views(replace(batch, generator=Generator().manual_seed(0)))[1].tokens
+    assert torch.equal(again.ids, masked.tokens.ids)  # type: ignore[union-attr]
 
 
 def test_mirror_can_mask_tokens_or_nothing(encoder: Encoder, batch: Batch) -> None:

@@ -189,6 +189,8 @@ def test_multitask_predicts_a_class_a_paraphrase_and_a_score(encoder: Encoder) -
     second = torch.zeros(4, 32)
     second[:, :2] = torch.tensor([[0.86, np.sqrt(1 - 0.86**2)], [0.84, np.sqrt(1 - 0.84**2)], [-1, 0], [1, 0]])
     assert method.predict("paraphrase", [first, second]).tolist() == [1, 0, 0, 1]  # at (1 + 0.7) / 2
+    method.options = MultitaskOptions(paraphrase_hinge=-1, similarity_scale=(1.0, 5.0))
+    assert method.predict("paraphrase", [first[:1], first[:1].roll(1, 1)]).tolist() == [1]  # halfway is a paraphrase
     assert method.predict("similarity", [first, second]).tolist() == pytest.approx([4.44, 4.36, 1.0, 5.0])
     method.sentiment[1].bias.data = torch.tensor([0.0, 0, 0, 99, 0])
     assert method.predict("sentiment", [first]).tolist() == [3] * 4
@@ -256,6 +258,7 @@ def test_a_sentence_is_classified_by_its_first_token(encoder: Encoder, columns: 
     batch = Batch((columns[0],), CLASSES)
     (view,) = method.views(batch)
     assert view.pooling == Pooling("cls", (-1,))
+    assert not view.heads
     encoded = encode_views(encoder, [view], Generator())
     assert method.loss(encoded, batch) != method.loss(encoded, batch)
     method.eval()

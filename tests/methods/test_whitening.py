@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import isotune
+from isotune.encoder.heads import Dense
 from isotune.errors import InputError
 
 
@@ -30,6 +31,17 @@ def test_the_vectors_of_the_text_have_covariance_one(run: Callable[..., Any], se
     np.testing.assert_allclose(vectors.mean(0), 0, atol=1e-3)
     np.testing.assert_allclose(vectors.T @ vectors / 60, np.eye(20), atol=1e-3)
     assert (result.report).exists()
+
+
+def test_the_vectors_are_those_after_the_heads_that_are_there(
+    run: Callable[..., Any], tiny_model: Path, sentences: list[str], tmp_path: Path
+) -> None:
+    encoder = isotune.Encoder.load(tiny_model)
+    encoder.heads.append(Dense(32, 12))
+    encoder.save(tmp_path / "start")
+    result = run(model=str(tmp_path / "start"), dimensions=6)
+    vectors = isotune.Encoder.load(result.encoder).encode(sentences)
+    np.testing.assert_allclose(vectors.T @ vectors / 60, np.eye(6), atol=1e-3)
 
 
 def test_more_features_than_there_are_are_refused(run: Callable[..., Any]) -> None:

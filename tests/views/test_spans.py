@@ -62,6 +62,8 @@ def test_short_sentences_stay_whole(tokenizer: PreTrainedTokenizerBase) -> None:
     assert short == texts[0]
     assert " [MASK] " in long
     assert CharacterSpans(tokenizer, 0)(texts, Generator()) == texts
+    for length in (SHORTEST, SHORTEST + 9):  # no room for a span, or none beside it
+        assert CharacterSpans(tokenizer, length)(texts, Generator()) == texts
 
 
 def test_the_mask_is_the_tokenizers_own(tokenizer: PreTrainedTokenizerBase) -> None:

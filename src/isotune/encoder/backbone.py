@@ -152,9 +152,8 @@ class Backbone(nn.Module):
             for (module, name), value in zip(places, own, strict=True):
                 setattr(module, name, value)
 
-    @contextmanager
-    def drop_heads(self, rate: float) -> Iterator[None]:
-        """Within it, training drops whole attention heads of a sentence at this rate (DropHead).
+    def check_drop_heads(self, rate: float) -> None:
+        """That heads can be dropped at this rate.
 
         Raises:
             InputError: the model runs padded, with its own attention.
@@ -164,6 +163,15 @@ class Backbone(nn.Module):
                 f"head_dropout {rate}: models of type {self.model.config.model_type} keep their own attention, where "
                 "heads can't be dropped; leave it at 0 or choose another model"
             )
+
+    @contextmanager
+    def drop_heads(self, rate: float) -> Iterator[None]:
+        """Within it, training drops whole attention heads of a sentence at this rate (DropHead).
+
+        Raises:
+            InputError: as `check_drop_heads`.
+        """
+        self.check_drop_heads(rate)
         self.head_dropout = rate
         try:
             yield

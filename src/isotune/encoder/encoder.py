@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerBase
 from isotune.data.packed import Packed, pack
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.folder import load_model, load_tokenizer, local_folder
-from isotune.encoder.heads import Head
+from isotune.encoder.heads import Head, Heads
 from isotune.encoder.language_model import LanguageHead
 from isotune.encoder.modules import Modules, read_modules, write_modules
 from isotune.encoder.options import PoolingMode
@@ -42,7 +42,6 @@ class Encoder(nn.Module):
         pooling: which layers and tokens make the sentence vector.
         heads: what comes after it (Dense, Normalize, Flow), in order.
         tokenizer: transformers' tokenizer.
-        dimension: features of a sentence vector.
         max_length: longer sentences are cut to this many tokens, special ones included.
         lowercase: whether text is lowercased before the tokenizer.
         prompt: text put before every sentence, or around it, see `EncoderOptions`.
@@ -71,17 +70,10 @@ class Encoder(nn.Module):
         """
         super().__init__()
         pooling.resolve(backbone.layers)
-        dimension = backbone.dimension
-        for head in heads:
-            takes, gives = head.dimensions or (dimension, dimension)
-            if takes != dimension:
-                raise InputError(f"a {type(head).__name__} head takes {takes} features and gets {dimension}")
-            dimension = gives
         self.backbone = backbone
-        self.heads = nn.Sequential(*heads)
+        self.heads = Heads(backbone.dimension, heads)
         self.tokenizer = tokenizer
         self.pooling = replace(pooling, mask_id=mask_id(tokenizer)) if pooling.mode == "mask" else pooling
-        self.dimension = dimension
         self.max_length = max_length
         self.lowercase = lowercase
         self.prompt = prompt
@@ -139,6 +131,11 @@ class Encoder(nn.Module):
         )
         encoder.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         return encoder.eval()
+
+    @property
+    def dimension(self) -> int:
+        """Features of a sentence vector."""
+        return self.heads.dimension
 
     @property
     def device(self) -> torch.device:
@@ -298,7 +295,7 @@ class Encoder(nn.Module):
                 Modules(
                     path,
                     self.pooling,
-                    cast("list[Head]", list(self.heads)),
+                    list(self.heads),
                     max_length=self.max_length,
                     lowercase=self.lowercase,
                     prompt=self.prompt,

@@ -71,9 +71,6 @@ class ActNorm(nn.Module):
 class Reversal(nn.Module):
     """The features in reverse order, which gives every coupling the other half to change."""
 
-    def __init__(self, dimension: int) -> None:
-        super().__init__()
-
     def forward(self, x: Tensor) -> Tensor:
         """[N, d] -> [N, d]."""
         return x.flip(-1)
@@ -163,7 +160,7 @@ class Step(nn.Module):
     def __init__(self, dimension: int, mixing: Mixing, width: int) -> None:
         super().__init__()
         self.norm = ActNorm(dimension)
-        self.mixing = LinearLU(dimension) if mixing == "lu" else Reversal(dimension)
+        self.mixing = LinearLU(dimension) if mixing == "lu" else Reversal()
         self.coupling = AdditiveCoupling(dimension, width)
 
     def forward(self, x: Tensor) -> Tensor:

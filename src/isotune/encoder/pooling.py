@@ -9,7 +9,7 @@ calls all three of them "first-last" or "last-2" averages somewhere; a number ca
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -58,6 +58,10 @@ class Pooling:
         if self.mode == "wk" and (len(numbers) < 3 or self.weights):
             raise InputError(f"pooling wk weighs three or more layers by itself; got layers {list(self.layers)}")
         return {number: weight / sum(weights) for number, weight in zip(numbers, weights, strict=True)}
+
+    def on_last_layer(self) -> Pooling:
+        """The same of the last layer alone, on which ConSERT trains whatever it evaluates (section 4.1)."""
+        return replace(self, layers=(-1,), weights=None)
 
     def needs_all_layers(self, blocks: int) -> bool:
         """Whether any other hidden state than the last is read."""

@@ -9,7 +9,10 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, relu
 
+from isotune.losses.precision import in_float32
 
+
+@in_float32
 def bidirectional_margin(
     anchors: Tensor, positives: Tensor, soft_negatives: Tensor, alpha: float, beta: float
 ) -> Tensor:

@@ -1,6 +1,6 @@
 """InfoNCE: each query has to find its key among the keys of all.
 
-SimCSE's objective (the small-BERT paper's section on contrastive learning uses the same): one direction only, from the
+SimCSE's objective (and equation 1 of the small-BERT paper, section 3): one direction only, from the
 first view to the second, with N - 1 negatives. With a hard negative for each query (SimCSE, equation 5) there are N
 more, for every query has the hard negatives of all.
 """

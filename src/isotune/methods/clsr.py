@@ -40,12 +40,11 @@ class CLSR(Method):
             nn.init.kaiming_normal_(head.linear.weight, nonlinearity="relu")
             nn.init.zeros_(head.linear.bias)
             encoder.heads.append(head.to(encoder.device))
-        encoder.dimension = options.width
         self.projection = nn.Linear(options.width, options.width)
 
     def trained(self, encoder: Encoder) -> Iterable[nn.Parameter]:
         """Those of e."""
-        return encoder.heads[-2:].parameters()
+        return [parameter for head in list(encoder.heads)[-2:] for parameter in head.parameters()]
 
     def views(self, batch: Batch) -> Sequence[View]:
         """The two sentences of each pair."""

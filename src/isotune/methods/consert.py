@@ -11,7 +11,6 @@ are always pooled from the last layer, whatever layers the encoder itself averag
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from torch import Tensor
 
@@ -37,7 +36,7 @@ class ConSERT(Method):
         """
         super().__init__()
         self.temperature = options.temperature
-        self.pooling = replace(encoder.pooling, layers=(-1,), weights=None)
+        self.pooling = encoder.pooling.on_last_layer()
         self.augmentations = [make_augmentation(name, options, encoder) for name in options.augmentations]
 
     def views(self, batch: Batch) -> Sequence[View]:

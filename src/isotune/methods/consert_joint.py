@@ -11,7 +11,6 @@ Only with labels is there an adversarial view (section 3.2): its noise climbs L_
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -41,7 +40,7 @@ class ConSERTJoint(Method):
         super().__init__()
         self.alpha = options.alpha
         self.temperature = options.temperature
-        self.pooling = replace(encoder.pooling, layers=(-1,), weights=None)
+        self.pooling = encoder.pooling.on_last_layer()
         self.classifier = PairClassifier(encoder.dimension, len(NLI_CLASSES), options.max_square)
         # The plain views are encoded anyhow: where T1 changes nothing, they are its views.
         first, second = options.augmentations

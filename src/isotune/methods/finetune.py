@@ -20,6 +20,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import Pooling
 from isotune.methods.method import Batch, Feed, Method, View
 from isotune.methods.options.finetune import FinetunePairOptions, FinetuneSentenceOptions
+from isotune.methods.projection import started_as_bert
 
 
 class FinetuneSentence(Method):
@@ -33,9 +34,7 @@ class FinetuneSentence(Method):
         self.metrics = options.metrics
         self.dev_data = options.dev_data
         self.dropout = nn.Dropout(options.dropout)
-        self.linear = nn.Linear(encoder.backbone.dimension, len(self.classes) or 1)
-        nn.init.normal_(self.linear.weight, std=0.02)  # as BERT's own layers start
-        nn.init.zeros_(self.linear.bias)
+        self.linear = started_as_bert(nn.Linear(encoder.backbone.dimension, len(self.classes) or 1))
 
     def dev_feeds(self) -> Mapping[str, Feed]:
         """The dev data once for each metric; the mean of the metrics chooses the best step."""

@@ -10,7 +10,6 @@ As without labels, ConSERT trains on the last layer and evaluates on the mean of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
@@ -47,7 +46,7 @@ class NLI(Method):
     def __init__(self, options: NLIOptions, encoder: Encoder) -> None:
         """Takes the encoder's kind of pooling, on its last layer."""
         super().__init__()
-        self.pooling = replace(encoder.pooling, layers=(-1,), weights=None)
+        self.pooling = encoder.pooling.on_last_layer()
         self.classifier = PairClassifier(encoder.dimension, len(NLI_CLASSES), options.max_square)
 
     def views(self, batch: Batch) -> Sequence[View]:

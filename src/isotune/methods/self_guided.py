@@ -25,6 +25,7 @@ from isotune.errors import InputError
 from isotune.losses import info_nce, nt_xent, self_guided_opt1, self_guided_opt3
 from isotune.methods.method import Batch, Method, View
 from isotune.methods.options.self_guided import Objective, SelfGuidedOptions, TetheredOptions
+from isotune.methods.projection import started_as_bert
 
 PROJECTION_WIDTH = 4096  # section 3.1, footnote 4
 
@@ -47,7 +48,7 @@ class Tethered(Method):
         self.projection = _projection(encoder.dimension) if options.projection else nn.Identity()
 
     def trained(self, encoder: Encoder) -> Iterable[nn.Parameter]:
-        """All but the embedding layer ("layer 0", section 3.1, footnote 5)."""
+        """All but the embedding layer ("layer 0", section 3.1 and Figure 2)."""
         embeddings = {id(parameter) for parameter in encoder.backbone.model.get_submodule("embeddings").parameters()}
         return [parameter for parameter in encoder.parameters() if id(parameter) not in embeddings]
 
@@ -103,7 +104,4 @@ class SelfGuided(Tethered):
 def _projection(dimension: int) -> nn.Module:
     """Two linear layers, each followed by GELU, initialised as BERT's own (f of section 3.1)."""
     first, second = nn.Linear(dimension, PROJECTION_WIDTH), nn.Linear(PROJECTION_WIDTH, PROJECTION_WIDTH)
-    for linear in (first, second):
-        nn.init.normal_(linear.weight, std=0.02)
-        nn.init.zeros_(linear.bias)
-    return nn.Sequential(first, nn.GELU(), second, nn.GELU())
+    return nn.Sequential(started_as_bert(first), nn.GELU(), started_as_bert(second), nn.GELU())

@@ -58,7 +58,7 @@ class SimCSESupervised(Method):
         self.temperature = options.temperature
         self.hard_negative_weight = options.hard_negative_weight
         if options.projection:
-            encoder.heads.append(tanh_projection(encoder.dimension))
+            encoder.heads.append(tanh_projection(encoder.dimension).to(encoder.device))
 
     def views(self, batch: Batch) -> Sequence[View]:
         """The three sentences of every row."""

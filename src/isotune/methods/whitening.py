@@ -44,7 +44,6 @@ class Whitening(Method):
             head.linear.bias.zero_()
         self._heads = (nn.Sequential(*encoder.heads), head)  # in a tuple: they are the encoder's to save
         encoder.heads.append(head.to(encoder.device))
-        encoder.dimension = kept
 
     def trained(self, encoder: Encoder) -> Iterable[nn.Parameter]:
         """None."""

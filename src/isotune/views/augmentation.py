@@ -83,7 +83,7 @@ class Dropout(Augmentation):
         """[T, d] with the elements dropped at 0."""
         d = embeddings.shape[-1]
         keep = [
-            _exact_mask((n, length * d), int(self.rate * length * d), embeddings, generator).view(n * length, d)
+            _exact_mask((n, length * d), int(self.rate * (length * d)), embeddings, generator).view(n * length, d)
             for length, n in tokens.groups
         ]
         return embeddings * torch.cat(keep)

@@ -32,6 +32,13 @@ class Masked:
     targets: Tensor
 
 
+def ordinary_tokens(tokenizer: PreTrainedTokenizerBase) -> Tensor:
+    """[V] bool: which tokens of the vocabulary are not special."""
+    ordinary = torch.ones(len(tokenizer), dtype=torch.bool)
+    ordinary[tokenizer.all_special_ids] = False
+    return ordinary
+
+
 class Masking:
     """Masks the tokens of a tokenizer's sentences."""
 
@@ -45,8 +52,7 @@ class Masking:
             raise InputError("masked language modelling: the model's tokenizer has no mask token; choose another model")
         self.mask: int = tokenizer.mask_token_id
         self.rate = rate
-        self.ordinary = torch.ones(len(tokenizer), dtype=torch.bool)  # [V]
-        self.ordinary[tokenizer.all_special_ids] = False
+        self.ordinary = ordinary_tokens(tokenizer)  # [V]
         self.words = self.ordinary.nonzero().squeeze(1)  # [W] int64
 
     def __call__(self, tokens: Packed, generator: Generator) -> Masked:

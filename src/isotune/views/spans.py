@@ -19,12 +19,13 @@ from transformers import PreTrainedTokenizerBase
 
 from isotune.data.packed import Packed
 from isotune.errors import InputError
+from isotune.views.masking import ordinary_tokens
 
 SHORTEST = 30  # characters; MirrorBERT's code leaves a shorter sentence as it is
 
 
 class CharacterSpans:
-    """One span of `length` characters of every sentence of 30 or more becomes a mask."""
+    """One span of `length` characters of every sentence of 30 or more becomes a mask, if the sentence is longer."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, length: int) -> None:
         """Takes the tokenizer's mask.
@@ -38,11 +39,11 @@ class CharacterSpans:
 
     def __call__(self, sentences: Sequence[str], generator: Generator) -> list[str]:
         """The sentences, masked; every start is as likely."""
-        masked = []
+        masked, shortest = [], max(SHORTEST, self.length + 1)
         for sentence, share in zip(sentences, torch.rand(len(sentences), generator=generator).tolist(), strict=True):
             start = int(share * (len(sentence) - self.length + 1))
             cut = f"{sentence[:start]} {self.mask} {sentence[start + self.length :]}"
-            masked.append(cut if self.length and len(sentence) >= SHORTEST else sentence)
+            masked.append(cut if self.length and len(sentence) >= shortest else sentence)
         return masked
 
 
@@ -63,8 +64,7 @@ class TokenSpans:
         self.mask = _mask_id(tokenizer)
         self.rate = rate
         self.longest = longest
-        self.ordinary = torch.ones(len(tokenizer), dtype=torch.bool)  # [V]
-        self.ordinary[tokenizer.all_special_ids] = False
+        self.ordinary = ordinary_tokens(tokenizer)  # [V]
 
     def __call__(self, tokens: Packed, generator: Generator) -> Packed:
         """The sentences, masked."""
