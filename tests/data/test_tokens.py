@@ -67,7 +67,7 @@ def test_labels_are_numbered_in_the_order_of_the_classes_and_scores_kept() -> No
     store = TokenStore.build(rows, LabelledPair, tokenize, 5, classes=("yes", "no"))
     assert store.targets is not None
     assert store.targets.tolist() == [1, 0]
-    with pytest.raises(InputError, match="unknown label 'no'"):
+    with pytest.raises(InputError, match=r"^row 1 \('a'\): unknown label 'no'"):
         TokenStore.build(rows, LabelledPair, tokenize, 5, classes=("yes",))
 
     scored = TokenStore.build([ScoredPair("a", "b", 2.5)], ScoredPair, tokenize, 5)

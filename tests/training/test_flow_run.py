@@ -11,15 +11,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tomli_w
 import torch
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 
 import isotune
+from isotune.data import Pair
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.flow import Flow
+from isotune.methods.whitening import Whitening
 from isotune.training import Result
 from isotune.training.loop import Loop
+from tests.conftest import WORDS
 
 Train = Callable[..., Result]
 
@@ -98,6 +102,36 @@ def test_flow_leaves_the_model_as_it_is(
     resumed = isotune.train(out=tmp_path / "parts", resume=True, quiet=True)
     for a, b in zip(tensors(whole.folder), tensors(resumed.folder), strict=True):
         assert same(a, b)
+
+
+class Killed(Exception):
+    """In place of a signal that can't be caught."""
+
+
+def killed(*_: Any) -> None:
+    raise Killed
+
+
+@pytest.mark.parametrize("stop", [6, 10, "fit"])
+def test_vectors_are_of_the_encoder_that_the_stages_before_made(
+    stop: int | str, train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stages = [{"method": "simcse"}, {"method": "flow"}, {"method": "clsr", "width": 8}, {"method": "whitening"}]
+    recipe = tmp_path / "stages.toml"
+    recipe.write_text(tomli_w.dumps({"stages": stages}))
+    rows = [Pair(f"a {one}", f"the {other}") for one in WORDS for other in WORDS[:2]]
+    options = {"recipe": recipe, "method": None, "sources": None, "rows": rows, "steps": 4, "dev": "none"}
+    whole = train("whole", **options)
+    if stop == "fit":
+        monkeypatch.setattr(Whitening, "fit", killed)
+    else:
+        step, count = Loop.step, iter(range(1000))
+        monkeypatch.setattr(Loop, "step", lambda *given: (killed if next(count) == stop else step)(*given))
+    with pytest.raises(Killed):
+        train("parts", **options)
+    monkeypatch.undo()
+    resumed = isotune.train(out=tmp_path / "parts", rows=rows, resume=True, quiet=True)
+    assert same(tensors(whole.folder)[0], tensors(resumed.folder)[0])
 
 
 def test_mirror_masks_characters_in_a_run(train: Train) -> None:

@@ -8,14 +8,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import tomli_w
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
+from transformers import AutoTokenizer, MPNetConfig, MPNetModel
 
 import isotune
 from isotune.data import read_scored_pairs
@@ -209,6 +211,7 @@ def test_repeats_and_cuts_are_warned_about(train: Train, text: Path) -> None:
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "batch larger than the data": ({"batch_size": 61}, "batch_size 61 is larger than the data"),
+    "beta of 1": ({"betas": (1.0, 0.9)}, "betas: Input should be less than 1"),
     "unknown method": ({"method": "simsce"}, "unknown method 'simsce': did you mean 'simcse'"),
     "unknown option": ({"temprature": 1}, "unknown option 'temprature': did you mean 'temperature'"),
     "another method's option": ({"augmentations": ("none", "none")}, "unknown option 'augmentations'"),
@@ -232,6 +235,43 @@ def test_bad_input_is_refused_in_one_line(train: Train, name: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
         train(**options)
     assert "\n" not in str(caught.value)
+
+
+def test_sources_of_all_stages_are_looked_for_before_the_first_trains(train: Train, text: Path, tmp_path: Path) -> None:
+    def refused(stages: Sequence[Mapping[str, Any]], **options: Any) -> str:
+        recipe = tmp_path / "stages.toml"
+        recipe.write_text(tomli_w.dumps({"stages": stages}))
+        with pytest.raises(InputError) as caught:
+            train(recipe=recipe, method=None, **options)
+        assert not (tmp_path / "run").exists()
+        return str(caught.value)
+
+    missing = {"method": "simcse", "data": ["missing.txt"]}
+    assert refused([{"method": "simcse"}, missing]) == "missing.txt: no such file"
+    assert "it names itself what it reads, so give no other sources" in refused([missing])
+    assert "it names itself what it reads" in refused([missing], sources=None, rows=["a dog", "a cat"])
+    assert "this run needs it 2 times" in refused([{"method": "simcse"}, {"method": "mlm"}], sources="-")
+
+
+def test_rows_from_python_leave_a_stage_its_own_data(train: Train, text: Path, tmp_path: Path) -> None:
+    recipe = tmp_path / "stages.toml"
+    stages = [{"method": "simcse"}, {"method": "simcse", "data": [str(text)]}]
+    recipe.write_text(tomli_w.dumps({"stages": stages}))
+    rows = ["a dog", "a cat", "the ball"]
+    result = train(recipe=recipe, method=None, sources=None, rows=rows, batch_size=3, steps=2)
+    found = json.loads((result.folder / "data.json").read_text())
+    assert [found[f"stage {number}"]["rows"] for number in (1, 2)] == [3, 60]
+
+
+def test_no_heads_are_dropped_of_a_model_that_runs_padded(train: Train, tmp_path: Path, tiny_model: Path) -> None:
+    model = tmp_path / "mpnet"
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    tokenizer.save_pretrained(model)
+    config = MPNetConfig(vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2)
+    MPNetModel(config, add_pooling_layer=False).save_pretrained(model)
+    with pytest.raises(InputError, match=r"head_dropout 0.1: models of type mpnet"):
+        train(model=str(model), head_dropout=0.1)
+    assert not (tmp_path / "run").exists()
 
 
 def test_dev_pairs_without_variance_are_refused(train: Train, pairs: Path) -> None:
@@ -267,6 +307,27 @@ def test_resume_needs_a_run_and_nothing_else(train: Train, text: Path, tmp_path:
     checkpoint.write_bytes(checkpoint.read_bytes()[:-1000])
     with pytest.raises(InputError, match="this checkpoint is damaged"):
         resume("run")
+    save_file({"x": torch.zeros(1)}, checkpoint)
+    with pytest.raises(InputError, match="this is no checkpoint of this version"):
+        resume("run")
+
+
+def test_a_run_that_can_not_go_on_keeps_its_report(
+    train: Train, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = Loop.step
+
+    def interrupted(self: Loop, number: int) -> Any:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return step(self, number)
+
+    monkeypatch.setattr(Loop, "step", interrupted)
+    report = train().report
+    monkeypatch.undo()
+    text.write_text(text.read_text() + "another sentence\n")
+    with pytest.raises(InputError, match="give the same, or start anew in another folder"):
+        isotune.train(out=tmp_path / "run", resume=True, quiet=True)
+    assert report.exists()
 
 
 def test_metrics_after_the_checkpoint_are_forgotten(tmp_path: Path) -> None:

@@ -127,8 +127,10 @@ def test_three_tasks_in_one_update_go_on_after_a_signal_as_if_there_had_been_non
         "steps": 6,
         "eval_every": 2,
     }
-    with pytest.raises(InputError, match="what is read is named by options of its own"):
+    with pytest.raises(InputError, match="it names itself what it reads, so give no other sources"):
         train("whole", **{**options, "sources": labelled})
+    with pytest.raises(InputError, match=r"paraphrase_batch_size 1000 is larger than .* \(--paraphrase-batch-size\)"):
+        train("large", **{**options, "paraphrase_batch_size": 1000})
     whole = train("whole", **options)
     for record in dev_records(whole):
         parts = [record[name] for name in ("sentiment", "paraphrase", "similarity")]

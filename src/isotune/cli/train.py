@@ -79,8 +79,7 @@ def train_command(arguments: Sequence[str]) -> Callable[..., int]:
 
 
 def _method_panel(method: str) -> Group:
-    others = [f"isotune train --method {name} --help" for name in METHODS if name != method]
-    return Group(f"Method {method}", help=f"For those of another method: {', '.join(others)}", sort_key=3)
+    return Group(f"Method {method}", help="For those of another method: isotune train --method NAME --help", sort_key=3)
 
 
 def _flag(name: str, options: BaseModel, panel: Group) -> inspect.Parameter:

@@ -145,7 +145,7 @@ class TokenStore:
                         kept.write(map(str, one[:fields]))
                     if len(one) > fields:
                         sha256.update(str(one[fields]).encode())
-                        targets.append(_target(one[fields], numbers))
+                        targets.append(_target(one, numbers, len(targets) + 1))
                 tokenized = tokenize([[str(one[field]) for one in chunk] for field in range(fields)])
                 columns = len(tokenized.columns)
                 ids = [tokens for row_tokens in zip(*tokenized.columns, strict=True) for tokens in row_tokens]
@@ -207,14 +207,15 @@ class TokenStore:
 _DTYPES = {"q": torch.int64, "f": torch.float32}
 
 
-def _target(value: str | float, numbers: dict[str, int]) -> float:
-    """A label's number, or the score itself."""
+def _target(row: Row, numbers: dict[str, int], place: int) -> float:
+    """The number of a row's label, or its score; `place` counts rows from 1."""
+    value = row[-1]
     if not isinstance(value, str):
         return value
+    if not numbers:
+        raise InputError("rows with labels, for a method that has none")
     if value not in numbers:
-        raise (
-            unknown("label", value, numbers) if numbers else InputError("rows with labels, for a method that has none")
-        )
+        raise InputError(f"row {place:,} ({row[0]!r:.60}): {unknown('label', value, numbers)}")
     return numbers[value]
 
 

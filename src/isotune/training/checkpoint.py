@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ class Progress:
         stale: evaluations that count against patience.
         done: the stage is over (its steps are done, or its patience is).
         start_space: what the collapse monitor measured at the stage's step 0.
+        dropped: the stages before it whose new heads were not kept.
         metrics_bytes: length of metrics.jsonl at this moment.
     """
 
@@ -51,7 +52,13 @@ class Progress:
     stale: int = 0
     done: bool = False
     start_space: dict[str, float] | None = None
+    dropped: list[int] = field(default_factory=list)
     metrics_bytes: int = 0
+
+
+def best_file(stage: int, step: int) -> str:
+    """The name of the file with the weights of a stage's best step."""
+    return f"best-{stage}-{step}.safetensors"
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any] | None = None) -> None:

@@ -11,6 +11,7 @@ from isotune.data import ScoredPairs, read
 from isotune.data.cache import cache_folder
 from isotune.data.overlap import Overlap, Shared
 from isotune.data.rows import Row, Sentence
+from isotune.data.sources import Source
 from isotune.data.tokens import Fingerprint, Tokenize, Tokenized, TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
@@ -38,16 +39,28 @@ class Corpora:
         self.folder = folder
         self.recorder = recorder
 
+    def check(self, first: int) -> None:
+        """Looks for what the stages from number `first` on read, before one of them trains for nothing.
+
+        Raises:
+            InputError: a source isn't there, or standard input is to be read more than once.
+        """
+        plan = self.plan
+        readings = [stage.data or plan.data for stage in plan.stages[first:] if not stage.options.names_data]
+        if plan.scratch and not first:
+            readings.append(plan.stages[0].data or plan.data)  # for the vocabulary
+        for data in readings:
+            read(self._sources(data), Sentence)
+        if (times := sum("-" in data for data in readings)) > 1:
+            raise InputError(f"-: standard input can be read only once, this run needs it {times} times; name a file")
+
     def texts(self) -> Iterator[str]:
         """The text of the first stage, to make a vocabulary from.
 
         Raises:
-            InputError: a source can't be used, or can't be read again for the training.
+            InputError: a source can't be used.
         """
-        sources = self.plan.stages[0].data or self.plan.data
-        if "-" in sources:
-            raise InputError("-: standard input can be read only once, a new model needs the text twice; name a file")
-        rows = read(sources if self.rows is None else [self.rows], Sentence, self.plan.columns)
+        rows = read(self._sources(self.plan.stages[0].data or self.plan.data), Sentence, self.plan.columns)
         return (row.sentence for row in rows)
 
     def train(self, number: int, stage: Stage, method: Method, encoder: Encoder) -> dict[str, TokenStore]:
@@ -81,9 +94,12 @@ class Corpora:
 
     def _tokenized(self, feed: Feed, overlap: Overlap, stage: Stage, method: Method, encoder: Encoder) -> TokenStore:
         training, length = stage.training, _length(stage, encoder)
-        sources = feed.data if self.rows is None else [self.rows]
         rows: Iterable[Row] = read(
-            sources, feed.rows, self.plan.columns, min_words=training.min_words, min_score=training.min_score
+            self._sources(feed.data),
+            feed.rows,
+            self.plan.columns,
+            min_words=training.min_words,
+            min_score=training.min_score,
         )
         rows, kind = overlap.watch(rows, feed.rows), feed.rows
         if not method.feeds():
@@ -98,20 +114,29 @@ class Corpora:
             keep_text=method.needs_text,
         )
 
-    def _cache(self, sources: Sequence[str]) -> Path | None:
+    def _sources(self, data: tuple[str, ...]) -> Sequence[Source]:
+        """What `data` names. Rows from Python stand for the run's own sources, not for those a stage names."""
+        return data if self.rows is None or data != self.plan.data else [self.rows]
+
+    def _cache(self, data: tuple[str, ...]) -> Path | None:
         """Where derived text is kept: nowhere for rows from Python."""
-        return cache_folder(sources[0]) if self.rows is None else None
+        source = self._sources(data)[0]
+        return cache_folder(source) if isinstance(source, str) else None
 
     def _record(self, title: str, sources: Sequence[str], found: Fingerprint, shared: Mapping[str, Shared]) -> None:
         if found.distinct < 2:
             what = "one sentence only" if found.sentences == 1 else f"{found.sentences} sentences, all of them the same"
             raise InputError(f"{', '.join(sources)}: {what}; contrastive learning needs different ones")
         path = self.folder / "data.json"
-        known: Mapping[str, object] = json.loads(path.read_text("utf-8")) if path.exists() else {}
-        overlap = {name: one._asdict() for name, one in shared.items()}
-        entry = {"sources": list(sources), **asdict(found), **({"overlap": overlap} if overlap else {})}
-        if known.get(title, entry) != entry:
-            raise InputError(f"{self.folder}: the data is not what the run was started with, so it can't go on")
+        known: Mapping[str, Mapping[str, object]] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        entry = {"sources": list(sources), **asdict(found)}
+        if not entry.items() <= known.get(title, entry).items():
+            raise InputError(
+                f"{self.folder}: the data is not what the run was started with, so it can't go on; give the same, or "
+                "start anew in another folder"
+            )
+        if shared:
+            entry["overlap"] = {name: one._asdict() for name, one in shared.items()}
         write_text(path, json.dumps({**known, title: entry}, indent=2) + "\n")
 
     def _describe(self, name: str, found: Fingerprint, shared: Mapping[str, Shared], length: int) -> None:

@@ -26,11 +26,12 @@ class Rows:
         vectors: [rows * texts, d] pooled vectors in place of the tokens, where a method's backbone is frozen.
     """
 
-    def __init__(self, store: TokenStore, batch_size: int, seed: int) -> None:
+    def __init__(self, store: TokenStore, batch_size: int, option: str, seed: int) -> None:
+        """`option` is what `batch_size` was given by."""
         if len(store) < batch_size:
             raise InputError(
-                f"batch_size {batch_size} is larger than the data ({len(store)} rows); give a batch_size "
-                f"(--batch-size) of {len(store)} or less, or more text"
+                f"{option} {batch_size} is larger than the data ({len(store)} rows); give a {option} "
+                f"(--{option.replace('_', '-')}) of {len(store)} or less, or more text"
             )
         self.store = store
         self.order = BatchOrder(len(store), batch_size, seed)
@@ -71,7 +72,8 @@ class Feeder:
     def __init__(self, stores: Mapping[str, TokenStore], sizes: Mapping[str, int], seed: int, stage: int) -> None:
         """`stores` has one entry "" where the method has no feeds; `sizes` are the rows of each in a step."""
         self.rows = {
-            name: Rows(store, sizes[name], derive_seed(seed, f"order{name}", stage)) for name, store in stores.items()
+            name: Rows(store, sizes[name], f"{name}_batch_size".lstrip("_"), derive_seed(seed, f"order{name}", stage))
+            for name, store in stores.items()
         }
         self._seed, self._stage = seed, stage
         first = next(iter(self.rows.values()))

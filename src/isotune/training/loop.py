@@ -26,7 +26,7 @@ from isotune.evaluation.classification import measure
 from isotune.evaluation.sts import cosine_similarities, score
 from isotune.methods.method import Batch, Method
 from isotune.recipes import TrainingOptions
-from isotune.training.checkpoint import Progress, save_checkpoint, save_tensors
+from isotune.training.checkpoint import Progress, best_file, save_checkpoint, save_tensors
 from isotune.training.encoding import encode_views
 from isotune.training.feed import Feeder
 from isotune.training.interrupt import StopSignal
@@ -60,16 +60,22 @@ class Loop:
         progress: Progress,
         folder: Path,
         recorder: Recorder,
+        new_heads: int = 0,
     ) -> None:
-        """Takes the method's rows: under "", or where it has feeds under their names; and those it is scored on."""
+        """Takes the method's rows: under "", or where it has feeds under their names; and those it is scored on.
+
+        The last `new_heads` of the encoder are the method's; before the first step, they don't count.
+        """
         self.device = PartialState().device
         self.encoder = encoder.to(self.device)
         self.method = method.to(self.device)
         self.dev = dev
         self.dev_stores = dev_stores
+        self.new_heads = new_heads
         self.options = options
         self.seed = seed
-        sizes = {"": options.batch_size} | {name: feed.batch_size for name, feed in method.feeds().items()}
+        sizes = {name: feed.batch_size for name, feed in method.feeds().items()}
+        sizes[""] = 1 if method.closed_form else options.batch_size
         self.feeder = Feeder(stores, sizes, seed, progress.stage)
         self.total = 1 if method.closed_form else options.total_steps(self.feeder.steps_per_epoch)
         encoder.requires_grad_(False)
@@ -80,8 +86,6 @@ class Loop:
         others = [p for p in nn.ModuleList([encoder, method]).parameters() if p.requires_grad and id(p) not in mine]
         self.optimizers = Optimizers(blocks, others, options)
         self.generator = Generator(self.device)
-        if method.cached:
-            self.feeder.cache(self.encoder, folder)
         # A fixed sample, spread over the corpus: its first rows may all be from one place.
         store = self.feeder.probe
         probe = np.linspace(0, len(store) - 1, min(PROBE_SENTENCES, len(store))).astype(np.int64)
@@ -96,6 +100,9 @@ class Loop:
         progress, options = self.progress, self.options
         if progress.start_space is None:
             self.evaluate()
+        if self.method.cached and not (progress.done or self.problem):
+            # Now and not before: on a resume, the weights of the stages before this one come with the checkpoint.
+            self.feeder.cache(self.encoder, self.folder)
         self.recorder.start(f"stage {progress.stage + 1}", progress.step, self.total)
         clock, first = time.perf_counter(), progress.step
         if self.method.closed_form and not (progress.done or self.problem):
@@ -166,8 +173,9 @@ class Loop:
         progress = self.progress
         step = progress.offset + progress.step
         try:
-            space = self.monitor.measure(self.encoder)
-            found = self._score()
+            with self.encoder.heads.without_last(0 if progress.step else self.new_heads):
+                space = self.monitor.measure(self.encoder)
+                found = self._score()
         except InputError as error:
             self.problem = f"after step {progress.step}: {error}; {self._lower_rate()}" if progress.step else str(error)
             return
@@ -188,7 +196,7 @@ class Loop:
         if best:
             # A later stage starts from the best step of the one before: the same encoder is still from that step.
             progress.best_step = step if progress.step else progress.best_step
-            progress.best_file = f"best-{progress.stage}-{progress.step}.safetensors"
+            progress.best_file = best_file(progress.stage, progress.step)
             save_tensors(self.folder / progress.best_file, self.encoder.state_dict())
         self.save()
 

@@ -6,19 +6,13 @@ first, then metrics and checkpoints, the best encoder, and last the evaluation a
 
 from __future__ import annotations
 
-import json
-import os
-import platform
 import shutil
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tomli_w
 import torch
 from accelerate import PartialState
 
@@ -34,10 +28,11 @@ from isotune.files import write_text
 from isotune.methods import method_class
 from isotune.methods.method import Method
 from isotune.methods.mlm import with_mlm
-from isotune.recipes import Recipe, Stage, override, plan_table, read_recipe
+from isotune.recipes import Recipe, Stage, override, plan_table
 from isotune.report import write_report
-from isotune.training.checkpoint import Progress, load_checkpoint, load_tensors
+from isotune.training.checkpoint import Progress, best_file, load_checkpoint, load_tensors
 from isotune.training.corpora import Corpora
+from isotune.training.folder import create, last_checkpoint, started
 from isotune.training.interrupt import StopSignal
 from isotune.training.loop import Loop
 from isotune.training.recorder import Recorder
@@ -102,15 +97,14 @@ def train(
     if resume:
         if recipe or method or options or names:
             raise InputError("resume goes on with a run as it was started; leave the sources and all options out")
-        plan = _started(folder)
-        tensors, progress = _checkpoint(folder)
+        plan = started(folder)
+        tensors, progress = last_checkpoint(folder)
         report = folder / "report.html"
         if report.exists() and progress.done and progress.stage == len(plan.stages) - 1:
             raise InputError(f"{folder}: this run is finished; its report is {report}")
-        report.unlink(missing_ok=True)
     else:
         plan = resolve(names or ([] if rows is None else [f"{len(rows)} rows from Python"]), recipe, method, options)
-        _create(folder, plan)
+        create(folder, plan)
         tensors, progress = {}, Progress()
     try:
         with Recorder(folder, progress.metrics_bytes, quiet) as recorder, StopSignal() as stop, torch.random.fork_rng():
@@ -133,12 +127,10 @@ def resolve(
     name = str(recipe or method or "options")
     table = Recipe.from_table(plan_table(recipe, method, options.get("model")), name).table()
     plan = Recipe.from_table(override(table, {**options, "data": sources} if sources else options), name)
-    reading = [stage for stage in plan.stages if not stage.options.names_data]
+    reading = [stage for stage in plan.stages if not (stage.data or stage.options.names_data)]
     if sources and not reading:
-        raise InputError(
-            f"{name}: what is read is named by options of its own, so give no other sources (got {sources[0]})"
-        )
-    if not plan.data and not all(stage.data for stage in reading):
+        raise InputError(f"{name}: it names itself what it reads, so give no other sources (got {sources[0]})")
+    if reading and not plan.data:
         raise InputError("no data: name at least one file or dataset to train on, such as stsb-open:train")
     return plan
 
@@ -167,13 +159,19 @@ class _Run:
         say(f"dev pairs: {plan.dev}{'' if dev else '; the last encoder is kept, not the best'}")
         tasks = load_tasks(plan.tasks)  # now, and not when the training is done: a name may be wrong
         corpora = Corpora(plan, self.rows, [*tasks, *([dev] if dev else [])], self.folder, self.recorder)
+        corpora.check(progress.stage)
         self.start(corpora)
         encoder = Encoder.load(self.model, **plan.encoder.model_dump(), dtype=torch.float32)
+        for stage in plan.stages:
+            encoder.backbone.check_drop_heads(stage.training.head_dropout)
         for number, stage in enumerate(plan.stages):
             torch.manual_seed(derive_seed(plan.seed, "method", number))
+            heads = len(encoder.heads)
             method = _method(stage, encoder)
-            if number < progress.stage:
-                continue  # it is over; what it added to the encoder is there now
+            if number < progress.stage:  # it is over; what it added to the encoder is there now
+                if number in progress.dropped:
+                    encoder.heads.drop_last(len(encoder.heads) - heads)
+                continue
             for note in method.notes:
                 say(note)
             if labelled := method.dev_feeds():
@@ -182,17 +180,33 @@ class _Run:
             dev_stores = corpora.dev(stage, method, encoder)
             if number > progress.stage:
                 offset = progress.offset + progress.step
-                progress = Progress(stage=number, offset=offset, best_step=progress.best_step)
-            options, seed = stage.training, plan.seed
-            loop = Loop(encoder, method, stores, dev, dev_stores, options, seed, progress, self.folder, self.recorder)
+                progress = Progress(number, offset, best_step=progress.best_step, dropped=progress.dropped)
+            loop = Loop(
+                encoder,
+                method,
+                stores,
+                dev,
+                dev_stores,
+                stage.training,
+                plan.seed,
+                progress,
+                self.folder,
+                self.recorder,
+                len(encoder.heads) - heads,
+            )
             if tensors:
                 load_checkpoint(tensors, encoder, method, loop.optimizers)
                 tensors = {}
+            (self.folder / "report.html").unlink(missing_ok=True)  # it is the mark of a run that is finished
             loop.run(self.stop)
             if not progress.best_file:
                 raise InputError(f"model {self.model}: {loop.problem}")
             best, _ = load_tensors(self.folder / progress.best_file)
             encoder.load_state_dict(best)
+            if progress.best_file == best_file(number, 0) and len(encoder.heads) > heads:
+                say("no step scored better than the encoder without the method's new layers: they are dropped")
+                encoder.heads.drop_last(len(encoder.heads) - heads)
+                progress.dropped.append(number)
             problem, stopped = loop.problem, not progress.done
             del loop, best  # the optimiser's moments among them
             if problem or stopped:
@@ -266,42 +280,3 @@ def _measure(
     encoder = Encoder.load(model, **options.model_dump(), dtype=torch.float32)
     cosines = cosine_similarities(encoder, figure).astype(np.float32)
     return evaluate_on(tasks, encoder, str(model)), cosines
-
-
-def _create(folder: Path, plan: Recipe) -> None:
-    """Makes the run folder, with what the run is and where it runs."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder}: it exists already; choose another --out, or go on with it by --resume")
-    environment = {
-        **{name: version(name) for name in ("isotune", "torch", "transformers", "tokenizers", "numpy")},
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else "none",
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-    }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "environment.json").open("x") as file:  # of two runs that begin at once, one fails here
-            file.write(json.dumps(environment, indent=2) + "\n")
-        write_text(folder / "recipe.toml", tomli_w.dumps(plan.table()))
-    except OSError as error:
-        raise InputError(f"{folder}: it can't be written ({error.strerror}); choose another --out") from error
-
-
-def _started(folder: Path) -> Recipe:
-    """The recipe of a run that was started."""
-    path = folder / "recipe.toml"
-    if not path.exists():
-        raise InputError(f"{folder}: there is no run to resume (it holds no recipe.toml)")
-    return Recipe.from_table(read_recipe(path), str(path))
-
-
-def _checkpoint(folder: Path) -> tuple[dict[str, torch.Tensor], Progress]:
-    """The run's last checkpoint; an empty one if it was stopped before the first."""
-    path = folder / "last.safetensors"
-    if not path.exists():
-        return {}, Progress()
-    tensors, header = load_tensors(path)
-    return tensors, Progress(**header)
