@@ -53,7 +53,7 @@ def test_the_help_groups_the_flags(isotune: Call) -> None:
     for title, flag in [("Run", "--out DIR"), ("Encoder", "--pooling"), ("Training", "--batch-size INT")]:
         assert flag in panel(text, title)
     method = panel(text, "Method simcse")
-    assert "isotune train --method consert --help" in method
+    assert "isotune train --method NAME --help" in method
     assert "--temperature FLOAT" in method
     assert "--columns FIELD=COLUMN..." in panel(text, "Run")
     assert "--layers INT..." in panel(text, "Encoder")

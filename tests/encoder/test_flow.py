@@ -157,3 +157,12 @@ def test_a_flow_has_to_fit(tiny_model: Path) -> None:
     encoder = Encoder.load(tiny_model)
     with pytest.raises(InputError, match="a Flow head takes 16 features and gets 32"):
         Encoder(encoder.backbone, encoder.pooling, [Flow(16)], encoder.tokenizer, 32)
+
+
+def test_a_feature_that_never_varies_is_left_alone() -> None:
+    x = torch.randn(50, 8)
+    x[:, 3] = 0.0
+    flow = Flow(8, "reversal", 1, depth=2).train()
+    z = flow(x)
+    assert torch.isfinite(z).all()
+    assert (flow(x + 0.1 * torch.eye(8)[3]) - z).abs().max() < 1

@@ -63,8 +63,10 @@ class ActNorm(nn.Module):
 
     @torch.no_grad()
     def _initialise(self, x: Tensor) -> None:
+        deviation = x.std(0, correction=0)
+        deviation = deviation.where(deviation > 1e-6, 1.0)  # a feature that never varies stays as it is
         self.bias.copy_(-x.mean(0))
-        self.log_scale.copy_(-(x.std(0, correction=0) + 1e-6).log() / LOG_SCALE_FACTOR)
+        self.log_scale.copy_(-deviation.log() / LOG_SCALE_FACTOR)
         self.initialised.fill_(True)
 
 

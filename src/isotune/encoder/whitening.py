@@ -16,6 +16,8 @@ from torch import Tensor
 from isotune.encoder.heads import Dense
 from isotune.errors import InputError
 
+CHUNK_VECTORS = 65_536
+
 
 def whitening(vectors: Tensor, dimensions: int | None = None) -> Dense:
     """The map x -> (x - mean) U diag(1 / sqrt(s)), with U diag(s) U^T the covariance of the vectors.
@@ -30,18 +32,22 @@ def whitening(vectors: Tensor, dimensions: int | None = None) -> Dense:
     Raises:
         InputError: they don't have that many features, or there are not more vectors than that.
     """
-    x = vectors.double()
-    kept = x.shape[1] if dimensions is None else dimensions
-    if not 1 <= kept <= x.shape[1] or len(x) <= kept:
+    n, d = vectors.shape
+    kept = d if dimensions is None else dimensions
+    if not 1 <= kept <= d or n <= kept:
         raise InputError(
-            f"whitening to {kept} dimensions: there are {len(x)} vectors of {x.shape[1]} features, and it takes more "
+            f"whitening to {kept} dimensions: there are {n} vectors of {d} features, and it takes more "
             "vectors than dimensions; keep fewer, or give more text"
         )
-    mean = x.mean(0)  # [d]
-    _, s, ut = torch.linalg.svd((x - mean).T @ (x - mean) / len(x))  # [d], largest first; [d, d]
+    # Both sums in float64, a part of the vectors at a time.
+    mean = torch.stack([x.double().sum(0) for x in vectors.split(CHUNK_VECTORS)]).sum(0) / n  # [d]
+    covariance = torch.zeros(d, d, dtype=torch.float64)
+    for x in vectors.split(CHUNK_VECTORS):
+        covariance += (x.double() - mean).T @ (x.double() - mean) / n
+    _, s, ut = torch.linalg.svd(covariance)  # [d], largest first; [d, d]
     # What is smaller than the rounding of float32 vectors is none of their variance.
-    varies = s > s[0] * x.shape[1] * torch.finfo(torch.float32).eps ** 2  # [d]
-    head = Dense(x.shape[1], kept, activation="Identity")
+    varies = s > s[0] * d * torch.finfo(torch.float32).eps ** 2  # [d]
+    head = Dense(d, kept, activation="Identity")
     weight = ut[:kept] * torch.where(varies, s.rsqrt(), 0.0)[:kept, None]  # [kept, d]
     with torch.no_grad():
         head.linear.weight.copy_(weight)

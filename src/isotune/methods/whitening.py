@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
-from isotune.encoder.whitening import whitening
+from isotune.encoder.whitening import CHUNK_VECTORS, whitening
 from isotune.errors import InputError
 from isotune.methods.method import Batch, Method, View
 from isotune.methods.options.whitening import WhiteningOptions
@@ -53,7 +53,9 @@ class Whitening(Method):
     def fit(self, vectors: Tensor) -> None:
         """Computes the map from the pooled vectors [N, d] of the text."""
         before, head = self._heads
-        head.load_state_dict(whitening(before(vectors), head.linear.out_features).state_dict())
+        device = head.linear.weight.device
+        features = torch.cat([before(chunk.to(device)).cpu() for chunk in vectors.split(CHUNK_VECTORS)])  # [N, d]
+        head.load_state_dict(whitening(features, head.linear.out_features).state_dict())
 
     def views(self, batch: Batch) -> Sequence[View]:
         """The sentences."""

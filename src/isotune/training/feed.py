@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -50,11 +52,24 @@ class Rows:
 
     @torch.no_grad()
     def cache(self, encoder: Encoder, folder: Path) -> None:
-        """Computes the pooled vectors of all texts, into a nameless file of this folder."""
+        """Computes the pooled vectors of all texts, into a nameless file of this folder.
+
+        Raises:
+            InputError: the disk has no room for them.
+        """
         encoder.eval()
         lengths = self.store.lengths
         with TemporaryFile(dir=folder) as file:
-            vectors = np.memmap(file, np.float32, "w+", shape=(len(lengths), encoder.backbone.dimension))
+            shape = len(lengths), encoder.backbone.dimension
+            size = 4 * math.prod(shape)
+            try:
+                os.posix_fallocate(file.fileno(), 0, size)  # or a full disk would be found out by a crash
+            except OSError as error:
+                raise InputError(
+                    f"{folder}: the vectors of the text need {size:,} bytes there ({error.strerror}); free some space, "
+                    "--resume goes on from the last checkpoint"
+                ) from error
+            vectors = np.memmap(file, np.float32, "r+", shape=shape)
             for batch in encoder.batches(lengths):
                 tokens = self.store.pack_sequences(batch).to(encoder.device)
                 vectors[batch] = encoder.pool(tokens).float().cpu().numpy()

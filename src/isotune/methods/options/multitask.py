@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from isotune.methods.options.base import MethodOptions, Rate
 
@@ -42,6 +42,13 @@ class MultitaskOptions(MethodOptions):
 
     similarity_scale: tuple[float, float] = (0.0, 5.0)
     """The least and the greatest score: STS's."""
+
+    @field_validator("similarity_scale")
+    @classmethod
+    def _ascending(cls, scale: tuple[float, float]) -> tuple[float, float]:
+        if not scale[0] < scale[1]:
+            raise ValueError("the least score comes first, and the greatest is larger")
+        return scale
 
     sentiment_batch_size: BatchSize = 32
     """Sentences in an update. BERT-CF, section 5.3."""
