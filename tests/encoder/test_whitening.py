@@ -56,7 +56,13 @@ def test_a_direction_without_variance_becomes_0(vectors: Tensor) -> None:
     torch.testing.assert_close(z.T @ z / len(z), expected, atol=1e-3, rtol=0)
 
 
-@pytest.mark.parametrize(("count", "kept"), [(400, 13), (400, 0), (12, None), (9, 9)])
+def test_few_vectors_are_whitened_in_the_directions_they_have(vectors: Tensor) -> None:
+    z = whitening(vectors[:9]).double()(vectors[:9].double())
+    torch.testing.assert_close(z[:, 8:], torch.zeros(9, 4, dtype=z.dtype), atol=1e-3, rtol=0)
+    torch.testing.assert_close(z[:, :8].T @ z[:, :8] / 9, torch.eye(8, dtype=z.dtype), atol=1e-2, rtol=0)
+
+
+@pytest.mark.parametrize(("count", "kept"), [(400, 13), (400, 0), (1, None), (9, 9)])
 def test_what_cannot_be_kept_is_refused(vectors: Tensor, count: int, kept: int | None) -> None:
     with pytest.raises(InputError, match=f"there are {count} vectors of 12 features"):
         whitening(vectors[:count], kept)

@@ -24,7 +24,7 @@ def whitening(vectors: Tensor, dimensions: int | None = None) -> Dense:
 
     Args:
         vectors: [N, d], of text like that which it is for.
-        dimensions: how many features are kept; all if None.
+        dimensions: how many features are kept; all if None, of which those that never vary become 0.
 
     Returns:
         A head that takes d features and gives `dimensions`.
@@ -34,7 +34,7 @@ def whitening(vectors: Tensor, dimensions: int | None = None) -> Dense:
     """
     n, d = vectors.shape
     kept = d if dimensions is None else dimensions
-    if not 1 <= kept <= d or n <= kept:
+    if not 1 <= kept <= d or n <= (dimensions or 1):
         raise InputError(
             f"whitening to {kept} dimensions: there are {n} vectors of {d} features, and it takes more "
             "vectors than dimensions; keep fewer, or give more text"
