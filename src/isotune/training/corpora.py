@@ -154,7 +154,7 @@ class Corpora:
                 f"overlap: {one.sentences:,} of the {one.of_sentences:,} sentences of {task} are in the training "
                 f"text; of {one.pairs:,} of its {one.of_pairs:,} pairs both are, together or apart"
             )
-        if heavy := [task for task, one in shared.items() if one.pairs > 0.01 * one.of_pairs]:
+        if heavy := [task for task, one in shared.items() if one.pairs > 0.1 * one.of_pairs]:
             self.recorder.warn(
                 0,
                 f"sentences of {', '.join(heavy)} are in the training text: scores on them are those of an encoder "
