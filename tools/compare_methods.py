@@ -35,8 +35,9 @@ RUNS: dict[str, tuple[list[str], Options]] = {
     "sg-opt": ([], {}),
     "sg-opt, opt1": ([], {"objective": "opt1"}),
     "sg-opt, opt2": ([], {"objective": "opt2"}),
-    "back-translation": (["qqp:train"], {**SHORT, "batch_size": 64, "translate": []}),  # paraphrases as they are
-    "sg-opt-bt": (["qqp:train"], {"steps": 1000, "translate": []}),
+    # Paraphrases as they are, so by the method and not by the recipe, which translates.
+    "back-translation": (["qqp:train"], {**SHORT, "method": "back-translation", "pooling": "cls"}),
+    "sg-opt-bt": (["qqp:train"], {**SHORT, "method": "self-guided-bt", "pooling": "cls"}),
     "simcse-unsup": (["stsb:train"], {**SHORT, "projection": False, "pooling": "mean"}),
     "simcse-sup": ([], {**SHORT, "batch_size": 128, "pooling": "mean"}),
     "sncse": (["enwiki-100k"], {**SHORT, "batch_size": 64}),
@@ -78,7 +79,9 @@ def run(out: Path, name: str, model: str) -> str:
     result = folder.with_suffix(".json")
     if not result.exists():
         sources, options = RUNS[name]
-        given = {**COMMON, **options, "sources": sources, "recipe": recipe, "model": model, "out": str(folder)}
+        given = {**COMMON, **options, "sources": sources, "model": model, "out": str(folder)}
+        if "method" not in options:
+            given["recipe"] = recipe
         code = "import isotune, json, sys; isotune.train(**json.loads(sys.argv[1]))"
         start = time.perf_counter()
         command = [sys.executable, "-W", "ignore", "-c", code, json.dumps(given)]
