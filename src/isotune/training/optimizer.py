@@ -26,7 +26,8 @@ class Optimizers:
         """Takes the trained parameters, those of the transformer blocks apart."""
         blocks, others = list(blocks), list(others)
         matrices = [p for p in blocks if p.ndim == 2] if options.optimizer == "muon" else []
-        rest = [p for p in blocks + others if not any(p is matrix for matrix in matrices)]
+        taken = set(map(id, matrices))
+        rest = [p for p in blocks + others if id(p) not in taken]
         self.parameters = [*matrices, *rest]
         self._optimizers: list[Optimizer] = []
         if matrices:

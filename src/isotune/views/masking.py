@@ -32,6 +32,17 @@ class Masked:
     targets: Tensor
 
 
+def mask_token_id(tokenizer: PreTrainedTokenizerBase, use: str, choice: str) -> int:
+    """The mask token's id.
+
+    Raises:
+        InputError: there is none; it names the use that needs one, and what to choose instead.
+    """
+    if tokenizer.mask_token_id is None:
+        raise InputError(f"{use}: the model's tokenizer has no mask token; choose {choice}")
+    return int(tokenizer.mask_token_id)
+
+
 def ordinary_tokens(tokenizer: PreTrainedTokenizerBase) -> Tensor:
     """[V] bool: which tokens of the vocabulary are not special."""
     ordinary = torch.ones(len(tokenizer), dtype=torch.bool)
@@ -48,9 +59,7 @@ class Masking:
         Raises:
             InputError: the tokenizer has no mask.
         """
-        if tokenizer.mask_token_id is None:
-            raise InputError("masked language modelling: the model's tokenizer has no mask token; choose another model")
-        self.mask: int = tokenizer.mask_token_id
+        self.mask = mask_token_id(tokenizer, "masked language modelling", "another model")
         self.rate = rate
         self.ordinary = ordinary_tokens(tokenizer)  # [V]
         self.words = self.ordinary.nonzero().squeeze(1)  # [W] int64

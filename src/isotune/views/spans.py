@@ -18,8 +18,7 @@ from torch import Generator
 from transformers import PreTrainedTokenizerBase
 
 from isotune.data.packed import Packed
-from isotune.errors import InputError
-from isotune.views.masking import ordinary_tokens
+from isotune.views.masking import mask_token_id, ordinary_tokens
 
 SHORTEST = 30  # characters; MirrorBERT's code leaves a shorter sentence as it is
 
@@ -82,8 +81,4 @@ class TokenSpans:
 
 
 def _mask_id(tokenizer: PreTrainedTokenizerBase) -> int:
-    if tokenizer.mask_token_id is None:
-        raise InputError(
-            "masked spans: the model's tokenizer has no mask token; choose a span_length of 0, or another model"
-        )
-    return int(tokenizer.mask_token_id)
+    return mask_token_id(tokenizer, "masked spans", "a span_length of 0, or another model")
