@@ -10,7 +10,8 @@ from typing import Any
 from isotune.bundled import BUNDLED_MODEL
 from isotune.errors import InputError, unknown
 from isotune.methods import METHODS
-from isotune.recipes.recipe import Recipe, Stage, TrainingOptions, override
+from isotune.recipes.recipe import Recipe, Stage, override
+from isotune.recipes.training import TrainingOptions
 
 __all__ = ["Recipe", "Stage", "TrainingOptions", "override", "plan_table", "read_recipe", "recipe_names"]
 
