@@ -12,7 +12,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from isotune.encoder.words import WordVectors
-from isotune.evaluation import Evaluation
+from isotune.evaluation import Evaluation, GeometryResult
 from tests.cli.conftest import Call
 from tests.conftest import WORDS
 
@@ -39,6 +39,17 @@ def test_encoders_side_by_side(isotune: Call, tiny_model: Path, another: Path, p
         assert f"{100 * result.tasks[0].spearman.all:.2f}" in line
 
 
+def test_a_table_for_each_kind_of_task(isotune: Call, tiny_model: Path, pairs: Path) -> None:
+    code, out, err = isotune("evaluate", tiny_model, "--tasks", pairs, f"geometry:{pairs}", "--json", "scores.json")
+    assert (code, err) == (0, "")
+    ((_, geometry),) = (Evaluation.model_validate(one).tasks for one in json.loads(Path("scores.json").read_text()))
+    assert isinstance(geometry, GeometryResult)
+    said = " ".join(out.split())
+    assert 'Spearman x 100, aggregation "all"' in said
+    assert f"{geometry.sentences} sentences, vectors scaled to length 1" in said
+    assert f"{geometry.uniformity:.3f}" in said
+
+
 def test_another_metric(isotune: Call, tiny_model: Path, pairs: Path) -> None:
     out = isotune("evaluate", tiny_model, "--tasks", pairs, "--metric=pearson", "--aggregation=mean").out
     assert 'Pearson x 100, aggregation "mean"' in " ".join(out.split())
@@ -50,7 +61,7 @@ def test_a_file_of_word_vectors_is_an_encoder(isotune: Call, tiny_model: Path, p
     assert (code, err) == (0, "")
     assert "words.txt" in out
     expected = WordVectors.load("words.txt")
-    assert isotune("encode", "words.txt", text).out == "vectors.npy: 60 vectors of 3 features\n"
+    assert isotune("encode", "words.txt", text).out.startswith("vectors.npy: 60 vectors of 3 features, ")
     assert np.array_equal(np.load("vectors.npy"), expected.encode(text.read_text().splitlines()))
     first, second = expected.encode(["a dog", "the cat"], normalize=True)
     assert isotune("similarity", "words.txt", "a dog", "the cat").out == f"{first @ second:.4f}\n"

@@ -153,9 +153,10 @@ def test_labelled_splits_are_those_of_the_files(name: str, data: Path) -> None:
     dataset = DATASETS[name]
     for split, part in dataset.splits.items():
         there = [r for r in lines(data / part.file) if r["split"] in (part.inside or (split,))]
+        there = [r for r in there if dataset.subset in ("", r["subset"])]
         labels = [r.get("label", r.get("entailment", "")) for r in there]
         assert (len(there), len(list(filter(None, labels)))) == (part.rows, part.gold)
-        texts = [[r[column].strip() for column in r if column.startswith("sentence")] for r in there]
+        texts = [[r[column].strip() or dataset.blank for column in r if column.startswith("sentence")] for r in there]
         assert [row.sentence for row in named_rows(name, split, Sentence)] == list(filter(None, chain(*texts)))
 
         expected = [
@@ -180,6 +181,28 @@ def test_labels_are_those_of_the_tasks(data: Path) -> None:
     assert {source: Counter(row.label for row in read(source, LabelledPair)) for source in labels} == labels
     stars = Counter(row.label for row in read("sst5:test", LabelledSentence))
     assert stars == {"0": 279, "1": 633, "2": 389, "3": 510, "4": 399}
+
+
+@pytest.mark.parametrize(
+    ("name", "split", "subset", "size"),
+    [
+        ("sts17-1", "test", "track1.ar-ar", 250),
+        ("sts17-6", "test", "track6.tr-en", 250),
+        ("stsb-ja", "dev", "ja", 1500),
+    ],
+)
+def test_a_part_of_a_file_that_others_share(name: str, split: str, subset: str, size: int, data: Path) -> None:
+    file = DATASETS[name].splits[split].file
+    there = [r for r in lines(data / file) if (r["split"], r["subset"]) == (split, subset) and r["score"]]
+    pairs = scored_pairs(name, split)
+    assert len(pairs.scores) == size
+    assert pairs.sentence1 == [r["sentence1"].strip() for r in there]
+    assert pairs.scores.tolist() == [float(r["score"]) for r in there]
+
+
+def test_blank_lines_of_senteval_are_full_stops(data: Path) -> None:
+    counts = {name: Counter(row.sentence for row in read(name, Sentence))["."] for name in ("mr", "cr", "mpqa")}
+    assert counts == {"mr": 0, "cr": 4, "mpqa": 3}
 
 
 def test_qqp_and_qqp_10k_have_names_of_their_own_for_a_reason(data: Path) -> None:

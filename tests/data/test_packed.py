@@ -27,6 +27,7 @@ def test_sentences_come_back_and_lie_shortest_first(sentences: list[list[int]]) 
     assert tokens.positions.tolist() == [i for length in tokens.lengths.tolist() for i in range(length)]
     assert tokens.ids[tokens.offsets].tolist() == [part[0].item() for part in tokens.ids.split(tokens.lengths.tolist())]
     assert tokens.segments.bincount().tolist() == tokens.lengths.tolist()
+    assert tokens.bounds.tolist() == [*tokens.offsets.tolist(), len(tokens.ids)]
 
 
 @given(st.lists(batches, min_size=1, max_size=4))
@@ -41,3 +42,11 @@ def test_concatenation_is_packing_everything_at_once(parts: list[list[list[int]]
 def test_restore_undoes_the_order() -> None:
     tokens = pack([[1, 2, 3], [4], [5, 6]])
     assert tokens.restore(tokens.ids[tokens.offsets]).tolist() == [1, 4, 5]
+
+
+def test_a_batch_on_another_device_is_the_same_batch() -> None:
+    tokens = pack([[1, 2, 3], [4], [5, 6]])
+    moved = tokens.to("meta")
+    assert moved.ids.shape == tokens.ids.shape
+    assert moved.groups == [(1, 1), (2, 1), (3, 1)]  # known without asking the device
+    assert unpack(tokens.to("cpu")) == unpack(tokens)

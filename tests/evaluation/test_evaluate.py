@@ -16,16 +16,25 @@ from isotune.data.named import scored_pairs
 from isotune.errors import InputError
 from isotune.evaluation import (
     GROUPS,
+    TASKS,
     Aggregates,
     Aggregation,
     Average,
+    AverageAccuracy,
     Evaluation,
+    GeometryResult,
     Metric,
     STSResult,
-    comparison_table,
+    STSTask,
+    TransferResult,
+    comparison_tables,
     cosine_similarities,
     evaluate,
+    evaluate_on,
+    load_tasks,
 )
+from isotune.evaluation.results import MEASURES
+from isotune.evaluation.tasks import task_title
 
 
 class BagOfWords:
@@ -54,12 +63,14 @@ def evaluation(encoder: str, average: float | None = None, **tasks: float) -> Ev
     return Evaluation(
         encoder=encoder,
         tasks=tuple(result(name.replace("_", "-"), value) for name, value in tasks.items()),
-        average=average
-        and Average(
-            group="sts",
-            spearman=Aggregates(all=average, mean=average, wmean=average),
-            pearson=Aggregates(all=0, mean=0, wmean=0),
-        ),
+        averages={}
+        if average is None
+        else {
+            "sts": Average(
+                spearman=Aggregates(all=average, mean=average, wmean=average),
+                pearson=Aggregates(all=0, mean=0, wmean=0),
+            )
+        },
         versions={},
         created=datetime(2025, 11, 20, tzinfo=UTC),
     )
@@ -78,7 +89,7 @@ def test_an_evaluation_names_its_encoder_and_what_made_it() -> None:
     assert found.encoder == "bag"
     assert found.versions.keys() == {"isotune", "torch", "transformers", "python"}
     assert before <= found.created <= datetime.now(UTC)
-    assert found.average is None
+    assert found.averages == {}
     (task,) = found.tasks
     assert (task.name, task.split, list(task.subsets)) == ("stsb-open", "test", ["stsb-open"])
     assert Evaluation.model_validate_json(found.model_dump_json()) == found
@@ -100,7 +111,8 @@ def test_without_the_seven_the_default_is_the_open_task(monkeypatch: pytest.Monk
 
 def test_the_seven(real_data: Path) -> None:
     found = evaluate(BagOfWords(), name="bag")
-    assert tuple(task.name for task in found.tasks) == GROUPS["sts"]
+    tasks = [task for task in found.tasks if isinstance(task, STSResult)]
+    assert tuple(task.name for task in tasks) == GROUPS["sts"]
     assert [task.pairs for task in found.tasks] == [
         3108,
         1500,
@@ -111,11 +123,11 @@ def test_the_seven(real_data: Path) -> None:
         4927,
     ]  # ConSERT, Table 1
     assert [len(task.subsets) for task in found.tasks] == [5, 3, 6, 5, 5, 1, 1]
-    assert found.average is not None
+    average = found.averages["sts"]
     for metric in ("spearman", "pearson"):
         for aggregation in ("all", "mean", "wmean"):
             values = [getattr(getattr(task, metric), aggregation) for task in found.tasks]
-            assert getattr(getattr(found.average, metric), aggregation) == pytest.approx(np.mean(values))
+            assert getattr(getattr(average, metric), aggregation) == pytest.approx(np.mean(values))
 
 
 def test_each_years_numbers_are_scipys(real_data: Path) -> None:
@@ -147,8 +159,7 @@ def test_a_group_is_its_tasks_each_once(real_data: Path) -> None:
         "sickr", "sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "stsb-open"
     ]  # fmt: skip
     seven = [task.spearman.all for task in found.tasks if task.name != "stsb-open"]
-    assert found.average is not None
-    assert found.average.spearman.all == pytest.approx(np.mean(seven))
+    assert found.scores()["sts"] == pytest.approx(np.mean(seven))
 
 
 def test_a_file_is_a_task(tmp_path: Path) -> None:
@@ -160,13 +171,19 @@ def test_a_file_is_a_task(tmp_path: Path) -> None:
     assert task.spearman.mean == pytest.approx(1)
 
 
+def test_a_scored_split_is_a_task() -> None:
+    found = evaluate(BagOfWords(), ["stsb-open", "stsb-open:dev"], name="bag")
+    assert [task.pairs for task in found.tasks if isinstance(task, STSResult)] == [500, 875]
+    assert list(found.scores()) == ["stsb-open", "stsb-open:dev"]
+
+
 def test_an_unknown_task_is_refused() -> None:
-    with pytest.raises(InputError, match=r"unknown task or file 'sickrr': did you mean 'sickr'\? Known: sickr, sts, "):
+    with pytest.raises(InputError, match=r"unknown task or file 'sickrr': did you mean 'sickr'\? Known: cr, geom"):
         evaluate(BagOfWords(), ["stsb-open", "sickrr"], name="bag")
 
 
 def test_a_comparison_shows_every_column_and_the_best_of_each() -> None:
-    table = comparison_table(
+    (table,) = comparison_tables(
         [
             evaluation("start", average=0.4, sts12=0.2, stsb=0.5),
             evaluation("tuned [x]", average=0.6, sts12=0.3, stsb=0.41234),
@@ -203,15 +220,124 @@ def test_a_comparison_shows_every_column_and_the_best_of_each() -> None:
 def test_a_comparison_in_another_aggregation_or_metric(
     aggregation: Aggregation, metric: Metric, title: str, value: str
 ) -> None:
-    table = comparison_table([evaluation("start", stsb=0.5)], aggregation, metric)
+    (table,) = comparison_tables([evaluation("start", stsb=0.5)], aggregation, metric)
     assert table.title == title
     assert cells(table) == [["Encoder", "STS-B"], ["start", value]]
+
+
+def test_each_kind_of_task_has_a_table_of_its_own() -> None:
+    def transfer(name: str, classifier: str, accuracy: float, f1: float | None = None) -> TransferResult:
+        return TransferResult(
+            name=name,
+            classifier=classifier,
+            protocol="10 folds",
+            rows=10,
+            accuracy=accuracy,
+            f1=f1,
+            dev_accuracy=None,
+            regularisation=(0.01,),
+        )
+
+    def geometry(name: str, data: str) -> GeometryResult:
+        measures = {"alignment": 0.2, "uniformity": -2.5, "mean_cosine": 0.1, "isotropy": 0.9, "effective_rank": 123.4}
+        return GeometryResult(
+            name=name,
+            data=data,
+            sentences=2000,
+            positives=300,
+            positive="score of 4 or more",
+            normalisation="vectors scaled to length 1",
+            **measures,
+        )
+
+    one = evaluation("one", average=0.4, sts12=0.2, sts17_1=0.5).model_copy(
+        update={
+            "tasks": (
+                *evaluation("one", sts12=0.2, sts17_1=0.5).tasks,
+                transfer("mr", "plain", 0.75),
+                transfer("mrpc", "plain", 0.7, f1=0.8),
+                transfer("senteval-mr", "SentEval's", 0.76),
+                geometry("geometry", "stsb:dev"),
+                geometry("geometry:mine.tsv", "mine.tsv"),
+            ),
+            "averages": {**evaluation("one", average=0.4).averages, "transfer": AverageAccuracy(accuracy=0.725)},
+        }
+    )
+    other = evaluation("other", sts12=0.1)
+    tables = comparison_tables([one, other])
+    assert [cells(table) for table in tables] == [
+        [["Encoder", "STS12", "Average"], ["one", "*20.00", "*40.00"], ["other", "10.00", "-"]],
+        [["Encoder", "STS17-1 ar-ar"], ["one", "*50.00"], ["other", "-"]],
+        [
+            ["Encoder", "MR", "MRPC", "MRPC F1", "Average"],
+            ["one", "*75.00", "*70.00", "*80.00", "*72.50"],
+            ["other", *"----"],
+        ],
+        [["Encoder", "MR"], ["one", "*76.00"], ["other", "-"]],
+        *[
+            [
+                ["Encoder", "alignment", "uniformity", "mean cosine", "isotropy", "effective rank"],
+                ["one", "0.200", "-2.500", "0.100", "0.900", "123.400"],
+                ["other", *"-----"],
+            ]
+        ]
+        * 2,
+    ]
+    assert [table.title for table in tables[2:]] == [
+        "Accuracy x 100, plain",
+        "Accuracy x 100, SentEval's",
+        "Geometry of stsb:dev: 2,000 sentences, vectors scaled to length 1; 300 positives, score of 4 or more",
+        "Geometry of mine.tsv: 2,000 sentences, vectors scaled to length 1; 300 positives, score of 4 or more",
+    ]
+    assert one.scores().keys() == {
+        *("sts12", "sts17-1", "sts", "mr", "mrpc", "mrpc-f1", "senteval-mr", "transfer"),
+        *(f"{prefix}{measure}" for prefix in ("", "geometry:mine.tsv-") for measure in MEASURES),
+    }
+    assert Evaluation.model_validate_json(one.model_dump_json()) == one
+
+
+def test_every_known_task_has_a_title_and_every_group_known_tasks() -> None:
+    assert len({task_title(name) for name in TASKS if "senteval" not in name}) == len(TASKS) - 14
+    for group, names in GROUPS.items():
+        assert set(names) <= TASKS.keys()
+        assert task_title(group).endswith(" average")
+        assert group not in TASKS
+
+
+def test_a_spearman_of_our_own_on_real_data(real_data: Path) -> None:
+    """Ranks by sorting, the mean of ties' places, and the correlation of these."""
+
+    def ranks(values: Sequence[float]) -> list[float]:
+        order = sorted(range(len(values)), key=values.__getitem__)
+        result, start = [0.0] * len(values), 0
+        for end in range(1, len(order) + 1):
+            if end == len(order) or values[order[end]] != values[order[start]]:
+                for place in order[start:end]:
+                    result[place] = (start + end - 1) / 2
+                start = end
+        return result
+
+    for task in load_tasks(["sts", "sts17"]):
+        assert isinstance(task, STSTask)
+        pairs = task.pairs
+        own = np.corrcoef(ranks(pairs.scores.tolist()), ranks(cosine_similarities(BagOfWords(), pairs).tolist()))[0, 1]
+        assert task.score(BagOfWords()).spearman.all == pytest.approx(own, abs=1e-6)
+
+
+def test_multilingual_sts(real_data: Path) -> None:
+    tasks = load_tasks(["sts17", "stsb-de", "stsb-zh"])
+    assert [task.title for task in tasks[:2] + tasks[-2:]] == ["STS17-1 ar-ar", "STS17-2 ar-en", "STS-B de", "STS-B zh"]
+    found = evaluate_on(tasks, BagOfWords(), "bag")
+    by_name = found.scores(metric="pearson")
+    assert by_name["sts17"] == pytest.approx(np.mean([by_name[name] for name in GROUPS["sts17"]]))
+    assert found.averages.keys() == {"sts17"}
+    assert [task.pairs for task in found.tasks if isinstance(task, STSResult)] == [250] * 7 + [1379] * 2
 
 
 @pytest.mark.parametrize("arguments", [{"aggregation": "max"}, {"metric": "kendall"}])
 def test_an_unknown_aggregation_or_metric_is_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=f"unknown {next(iter(arguments))}"):
-        comparison_table([evaluation("start", stsb=0.5)], **arguments)
+        comparison_tables([evaluation("start", stsb=0.5)], **arguments)
 
 
 def test_a_folder_is_loaded_and_gives_its_name(tiny_model: Path) -> None:

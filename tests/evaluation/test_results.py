@@ -7,14 +7,61 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from isotune.evaluation import Aggregates, Evaluation, RunEvaluation, STSResult, SubsetResult
+from isotune.evaluation import (
+    Aggregates,
+    Average,
+    AverageAccuracy,
+    Evaluation,
+    GeometryResult,
+    RunEvaluation,
+    STSResult,
+    SubsetResult,
+    TransferResult,
+)
+from isotune.evaluation.results import MEASURES
 
 correlation = st.floats(-1, 1)
 aggregates = st.builds(Aggregates, all=correlation, mean=correlation, wmean=correlation)
 
 
-@given(spearman=aggregates, pearson=aggregates, subset=correlation | st.none())
-def test_json_gives_back_the_same_numbers(spearman: Aggregates, pearson: Aggregates, subset: float | None) -> None:
+share = st.floats(0, 1)
+number = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(
+    spearman=aggregates,
+    pearson=aggregates,
+    subset=correlation | st.none(),
+    found=st.tuples(share, share | st.none(), share | st.none(), number),
+    measures=st.tuples(*[number] * len(MEASURES)),
+)
+def test_json_gives_back_the_same_numbers(
+    spearman: Aggregates,
+    pearson: Aggregates,
+    subset: float | None,
+    found: tuple[float, float | None, float | None, float],
+    measures: tuple[float, ...],
+) -> None:
+    accuracy, f1, dev_accuracy, regularisation = found
+    transfer = TransferResult(
+        name="mr",
+        classifier="a",
+        protocol="b",
+        rows=10,
+        accuracy=accuracy,
+        f1=f1,
+        dev_accuracy=dev_accuracy,
+        regularisation=(regularisation,),
+    )
+    geometry = GeometryResult(
+        name="geometry",
+        data="stsb:dev",
+        sentences=5,
+        positives=2,
+        positive="c",
+        normalisation="d",
+        **dict(zip(MEASURES, measures, strict=True)),
+    )
     task = STSResult(
         name="sts12",
         split="test",
@@ -25,8 +72,11 @@ def test_json_gives_back_the_same_numbers(spearman: Aggregates, pearson: Aggrega
     )
     evaluation = Evaluation(
         encoder="runs/æ/encoder",
-        tasks=(task,),
-        average=None,
+        tasks=(task, transfer, geometry),
+        averages={
+            "sts": Average(spearman=spearman, pearson=pearson),
+            "transfer": AverageAccuracy(accuracy=accuracy),
+        },
         versions={"torch": "2.13.0"},
         created=datetime(2025, 11, 20, tzinfo=UTC),
     )

@@ -11,11 +11,12 @@ from cyclopts import Parameter
 from isotune.cli.parameters import ENCODER, new_file
 
 TASKS = (
-    "Named tasks, the group sts, or files with sentence1, sentence2 and score. Unset: the seven STS tasks where "
-    "$ISOTUNE_DATA has them, or else the bundled test pairs."
+    "Named tasks; the groups sts, sts17, stsb-multi, transfer, senteval and senteval-50; geometry, geometry-qqp or "
+    "geometry:DATA; or files with sentence1, sentence2 and score. Unset: the seven STS tasks where $ISOTUNE_DATA has "
+    "them, or else the bundled test pairs."
 )
 AGGREGATION = (
-    "How a task's subsets are put together: all in one correlation (the papers' way), their mean, or their mean "
+    "How an STS task's subsets are put together: all in one correlation (the papers' way), their mean, or their mean "
     "weighted by size."
 )
 JSON = "Write all results, with every aggregation and metric, to this new file."
@@ -30,26 +31,27 @@ def evaluate(
     ] = "spearman",
     json: Annotated[Path | None, Parameter(help=JSON, metavar="FILE")] = None,
 ) -> None:
-    """Score sentence encoders on semantic textual similarity, side by side."""
+    """Score sentence encoders side by side: similarity, transfer to classification, and geometry."""
     import rich
     from rich.console import Console
     from rich.progress import track
 
     from isotune.encoder.words import load_encoder
     from isotune.errors import InputError
-    from isotune.evaluation import comparison_table, evaluate_on, load_tasks
+    from isotune.evaluation import comparison_tables, evaluate_on, load_tasks
 
     if not encoder:
         raise InputError("no encoder: name at least one folder or hub name")
     with ExitStack() as stack:
         file = stack.enter_context(new_file(json)) if json else None
         # Before the first is evaluated, so that a wrong name costs nothing.
-        pairs = load_tasks(tasks)
+        loaded_tasks = load_tasks(tasks)
         loaded = {name: load_encoder(name) for name in encoder}
         console = Console(stderr=True)
         shown = track(loaded.items(), "evaluating", console=console, transient=True, disable=not console.is_terminal)
-        results = [evaluate_on(pairs, one, name) for name, one in shown]
-        rich.print(comparison_table(results, aggregation, metric))
+        results = [evaluate_on(loaded_tasks, one, name) for name, one in shown]
+        for table in comparison_tables(results, aggregation, metric):
+            rich.print(table)
         if file:
             written = ",\n".join(result.model_dump_json(indent=2) for result in results)
             file.write(f"[{written}]\n".encode())

@@ -198,7 +198,11 @@ def _of_split(place: str, records: Records, dataset: Dataset, split: str, gold: 
         # A file of one split need not say which.
         if record.get("split", names[0]) not in names or (gold and record.get(gold) == ""):
             continue
+        if dataset.subset and record["subset"] != dataset.subset:
+            continue
         found += 1
+        if dataset.blank and not str(record["sentence"]).strip():
+            record = {**record, "sentence": dataset.blank}
         if dataset.labels:
             label = str(record["label"])
             record = {**record, "label": dataset.labels.get(label, label)}

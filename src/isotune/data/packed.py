@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import groupby
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +44,15 @@ class Packed:
         return self.lengths.cumsum(0) - self.lengths
 
     @cached_property
+    def bounds(self) -> Tensor:
+        """[N + 1] int32: where each sentence's first token stands, and the end of the last."""
+        return nn.functional.pad(self.lengths.cumsum(0, dtype=torch.int32), (1, 0))
+
+    @cached_property
     def segments(self) -> Tensor:
         """[T] int64: which packed sentence each token belongs to."""
-        return torch.repeat_interleave(self.lengths)
+        # Told the size of its result, a GPU doesn't wait for the lengths to be counted.
+        return torch.repeat_interleave(self.lengths, output_size=len(self.ids))
 
     @cached_property
     def positions(self) -> Tensor:
@@ -63,9 +69,16 @@ class Packed:
         return x[self.order.argsort()]
 
     def to(self, device: torch.device | str) -> Packed:
-        """The same batch on another device."""
-        types = None if self.types is None else self.types.to(device)
-        return Packed(self.ids.to(device), self.lengths.to(device), self.order.to(device), types)
+        """The same batch on another device; the way to a GPU is from pinned memory, and isn't waited for."""
+        device = torch.device(device)
+
+        def move(x: Tensor) -> Tensor:
+            return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" and x.is_cpu else x.to(device)
+
+        types = None if self.types is None else move(self.types)
+        moved = Packed(move(self.ids), move(self.lengths), move(self.order), types)
+        moved.__dict__["groups"] = self.groups  # counted here, since counting them there means to wait for the device
+        return moved
 
 
 def pack(sentences: Sequence[Sequence[int]]) -> Packed:

@@ -1,17 +1,24 @@
-"""How good a sentence encoder is: STS with its conventions named."""
+"""How good a sentence encoder is: similarity, transfer and geometry, with their conventions named."""
 
-from isotune.evaluation.evaluate import AGGREGATIONS, GROUPS, TASKS, comparison_table, evaluate, evaluate_on, load_tasks
+from isotune.evaluation.evaluate import evaluate, evaluate_on
 from isotune.evaluation.results import (
     Aggregates,
     Aggregation,
     Average,
+    AverageAccuracy,
     Evaluation,
+    GeometryResult,
     Metric,
     RunEvaluation,
     STSResult,
     SubsetResult,
+    TaskResult,
+    TransferResult,
 )
-from isotune.evaluation.sts import SentenceEncoder, correlations, cosine_similarities, score
+from isotune.evaluation.sts import STSTask, correlations, cosine_similarities, score
+from isotune.evaluation.tables import AGGREGATIONS, comparison_tables
+from isotune.evaluation.tasks import GROUPS, TASKS, Task, load_tasks
+from isotune.evaluation.vectors import SentenceEncoder, sentence_vectors
 
 __all__ = [
     "AGGREGATIONS",
@@ -20,17 +27,24 @@ __all__ = [
     "Aggregates",
     "Aggregation",
     "Average",
+    "AverageAccuracy",
     "Evaluation",
+    "GeometryResult",
     "Metric",
     "RunEvaluation",
     "STSResult",
+    "STSTask",
     "SentenceEncoder",
     "SubsetResult",
-    "comparison_table",
+    "Task",
+    "TaskResult",
+    "TransferResult",
+    "comparison_tables",
     "correlations",
     "cosine_similarities",
     "evaluate",
     "evaluate_on",
     "load_tasks",
     "score",
+    "sentence_vectors",
 ]

@@ -8,47 +8,46 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from isotune.data import ScoredPairs
 from isotune.errors import InputError
 from isotune.evaluation.results import Aggregates, STSResult, SubsetResult
-
-if TYPE_CHECKING:
-    from isotune.data.named import ScoredPairs
+from isotune.evaluation.vectors import SentenceEncoder, sentence_vectors
 
 Floats = NDArray[np.floating[Any]]
 
 
-class SentenceEncoder(Protocol):
-    """Anything that turns sentences into vectors."""
+@dataclass(frozen=True, eq=False)
+class STSTask:
+    """Scored pairs to score an encoder on."""
 
-    def encode(self, sentences: Sequence[str], /) -> Floats:
-        """Vectors [N, d] of N sentences, in their order."""
-        ...
+    name: str
+    title: str
+    pairs: ScoredPairs
+
+    def score(self, encoder: SentenceEncoder) -> STSResult:
+        """The correlations of the encoder's cosines with the gold scores.
+
+        Raises:
+            InputError: as `cosine_similarities` and `score`.
+        """
+        return score(self.pairs, cosine_similarities(encoder, self.pairs))
 
 
 def cosine_similarities(encoder: SentenceEncoder, pairs: ScoredPairs) -> NDArray[np.float64]:
     """The cosine of each pair's two vectors, [N]; 0 where one of them is the zero vector.
 
-    Each distinct sentence is encoded once.
-
     Raises:
         InputError: the encoder gives a vector with a value that is not finite.
     """
-    place = {sentence: i for i, sentence in enumerate(dict.fromkeys(chain(pairs.sentence1, pairs.sentence2)))}
-    vectors = np.asarray(encoder.encode(list(place)), dtype=np.float64)  # [distinct, d]
-    if not np.isfinite(vectors).all():
-        raise InputError(
-            f"{pairs.name}: the encoder gives vectors with NaN or infinite values; its weights are damaged"
-        )
-    length = np.linalg.norm(vectors, axis=1, keepdims=True)  # [distinct, 1]
-    unit = np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 0)
-    first = unit[[place[sentence] for sentence in pairs.sentence1]]  # [N, d]
-    second = unit[[place[sentence] for sentence in pairs.sentence2]]
+    vectors = sentence_vectors(encoder, pairs.sentence1 + pairs.sentence2, pairs.name).astype(np.float64)  # [2 N, d]
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)  # [2 N, 1]
+    first, second = np.split(np.divide(vectors, length, out=vectors, where=length > 0), 2)
     # Rounded so that pairs of two equal sentences tie at exactly 1 and are not ranked by rounding errors.
     cosines: NDArray[np.float64] = np.einsum("nd,nd->n", first, second)
     return cosines.round(10)

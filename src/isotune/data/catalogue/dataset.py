@@ -42,6 +42,8 @@ class Dataset:
         scores: The least and the greatest score possible.
         positive: The label of pairs that mean the same, in any case; empty where pairs have no label.
         labels: Labels as a file writes them -> as they are read; the others stand as they are.
+        subset: What the column "subset" of a file that several datasets share calls this one; else empty.
+        blank: What a blank text is read as; empty where the dataset has none.
         hub: The Hugging Face hub's copy, "owner/name" or "owner/name@revision"; empty where there is none.
     """
 
@@ -54,6 +56,8 @@ class Dataset:
     scores: tuple[float, float] = (0.0, 5.0)
     positive: str = ""
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    subset: str = ""
+    blank: str = ""
     hub: str = ""
 
 

@@ -1,4 +1,4 @@
-"""Labelled pairs and labelled sentences: inference, paraphrase, sentiment, acceptability.
+"""Labelled pairs and labelled sentences: inference, paraphrase, sentiment, acceptability, kinds of text and question.
 
 A label is read as its file has it. Splits that are given out without labels are left out, and so are rows whose
 label is empty where labels are asked for.
@@ -12,6 +12,12 @@ from isotune.data.catalogue.dataset import Dataset, splits_of
 from isotune.data.rows import LabelledPair, LabelledSentence
 
 _QUORA = "Quora's terms (non-commercial)"
+_TRANSFER = (  # SentEval's tasks without a split: name, sentences, what to cite
+    ("mr", 10662, "Pang and Lee 2005, movie reviews"),
+    ("cr", 3775, "Hu and Liu 2004, customer reviews"),
+    ("subj", 10000, "Pang and Lee 2004, subjectivity"),
+    ("mpqa", 10606, "Wiebe et al. 2005, opinion polarity"),
+)
 
 LABELLED = (
     Dataset(
@@ -165,6 +171,35 @@ LABELLED = (
             inside={"dev": ("dev_in", "dev_out")},
             train=(8551, 8551),
             dev=(1043, 1043),
+        ),
+        kinds=(LabelledSentence,),
+    ),
+    *(
+        Dataset(
+            name=name,
+            licence="research use",
+            source=f"{source}, as SentEval has it",
+            splits=splits_of(
+                "senteval_transfer/mr_cr_subj_mpqa.tsv.gz",
+                "dab5169936cb0d357f01ebcc4533a35aa4528ee4aeb6a2a420b08755250c73a8",
+                inside={"train": ("all",)},
+                train=(sentences, sentences),
+            ),
+            kinds=(LabelledSentence,),
+            subset=name.upper(),
+            blank=".",  # as SentEval; cr has four, mpqa three
+        )
+        for name, sentences, source in _TRANSFER
+    ),
+    Dataset(
+        name="trec",
+        licence="research use",
+        source="Li and Roth 2002, as SentEval has it",
+        splits=splits_of(
+            "senteval_transfer/trec.tsv.gz",
+            "35f9a9501ac4081a803ceba8c29491c10c80f33567abeeaea9d79b3cb8f4e46d",
+            train=(5452, 5452),
+            test=(500, 500),
         ),
         kinds=(LabelledSentence,),
     ),

@@ -12,6 +12,9 @@ from types import MappingProxyType
 from isotune.data.catalogue.dataset import Dataset, Split, splits_of
 from isotune.data.rows import LabelledPair, ScoredPair, Sentence
 
+_TRACKS = ("1.ar-ar", "2.ar-en", "3.es-es", "4a.es-en", "4b.es-en", "5.en-en", "6.tr-en")
+_LANGUAGES = ("de", "en", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh")
+
 STS = (
     Dataset(
         name="sts12",
@@ -140,6 +143,36 @@ STS = (
                 ),
             }
         ),
+    ),
+    *(
+        Dataset(
+            name=f"sts17-{track.partition('.')[0]}",
+            licence="CC BY-SA 4.0; 4b: the terms of WMT",
+            source=f"Cer et al. 2017, SemEval-2017 task 1, track {track.replace('.', ' (')})",
+            splits=splits_of(
+                "sts17/test.tsv.gz",
+                "a00ed8a5b2adf66d32c97b7709c1256d500a5562114b8f7aa3ba291fa847d015",
+                test=(500 if track == "6.tr-en" else 250, 250),
+            ),
+            subset=f"track{track}",
+        )
+        for track in _TRACKS
+    ),
+    *(
+        Dataset(
+            name=f"stsb-{language}",
+            licence="that of stsb",
+            source=f"Cer et al. 2017; May 2021, translated by machine ({language})",
+            splits=splits_of(
+                "stsb_multi/stsb_multi.tsv.gz",
+                "1c78cbdad9621fa5a602eded6b670cea071685f3cfd2649f80a80d75592a2ac6",
+                train=(5749, 5749),
+                dev=(1500, 1500),
+                test=(1379, 1379),
+            ),
+            subset=language,
+        )
+        for language in _LANGUAGES
     ),
     Dataset(
         name="sts-unlabelled",  # 89,192 sentences, duplicates kept: ConSERT, table 1

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from isotune.data import Pair, read, read_scored_pairs
+from isotune.errors import InputError
+from isotune.evaluation import geometry, load_tasks
+from isotune.evaluation.geometry import alignment, effective_rank, isotropy, mean_cosine, uniformity
+from isotune.evaluation.results import GeometryResult
+from tests.reference import geometry as reference
+
+OF_A_SPACE = ("uniformity", "mean_cosine", "isotropy", "effective_rank")
+
+
+def space(rows: int, features: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    """Vectors of many lengths around a common direction."""
+    generator = torch.Generator().manual_seed(rows)
+    spread = torch.randn(rows, features, generator=generator, dtype=torch.float64)
+    lengths = torch.rand(rows, 1, generator=generator, dtype=torch.float64) * 20 + 0.1
+    return ((spread + 1.5) * lengths).to(dtype)
+
+
+@pytest.mark.parametrize("shape", [(15, 4), (6, 9)])
+@pytest.mark.parametrize(("dtype", "close"), [(torch.float64, 1e-9), (torch.float32, 1e-5)])
+@pytest.mark.parametrize("measure", OF_A_SPACE)
+def test_the_measures_are_the_slow_references(
+    measure: str, dtype: torch.dtype, close: float, shape: tuple[int, int]
+) -> None:
+    vectors = space(*shape)
+    expected = getattr(reference, measure)(list(vectors))
+    # The singular values beyond N - 1 are 0 but for rounding; their square roots are what is left of it.
+    assert getattr(geometry, measure)(vectors.to(dtype)) == pytest.approx(expected, rel=max(close, 1e-6))
+
+
+def test_alignment_is_the_slow_reference() -> None:
+    first, second = space(10, 4), space(11, 4)[:10]
+    assert alignment(first, second) == pytest.approx(reference.alignment(list(first), list(second)), rel=1e-9)
+    assert alignment(first.float(), second.float()) == pytest.approx(alignment(first, second), rel=1e-5)
+    assert alignment(first, 3 * first) == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("measure", OF_A_SPACE)
+def test_in_parts_it_is_the_same(measure: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = space(50, 8)
+    whole = getattr(geometry, measure)(vectors)
+    monkeypatch.setattr(geometry, "ROWS", 7)
+    assert getattr(geometry, measure)(vectors) == pytest.approx(whole, rel=1e-12)
+
+
+@pytest.mark.parametrize("measure", OF_A_SPACE)
+def test_neither_lengths_nor_the_order_nor_a_rotation_matter(measure: str) -> None:
+    vectors = space(20, 6)
+    rotation = torch.linalg.qr(space(6, 6)).Q
+    other = (vectors * torch.arange(1, 21)[:, None]).flip(0) @ rotation
+    assert getattr(geometry, measure)(other) == pytest.approx(getattr(geometry, measure)(vectors), rel=1e-9)
+
+
+def test_a_collapsed_space() -> None:
+    vectors = torch.ones(30, 8)
+    assert uniformity(vectors) == pytest.approx(0, abs=1e-6)
+    assert mean_cosine(vectors) == pytest.approx(1)
+    assert isotropy(vectors) == pytest.approx(math.exp(-2))
+    assert effective_rank(vectors) == pytest.approx(1, abs=1e-3)
+
+
+def test_an_isotropic_space() -> None:
+    axes = torch.eye(8)
+    assert uniformity(axes) == pytest.approx(-4)  # all distances are the root of 2
+    vectors = torch.cat([axes, -axes])
+    assert mean_cosine(vectors) == pytest.approx(-1 / 15)
+    assert isotropy(vectors) == pytest.approx(1)
+    assert effective_rank(vectors) == pytest.approx(8)
+
+
+class Angles:
+    """An encoder of sentences that are angles in degrees."""
+
+    def encode(self, sentences: Sequence[str], /) -> np.ndarray:
+        angles = np.radians([float(sentence) for sentence in sentences])
+        return np.stack([np.cos(angles), np.sin(angles)], 1).astype(np.float32) * 7
+
+
+def task(text: str, tmp_path: Path) -> GeometryResult:
+    path = tmp_path / "angles.tsv"
+    path.write_text("sentence1\tsentence2\tscore\n" + text)
+    (one,) = load_tasks([f"geometry:{path}"])
+    result = one.score(Angles())
+    assert isinstance(result, GeometryResult)
+    assert result.name == f"geometry:{path}"
+    return result
+
+
+def test_a_file_of_scored_pairs(tmp_path: Path) -> None:
+    result = task("0\t60\t10\n0\t90\t8\n60\t180\t7.9\n90\t0\t0\n", tmp_path)
+    assert (result.sentences, result.positives, result.positive) == (4, 2, "score of 8 or more")
+    assert result.normalisation == "vectors scaled to length 1"
+    assert result.alignment == pytest.approx((1 + 2) / 2)  # the chords of 60 and 90 degrees
+    chords = [2 - 2 * math.cos(math.radians(angle)) for angle in (60, 90, 180, 30, 120, 90)]
+    assert result.uniformity == pytest.approx(math.log(sum(math.exp(-2 * chord) for chord in chords) / 6))
+    assert result.scores("all", "spearman")[f"{result.name}-alignment"] == result.alignment
+
+
+def test_labels_are_scores_too(tmp_path: Path) -> None:
+    result = task("0\t90\t1\n0\t60\t0\n", tmp_path)
+    assert (result.positives, result.positive) == (1, "score of 0.8 or more")
+    assert result.alignment == pytest.approx(2)
+
+
+def test_one_sentence_has_no_geometry(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"angles\.tsv: one sentence only; the geometry of a space needs"):
+        task("0\t0\t1\n0\t0\t0\n", tmp_path)
+
+
+def test_a_source_of_geometry_that_is_not_there() -> None:
+    with pytest.raises(InputError, match=r"nowhere\.tsv: no such file"):
+        load_tasks(["geometry:nowhere.tsv"])
+
+
+def test_sts_b_and_qqp(real_data: Path) -> None:
+    stsb, qqp = load_tasks(["geometry", "geometry-qqp"])
+    pairs = read_scored_pairs("stsb:dev")
+
+    class Random:
+        def encode(self, sentences: Sequence[str], /) -> np.ndarray:
+            return np.random.default_rng(0).normal(size=(len(sentences), 3))
+
+    result = stsb.score(Random())
+    assert isinstance(result, GeometryResult)
+    assert (result.data, result.positive) == ("stsb:dev", "score of 4 or more")
+    assert result.sentences == len({*pairs.sentence1, *pairs.sentence2})
+    assert result.positives == (pairs.scores >= 4).sum()
+    assert result.scores("all", "spearman").keys() == {"alignment", *OF_A_SPACE}
+    result, duplicates = qqp.score(Random()), len(list(read("qqp:train", Pair)))
+    assert isinstance(result, GeometryResult)
+    assert (result.data, result.positive, result.positives) == ("qqp:train", "label 1", duplicates)
+    assert "geometry-qqp-alignment" in result.scores("all", "spearman")

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+
+from isotune.errors import InputError
+from isotune.evaluation import GROUPS, classifiers, evaluate_on, load_tasks
+from isotune.evaluation.classifiers import Labelled, Logistic, Outcome, SentEval
+from isotune.evaluation.transfer import Part, TransferTask
+from tests.reference import senteval as reference
+
+
+def labelled(count: int, features: int = 6, classes: int = 3, seed: int = 0) -> Labelled:
+    generator = torch.Generator().manual_seed(seed)
+    y = torch.randint(classes, (count,), generator=generator)
+    x = torch.randn(count, features, generator=generator) + torch.nn.functional.one_hot(y, features)
+    return Labelled(x.double(), y.numpy())
+
+
+@pytest.mark.parametrize("hidden", [0, 4])
+def test_without_a_split_it_is_senteval_s_nested_folds(hidden: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(classifiers, "FOLDS", 3)
+    train = labelled(75)
+    outcome = SentEval(hidden)({"train": train})
+    predictions, decays = reference.by_folds(train.features, torch.from_numpy(train.targets), 3, hidden, 3)
+    assert outcome.predictions.tolist() == predictions
+    assert outcome.regularisation == tuple(decays)
+    assert outcome.protocol == "weight decay chosen by 3 folds, tested by 3 folds around these"
+
+
+def test_with_test_rows_it_is_senteval_s_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(classifiers, "FOLDS", 3)
+    train, test = labelled(75), labelled(20, seed=1)
+    outcome = SentEval()({"train": train, "test": test})
+    x, y = train.features, torch.from_numpy(train.targets)
+    decay = reference.best_by_folds(x, y, 3, 0, 3)
+    model, _ = reference.fit(x, y, decay, 3, 0)
+    assert outcome.predictions.tolist() == model(test.features).argmax(1).tolist()
+    assert outcome.regularisation == (decay,)
+    assert outcome.protocol == "weight decay chosen by 3 folds, tested on test"
+
+
+def test_with_dev_rows_they_choose(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = {"train": labelled(75), "dev": labelled(30, seed=1), "test": labelled(20, seed=2)}
+    outcome = SentEval()(parts)
+    x, y = parts["train"].features, torch.from_numpy(parts["train"].targets)
+    dev = parts["dev"].features, torch.from_numpy(parts["dev"].targets)
+    fits = [reference.fit(x, y, decay, 3, 0, dev) for decay in reference.DECAYS]
+    decay = reference.chosen([accuracy for _, accuracy in fits])
+    model, accuracy = fits[reference.DECAYS.index(decay)]
+    assert outcome.predictions.tolist() == model(parts["test"].features).argmax(1).tolist()
+    assert outcome.regularisation == (decay,)
+    assert outcome.dev_accuracy == pytest.approx(accuracy, abs=1e-4)  # in per cent with two decimals
+
+
+def test_the_fast_default_is_a_logistic_regression_on_standardised_features() -> None:
+    train, test = labelled(80), labelled(30, seed=1)
+    outcome = Logistic(c=0.5)({"train": train, "dev": labelled(9), "test": test})
+    x, held = train.features.numpy(), test.features.numpy()
+    mean, deviation = x.mean(0), x.std(0)
+    model = LogisticRegression(C=0.5, max_iter=1000).fit((x - mean) / deviation, train.targets)
+    assert outcome.predictions.tolist() == model.predict((held - mean) / deviation).tolist()
+    assert (outcome.dev_accuracy, outcome.regularisation) == (None, (0.5,))
+
+
+def test_by_folds_no_row_is_tested_by_what_has_seen_it() -> None:
+    noise = labelled(60)._replace(targets=np.random.default_rng(0).integers(0, 2, 60))
+    wide = noise._replace(features=torch.randn(60, 200))  # enough features to learn every row by heart
+    seen = Logistic(c=100)({"train": wide, "test": wide}).predictions
+    unseen = Logistic(c=100)({"train": wide}).predictions
+    assert (seen == noise.targets).mean() == 1
+    assert (unseen == noise.targets).mean() < 0.7
+
+
+class Keeper:
+    """A classifier that says class 1 to all, and keeps what it was given."""
+
+    title = "constant"
+
+    def __call__(self, parts: Mapping[str, Labelled]) -> Outcome:
+        self.parts = parts
+        last = list(parts.values())[-1]
+        return Outcome(np.ones(len(last.targets), np.int64), "none", None, (1.0,))
+
+
+class Letters:
+    """A text's numbers of the letters a and b; it keeps what it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def encode(self, sentences: Sequence[str], /) -> np.ndarray:
+        self.asked += sentences
+        return np.array([[sentence.count("a"), sentence.count("b")] for sentence in sentences], np.float64)
+
+
+def test_the_features_of_a_pair() -> None:
+    classifier, encoder = Keeper(), Letters()
+    train = Part([("aaa", "b"), ("a", "b")], np.array([0, 1]))
+    test = Part([("ab", "aab", "b"), ("b", "bb", "ab")], np.array([1, 0, 1]))
+    result = TransferTask("toy", "Toy", classifier, {"train": train, "test": test}, f1=True).score(encoder)
+    assert classifier.parts["train"].features.tolist() == [[2, 0, 3, 0], [0, 0, 0, 1]]  # |u - v|, u * v
+    assert classifier.parts["test"].features.dtype == torch.float32
+    assert result.rows == 3
+    assert result.accuracy == pytest.approx(2 / 3)
+    assert result.f1 == pytest.approx(0.8)
+    assert sorted(encoder.asked) == ["a", "aaa", "aab", "ab", "b", "bb"]
+    assert result.scores("all", "spearman") == {"toy": result.accuracy, "toy-f1": result.f1}
+
+
+def test_vectors_that_are_not_finite_are_refused() -> None:
+    class Broken:
+        def encode(self, sentences: Sequence[str], /) -> np.ndarray:
+            return np.full((len(sentences), 2), np.nan)
+
+    part = Part([("a", "b")], np.array([0, 1]))
+    with pytest.raises(InputError, match="toy: the encoder gives vectors with NaN"):
+        TransferTask("toy", "Toy", Keeper(), {"train": part}).score(Broken())
+
+
+def test_the_seven_tasks(real_data: Path) -> None:
+    tasks = {task.name: task for task in load_tasks(["transfer"])}
+    assert tuple(tasks) == GROUPS["transfer"]
+    sizes, labels = {}, {}
+    for name, task in tasks.items():
+        assert isinstance(task, TransferTask)
+        sizes[name] = {split: len(part.targets) for split, part in task.parts.items()}
+        labels[name] = Counter(task.parts["train"].targets.tolist())
+        assert task.f1 == (name == "mrpc")
+    assert sizes == {
+        "mr": {"train": 10662},
+        "cr": {"train": 3775},
+        "subj": {"train": 10000},
+        "mpqa": {"train": 10606},
+        "sst2": {"train": 67349, "dev": 872, "test": 1821},
+        "trec": {"train": 5452, "test": 500},
+        "mrpc": {"train": 4076, "test": 1725},
+    }  # SentEval, Table 1
+    assert labels["mr"] == {0: 5331, 1: 5331}
+    assert labels["subj"] == {0: 5000, 1: 5000}
+    assert labels["trec"] == {0: 86, 1: 1162, 2: 1250, 3: 1223, 4: 835, 5: 896}  # in alphabetical order
+    assert labels["mrpc"] == {0: 1323, 1: 2753}
+
+
+def test_rows_are_in_sentevals_order(real_data: Path) -> None:
+    (task,) = load_tasks(["senteval-cr"])
+    assert isinstance(task, TransferTask)
+    part = task.parts["train"]
+    keys = [(len(text.split()), target) for text, target in zip(part.columns[0], part.targets, strict=True)]
+    assert keys == sorted(keys)
+    assert part.columns[0].count(".") == 4  # blank lines
+
+
+def test_a_group_has_an_average_where_all_its_tasks_are() -> None:
+    def task(name: str, *targets: int) -> TransferTask:
+        part = Part([tuple("ab"[target] for target in targets)], np.array(targets))
+        return TransferTask(name, name, Keeper(), {"train": part})
+
+    first, *others = GROUPS["transfer"]
+    tasks = [task(first, 1, 0), *(task(name, 1, 1) for name in others)]
+    found = evaluate_on(tasks, Letters(), "letters")
+    assert found.scores() == {first: 0.5, **dict.fromkeys(others, 1.0), "transfer": pytest.approx(6.5 / 7)}
+    assert "transfer" not in evaluate_on(tasks[1:], Letters(), "letters").scores()

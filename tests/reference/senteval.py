@@ -1,0 +1,85 @@
+"""SentEval's classifier and protocol, one classifier after another, with torch's own layers and optimiser."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from sklearn.model_selection import StratifiedKFold
+from torch import Tensor, nn
+
+SEED = 1111
+DECAYS = (1e-5, 1e-4, 1e-3, 1e-2)
+
+
+def accuracy(model: nn.Module, x: Tensor, y: Tensor) -> float:
+    with torch.no_grad():
+        return sum(int(model(row).argmax()) == int(label) for row, label in zip(x, y, strict=True)) / len(y)
+
+
+def fit(
+    x: Tensor, y: Tensor, decay: float, classes: int, hidden: int, dev: tuple[Tensor, Tensor] | None = None
+) -> tuple[nn.Module, float]:
+    """The classifier at its best, and its dev accuracy; without dev rows it holds out a twentieth."""
+    random = np.random.RandomState(SEED)
+    torch.manual_seed(SEED)
+    width = x.shape[1]
+    if hidden:
+        model = nn.Sequential(nn.Linear(width, hidden), nn.Sigmoid(), nn.Linear(hidden, classes))
+    else:
+        model = nn.Sequential(nn.Linear(width, classes))
+    model = model.to(x.dtype)
+    optimizer = torch.optim.Adam(model.parameters(), weight_decay=decay)
+    if dev is None:
+        order, held = random.permutation(len(x)), int(0.05 * len(x))
+        dev = x[order[:held]], y[order[:held]]
+        x, y = x[order[held:]], y[order[held:]]
+    best, found, misses, epochs = -1.0, model, 0, 0
+    while epochs <= 200:
+        for _ in range(4):
+            order = torch.from_numpy(random.permutation(len(x)))
+            for start in range(0, len(x), 64):
+                rows = order[start : start + 64]
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(model(x[rows]), y[rows]).backward()
+                optimizer.step()
+        epochs += 4
+        now = accuracy(model, *dev)
+        if now > best:
+            best, found = now, copy.deepcopy(model)
+        else:
+            if misses >= 5:
+                break
+            misses += 1
+    return found, best
+
+
+def chosen(scores: Sequence[float]) -> float:
+    """The decay with the best of the scores; the first of equal ones."""
+    rounded = [round(100 * score, 2) for score in scores]
+    return DECAYS[rounded.index(max(rounded))]
+
+
+def best_by_folds(x: Tensor, y: Tensor, classes: int, hidden: int, folds: int) -> float:
+    """The decay with the best mean dev accuracy over folds."""
+    scores = []
+    for decay in DECAYS:
+        each = []
+        for train, dev in StratifiedKFold(folds, shuffle=True, random_state=SEED).split(x, y):
+            each.append(fit(x[train], y[train], decay, classes, hidden, (x[dev], y[dev]))[1])
+        scores.append(sum(each) / folds)
+    return chosen(scores)
+
+
+def by_folds(x: Tensor, y: Tensor, classes: int, hidden: int, folds: int) -> tuple[list[int], list[float]]:
+    """Every row's prediction by the fold that has not seen it, and the decay of each fold."""
+    predictions, decays = [-1] * len(y), []
+    for train, test in StratifiedKFold(folds, shuffle=True, random_state=SEED).split(x, y):
+        decay = best_by_folds(x[train], y[train], classes, hidden, folds)
+        model, _ = fit(x[train], y[train], decay, classes, hidden)
+        for row in test:
+            predictions[row] = int(model(x[row]).argmax())
+        decays.append(decay)
+    return predictions, decays
