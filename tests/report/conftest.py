@@ -49,9 +49,9 @@ def evaluation(values: dict[str, float], encoder: str = "bert-base") -> Evaluati
     return Evaluation(
         encoder=encoder,
         tasks=tasks,
-        average=Average(group="sts", spearman=aggregates(average), pearson=aggregates(average + 0.05))
+        averages={"sts": Average(spearman=aggregates(average), pearson=aggregates(average + 0.05))}
         if values.keys() >= set(GROUPS["sts"])
-        else None,
+        else {},
         versions={"isotune": "0.1.0", "torch": "2.13.0", "transformers": "5.23.0", "python": "3.11.2"},
         created=datetime(2025, 11, 20, 7, 30, tzinfo=UTC),
     )

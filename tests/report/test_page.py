@@ -11,6 +11,7 @@ import pytest
 
 from isotune.errors import InputError
 from isotune.evaluation import RunEvaluation
+from isotune.evaluation.results import MEASURES
 from isotune.report import write_report
 from tests.report.conftest import second_stage, write_metrics
 
@@ -75,7 +76,7 @@ def set_evaluation(run: Path, before: dict[str, float], after: dict[str, float],
         tasks = [task for task in evaluation["tasks"] if task["name"] in values]
         for task in tasks:
             task["spearman"]["all"] = values[task["name"]]
-        return {**evaluation, "tasks": tasks, "average": None}
+        return {**evaluation, "tasks": tasks, "averages": {}}
 
     path.write_text(json.dumps({"before": changed(before), "after": changed(after), "selected_step": step}))
 
@@ -101,7 +102,7 @@ def test_a_finished_run(run: Path) -> None:
     ]
     assert page.verdict == "STS average 40.9 → 51.3 (+10.4), best at step 150 of 300."
     assert "STS12 1,500 31.00 44.00 +13.00" in page.text
-    assert "Average 40.86 51.29 +10.43" in page.text
+    assert "STS average 40.86 51.29 +10.43" in page.text
     assert "STS12 31.00 → 44.00 32.00 → 45.00 33.00 → 46.00" in page.text  # all, mean, wmean
     assert "STS12 36.00 → 49.00 37.00 → 50.00 38.00 → 51.00" in page.text  # Pearson
     assert "the dev score fell 3 times in a row (2 times, steps 250 to 275)" in page.text
@@ -247,6 +248,47 @@ def test_the_verdict_without_an_average(
     page = report(run)
     assert page.verdict == verdict + "best at step 150 of 300."
     assert "Average" not in page.text
+
+
+def add_results(run: Path, accuracy: tuple[float, float], geometry: bool, *, alone: bool) -> None:
+    """Gives the run's evaluation an accuracy before and after, if it is not 0, and a geometry; alone or also."""
+    path = run / "evaluation.json"
+    both = json.loads(path.read_text())
+    for part, value in zip((both["before"], both["after"]), accuracy, strict=True):
+        transfer = {"kind": "transfer", "name": "mr", "classifier": "a", "protocol": "b", "rows": 10, "f1": None}
+        transfer |= {"accuracy": value, "dev_accuracy": None, "regularisation": [0.01]}
+        space = {"kind": "geometry", "name": "geometry", "data": "stsb:dev", "sentences": 9, "positives": 2}
+        space |= {"positive": "c", "normalisation": "d", **dict.fromkeys(MEASURES, value - 3)}
+        results = [transfer] * bool(value) + [space] * geometry
+        part["tasks"] = results if alone else part["tasks"] + results
+        part["averages"] = {} if alone else part["averages"]
+    path.write_text(json.dumps(both))
+
+
+def test_accuracies_and_geometry_have_a_table(run: Path) -> None:
+    add_results(run, (0.7, 0.75), geometry=True, alone=False)
+    page = report(run)
+    assert page.verdict.startswith("STS average 40.9 → 51.3 (+10.4), best at")
+    assert "STS average 40.86 51.29 +10.43" in page.text
+    assert "Measure Before After Change MR 0.7000 0.7500 +0.0500" in page.text
+    assert "uniformity -2.3000 -2.2500 +0.0500" in page.text
+
+
+def test_a_run_evaluated_on_accuracies_alone(run: Path) -> None:
+    (run / "cosines.npz").unlink()
+    add_results(run, (0.7, 0.65), geometry=False, alone=True)
+    page = report(run)
+    assert page.verdict.startswith(
+        "<strong>Warning.</strong> Training made the encoder worse: MR 70.0 → 65.0 (-5.0), best at"
+    )
+    assert "Task Pairs Before After" not in page.text
+
+
+def test_geometry_alone_gives_no_verdict(run: Path) -> None:
+    add_results(run, (0, 0), geometry=True, alone=True)
+    page = report(run)
+    assert page.verdict.startswith("<strong>Warning.</strong> No verdict: the run was evaluated on geometry alone")
+    assert "Before and after" in page.headings
 
 
 def test_a_run_without_a_dev_set(run: Path) -> None:

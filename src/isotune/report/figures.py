@@ -1,8 +1,7 @@
 """The report's figures, each an SVG element to stand inside an HTML page.
 
 Invariant: a figure has no colour of its own for text, axes and grid. They are drawn in one marker colour that
-becomes `currentColor`, so that the page's light, dark or printed text colour is the figure's too; data is in
-those of Okabe and Ito's colours that keep a contrast of 3 to 1 on both white and near black. Many points are
+becomes `currentColor`, so that the page's light, dark or printed text colour is the figure's too. Many points are
 one embedded bitmap, so that a figure's size does not grow with the data.
 """
 
@@ -12,45 +11,22 @@ import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from io import StringIO
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.typing import RcKeyType
 from numpy.typing import NDArray
 
 from isotune.evaluation.sts import correlations
+from isotune.report.chart import Panel, Series, draw_panel
 from isotune.report.stages import METRICS, Record, Stage
+from isotune.report.style import BLUE, GREEN, INK, PURPLE, STYLE, VERMILION
 
-BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 PARTS = {"color": [GREEN, PURPLE, VERMILION] * 3, "linestyle": ["-"] * 3 + ["--"] * 3 + [":"] * 3}  # the whole is blue
-INK = "#010203"  # becomes currentColor
+Floats: TypeAlias = NDArray[np.floating[Any]]
 MOST_POINTS = 1000  # in a line; more are averaged in equal blocks, which a 4.4 inch figure can't tell apart
-
-STYLE: dict[RcKeyType, Any] = {
-    "svg.fonttype": "none",
-    "text.parse_math": False,
-    "font.size": 10,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": INK,
-    "axes.labelsize": 10,
-    "axes.linewidth": 0.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": INK,
-    "grid.alpha": 0.15,
-    "grid.linewidth": 0.6,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "lines.linewidth": 1.8,
-    "legend.frameon": False,
-    "legend.fontsize": 9,
-}
 
 
 def learning_curves(stages: Sequence[Stage]) -> list[str]:
@@ -76,7 +52,7 @@ def learning_curves(stages: Sequence[Stage]) -> list[str]:
             axes[rows[0]].set_title(stage.title if several else "", fontsize=10, loc="left")
             axes[rows[-1]].set_xlabel("step")
             axes[rows[-1]].xaxis.get_major_locator().set_params(integer=True)
-            drawn.append(_svg(figure, f"learning-curve-{stage.number}", " ".join(described)))
+            drawn.append(svg(figure, f"learning-curve-{stage.number}", " ".join(described)))
     return drawn
 
 
@@ -104,44 +80,40 @@ def space_monitor(stages: Sequence[Stage]) -> list[str]:
             axes[0].set_title(stage.title if several else "", fontsize=10, loc="left")
             axes[-1].set_xlabel("step")
             axes[-1].xaxis.get_major_locator().set_params(integer=True)
-            drawn.append(_svg(figure, f"space-{stage.number}", " ".join(described)))
+            drawn.append(svg(figure, f"space-{stage.number}", " ".join(described)))
     return drawn
 
 
-def cosine_against_gold(gold: NDArray[np.floating[Any]], panels: Mapping[str, NDArray[np.floating[Any]]]) -> list[str]:
+def cosine_against_gold(gold: Floats, panels: Mapping[str, Floats]) -> list[str]:
     """One figure an encoder, on the same axes: gold score against cosine, a point a pair (ConSERT, Figure 1).
 
     `gold` and each of `panels` are [N].
     """
-    everything = np.concatenate(list(panels.values()))
-    low = min(0.0, float(everything.min()))
+    low = min(0.0, *(float(cosines.min()) for cosines in panels.values()))
     drawn = []
     for name, cosines in panels.items():
-        both = correlations(gold, cosines)
-        spearman = "Spearman undefined" if both is None else f"Spearman {100 * both[0]:.2f}"
+        panel = cosine_panel(name.capitalize(), gold, cosines)
         with rc_context(STYLE):
             figure = _figure(width=4.0, height=3.4)
             ax = figure.subplots()
-            ax.scatter(
-                gold,
-                cosines,
-                s=14,
-                color=BLUE,
-                alpha=float(np.clip(500 / len(gold), 0.1, 0.6)),
-                linewidths=0,
-                rasterized=True,
-            )
+            draw_panel(ax, panel)
             ax.set_ylim(low - 0.03, 1.03)
-            ax.set_title(f"{name.capitalize()}: {spearman}", fontsize=10, loc="left")
-            ax.set_xlabel("gold score")
-            ax.set_ylabel("cosine")
             quarter, three_quarters = np.quantile(cosines, (0.25, 0.75))
             description = (
-                f"{name.capitalize()}: cosine against gold score of {len(gold)} pairs, {spearman}; "
+                f"{panel.title}, cosine against gold score of {len(gold)} pairs; "
                 f"half of the cosines lie between {quarter:.2f} and {three_quarters:.2f}."
             )
-            drawn.append(_svg(figure, f"cosines-{name}", description))
+            drawn.append(svg(figure, f"cosines-{name}", description))
     return drawn
+
+
+def cosine_panel(name: str, gold: Floats, cosines: Floats, hover: Sequence[str] = ()) -> Panel:
+    """Gold scores [N] against cosines [N], with Spearman's correlation in the title."""
+    both = correlations(gold, cosines)
+    spearman = "Spearman undefined" if both is None else f"Spearman {100 * both[0]:.2f}"
+    opacity = float(np.clip(500 / len(gold), 0.1, 0.6))
+    points = Series(gold.tolist(), cosines.tolist(), marker="o", size=3.7, opacity=opacity, hover=hover)
+    return Panel([points], f"{name}: {spearman}", "gold score", "cosine")
 
 
 def _dev_scores(ax: Axes, stage: Stage) -> str:
@@ -200,7 +172,7 @@ def _limits(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _figure(width: float = 4.4, *, height: float) -> Figure:
-    return Figure(figsize=(width, height), layout="constrained", facecolor="none")
+    return Figure(figsize=(width, height), layout="constrained")
 
 
 def _column(records: Sequence[Record], field: str) -> NDArray[np.float64]:
@@ -214,16 +186,17 @@ def _thinned(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.array([block.mean() for block in np.array_split(values, MOST_POINTS)])
 
 
-def _svg(figure: Figure, name: str, description: str) -> str:
+def svg(figure: Figure, name: str, description: str) -> str:
     """The figure as an `<svg>` element, with ids that no other figure in the page has."""
+    figure.set_facecolor("none")
     for ax in figure.axes:
         ax.set_facecolor("none")
     file = StringIO()
     no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     figure.savefig(file, format="svg", dpi=200, metadata=no_metadata)
-    svg = file.getvalue()
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r' id="', f' id="{name}-', svg)
-    svg = re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", svg)
-    svg = svg.replace(INK, "currentColor")
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(description)}" ', 1)
+    text = file.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r' id="', f' id="{name}-', text)
+    text = re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", text)
+    text = text.replace(INK, "currentColor")
+    return text.replace("<svg ", f'<svg role="img" aria-label="{escape(description)}" ', 1)

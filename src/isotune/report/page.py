@@ -15,16 +15,17 @@ from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from isotune.errors import InputError
-from isotune.evaluation.evaluate import AGGREGATIONS, AVERAGE, task_title
-from isotune.evaluation.results import Average, RunEvaluation, STSResult
+from isotune.evaluation.results import Average, Correlations, RunEvaluation, STSResult, TransferResult
+from isotune.evaluation.tables import AGGREGATIONS
+from isotune.evaluation.tasks import task_title
 from isotune.files import write_text
 from isotune.report.figures import cosine_against_gold, learning_curves, space_monitor
 from isotune.report.stages import Record, Stage, stages
+from isotune.report.templates import template
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,20 @@ class Verdict(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One line of the before and after table."""
+    """One line of the before and after table: a task, or where it has no pairs the average of a group."""
 
     title: str
     pairs: int | None
-    before: STSResult | Average
-    after: STSResult | Average
+    before: Correlations
+    after: Correlations
+
+
+class Measure(NamedTuple):
+    """What is not a correlation, before and after."""
+
+    title: str
+    before: float
+    after: float
 
 
 class Seen(NamedTuple):
@@ -156,20 +165,14 @@ def _metrics(path: Path) -> dict[str, list[Record]]:
 
 
 def _render(run: Run) -> str:
-    environment = Environment(
-        loader=PackageLoader("isotune", "report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"x100": lambda value: f"{100 * value:.2f}", "change": _change, "plain": _plain}
     encoder = run.folder / "encoder"
-    return environment.get_template("report.html.j2").render(
+    page = template("report.html.j2", x100=lambda value: f"{100 * value:.2f}", change=_change)
+    return page.render(
         run=run,
         verdict=_verdict(run),
         warnings=_warnings(run.warnings),
         rows=_rows(run.evaluation) if run.evaluation else [],
+        measures=_measures(run.evaluation) if run.evaluation else [],
         aggregations=AGGREGATIONS,
         curves=learning_curves(run.stages),
         space=space_monitor(run.stages),
@@ -204,10 +207,36 @@ def _panels(cosines: Mapping[str, NDArray[Any]]) -> list[str]:
 
 def _rows(evaluation: RunEvaluation) -> list[Row]:
     before, after = evaluation.before, evaluation.after
-    rows = [Row(task_title(new.name), new.pairs, old, new) for old, new in zip(before.tasks, after.tasks, strict=True)]
-    if before.average and after.average:
-        rows.append(Row(AVERAGE, None, before.average, after.average))
-    return rows
+    tasks = [
+        Row(task_title(new.name), new.pairs, old, new)
+        for old, new in zip(before.tasks, after.tasks, strict=True)
+        if isinstance(old, STSResult) and isinstance(new, STSResult)
+    ]
+    averages = [
+        Row(task_title(group), None, old, new)
+        for (group, old), new in zip(before.averages.items(), after.averages.values(), strict=True)
+        if isinstance(old, Average) and isinstance(new, Average)
+    ]
+    return tasks + averages
+
+
+def _measures(evaluation: RunEvaluation) -> list[Measure]:
+    before, after = evaluation.before, evaluation.after
+    correlations = {task.name for task in after.tasks if isinstance(task, STSResult)}
+    correlations |= {group for group, average in after.averages.items() if isinstance(average, Average)}
+    old = before.scores()
+    return [
+        Measure(task_title(name), old[name], new) for name, new in after.scores().items() if name not in correlations
+    ]
+
+
+def _points(evaluation: RunEvaluation) -> list[tuple[str, float, float]]:
+    """What the verdict goes by: averages, or else correlations, or else accuracies. Geometry alone tells nothing."""
+    before, after = evaluation.before.scores(), evaluation.after.scores()
+    kinds = (STSResult, TransferResult)
+    tasks = [[task.name for task in evaluation.after.tasks if isinstance(task, kind)] for kind in kinds]
+    names = list(evaluation.after.averages) or tasks[0] or tasks[1]
+    return [(task_title(name), _tenths(before[name]), _tenths(after[name])) for name in names]
 
 
 def _verdict(run: Run) -> Verdict:
@@ -216,10 +245,7 @@ def _verdict(run: Run) -> Verdict:
             f"No verdict yet: the run has no final evaluation. Its last recorded step is {run.last_step}.",
             False,
         )
-    rows = _rows(run.evaluation)
-    if rows[-1].pairs is None:
-        rows = [rows[-1]._replace(title="STS average")]
-    points = [(row.title, _tenths(row.before.spearman.all), _tenths(row.after.spearman.all)) for row in rows]
+    points = _points(run.evaluation)
     if run.stages and run.stages[-1].own_metric:
         # What the method was trained for comes first; the encoder's similarities are a side effect.
         (whole, *_) = run.stages[-1].scores
@@ -227,6 +253,8 @@ def _verdict(run: Run) -> Verdict:
         judged = points[:1]
     else:
         judged = points
+    if not points:
+        return Verdict("No verdict: the run was evaluated on geometry alone, which doesn't say what is better.", False)
     kept_step = run.evaluation.selected_step
     scores = ", ".join(f"{title} {old:.1f} → {new:.1f} ({new - old:+.1f})" for title, old, new in points)
     if kept_step == 0:
@@ -267,19 +295,3 @@ def _warnings(records: Sequence[Record]) -> dict[str, str]:
 def _change(before: float, after: float) -> str:
     """The difference x 100 of two correlations, as the numbers shown differ."""
     return f"{round(100 * after, 2) - round(100 * before, 2):+.2f}"
-
-
-def _plain(value: object) -> str:
-    """A JSON value in words: thousands separated, lists and objects joined."""
-    match value:
-        case None:
-            return "none"
-        case bool():
-            return "yes" if value else "no"
-        case int():
-            return f"{value:,}"
-        case list():
-            return ", ".join(_plain(item) for item in value)
-        case dict():
-            return ", ".join(f"{key}: {_plain(item)}" for key, item in value.items())
-    return str(value)

@@ -1,0 +1,36 @@
+"""The pages' templates, which have one look: `page.css`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+
+
+def template(name: str, **filters: Callable[..., str]) -> Template:
+    """A template of this folder, with these filters and `plain`; what it shows is escaped."""
+    environment = Environment(
+        loader=PackageLoader("isotune", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"plain": plain, **filters}
+    return environment.get_template(name)
+
+
+def plain(value: object) -> str:
+    """A JSON value in words: thousands separated, lists and objects joined."""
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case list():
+            return ", ".join(plain(item) for item in value)
+        case dict():
+            return ", ".join(f"{key}: {plain(item)}" for key, item in value.items())
+    return str(value)

@@ -1,0 +1,59 @@
+"""`isotune analyse`: the list, one analysis and its files, and what stops it before it has begun."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from isotune.analyses import ANALYSES
+from tests.cli.conftest import Call
+
+
+def test_the_list(isotune: Call) -> None:
+    code, out, _ = isotune("analyse")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()[2:] if line[0] != " "] == list(ANALYSES)
+    assert "ConSERT, Figure 4" in " ".join(out.split())
+    assert "…" not in out
+
+
+def test_an_analysis_and_its_files(isotune: Call, tiny_model: Path, pairs: Path) -> None:
+    run = Path(shutil.copytree(tiny_model, "runs/demo/encoder"))
+    code, out, err = isotune("analyse", "tsne", tiny_model, run, "--tasks", pairs, "--out", "look", "--seed", 5)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert [line.partition(":")[0] for line in lines[:2]] == ["tiny", "demo"]
+    assert lines[2:] == ["look/tsne.json", "look/tsne.png", "look/tsne.html"]
+    assert json.loads(Path("look/tsne.json").read_text())["options"] == {"seed": 5}
+
+
+def test_encoders_of_the_same_name_keep_their_paths(isotune: Call, tiny_model: Path, pairs: Path) -> None:
+    copies = [shutil.copytree(tiny_model, f"{name}/encoder") for name in ("x/run", "y/run")]
+    out = isotune("analyse", "histogram", *copies, "--tasks", pairs).out
+    assert [line.partition(":")[0] for line in out.splitlines()[:2]] == copies
+    assert "analyses/histogram.png" in out
+
+
+def test_what_is_wrong_is_found_before_the_work(
+    refused: Callable[..., str], tiny_model: Path, pairs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("isotune.encoder.encoder.Encoder.encode", None)
+    Path("old").mkdir()
+    Path("old/pairs.json").write_text("old")
+    Path("file").write_text("")
+    for words, message in [
+        (["pair", tiny_model], "unknown analysis 'pair': did you mean 'pairs'"),
+        (["pairs"], "no encoder: name at least one folder or hub name"),
+        (["pairs", "no/model", "--tasks", pairs], "model no/model: there is no such folder"),
+        (["pairs", tiny_model, tiny_model, "--tasks", pairs], f"encoder {tiny_model} is named twice"),
+        (["pairs", tiny_model, "--tasks", "stsb"], "set ISOTUNE_DATA to a folder with stsb/stsb.tsv.gz"),
+        (["layers", tiny_model, "--tasks", pairs, "--seed=1"], "layers has no option seed"),
+        (["pairs", tiny_model, "--tasks", pairs, "--out", "old"], "old/pairs.json: it exists already"),
+        (["pairs", tiny_model, "--tasks", pairs, "--out", "file"], "file: it can't be written"),
+    ]:
+        assert message in refused("analyse", *words)
+    assert Path("old/pairs.json").read_text() == "old"
