@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
 from isotune.losses.precision import in_float32
+from isotune.losses.similarities import mean_over_queries
 
 
 @in_float32
@@ -36,10 +37,11 @@ def info_nce(
         A scalar. If all vectors are the same, log N, or log 2N with hard negatives of no weight.
     """
     candidates = keys if hard_negatives is None else torch.cat([keys, hard_negatives])  # [N or 2N, d]
-    logits = normalize(queries, dim=-1) @ normalize(candidates, dim=-1).T / temperature  # [N, N or 2N]
-    own = torch.arange(len(queries), device=logits.device)
-    if hard_negatives is not None and hard_negative_weight:
-        weights = torch.zeros_like(logits)
-        weights[own, len(queries) + own] = hard_negative_weight
-        logits = logits + weights
-    return cross_entropy(logits, own)
+
+    def loss(logits: Tensor, own: Tensor) -> Tensor:  # [B, N or 2N], [B]
+        if hard_negatives is not None and hard_negative_weight:
+            weight = logits.new_full((len(own), 1), hard_negative_weight)
+            logits = logits.scatter_add(1, len(queries) + own[:, None], weight)
+        return cross_entropy(logits, own, reduction="sum")
+
+    return mean_over_queries(loss, normalize(queries, dim=-1), normalize(candidates, dim=-1), temperature)

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
 from isotune.losses.precision import in_float32
+from isotune.losses.similarities import mean_over_queries
 
 
 @in_float32
@@ -25,10 +26,10 @@ def mirror_info_nce(clean: Tensor, masked: Tensor, temperature: float) -> Tensor
     Returns:
         A scalar. log(2N - 1) if all vectors are the same.
     """
-    n = len(clean)
+
+    def loss(logits: Tensor, own: Tensor) -> Tensor:  # [B, 2N], [B]
+        without_itself = logits.scatter(1, len(clean) + own[:, None], -torch.inf)
+        return cross_entropy(without_itself, own, reduction="sum")
+
     queries, keys = normalize(clean, dim=-1), normalize(torch.cat([masked, clean]), dim=-1)  # [N, d], [2N, d]
-    logits = queries @ keys.T / temperature  # [N, 2N]
-    own = torch.arange(n, device=logits.device)
-    itself = torch.zeros_like(logits, dtype=torch.bool)
-    itself[own, own + n] = True
-    return cross_entropy(logits.masked_fill(itself, -torch.inf), own)
+    return mean_over_queries(loss, queries, keys, temperature)

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
 from isotune.losses.precision import in_float32
+from isotune.losses.similarities import mean_over_queries
 
 
 @in_float32
@@ -27,11 +28,10 @@ def nt_xent(first: Tensor, second: Tensor, temperature: float) -> Tensor:
         A scalar. log(2N - 1) if all vectors are the same.
     """
     n = len(first)
+
+    def loss(logits: Tensor, own: Tensor) -> Tensor:  # [B, 2N], [B]
+        without_itself = logits.scatter(1, own[:, None], -torch.inf)
+        return cross_entropy(without_itself, (own + n) % (2 * n), reduction="sum")
+
     views = normalize(torch.cat([first, second]), dim=-1)  # [2N, d]
-    logits = views @ views.detach().T / temperature  # [2N, 2N]
-    if logits.requires_grad:
-        # Both factors are the same: this is the whole gradient by one matrix product instead of two.
-        logits.register_hook(lambda gradient: gradient + gradient.T)
-    itself = torch.eye(2 * n, dtype=torch.bool, device=logits.device)
-    counterpart = torch.arange(2 * n, device=logits.device).roll(n)
-    return cross_entropy(logits.masked_fill(itself, -torch.inf), counterpart)
+    return mean_over_queries(loss, views, views, temperature)

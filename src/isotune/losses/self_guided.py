@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, logsigmoid, normalize
 
 from isotune.losses.precision import in_float32
+from isotune.losses.similarities import mean_over_queries
 
 
 @in_float32
@@ -35,12 +36,13 @@ def self_guided_opt1(sentences: Tensor, views: Tensor, temperature: float) -> Te
     Returns:
         A scalar, the mean over sentences. log(2N - 1) if all vectors are the same.
     """
-    n = len(sentences)
+
+    def loss(logits: Tensor, own: Tensor) -> Tensor:  # [B, 2N], [B]
+        without_itself = logits.scatter(1, own[:, None], -torch.inf)
+        return cross_entropy(without_itself, len(sentences) + own, reduction="sum")
+
     c = normalize(sentences, dim=-1)  # [N, d]
-    candidates = torch.cat([c, normalize(views, dim=-1)])  # [2N, d]
-    itself = torch.eye(n, 2 * n, dtype=torch.bool, device=c.device)
-    logits = (c @ candidates.T / temperature).masked_fill(itself, -torch.inf)  # [N, 2N]
-    return cross_entropy(logits, torch.arange(n, 2 * n, device=c.device))
+    return mean_over_queries(loss, c, torch.cat([c, normalize(views, dim=-1)]), temperature)
 
 
 @in_float32
@@ -55,10 +57,14 @@ def self_guided_opt3(sentences: Tensor, views: Tensor, temperature: float) -> Te
     Returns:
         A scalar, the mean over sentences and layers. log(1 + (N - 1) L) if all vectors are the same.
     """
+    layers = views.shape[1]
+
+    def loss(logits: Tensor, own: Tensor) -> Tensor:  # [B, N L], [B]
+        places = layers * own[:, None] + torch.arange(layers, device=own.device)  # [B, L]
+        positives = logits.gather(1, places)  # [B, L]
+        negatives = logits.scatter(1, places, -torch.inf).logsumexp(1, keepdim=True)  # [B, 1]
+        # log(e^p / (e^p + e^n)) is the log-sigmoid of p - n.
+        return -logsigmoid(positives - negatives).sum() / layers
+
     c, h = normalize(sentences, dim=-1), normalize(views, dim=-1)  # [N, d], [N, L, d]
-    logits = torch.einsum("id,mld->iml", c, h) / temperature  # [N, N, L]
-    positives = logits.diagonal().T  # [N, L]
-    itself = torch.eye(len(c), dtype=torch.bool, device=c.device)[:, :, None]
-    negatives = logits.masked_fill(itself, -torch.inf).flatten(1).logsumexp(1, keepdim=True)  # [N, 1]
-    # log(e^p / (e^p + e^n)) is the log-sigmoid of p - n.
-    return -logsigmoid(positives - negatives).mean()
+    return mean_over_queries(loss, c, h.flatten(0, 1), temperature)
