@@ -8,6 +8,7 @@ holds its sentences shortest first, those of one length are a slice of the row: 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
 from isotune.data.packed import Packed
+from isotune.encoder.dropout import dropout_factors
 
 PACKED = "isotune_packed"
 
@@ -49,44 +51,69 @@ def packed_attention(
     Returns:
         [1, T, heads, features of a head], and None for the weights.
     """
-    groups = packed.groups
-    slices = [length * sentences for length, sentences in groups]
-    outputs = []
-    # One split, not many slices: its backward is a single concatenation.
-    rows = (x[0].transpose(0, 1).split(slices) for x in (query, key, value))
-    for (length, sentences), q, k, v in zip(groups, *rows, strict=True):
-        q, k, v = (x.unflatten(0, (sentences, length)).transpose(1, 2) for x in (q, k, v))
-        near = None
-        if sliding_window is not None and length > sliding_window:
-            place = torch.arange(length, device=q.device)
-            near = (place[:, None] - place).abs() < sliding_window  # [length, length]
-        attend = _plain_attention if q.device.type == "cpu" and q.dtype == torch.bfloat16 else _fused_attention
-        out = attend(q, k, v, near, dropout, scaling)
-        outputs.append(out.transpose(1, 2).flatten(0, 1))  # [sentences * length, heads, features]
-    output = torch.cat(outputs)  # [T, heads, features]
+    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))  # [T, heads, features]
+    scaling = q.shape[-1] ** -0.5 if scaling is None else scaling
+    attend = _plain_attention if q.is_cpu else _fused_attention
+    # autocast would take the plain softmax to float32 and back; its sums are in float32 anyway.
+    with torch.autocast("cpu", enabled=False):
+        output = attend(q, k, v, packed, scaling, dropout, sliding_window)
     if head_dropout:
         output = _drop_heads(output, packed, head_dropout)
     return output.unsqueeze(0), None
 
 
 def _fused_attention(
-    q: Tensor, k: Tensor, v: Tensor, near: Tensor | None, dropout: float, scaling: float | None
+    query: Tensor, key: Tensor, value: Tensor, packed: Packed, scaling: float, dropout: float, window: int | None
 ) -> Tensor:
-    """[sentences, heads, length, features] three times -> the same."""
-    return scaled_dot_product_attention(q, k, v, near, dropout_p=dropout, scale=scaling)
+    """[T, heads, features] three times -> the same, by torch's fused attention."""
+    outputs = []
+    for length, rows in _groups(packed, query, key, value):
+        q, k, v = (x.transpose(1, 2) for x in rows)  # [sentences, heads, length, features]
+        near = _near(length, window, q.device)
+        out = scaled_dot_product_attention(q, k, v, near, dropout_p=dropout, scale=scaling)
+        outputs.append(out.transpose(1, 2).flatten(0, 1))  # [sentences * length, heads, features]
+    return torch.cat(outputs)
 
 
 def _plain_attention(
-    q: Tensor, k: Tensor, v: Tensor, near: Tensor | None, dropout: float, scaling: float | None
+    query: Tensor, key: Tensor, value: Tensor, packed: Packed, scaling: float, dropout: float, window: int | None
 ) -> Tensor:
-    """The same in plain products: on a CPU in bfloat16, and at a sentence's length, several times as fast."""
-    scores = (q * (q.shape[-1] ** -0.5 if scaling is None else scaling)) @ k.transpose(-1, -2)
-    if near is not None:
-        scores = scores.masked_fill(~near, -torch.inf)
-    weights = scores.softmax(-1)  # [sentences, heads, length, length]
-    if dropout:
-        weights = torch.nn.functional.dropout(weights, dropout)
-    return weights @ v
+    """The same in plain products; on a CPU, at a sentence's length, torch's fused ones are several times slower.
+
+    That is so in bfloat16, and in float32 while products are oneDNN's.
+    """
+    heads = query.shape[1]
+    sizes = [sentences * heads * length**2 for length, sentences in packed.groups]
+    factors = dropout_factors(sum(sizes), dropout, query.dtype).split(sizes) if dropout else [None] * len(sizes)
+    outputs = []
+    for (length, rows), factor in zip(_groups(packed, query * scaling, key, value), factors, strict=True):
+        q, k, v = (x.transpose(1, 2).flatten(0, 1) for x in rows)  # [sentences * heads, length, features]
+        scores = q.bmm(k.mT)  # [sentences * heads, length, length]
+        near = _near(length, window, q.device)
+        if near is not None:
+            scores = scores.masked_fill(~near, -torch.inf)
+        weights = scores.softmax(-1)
+        if factor is not None:
+            weights = weights * factor.view_as(weights)
+        out = weights.bmm(v).unflatten(0, (-1, heads))  # [sentences, heads, length, features]
+        outputs.append(out.transpose(1, 2).flatten(0, 1))  # [sentences * length, heads, features]
+    return torch.cat(outputs)
+
+
+def _groups(packed: Packed, *rows: Tensor) -> Iterator[tuple[int, list[Tensor]]]:
+    """Each length, and its sentences' parts of the rows [T, ...], [sentences, length, ...] each."""
+    # One split, not many slices: its backward is a single concatenation.
+    parts = (x.split([length * sentences for length, sentences in packed.groups]) for x in rows)
+    for (length, sentences), *group in zip(packed.groups, *parts, strict=True):
+        yield length, [x.unflatten(0, (sentences, length)) for x in group]
+
+
+def _near(length: int, window: int | None, device: torch.device) -> Tensor | None:
+    """Which tokens see each other, [length, length]; None if all do."""
+    if window is None or length <= window:
+        return None
+    place = torch.arange(length, device=device)
+    return (place[:, None] - place).abs() < window
 
 
 def _drop_heads(output: Tensor, packed: Packed, rate: float) -> Tensor:

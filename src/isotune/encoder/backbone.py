@@ -21,6 +21,8 @@ from transformers import PreTrainedModel
 
 from isotune.data.packed import Packed
 from isotune.encoder.attention import PACKED
+from isotune.encoder.dropout import replace_dropout
+from isotune.encoder.float32 import fast_float32
 from isotune.errors import InputError, unknown
 from isotune.views.augmentation import Augmentation, NoAugmentation
 
@@ -49,6 +51,7 @@ class Backbone(nn.Module):
             raise unknown("model type", str(kind), PACKED_TYPES + PADDED_TYPES)
         if getattr(model.config, "is_decoder", False):
             raise InputError("the model is set up as a decoder (is_decoder), whose tokens don't see what follows them")
+        replace_dropout(model)
         self.model = model
         self.head_dropout = 0.0
         self.padded = kind in PADDED_TYPES
@@ -81,6 +84,7 @@ class Backbone(nn.Module):
         """Whether position ids matter; some DeBERTa models only know distances between tokens."""
         return bool(getattr(self.model.config, "position_biased_input", True))
 
+    @fast_float32()
     def forward(
         self,
         tokens: Packed,

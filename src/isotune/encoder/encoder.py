@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,28 +14,32 @@ from safetensors import SafetensorError
 from torch import Generator, Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
-from isotune.data.packed import Packed, pack
+from isotune.data.packed import Packed
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.folder import load_model, load_tokenizer, local_folder
 from isotune.encoder.heads import Head, Heads
+from isotune.encoder.int8 import Int8Linear, quantize
 from isotune.encoder.language_model import LanguageHead
 from isotune.encoder.modules import Modules, read_modules, write_modules
-from isotune.encoder.options import PoolingMode
+from isotune.encoder.options import PoolingMode, Precision
 from isotune.encoder.pooling import Pooling
+from isotune.encoder.stream import Advance, Parts, SentenceEncoder, encode_parts
 from isotune.encoder.template import SENTENCE, Prompts, mask_id, take_suffix
 from isotune.encoder.wk_pooling import wk_layers
 from isotune.errors import InputError
 from isotune.views.augmentation import Augmentation
 
-# Sentences are tokenised and sorted by length this many at a time, which bounds the memory of a long input.
-CHUNK_SENTENCES = 65_536
-# Small batches stay in a CPU's caches; a GPU wants enough tokens to be busy.
+# Tokens of a batch that is encoded. A CPU keeps a small one's states in its caches, and a GPU wants to be busy.
 BATCH_TOKENS = {"cpu": 1024, "cuda": 32_768}
+# What the weights are loaded as; those of linear layers become integers from there.
+DTYPES: Mapping[Precision | None, torch.dtype | None] = MappingProxyType(
+    {None: None, "float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.float32}
+)
 # Tokenizers that know no limit say a number beyond this one.
 UNLIMITED = 1_000_000
 
 
-class Encoder(nn.Module):
+class Encoder(nn.Module, SentenceEncoder):
     """Sentences in, vectors out. Its saved form is a sentence-transformers folder.
 
     Attributes:
@@ -89,7 +94,7 @@ class Encoder(nn.Module):
         pooling: PoolingMode | None = None,
         layers: Sequence[int] | None = None,
         prompt: str | None = None,
-        dtype: torch.dtype | None = None,
+        precision: Precision | None = None,
         device: str | torch.device | None = None,
     ) -> Encoder:
         """Loads a sentence-transformers folder, or any pretrained language model of Hugging Face's form.
@@ -98,14 +103,22 @@ class Encoder(nn.Module):
             model: a local folder, or a name on the Hugging Face hub.
             pooling, layers, prompt: what is to differ from the folder's own settings, see `EncoderOptions`. A plain
                 language model has none: it gets the mean of its last layer.
-            dtype: type of the pretrained model's weights; as the folder says if None.
+            precision: what the pretrained model computes in; with int8, on a CPU, its linear layers do, and the rest in
+                float32. The type of the folder's weights if None.
             device: where it computes; a GPU if there is one, if None.
 
         Raises:
-            InputError: the folder lacks a part, its weights don't fit, or it uses something unknown here.
+            InputError: the folder lacks a part, its weights don't fit, or it uses something unknown here; or this
+                machine can't compute in int8.
         """
+        if device is None:
+            device = "cuda" if torch.cuda.is_available() and precision != "int8" else "cpu"
+        if precision == "int8" and torch.device(device).type != "cpu":
+            raise InputError(f"precision int8 on {device}: it is for CPUs; use bfloat16 there")
         own = read_modules(local_folder(model))
-        backbone = Backbone(load_model(own.transformer, dtype))
+        backbone = Backbone(load_model(own.transformer, DTYPES[precision]))
+        if precision == "int8":
+            quantize(backbone.model)
         tokenizer = load_tokenizer(own.transformer)
         suffix = take_suffix(tokenizer)
         own_prompt = f"{own.prompt}{SENTENCE}{suffix}" if suffix else own.prompt
@@ -129,8 +142,7 @@ class Encoder(nn.Module):
             prompt=own_prompt if prompt is None else prompt,
             settings=own.settings,
         )
-        encoder.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        return encoder.eval()
+        return encoder.to(device).eval()
 
     @property
     def dimension(self) -> int:
@@ -223,54 +235,16 @@ class Encoder(nn.Module):
         ids: list[list[int]] = encoded["input_ids"]
         return ids, [len(tokens) - sum(types) for tokens, types in zip(ids, encoded["token_type_ids"], strict=True)]
 
-    @torch.no_grad()
-    def encode(
-        self, sentences: str | Iterable[str], *, normalize: bool = False, show_progress: bool = False
-    ) -> np.ndarray:
-        """Sentence vectors.
-
-        Args:
-            sentences: one sentence, or several.
-            normalize: scale each vector to length 1.
-            show_progress: a progress bar on standard error, where that is a terminal.
-
-        Returns:
-            float32 [d] for one sentence, [N, d] for several, in their order.
-
-        Raises:
-            InputError: one of them is not a string.
-        """
-        if isinstance(sentences, str):
-            vector: np.ndarray = self.encode([sentences], normalize=normalize)[0]
-            return vector
-        sentences = list(sentences)
-        for i, sentence in enumerate(sentences):
-            if not isinstance(sentence, str):
-                raise InputError(f"sentence {i} is {type(sentence).__name__}, not a string")
-        from rich.console import Console
-        from rich.progress import Progress
-
-        vectors = np.empty((len(sentences), self.dimension), dtype=np.float32)
-        console = Console(stderr=True)
-        bar = Progress(console=console, disable=not (show_progress and console.is_terminal))
-        task = bar.add_task("encoding", total=len(sentences))
+    def encode_parts(
+        self, sentences: Iterable[str], *, normalize: bool = False, advance: Advance | None = None
+    ) -> Parts:
+        """Encodes a stream of any length, part by part; see `SentenceEncoder`."""
         training = self.training
         self.eval()
-        bar.start()
         try:
-            for start in range(0, len(sentences), CHUNK_SENTENCES):
-                ids = self.tokenize(sentences[start : start + CHUNK_SENTENCES])
-                for batch in self.batches([len(sentence) for sentence in ids]):
-                    tokens = pack([ids[i] for i in batch]).to(self.device)
-                    result = self(tokens)
-                    if normalize:
-                        result = nn.functional.normalize(result, dim=-1)
-                    vectors[start + batch] = result.float().cpu().numpy()
-                    bar.advance(task, len(batch))
+            yield from encode_parts(self, sentences, normalize, advance)
         finally:
-            bar.stop()
             self.train(training)
-        return vectors
 
     def batches(self, lengths: Sequence[int] | np.ndarray) -> list[np.ndarray]:
         """Sentences' indexes, ordered by length and cut where a batch's tokens would pass the device's budget."""
@@ -283,9 +257,11 @@ class Encoder(nn.Module):
         """Writes a sentence-transformers folder; `SentenceTransformer(path)` gives the same vectors.
 
         Raises:
-            InputError: the folder exists already, or it can't be written.
+            InputError: the folder exists already, or it can't be written; or the weights are in int8.
         """
         path = Path(path)
+        if any(isinstance(module, Int8Linear) for module in self.modules()):
+            raise InputError(f"{path}: an encoder in int8 can't be saved; save it as loaded without a precision")
         try:
             path.mkdir(parents=True)
         except FileExistsError as error:

@@ -19,12 +19,14 @@ from numpy.typing import NDArray
 
 from isotune.data.records import opened, read_text
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.options import Precision
+from isotune.encoder.stream import Advance, Parts, SentenceEncoder, parts_of
 from isotune.errors import InputError
 
 WORD = re.compile(r"\w+|[^\w\s]")
 
 
-class WordVectors:
+class WordVectors(SentenceEncoder):
     """The mean of the vectors of a sentence's words; it encodes as an `Encoder` does.
 
     Attributes:
@@ -71,43 +73,41 @@ class WordVectors:
             raise InputError(f"{path}: there is no word vector in it")
         return cls(places, np.frombuffer(values, np.float32).reshape(-1, dimension))
 
-    def encode(
-        self, sentences: str | Iterable[str], *, normalize: bool = False, show_progress: bool = False
-    ) -> NDArray[np.float32]:
-        """Sentence vectors; 0 for a sentence none of whose words is known.
+    @property
+    def dimension(self) -> int:
+        """Features of a vector."""
+        return int(self.vectors.shape[1])
 
-        Args:
-            sentences: one sentence, or several.
-            normalize: scale each vector to length 1.
-            show_progress: a progress bar on standard error, where that is a terminal.
-
-        Returns:
-            float32 [d] for one sentence, [N, d] for several, in their order.
-        """
-        if isinstance(sentences, str):
-            vector: NDArray[np.float32] = self.encode([sentences], normalize=normalize)[0]
-            return vector
-        from rich.console import Console
-        from rich.progress import track
-
-        sentences = list(sentences)
-        console = Console(stderr=True)
-        disable = not (show_progress and console.is_terminal)
-        result = np.zeros((len(sentences), self.vectors.shape[1]), dtype=np.float32)
-        for i, sentence in enumerate(track(sentences, "encoding", console=console, disable=disable)):
-            places = (self.places.get(word, self.places.get(word.lower())) for word in WORD.findall(sentence))
-            if known := [place for place in places if place is not None]:
-                result[i] = self.vectors[known].mean(0)
-        if normalize:
-            lengths = np.linalg.norm(result, axis=1, keepdims=True)  # [N, 1]
-            result = np.divide(result, lengths, out=result, where=lengths > 0)
-        return result
+    def encode_parts(
+        self, sentences: Iterable[str], *, normalize: bool = False, advance: Advance | None = None
+    ) -> Parts:
+        """Encodes a stream of any length, part by part; 0 is the vector of a sentence none of whose words is known."""
+        for part in parts_of(sentences):
+            result = np.zeros((len(part), self.dimension), dtype=np.float32)
+            for i, sentence in enumerate(part):
+                places = (self.places.get(word, self.places.get(word.lower())) for word in WORD.findall(sentence))
+                if known := [place for place in places if place is not None]:
+                    result[i] = self.vectors[known].mean(0)
+            if normalize:
+                lengths = np.linalg.norm(result, axis=1, keepdims=True)  # [n, 1]
+                result = np.divide(result, lengths, out=result, where=lengths > 0)
+            if advance:
+                advance(len(part))
+            yield part, result
 
 
-def load_encoder(name: str | Path) -> Encoder | WordVectors:
+def load_encoder(name: str | Path, precision: Precision | None = None) -> Encoder | WordVectors:
     """A file's word vectors; a folder's or the hub's encoder.
+
+    Args:
+        name: the file, folder or hub name.
+        precision: as `Encoder.load` has it; word vectors are float32.
 
     Raises:
         InputError: it can't be loaded.
     """
-    return WordVectors.load(name) if Path(name).is_file() else Encoder.load(name)
+    if not Path(name).is_file():
+        return Encoder.load(name, precision=precision)
+    if precision not in (None, "float32"):
+        raise InputError(f"precision {precision}: word vectors ({name}) are averaged in float32 only")
+    return WordVectors.load(name)

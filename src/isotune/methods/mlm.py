@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
@@ -24,6 +26,8 @@ from isotune.methods.method import Batch, Method, View
 from isotune.methods.options.base import MethodOptions
 from isotune.methods.options.mlm import MLMOptions
 from isotune.views.masking import Masking
+
+BLOCK_TOKENS = 2048  # masked tokens whose scores are held at once; those of more are made a second time to go back
 
 
 class MLM(Method):
@@ -56,8 +60,18 @@ class MLM(Method):
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """Cross entropy over the vocabulary, the mean over the masked tokens; 0 if chance masked none."""
         (states,) = encoded  # [M, d]
+        blocks = list(zip(states.split(BLOCK_TOKENS), self._targets.split(BLOCK_TOKENS), strict=True))
+        if len(blocks) == 1:
+            total = self._total(*blocks[0])
+        else:
+            sums = [checkpoint(self._total, *block, use_reentrant=False) for block in blocks]
+            total = torch.stack(sums).sum()
+        return {"mlm": total / max(1, len(states))}
+
+    def _total(self, states: Tensor, targets: Tensor) -> Tensor:
+        """The sum of the losses of tokens [M, d], [M]."""
         (head,) = self._head
-        return {"mlm": token_cross_entropy(head(states), self._targets) / max(1, len(states))}
+        return token_cross_entropy(head(states), targets)
 
 
 def with_mlm(kind: type[Method], options: MethodOptions, encoder: Encoder, weight: float, rate: float) -> Method:

@@ -1,0 +1,81 @@
+"""Linear layers in 8-bit integers, for encoding on a CPU.
+
+A layer's weights are rounded once, with a scale for each output feature; what comes in is rounded at every call, with a
+scale for each token ("dynamic"). With x = s q and w = t v, where q and v are integers from -127 to 127,
+
+    y = s t (q . v) + b
+
+and q . v is exact. Embeddings, attention and normalisation stay in float32. The product is oneDNN's, which wants one
+side unsigned: it gets q + 128, told that 128 stands for 0.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+from torch import Tensor, nn
+
+from isotune.errors import InputError
+
+LARGEST = 127
+TINY = 1e-12  # scale of what is all 0
+
+
+class Int8Linear(nn.Module):
+    """A linear layer with its weights in 8 bits; without gradient."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        """Rounds the weights of a linear layer."""
+        super().__init__()
+        weight = linear.weight.detach().float()  # [out, in]
+        self.scales = (weight.abs().amax(1) / LARGEST).clamp(min=TINY)  # [out]
+        rounded = (weight / self.scales[:, None]).round().to(torch.int8)
+        self.weight = torch.ops.onednn.qlinear_prepack(rounded, None)
+        self.zeros = torch.zeros_like(self.scales, dtype=torch.int32)  # [out]
+        self.bias = torch.zeros_like(self.scales) if linear.bias is None else linear.bias.detach().float()  # [out]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., in] -> [..., out] float32."""
+        rows = x.flatten(0, -2)  # [T, in]
+        scales = (rows.abs().amax(1, keepdim=True) / LARGEST).clamp_(min=TINY)  # [T, 1]
+        rounded = (rows / scales).round_().to(torch.int8)
+        unsigned = rounded.bitwise_xor_(-128).view(torch.uint8)  # + 128; of a float it would be several times slower
+        product = torch.ops.onednn.qlinear_pointwise(
+            *(unsigned, 1.0, LARGEST + 1),  # input, its scale, what stands for 0
+            *(self.weight, self.scales, self.zeros),
+            *(None, 1.0, 0, torch.float32),  # bias; the output's scale, 0 and type
+            *("none", [], ""),  # what is done to it
+        )  # [T, out]
+        y: Tensor = torch.addcmul(self.bias, product, scales).unflatten(0, x.shape[:-1])
+        return y
+
+
+def quantize(model: nn.Module) -> None:
+    """Puts an `Int8Linear` in the place of every linear layer of a model.
+
+    Raises:
+        InputError: this machine or build of torch can't multiply 8-bit integers exactly.
+    """
+    if not _exact():
+        raise InputError(
+            "precision int8: this CPU, or this build of torch, doesn't multiply 8-bit integers exactly (x86 with VNNI "
+            "does); use float32 or bfloat16"
+        )
+    for module in list(model.modules()):
+        for name, child in list(module.named_children()):
+            if isinstance(child, nn.Linear):
+                setattr(module, name, Int8Linear(child))
+
+
+@cache
+def _exact() -> bool:
+    """Whether the largest products are added without a loss: CPUs without VNNI cut sums of two to 16 bits."""
+    features = 64
+    linear = nn.Linear(features, 16, bias=False)
+    nn.init.ones_(linear.weight)
+    try:
+        y = Int8Linear(linear)(torch.ones(1, features))
+    except (AttributeError, RuntimeError):  # not in this build, or not for this CPU
+        return False
+    return torch.allclose(y, torch.full_like(y, features))

@@ -1,0 +1,104 @@
+"""A stream in parts: the same vectors, in order, read no further than needed, by one thread or several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from isotune.encoder import encoder as encoder_module
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.stream import parts_of
+from isotune.encoder.words import WordVectors
+from isotune.errors import InputError
+
+
+@pytest.fixture
+def encoder(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Encoder:
+    """Parts of 7 sentences, batches of some 20 tokens."""
+    monkeypatch.setattr("isotune.encoder.stream.PART", 7)
+    monkeypatch.setitem(encoder_module.BATCH_TOKENS, "cpu", 20)
+    return Encoder.load(tiny_model)
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(1)
+
+
+def test_parts_are_the_stream(encoder: Encoder, sentences: list[str]) -> None:
+    expected = np.stack([encoder.encode(sentence) for sentence in sentences])
+    done: list[int] = []
+    parts = list(encoder.encode_parts(iter(sentences), advance=done.append))
+    assert [len(texts) for texts, _ in parts] == [7] * 8 + [4]
+    assert [text for texts, _ in parts for text in texts] == sentences
+    np.testing.assert_allclose(np.concatenate([vectors for _, vectors in parts]), expected, atol=1e-5)
+    assert sum(done) == 60
+    assert len(done) > 9  # within a part too
+    np.testing.assert_allclose(encoder.encode(sentences), expected, atol=1e-5)
+    assert list(encoder.encode_parts([])) == []
+
+
+def test_a_stream_is_read_one_part_ahead(encoder: Encoder, sentences: list[str]) -> None:
+    read = 0
+
+    def stream() -> Iterator[str]:
+        nonlocal read
+        for sentence in sentences * 1000:
+            read += 1
+            yield sentence
+
+    parts = encoder.encode_parts(stream())
+    for number in range(1, 4):
+        next(parts)
+        assert read == 7 * (number + 1)
+    parts.close()
+
+
+def test_threads_change_nothing_and_are_put_back(encoder: Encoder, sentences: list[str], two_threads: None) -> None:
+    two = encoder.encode(sentences)
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(1)
+    np.testing.assert_allclose(two, encoder.encode(sentences), atol=1e-5)
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_an_error_ends_the_stream(encoder: Encoder, sentences: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(tokens: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(encoder, "forward", fail)
+    encoder.train()
+    with pytest.raises(MemoryError):
+        encoder.encode(sentences)
+    assert encoder.training
+    assert torch.get_num_threads() == 2
+
+
+def test_a_stream_left_early_leaves_the_encoder_as_it_was(encoder: Encoder, sentences: list[str]) -> None:
+    encoder.train()
+    parts = encoder.encode_parts(sentences)
+    next(parts)
+    parts.close()
+    assert encoder.training
+
+
+def test_what_is_no_string_has_its_number_in_the_stream(encoder: Encoder, sentences: list[str]) -> None:
+    mixed = [*sentences[:16], 7, *sentences]
+    with pytest.raises(InputError, match="sentence 16 is int, not a string"):
+        encoder.encode(mixed)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="sentence 16 is int, not a string"):
+        list(parts_of(mixed))  # type: ignore[arg-type]
+
+
+def test_word_vectors_come_in_parts_too(encoder: Encoder) -> None:
+    words = WordVectors({"a": 0, "dog": 1}, np.eye(2, dtype=np.float32))
+    done: list[int] = []
+    parts = list(words.encode_parts(["a dog", "a"] * 5, advance=done.append))
+    assert [len(texts) for texts, _ in parts] == done == [7, 3]
+    np.testing.assert_array_equal(np.concatenate([vectors for _, vectors in parts]), [[0.5, 0.5], [1, 0]] * 5)
