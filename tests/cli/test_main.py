@@ -15,7 +15,9 @@ import pytest
 
 from tests.cli.conftest import Call
 
-COMMANDS = ["train", "evaluate", "encode", "similarity", "recipes", "datasets", "doctor"]
+COMMANDS = (
+    "train evaluate report analyse study reproduce encode similarity recipes datasets doctor".split()  # noqa: SIM905
+)
 HEAVY = {"torch", "transformers", "tokenizers", "datasets", "numpy", "scipy", "pandas", "pyarrow", "matplotlib"}
 ISOTUNE = [sys.executable, "-m", "isotune"]
 

@@ -17,12 +17,16 @@ from cyclopts import (
 )
 from rich.console import Console
 
+from isotune.cli.analyse import analyse
 from isotune.cli.datasets import datasets
 from isotune.cli.doctor import doctor
 from isotune.cli.encode import encode
 from isotune.cli.evaluate import evaluate
 from isotune.cli.recipes import recipes
+from isotune.cli.report import report
+from isotune.cli.reproduce import reproduce
 from isotune.cli.similarity import similarity
+from isotune.cli.study import study
 from isotune.cli.train import train_command
 from isotune.errors import InputError
 from isotune.methods import METHODS
@@ -41,6 +45,10 @@ def run(arguments: Sequence[str]) -> int:
         commands = {
             "train": Command(train_command(arguments[1:] if arguments[:1] == ["train"] else ()), "TEXT... [OPTIONS]"),
             "evaluate": Command(evaluate, "ENCODER... [OPTIONS]"),
+            "report": Command(report, "DIR"),
+            "analyse": Command(analyse, "[NAME ENCODER...] [OPTIONS]"),
+            "study": Command(study, "[NAME] [OPTIONS]"),
+            "reproduce": Command(reproduce, "[NAME] [OPTIONS]"),
             "encode": Command(encode, "ENCODER FILE [OPTIONS]"),
             "similarity": Command(similarity, "ENCODER FIRST SECOND"),
             "recipes": Command(recipes),

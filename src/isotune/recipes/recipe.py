@@ -91,7 +91,8 @@ class Recipe(BaseModel):
     """A new model of this size in place of a pretrained one; its vocabulary is made from the first stage's text."""
 
     dev: str = "stsb-open:dev"
-    """Scored pairs that choose the encoder that is kept: a named dataset, a file, or none (the last is kept)."""
+    """Scored pairs that choose the encoder that is kept: a named dataset or a file; or unlabelled (a criterion on
+    training sentences chooses), or none (the last is kept)."""
 
     tasks: tuple[str, ...] = ()
     """What the start and the result are evaluated on: names or files. Unset: the seven STS tasks where
@@ -118,6 +119,11 @@ class Recipe(BaseModel):
                 f"model {self.model} and scratch are both given; a recipe with scratch makes its own model"
             )
         return self
+
+    @property
+    def dev_pairs(self) -> str | None:
+        """The scored pairs that choose, if any do."""
+        return None if self.dev in ("unlabelled", "none") else self.dev
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], name: str = "recipe") -> Recipe:

@@ -21,6 +21,10 @@ class TrainingOptions(BaseModel):
     batch_size: Annotated[int, Field(ge=2)] = 64
     """Rows in a step; to a contrastive loss, each is the negative of all others."""
 
+    chunk_size: Count | None = None
+    """Rows that are encoded at a time, so that memory doesn't grow with batch_size; takes about a third more time.
+    Unset: all at once."""
+
     epochs: Positive | None = None
     """Passes over the data. Unset: 1, or as many as steps takes."""
 
@@ -89,6 +93,9 @@ class TrainingOptions(BaseModel):
     early_stopping: Literal["best", "previous"] = "best"
     """What patience counts: evaluations in a row without a new best, or all those below the one before it (the
     self-guided paper's code)."""
+
+    sample: Annotated[int, Field(ge=2)] | None = None
+    """Train on this many rows, drawn by the seed; of each kind, where there are several. Unset: all."""
 
     min_words: Count | None = None
     """Rows with a text of fewer words are left out. Unset: none are."""

@@ -1,0 +1,20 @@
+"""`isotune report`: the page of a run or of a study, made again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+
+def report(folder: Annotated[Path, Parameter(help="The folder of a run or of a study.")], /) -> None:
+    """Make the page of a run, or that of a study, again from what is in its folder."""
+    if (folder / "study.json").exists():
+        from isotune.studies.page import write_page
+
+        print(write_page(folder))
+    else:
+        from isotune.report import write_report
+
+        print(write_report(folder))

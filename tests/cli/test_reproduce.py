@@ -1,0 +1,49 @@
+"""`isotune reproduce`: the list, a table, and words that can't be used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from isotune.studies.reproduce import papers
+from tests.cli.conftest import Call
+
+
+def test_every_table_and_figure_is_listed(isotune: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    code, out, _ = isotune("reproduce", "--model", "mini")
+    lines = out.splitlines()
+    assert code == 0
+    rows = {line.split()[0]: line.split() for line in lines if "/" in line[:20] and line[0] != " "}
+    assert list(rows) == papers()
+    assert rows["consert/table1"][1] == "no"  # its data
+    assert rows["bert-cf/table4"][1:5] == ["yes", "0", "0", "0"]
+    assert rows["consert/table4"][2] == "5"
+    assert "sts (-), sts-unlabelled (-)" in out
+    assert "mini (-)" not in out
+    assert max(map(len, lines)) <= 100
+    assert "estimated" in out
+
+
+def test_a_table_has_published_below_measured(isotune: Call) -> None:
+    code, out, err = isotune("reproduce", "consert/table1")
+    assert code == 0
+    assert err.splitlines()[0].endswith("0 runs, of which 0 are there already")
+    lines = [line.split() for line in out.splitlines()]
+    place = lines.index(["stsb", "5,749", "1,500", "1,379", "17,256"])
+    assert lines[place + 1] == ["published", "5,749", "1,500", "1,379", "17,256"]
+    assert lines[-1] == ["reproduced/consert/table1/study.html"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["consert/table5"], "unknown table or figure 'consert/table5': did you mean 'consert/table4'?"),
+        (["consert/table4", "--options", "steps"], "--options steps: write NAME=VALUE, such as steps=200"),
+        (["consert/table4", "--options", "batch_size=4"], "option batch_size can't be given"),
+        (["consert/table2", "--options", "stepps=4"], "unknown option 'stepps': did you mean 'steps'?"),
+    ],
+)
+def test_what_cannot_be_made(refused: Callable[..., str], words: list[str], message: str) -> None:
+    assert message in refused("reproduce", *words)

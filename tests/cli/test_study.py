@@ -1,0 +1,62 @@
+"""`isotune study` and `isotune report`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import tomli_w
+
+from isotune.studies import read_study, study_names
+from tests.cli.conftest import Call
+
+
+@pytest.fixture
+def sizes(tmp_path: Path) -> Path:
+    """A study for which nothing is run."""
+    path = tmp_path / "sizes.toml"
+    table = {"title": "Sizes", "scores": ["train", "dev"], "statistics": ["stsb"]}
+    path.write_text(tomli_w.dumps(table))
+    return path
+
+
+def test_the_packages_studies_are_listed(isotune: Call) -> None:
+    code, out, _ = isotune("study")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()[2:] if line[0] != " "] == study_names()
+    assert read_study("own/methods").title in out
+    assert "…" not in out
+
+
+def test_a_study_ends_with_its_page_which_can_be_made_again(isotune: Call, sizes: Path, tmp_path: Path) -> None:
+    code, out, err = isotune("study", sizes.name)
+    assert (code, out) == (0, "studies/sizes/study.html\n")
+    assert err == "Sizes: 0 runs, of which 0 are there already\n"
+    page = tmp_path / "studies" / "sizes" / "study.html"
+    before = page.read_text()
+    page.unlink()
+    assert isotune("report", page.parent)[:2] == (0, f"{page}\n")
+    assert page.read_text() == before
+
+
+def test_the_page_of_a_run_is_made_again(isotune: Call, text: Path, few_steps: list[str]) -> None:
+    isotune("train", text, "--out", "run", *few_steps)
+    page = Path("run", "report.html")
+    before = page.read_text()
+    page.unlink()
+    assert isotune("report", "run")[:2] == (0, "run/report.html\n")
+    assert len(page.read_text()) == len(before)  # matplotlib draws the ids in its figures by chance
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["study", "none.toml"], "none.toml: it can't be read"),
+        (["study", "own/method"], "did you mean 'own/methods'?"),
+        (["study", "sizes.toml", "--out", "sizes.toml"], "sizes.toml: it can't be made (File exists)"),
+        (["report", "."], "is not a run folder"),
+    ],
+)
+def test_what_can_not_be_used(refused: Callable[..., str], sizes: Path, words: list[str], message: str) -> None:
+    assert message in refused(*words)

@@ -1,0 +1,36 @@
+"""Literal transcriptions of the tests of differences."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import pearsonr, spearmanr
+
+Floats = NDArray[np.float64]
+
+
+def williams_t(r12: float, r13: float, r23: float, n: int) -> float:
+    """Steiger 1980, equation 7, with the determinant of the correlation matrix as such."""
+    matrix = np.array([[1, r12, r13], [r12, 1, r23], [r13, r23, 1]], np.float64)
+    r = np.linalg.det(matrix)
+    r_bar = 0.5 * (r12 + r13)
+    return (r12 - r13) * math.sqrt(((n - 1) * (1 + r23)) / (2 * ((n - 1) / (n - 3)) * r + r_bar**2 * (1 - r23) ** 3))
+
+
+def sign_permutation_p(differences: list[float]) -> float:
+    """The share of all 2^n choices of signs whose mean is at least as far from 0."""
+    seen = abs(sum(differences))
+    sums = [
+        abs(sum(s * d for s, d in zip(signs, differences, strict=True)))
+        for signs in product((1, -1), repeat=len(differences))
+    ]
+    return sum(value >= seen - 1e-12 for value in sums) / len(sums)
+
+
+def score_of_draw(gold: Floats, cosines: Floats, counts: NDArray[np.int64], spearman: bool) -> float:
+    """The correlation of the pairs written out, pair i counts[i] times."""
+    drawn = [i for i, count in enumerate(counts) for _ in range(count)]
+    return float((spearmanr if spearman else pearsonr)(gold[drawn], cosines[drawn]).statistic)
