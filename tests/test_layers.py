@@ -27,7 +27,9 @@ ROOMS = (
     "recipes",
     "evaluation",
     "report",
+    "analyses",
     "training",
+    "studies",
     "cli",
     "__main__",
 )

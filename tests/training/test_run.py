@@ -79,6 +79,15 @@ def test_what_is_kept_is_the_best_on_the_dev_pairs_as_saved(train: Train, pairs:
     assert result.evaluation.after.tasks[0].spearman.all == pytest.approx(again)
 
 
+def test_a_run_can_be_evaluated_on_geometry_alone(train: Train, pairs: Path) -> None:
+    result = train(tasks=(f"geometry:{pairs}",), steps=4)
+    measured = result.evaluation.after.scores()
+    assert all(key.startswith(f"geometry:{pairs}-") for key in measured)
+    assert f"geometry:{pairs}-uniformity: " in (result.folder / "train.log").read_text()
+    assert not (result.folder / "cosines.npz").exists()  # there are no gold scores to draw them against
+    assert "No verdict" in result.report.read_text()
+
+
 def test_without_dev_pairs_the_last_encoder_is_kept(train: Train) -> None:
     result = train(dev="none")
     assert result.evaluation.selected_step == 12

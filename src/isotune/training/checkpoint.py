@@ -33,8 +33,8 @@ class Progress:
         step: updates done in it.
         best_step: the step, counted over all stages, whose encoder is kept so far.
         best_file: the name of the file with its weights.
-        best_score: its dev score; None before the stage's first evaluation, or without dev data.
-        last_score: the dev score of the last evaluation.
+        best_score: what it was chosen by; None before the stage's first evaluation, or where the last step is kept.
+        last_score: the same of the last evaluation.
         stale: evaluations that count against patience.
         done: the stage is over (its steps are done, or its patience is).
         start_space: what the collapse monitor measured at the stage's step 0.

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from random import Random
 
 from isotune.data import ScoredPairs, read
 from isotune.data.cache import cache_folder
@@ -19,6 +20,7 @@ from isotune.files import write_text
 from isotune.methods.method import Feed, Method
 from isotune.recipes import Recipe, Stage
 from isotune.training.recorder import Recorder
+from isotune.training.seeds import derive_seed
 
 
 class Corpora:
@@ -101,6 +103,8 @@ class Corpora:
             min_words=training.min_words,
             min_score=training.min_score,
         )
+        if training.sample:
+            rows = _drawn(rows, training.sample, derive_seed(self.plan.seed, "sample"))
         rows, kind = overlap.watch(rows, feed.rows), feed.rows
         if not method.feeds():
             rows, kind = method.prepare(rows, self._cache(feed.data), self.recorder.say), method.rows
@@ -160,6 +164,24 @@ class Corpora:
                 f"sentences of {', '.join(heavy)} are in the training text: scores on them are those of an encoder "
                 "that has seen the text (data.json has the counts)",
             )
+
+
+def _drawn(rows: Iterable[Row], size: int, seed: int) -> list[Row]:
+    """`size` of the rows, each as likely as any other, in their order; memory doesn't grow with the others.
+
+    Raises:
+        InputError: there are fewer.
+    """
+    random = Random(seed)
+    kept: list[tuple[int, Row]] = []
+    for place, row in enumerate(rows):
+        if place < size:
+            kept.append((place, row))
+        elif (slot := random.randrange(place + 1)) < size:
+            kept[slot] = place, row
+    if len(kept) < size:
+        raise InputError(f"sample {size} is more than the data has ({len(kept)} rows); give {len(kept)} or less")
+    return [row for _, row in sorted(kept)]
 
 
 def _length(stage: Stage, encoder: Encoder) -> int:

@@ -8,7 +8,8 @@ nothing had happened, on a CPU bit for bit, and there is no random state to save
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -21,16 +22,19 @@ from torch import Generator, Tensor, nn
 from isotune.data.named import ScoredPairs
 from isotune.data.tokens import TokenStore
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.float32 import fast_float32
 from isotune.errors import InputError
 from isotune.evaluation.classification import measure
 from isotune.evaluation.sts import cosine_similarities, score
+from isotune.evaluation.unlabelled import CHOOSES
 from isotune.methods.method import Batch, Method
 from isotune.recipes import TrainingOptions
 from isotune.training.checkpoint import Progress, best_file, save_checkpoint, save_tensors
 from isotune.training.encoding import encode_views
 from isotune.training.feed import Feeder
+from isotune.training.gradient_cache import GradientCache
 from isotune.training.interrupt import StopSignal
-from isotune.training.monitor import PROBE_SENTENCES, CollapseMonitor
+from isotune.training.monitor import Monitor, Probe
 from isotune.training.optimizer import Optimizers, schedule
 from isotune.training.recorder import Recorder
 from isotune.training.seeds import derive_seed
@@ -61,9 +65,11 @@ class Loop:
         folder: Path,
         recorder: Recorder,
         new_heads: int = 0,
+        unlabelled: bool = False,
     ) -> None:
         """Takes the method's rows: under "", or where it has feeds under their names; and those it is scored on.
 
+        Without such rows and without `dev` the last step is kept, or if `unlabelled` the best by a criterion.
         The last `new_heads` of the encoder are the method's; before the first step, they don't count.
         """
         self.device = PartialState().device
@@ -72,6 +78,7 @@ class Loop:
         self.dev = dev
         self.dev_stores = dev_stores
         self.new_heads = new_heads
+        self.unlabelled = unlabelled and dev is None and not dev_stores
         self.options = options
         self.seed = seed
         sizes = {name: feed.batch_size for name, feed in method.feeds().items()}
@@ -86,15 +93,13 @@ class Loop:
         others = [p for p in nn.ModuleList([encoder, method]).parameters() if p.requires_grad and id(p) not in mine]
         self.optimizers = Optimizers(blocks, others, options)
         self.generator = Generator(self.device)
-        # A fixed sample, spread over the corpus: its first rows may all be from one place.
-        store = self.feeder.probe
-        probe = np.linspace(0, len(store) - 1, min(PROBE_SENTENCES, len(store))).astype(np.int64)
-        self.monitor = CollapseMonitor(store.pack(probe)[0], progress.start_space)
+        self.monitor = Monitor(Probe.of(self.feeder.probe), progress.start_space)
         self.progress = progress
         self.problem: str | None = None
         self.folder = folder
         self.recorder = recorder
 
+    @fast_float32()
     def run(self, stop: StopSignal) -> None:
         """Trains until the steps or the patience are over, a signal comes, or the loss is not finite."""
         progress, options = self.progress, self.options
@@ -133,7 +138,7 @@ class Loop:
         if self.problem:
             self.recorder.warn(progress.offset + progress.step, self.problem)
         elif not progress.done:
-            if self.dev is None and not self.dev_stores:
+            if self.dev is None and not self.dev_stores and not self.unlabelled:
                 self.evaluate()  # the last encoder is the one that is kept
             else:
                 self.save()
@@ -147,12 +152,11 @@ class Loop:
         self.encoder.train()
         self.method.train()
         batch = self.feeder.batch(step, device)
-        half = torch.autocast(device.type, torch.bfloat16, enabled=options.precision == "bfloat16")
-        backbone = self.encoder.backbone
-        with half, backbone.dropout(options.model_dropout), backbone.drop_heads(options.head_dropout):
+        cache = GradientCache(options.chunk_size, self.generator) if options.chunk_size else None
+        with self._forward():
             adversary = partial(self.method.adversary, batch=batch)
-            encoded = encode_views(self.encoder, self.method.views(batch), self.generator, adversary)
-            terms = self.method.loss([vectors.float() for vectors in encoded], batch)
+            encoded = encode_views(self.encoder, self.method.views(batch), self.generator, adversary, cache)
+            terms = self.method.loss(encoded, batch)
         terms |= self.method.penalty(self.encoder)
         if step == 0 and len(encoded) > 1 and torch.equal(encoded[0], encoded[1]):
             text = "the two views of a sentence are the same: nothing changes it (the model's dropout is 0)"
@@ -162,19 +166,30 @@ class Loop:
             self.problem = f"the loss is {loss.item()} at step {step + 1}; {self._lower_rate()}"
             return {}
         loss.backward()
+        if cache:
+            with self._forward():
+                cache.backward()
         norm = nn.utils.clip_grad_norm_(self.optimizers.parameters, options.max_gradient_norm)
         share = schedule(step, self.total, options)
         self.optimizers.step(share)
         rate = share * options.learning_rate
         return {"loss": loss, "terms": terms, "learning_rate": rate, "gradient_norm": norm}
 
+    @contextmanager
+    def _forward(self) -> Iterator[None]:
+        """Within it, forward passes are those of training: their precision, and what the model drops."""
+        options, backbone = self.options, self.encoder.backbone
+        half = torch.autocast(self.device.type, torch.bfloat16, enabled=options.precision == "bfloat16")
+        with half, backbone.dropout(options.model_dropout), backbone.drop_heads(options.head_dropout):
+            yield
+
     def evaluate(self) -> None:
-        """Scores the dev data, keeps the encoder if it is the best so far, measures the space, writes a checkpoint."""
+        """Scores the encoder, with and without labels, keeps it if it is the best so far, and writes a checkpoint."""
         progress = self.progress
         step = progress.offset + progress.step
         try:
             with self.encoder.heads.without_last(0 if progress.step else self.new_heads):
-                space = self.monitor.measure(self.encoder)
+                space, criteria = self.monitor.measure(self.encoder)
                 found = self._score()
         except InputError as error:
             self.problem = f"after step {progress.step}: {error}; {self._lower_rate()}" if progress.step else str(error)
@@ -182,7 +197,12 @@ class Loop:
         progress.start_space = self.monitor.start
         self.recorder.record("space", stage=progress.stage + 1, step=step, **space)
         text = f"mean cosine {space['mean_cosine']:.3f}, effective rank {space['effective_rank']:.1f}"
-        best = True
+        best, choice = True, dict[str, bool]()
+        if self.unlabelled:
+            best = self._judge(criteria[CHOOSES])
+            choice = {"best": best}
+            text = f"{CHOOSES} {criteria[CHOOSES]:.3f}{' (best)' if best else ''}, {text}"
+        self.recorder.record("unlabelled", stage=progress.stage + 1, step=step, **criteria, **choice)
         if found is not None:
             value, metric, parts = found
             best = self._judge(value)
@@ -228,7 +248,7 @@ class Loop:
         return store.targets.numpy(), torch.cat(found).cpu().numpy()
 
     def _judge(self, value: float) -> bool:
-        """Whether this dev score is a new best; says when patience is over."""
+        """Whether this score is a new best; says when patience is over."""
         progress, options = self.progress, self.options
         best = progress.best_score is None or value > progress.best_score
         if options.early_stopping == "previous":

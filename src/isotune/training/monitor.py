@@ -1,48 +1,99 @@
-"""The collapse monitor: is the space of sentence vectors closing up while it trains?
+"""What can be told of the encoder without labels: is its space closing up, and how good is it by a guess?
 
-A fixed probe of training sentences is encoded at every evaluation. Contrastive learning should spread the vectors:
-their mean cosine falls and their effective rank rises. The opposite is a collapse, which the loss alone can hide.
+A fixed probe of training sentences is encoded at every evaluation: as they are; with some tokens cut off, the same ones
+each time; and with each the sentence of the corpus that is nearest to it by its words. So two evaluations differ by the
+encoder alone.
+
+Contrastive learning should spread the vectors: their mean cosine falls and their effective rank rises. The opposite is
+a collapse, which the loss alone can hide.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, diags_array
+from torch import Generator
 
 from isotune.data.packed import Packed
+from isotune.data.tokens import TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.evaluation.geometry import effective_rank, mean_cosine
+from isotune.evaluation.unlabelled import measure_unlabelled
+from isotune.views.augmentation import TokenCutoff
 
 PROBE_SENTENCES = 256
+NEIGHBOURS_AMONG = 10_000  # sentences that a neighbour by words is looked for in
+VIEW = TokenCutoff(0.2)
 
 
-class CollapseMonitor:
-    """Measures the probe, and compares with the start.
-
-    A measurement is {"mean_cosine": between different sentences, 1 is a point; "effective_rank": directions in use}.
+class Probe(NamedTuple):
+    """N training sentences.
 
     Attributes:
-        start: the first measurement.
+        sentences: they.
+        neighbours: for each the sentence nearest to it by its words, but for those of the same words.
     """
 
-    def __init__(self, probe: Packed, start: dict[str, float] | None = None) -> None:
+    sentences: Packed
+    neighbours: Packed
+
+    @classmethod
+    def of(cls, store: TokenStore) -> Probe:
+        """A sample of the first texts of the rows, spread over the corpus: its first rows may all be from one place."""
+        pool = _spread(len(store), NEIGHBOURS_AMONG)
+        places = _spread(len(pool), PROBE_SENTENCES)
+        weights = _tf_idf(store.pack_sequences(pool * store.columns))
+        similar = (weights[places] @ weights.T).toarray()  # [N, pool]
+        similar[similar > 0.999] = -1  # the sentence itself, and its repeats
+        nearest = similar.argmax(1)
+        return cls(*(store.pack_sequences(pool[which] * store.columns) for which in (places, nearest)))
+
+
+class Measurement(NamedTuple):
+    """What the probe says at an evaluation.
+
+    Attributes:
+        space: {"mean_cosine": between different sentences, 1 is a point; "effective_rank": directions in use}.
+        criteria: those of `evaluation.unlabelled`; higher is better.
+    """
+
+    space: dict[str, float]
+    criteria: dict[str, float]
+
+
+class Monitor:
+    """Measures the probe, and compares with the start.
+
+    Attributes:
+        start: the space at the first measurement.
+    """
+
+    def __init__(self, probe: Probe, start: dict[str, float] | None = None) -> None:
         self.probe = probe
         self.start = start
 
     @torch.no_grad()
-    def measure(self, encoder: Encoder) -> dict[str, float]:
-        """The probe's space now.
+    def measure(self, encoder: Encoder) -> Measurement:
+        """The probe now.
 
         Raises:
             InputError: the vectors aren't finite.
         """
         encoder.eval()
-        vectors = encoder(self.probe.to(encoder.device))
-        if not torch.isfinite(vectors).all():
+        sentences, neighbours = (tokens.to(encoder.device) for tokens in self.probe)
+        vectors = encoder(sentences)  # [N, d]
+        views = encoder(sentences, VIEW, Generator(encoder.device).manual_seed(0))  # [N, d]
+        others = encoder(neighbours)  # [N, d]
+        if not torch.cat([vectors, views, others]).isfinite().all():
             raise InputError("the encoder gives vectors with NaN or infinite values")
         space = {"mean_cosine": mean_cosine(vectors), "effective_rank": effective_rank(vectors)}
         self.start = self.start or space
-        return space
+        return Measurement(space, measure_unlabelled(vectors, views, others))
 
     def warning(self, space: dict[str, float]) -> str | None:
         """What to tell the user, if the space has closed up since the start."""
@@ -54,4 +105,23 @@ class CollapseMonitor:
             sign = f"mean cosine rose from {start['mean_cosine']:.2f} to {cosine:.2f}"
         else:
             return None
-        return f"the space is collapsing: the {sign} on {len(self.probe)} sentences; try a lower learning_rate"
+        return (
+            f"the space is collapsing: the {sign} on {len(self.probe.sentences)} sentences; try a lower learning_rate"
+        )
+
+
+def _spread(n: int, most: int) -> NDArray[np.int64]:
+    """At most `most` of the numbers below n, at equal distances."""
+    return np.linspace(0, n - 1, min(most, n)).astype(np.int64)
+
+
+def _tf_idf(tokens: Packed) -> csr_array:
+    """The words' weights in each of N sentences [N, vocabulary], of length 1; a word that all have counts nothing."""
+    n, words = len(tokens), int(tokens.ids.max()) + 1
+    places = tokens.order[tokens.segments].numpy(), tokens.ids.numpy()
+    counts = csr_array((np.ones(len(tokens.ids)), places), (n, words))  # repeats are summed
+    counts.data = 1 + np.log(counts.data)
+    found = np.bincount(counts.indices, minlength=words)  # [vocabulary], sentences that have it
+    weights = counts @ diags_array(np.log(n / found.clip(1)))
+    lengths = np.sqrt(weights.power(2).sum(1)).clip(1e-12)
+    return csr_array(diags_array(1 / lengths) @ weights)

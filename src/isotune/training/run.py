@@ -23,7 +23,8 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.options import EncoderOptions
 from isotune.encoder.scratch import make_model
 from isotune.errors import InputError
-from isotune.evaluation import Evaluation, RunEvaluation, cosine_similarities, evaluate_on, load_tasks
+from isotune.evaluation import Evaluation, RunEvaluation, STSTask, Task, cosine_similarities, evaluate_on, load_tasks
+from isotune.evaluation.unlabelled import CHOOSES
 from isotune.files import write_text
 from isotune.methods import method_class
 from isotune.methods.method import Method
@@ -37,6 +38,12 @@ from isotune.training.interrupt import StopSignal
 from isotune.training.loop import Loop
 from isotune.training.recorder import Recorder
 from isotune.training.seeds import derive_seed
+
+# What chooses where `dev` names no scored pairs.
+CHOICES = {
+    "none": "; the last encoder is kept, not the best",
+    "unlabelled": f"; {CHOOSES} of training sentences chooses",
+}
 
 
 @dataclass(frozen=True)
@@ -155,13 +162,14 @@ class _Run:
         say(
             f"model: {self.model}{', the bundled one (--model takes any other)' if self.model == BUNDLED_MODEL else ''}"
         )
-        dev = None if plan.dev == "none" else read_scored_pairs(plan.dev)
-        say(f"dev pairs: {plan.dev}{'' if dev else '; the last encoder is kept, not the best'}")
+        dev = read_scored_pairs(plan.dev_pairs) if plan.dev_pairs else None
+        say(f"dev pairs: {plan.dev}{CHOICES.get(plan.dev, '')}")
         tasks = load_tasks(plan.tasks)  # now, and not when the training is done: a name may be wrong
-        corpora = Corpora(plan, self.rows, [*tasks, *([dev] if dev else [])], self.folder, self.recorder)
+        watched = [task.pairs for task in tasks if isinstance(task, STSTask)] + ([dev] if dev else [])
+        corpora = Corpora(plan, self.rows, watched, self.folder, self.recorder)
         corpora.check(progress.stage)
         self.start(corpora)
-        encoder = Encoder.load(self.model, **plan.encoder.model_dump(), dtype=torch.float32)
+        encoder = Encoder.load(self.model, **plan.encoder.model_dump(), precision="float32")
         for stage in plan.stages:
             encoder.backbone.check_drop_heads(stage.training.head_dropout)
         for number, stage in enumerate(plan.stages):
@@ -193,6 +201,7 @@ class _Run:
                 self.folder,
                 self.recorder,
                 len(encoder.heads) - heads,
+                unlabelled=plan.dev == "unlabelled",
             )
             if tensors:
                 load_checkpoint(tensors, encoder, method, loop.optimizers)
@@ -227,7 +236,7 @@ class _Run:
         make_model(new, self.plan.scratch, corpora.texts())
         new.rename(folder)
 
-    def show(self, encoder: Encoder, progress: Progress, tasks: Sequence[ScoredPairs]) -> Result:
+    def show(self, encoder: Encoder, progress: Progress, tasks: Sequence[Task]) -> Result:
         """Saves the kept encoder, reads it back from disk, and compares it with the start; the report comes last."""
         new, kept, old = (self.folder / name for name in ("encoder.new", "encoder", "encoder.old"))
         for left in (new, old):
@@ -240,26 +249,29 @@ class _Run:
         del encoder
         self.recorder.say(f"encoder: {kept}, from step {progress.best_step}; now it is evaluated, and the start too")
         if progress.best_step == 0 and progress.best_score is not None:
-            self.recorder.warn(0, "no step scored better on the dev data than the start, so that is what was kept")
+            by = "on the dev data" if self.plan.dev != "unlabelled" else f"by {CHOOSES}"
+            self.recorder.warn(0, f"no step scored better {by} than the start, so that is what was kept")
 
-        # ConSERT's Figure 1 is drawn on STS-B; without it, on the first task.
-        figure = next((pairs for pairs in tasks if pairs.name == "stsb"), tasks[0])
+        # ConSERT's Figure 1 is drawn on STS-B; without it, on the first task of scored pairs.
+        scored = [task.pairs for task in tasks if isinstance(task, STSTask)]
+        figure = [pairs for pairs in scored if pairs.name == "stsb"] or scored[:1]  # one, or none
         before, was = _measure(self.model, self.plan.encoder, tasks, figure)
         after, now = _measure(kept, EncoderOptions(), tasks, figure)
         comparison = RunEvaluation(before=before, after=after, selected_step=progress.best_step)
-        for old_task, task in zip(before.tasks, after.tasks, strict=True):
-            self.recorder.say(
-                f"{task.name}: Spearman {100 * old_task.spearman.all:.2f} -> {100 * task.spearman.all:.2f}"
-            )
+        self.recorder.say("scores of the start -> of the encoder kept; correlations are Spearman's")
+        old_scores = before.scores()
+        for name, score in after.scores().items():
+            self.recorder.say(f"{name}: {old_scores[name]:.4f} -> {score:.4f}")
         write_text(self.folder / "evaluation.json", comparison.model_dump_json(indent=2) + "\n")
-        np.savez_compressed(
-            self.folder / "cosines.npz",
-            allow_pickle=False,
-            task=np.array(figure.name),
-            gold=figure.scores.astype(np.float32),
-            before=was,
-            after=now,
-        )
+        for pairs, first, last in zip(figure, was, now, strict=True):
+            np.savez_compressed(
+                self.folder / "cosines.npz",
+                allow_pickle=False,
+                task=np.array(pairs.name),
+                gold=pairs.scores.astype(np.float32),
+                before=first,
+                after=last,
+            )
         report = write_report(self.folder)
         stopped = self.stop.received.name if self.stop.received and not progress.done else None
         return Result(self.folder, kept, report, comparison, stopped)
@@ -274,9 +286,9 @@ def _method(stage: Stage, encoder: Encoder) -> Method:
 
 
 def _measure(
-    model: str | Path, options: EncoderOptions, tasks: Sequence[ScoredPairs], figure: ScoredPairs
-) -> tuple[Evaluation, np.ndarray]:
-    """An encoder's evaluation, and its cosines [N] float32 on the pairs of the figure."""
-    encoder = Encoder.load(model, **options.model_dump(), dtype=torch.float32)
-    cosines = cosine_similarities(encoder, figure).astype(np.float32)
+    model: str | Path, options: EncoderOptions, tasks: Sequence[Task], figure: Sequence[ScoredPairs]
+) -> tuple[Evaluation, list[np.ndarray]]:
+    """An encoder's evaluation, and its cosines [N] float32 on each of the pairs to draw."""
+    encoder = Encoder.load(model, **options.model_dump(), precision="float32")
+    cosines = [cosine_similarities(encoder, pairs).astype(np.float32) for pairs in figure]
     return evaluate_on(tasks, encoder, str(model)), cosines
