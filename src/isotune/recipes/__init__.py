@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from isotune.bundled import BUNDLED_MODEL
 from isotune.errors import InputError, unknown
+from isotune.files import read_toml, toml_files
 from isotune.methods import METHODS
 from isotune.recipes.recipe import Recipe, Stage, override
 from isotune.recipes.training import TrainingOptions
@@ -21,8 +21,7 @@ DEFAULT_RECIPE = "default"  # for any other
 
 def recipe_names() -> list[str]:
     """The recipes that come with the package."""
-    files = resources.files(__name__).iterdir()
-    return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
+    return list(toml_files(resources.files(__name__)))
 
 
 def read_recipe(name: str | Path) -> dict[str, Any]:
@@ -31,20 +30,7 @@ def read_recipe(name: str | Path) -> dict[str, Any]:
     Raises:
         InputError: there is neither, or the file isn't TOML.
     """
-    path = Path(name)
-    if path.suffix == ".toml":
-        try:
-            text = path.read_text("utf-8")
-        except (OSError, ValueError) as error:
-            raise InputError(f"recipe {path}: it can't be read ({error})") from error
-    elif str(name) in recipe_names():
-        text = resources.files(__name__).joinpath(f"{name}.toml").read_text("utf-8")
-    else:
-        raise unknown("recipe", str(name), [*recipe_names(), "FILE.toml"])
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"recipe {name}: not TOML: {error}") from error
+    return read_toml("recipe", name, toml_files(resources.files(__name__)))
 
 
 def plan_table(recipe: str | Path | None, method: str | None, model: str | None) -> dict[str, Any]:

@@ -5,12 +5,11 @@ The files are in `papers/`, one for each table and figure of the papers with the
 
 from __future__ import annotations
 
-import tomllib
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from isotune.errors import InputError, unknown
+from isotune.files import read_toml, toml_files
 from isotune.studies.study import Arm, FigureSpec, Published, Study
 
 __all__ = ["Arm", "FigureSpec", "Published", "Study", "read_study", "study_names"]
@@ -27,30 +26,10 @@ def read_study(name: str | Path) -> Study:
     Raises:
         InputError: there is neither, it isn't TOML, or it says what a study can't.
     """
-    path = Path(name)
-    if path.suffix == ".toml":
-        try:
-            text = path.read_text("utf-8")
-        except (OSError, ValueError) as error:
-            raise InputError(f"study {path}: it can't be read ({error})") from error
-    elif str(name) in (packaged := _packaged()):
-        text = packaged[str(name)].read_text("utf-8")
-    else:
-        raise unknown("study", str(name), [*packaged, "FILE.toml"])
-    try:
-        return Study.from_table(tomllib.loads(text), f"study {name}")
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"study {name}: not TOML: {error}") from error
+    return Study.from_table(read_toml("study", name, _packaged()), f"study {name}")
 
 
 def _packaged() -> dict[str, Traversable]:
     room = resources.files(__name__)
-    papers = room / "papers"
-    folders = [*(papers.iterdir() if papers.is_dir() else ()), room / "own"]
-    return {
-        f"{folder.name}/{file.name.removesuffix('.toml')}": file
-        for folder in folders
-        if folder.is_dir()
-        for file in folder.iterdir()
-        if file.name.endswith(".toml")
-    }
+    folders = [*(folder for folder in (room / "papers").iterdir() if folder.is_dir()), room / "own"]
+    return {name: file for folder in folders for name, file in toml_files(folder, f"{folder.name}/").items()}
