@@ -1,4 +1,4 @@
-"""The two ways of attending agree; which one is taken depends on device and type alone."""
+"""The two ways of attending agree: that of CPUs, in any type, and that of other devices."""
 
 from __future__ import annotations
 
@@ -6,7 +6,20 @@ import pytest
 import torch
 
 from isotune.data.packed import pack
-from isotune.encoder.attention import packed_attention
+from isotune.encoder.attention import _fused_attention, _plain_attention, packed_attention
+
+
+@pytest.mark.parametrize("sliding_window", [None, 3])
+def test_plain_products_are_the_fused_attention(sliding_window: int | None) -> None:
+    packed = pack([[1] * length for length in (2, 5, 5, 9)])
+    given = [torch.randn(21, 4, 8, dtype=torch.float64).requires_grad_() for _ in range(3)]
+    gradient = torch.randn(21, 4, 8, dtype=torch.float64)
+    results = []
+    for attend in (_plain_attention, _fused_attention):
+        output = attend(*given, packed, 0.3, 0.0, sliding_window)
+        results.append([output, *torch.autograd.grad(output, given, gradient)])
+    for plain, fused in zip(*results, strict=True):
+        torch.testing.assert_close(plain, fused)
 
 
 @pytest.mark.parametrize("sliding_window", [None, 3])
@@ -25,11 +38,12 @@ def test_bfloat16_attends_as_float32_does(sliding_window: int | None) -> None:
         torch.testing.assert_close(coarse, exact, rtol=0.05, atol=0.05)
 
 
-def test_dropout_keeps_the_expectation_in_bfloat16() -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_dropout_keeps_the_expectation(dtype: torch.dtype) -> None:
     packed = pack([[1] * 6] * 50)
     shape = (1, 2, 300, 8)
     query, key, value = torch.zeros(shape), torch.zeros(shape), torch.ones(shape)
-    given = [x.bfloat16() for x in (query, key, value)]
+    given = [x.to(dtype) for x in (query, key, value)]
     output, _ = packed_attention(torch.nn.Identity(), *given, None, packed=packed, dropout=0.5)
     assert output.float().mean().item() == pytest.approx(1.0, abs=0.1)
     assert output.float().std() > 0.3

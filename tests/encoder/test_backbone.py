@@ -118,6 +118,16 @@ def test_states_and_gradients_equal_the_padded_models(name: str) -> None:
         torch.testing.assert_close(ours, theirs, atol=1e-6 * largest, rtol=1e-4, msg=lambda m, at=key: f"{at}: {m}")
 
 
+@pytest.mark.parametrize("name", PACKED_TYPES)
+def test_bfloat16_gives_about_the_same(name: str) -> None:
+    tokens, _, _ = batch()
+    backbone = Backbone(make(name))
+    (exact,) = backbone(tokens)
+    with torch.autocast("cpu", torch.bfloat16):
+        (state,) = backbone(tokens)
+    assert torch.cosine_similarity(state.float(), exact).min() > 0.99
+
+
 @pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")
 @pytest.mark.parametrize("name", ["bert", "roberta", "modernbert", "mpnet"])
 def test_augmentations_reach_packed_and_padded_models_alike(name: str) -> None:

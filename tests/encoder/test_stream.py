@@ -20,7 +20,7 @@ from isotune.errors import InputError
 def encoder(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Encoder:
     """Parts of 7 sentences, batches of some 20 tokens."""
     monkeypatch.setattr("isotune.encoder.stream.PART", 7)
-    monkeypatch.setitem(encoder_module.BATCH_TOKENS, "cpu", 20)
+    monkeypatch.setitem(encoder_module.BATCH_BYTES, "cpu", 20 * 32 * 4)
     return Encoder.load(tiny_model)
 
 

@@ -17,6 +17,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
 from isotune.data.packed import Packed
+from isotune.encoder import attention_cuda
 from isotune.encoder.dropout import dropout_factors
 
 PACKED = "isotune_packed"
@@ -53,10 +54,14 @@ def packed_attention(
     """
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))  # [T, heads, features]
     scaling = q.shape[-1] ** -0.5 if scaling is None else scaling
-    attend = _plain_attention if q.is_cpu else _fused_attention
-    # autocast would take the plain softmax to float32 and back; its sums are in float32 anyway.
-    with torch.autocast("cpu", enabled=False):
-        output = attend(q, k, v, packed, scaling, dropout, sliding_window)
+    if attention_cuda.can_attend(q, dropout):
+        output = attention_cuda.attend(q, k, v, packed, scaling, sliding_window)
+    elif q.is_cpu:
+        # autocast would take the plain softmax to float32 and back; its sums are in float32 anyway.
+        with torch.autocast("cpu", enabled=False):
+            output = _plain_attention(q, k, v, packed, scaling, dropout, sliding_window)
+    else:
+        output = _fused_attention(q, k, v, packed, scaling, dropout, sliding_window)
     if head_dropout:
         output = _drop_heads(output, packed, head_dropout)
     return output.unsqueeze(0), None

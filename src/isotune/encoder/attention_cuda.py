@@ -28,14 +28,14 @@ def can_attend(query: Tensor, dropout: float) -> bool:
 
 
 def attend(
-    query: Tensor, key: Tensor, value: Tensor, packed: Packed, scaling: float | None, sliding_window: int | None
+    query: Tensor, key: Tensor, value: Tensor, packed: Packed, scaling: float, sliding_window: int | None
 ) -> Tensor:
     """Attention of every token to the tokens of its own sentence.
 
     Args:
         query, key, value: [T, heads, features of a head].
         packed: the batch.
-        scaling: factor of the logits; 1 / sqrt(features of a head) if None.
+        scaling: factor of the logits.
         sliding_window: a token sees those less than this many places away.
 
     Returns:
@@ -45,11 +45,12 @@ def attend(
 
     longest, _ = packed.groups[-1]
     side = -1 if sliding_window is None else sliding_window - 1
-    output: Tensor = varlen_attn(
+    output = varlen_attn(
         *(query, key, value),
         *(packed.bounds, packed.bounds),
         *(longest, longest),
         scale=scaling,
         window_size=(side, side),
     )
+    assert isinstance(output, Tensor)  # without the second one, which is returned when it is asked for
     return output

@@ -29,8 +29,10 @@ from isotune.encoder.wk_pooling import wk_layers
 from isotune.errors import InputError
 from isotune.views.augmentation import Augmentation
 
-# Tokens of a batch that is encoded. A CPU keeps a small one's states in its caches, and a GPU wants to be busy.
-BATCH_TOKENS = {"cpu": 1024, "cuda": 32_768}
+# Size of a batch that is encoded, as bytes of one hidden state of all its tokens. A CPU keeps a small one in its
+# caches, and uses its memory again: larger ones are given back to the system and cleared by it, every time. A GPU wants
+# to be busy.
+BATCH_BYTES = {"cpu": 2**20, "cuda": 2**25}
 # What the weights are loaded as; those of linear layers become integers from there.
 DTYPES: Mapping[Precision | None, torch.dtype | None] = MappingProxyType(
     {None: None, "float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.float32}
@@ -247,9 +249,10 @@ class Encoder(nn.Module, SentenceEncoder):
             self.train(training)
 
     def batches(self, lengths: Sequence[int] | np.ndarray) -> list[np.ndarray]:
-        """Sentences' indexes, ordered by length and cut where a batch's tokens would pass the device's budget."""
+        """Sentences' indexes, ordered by length and cut where a batch would pass what suits the device."""
         order = np.argsort(lengths, kind="stable")
-        budget = BATCH_TOKENS.get(self.device.type, BATCH_TOKENS["cuda"])
+        token_bytes = self.backbone.dimension * self.backbone.model.dtype.itemsize
+        budget = BATCH_BYTES.get(self.device.type, BATCH_BYTES["cuda"]) // token_bytes
         bins = np.cumsum(np.asarray(lengths)[order]) // budget
         return np.split(order, np.flatnonzero(np.diff(bins)) + 1)
 

@@ -1,7 +1,7 @@
 """Matrix products in float32 through oneDNN, where that is faster.
 
-On CPUs that aren't Intel's, the library that torch uses for float32 (MKL) leaves half of the speed unused. oneDNN, which
-comes with torch too, doesn't. torch sends products there when it is told that bfloat16 would do as their precision, and
+On CPUs that aren't Intel's, the library that torch uses for float32 (MKL) leaves half of the speed unused; oneDNN, also
+a part of torch, doesn't. torch sends products there when it is told that bfloat16 would do as their precision, and
 oneDNN computes in float32 all the same, unless the CPU has matrix units for bfloat16 (AMX). So speed and precision are
 both measured, once a process, and oneDNN is taken where it is clearly faster, and exact. That goes for every product of
 two matrices, forward and backward, in a model or in a loss.

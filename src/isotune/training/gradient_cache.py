@@ -77,7 +77,8 @@ class GradientCache:
 
     def backward(self) -> None:
         """Takes the gradient at the passes' outputs to the weights; autocast and dropout have to be as they were."""
-        for one in self._passes:
+        while self._passes:
+            one = self._passes.pop()
             if one.output.grad is not None:
                 output = one.again()
                 with torch.autocast(output.device.type, enabled=False):  # as for any backward pass

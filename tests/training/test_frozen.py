@@ -1,0 +1,81 @@
+"""What isn't trained costs nothing backward: the matrix products of a pass are counted."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from isotune.data.packed import Packed, pack
+from isotune.encoder.encoder import Encoder
+from isotune.methods.method import Batch, View
+from isotune.methods.options.self_guided import SelfGuidedOptions
+from isotune.methods.self_guided import SelfGuided
+from isotune.training.encoding import encode_views
+
+BLOCKS, D, INNER = 3, 32, 64  # of the tiny model
+LINEARS = 2 * (4 * D * D + 2 * D * INNER)  # of one block, for one token
+
+
+@pytest.fixture
+def encoder(tiny_model: Path) -> Encoder:
+    return Encoder.load(tiny_model, device="cpu").train()
+
+
+@pytest.fixture
+def tokens() -> Packed:
+    return pack([[2, *range(5, 5 + length), 3] for length in (1, 4, 4, 9)])
+
+
+def attention(tokens: Packed) -> int:
+    """Of one block, forward: all queries with all keys, and all weights with all values."""
+    return 4 * D * sum(length**2 * sentences for length, sentences in tokens.groups)
+
+
+def counted(encoder: Encoder, views: Sequence[View]) -> tuple[int, int]:
+    """Operations of products forward and backward."""
+    with FlopCounterMode(display=False) as forward:
+        loss = torch.stack([vectors.sum() for vectors in encode_views(encoder, views, torch.Generator())]).sum()
+    with FlopCounterMode(display=False) as backward:
+        loss.backward()
+    return forward.get_total_flops(), backward.get_total_flops()
+
+
+def test_a_whole_step_is_twice_the_forward_pass_backward(encoder: Encoder, tokens: Packed) -> None:
+    forward, backward = counted(encoder, [View(tokens)])
+    assert forward == BLOCKS * (len(tokens.ids) * LINEARS + attention(tokens))
+    assert backward == 2 * forward
+
+
+def test_with_frozen_embeddings_the_first_block_asks_nothing_of_them(encoder: Encoder, tokens: Packed) -> None:
+    encoder.backbone.model.get_submodule("embeddings").requires_grad_(False)
+    forward, backward = counted(encoder, [View(tokens)])
+    assert backward == 2 * forward - len(tokens.ids) * 3 * 2 * D * D  # to the inputs of query, key and value
+
+
+def test_blocks_below_a_frozen_boundary_are_skipped(encoder: Encoder, tokens: Packed) -> None:
+    for frozen in ("embeddings", "encoder.layer.0", "encoder.layer.1"):
+        encoder.backbone.model.get_submodule(frozen).requires_grad_(False)
+    forward, backward = counted(encoder, [View(tokens)])
+    assert backward == 2 * forward / BLOCKS - len(tokens.ids) * 3 * 2 * D * D
+
+
+def test_a_frozen_copy_has_no_graph(encoder: Encoder, tokens: Packed) -> None:
+    frozen = copy.deepcopy(encoder.backbone).requires_grad_(False)
+    alone = counted(encoder, [View(tokens)])
+    forward, backward = counted(encoder, [View(tokens), View(tokens, backbone=frozen)])
+    assert forward == 2 * alone[0]
+    assert backward == alone[1]
+
+
+def test_self_guidance_goes_back_through_the_tuned_blocks_only(encoder: Encoder, tokens: Packed) -> None:
+    method = SelfGuided(SelfGuidedOptions(projection=False), encoder)
+    encoder.requires_grad_(False)
+    for parameter in method.trained(encoder):
+        parameter.requires_grad_(True)
+    forward, backward = counted(encoder, method.views(Batch((tokens,))))
+    assert backward == forward - len(tokens.ids) * 3 * 2 * D * D  # the forward pass is made twice, half of it frozen
