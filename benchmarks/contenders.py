@@ -1,0 +1,197 @@
+"""What is compared: from a model's folder to a function that encodes sentences, for isotune and each peer.
+
+sentence-transformers runs as it comes, with its default batch of 32. The runtimes (ONNX Runtime, OpenVINO, CTranslate2)
+have no encoder of sentences: they get the best plain loop, sentences sorted by their number of tokens, 32 in a batch,
+and the mean of the last layer. Models are converted for them once, into a cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+BATCH = 32
+MAX_LENGTH = 128
+
+Vectors: TypeAlias = NDArray[np.float32]
+Encode: TypeAlias = Callable[[Sequence[str]], Vectors]
+Run: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.int64]], Vectors]
+"""From token ids and mask [n, tokens] to the last hidden states [n, tokens, d]."""
+
+
+def isotune(
+    model: Path, precision: str, threads: int, cache: Path, batch_bytes: int | None = None, within: bool = False
+) -> Encode:
+    """This package; with batches of another size, or all threads within each batch."""
+    import torch
+
+    from isotune import Encoder
+    from isotune.data.packed import pack
+    from isotune.encoder import encoder as module
+
+    encoder = Encoder.load(model, precision=precision, device="cpu")
+    batch_bytes = batch_bytes or module.BATCH_BYTES["cpu"]
+
+    def encode(texts: Sequence[str]) -> Vectors:
+        torch.set_num_threads(threads)
+        module.BATCH_BYTES["cpu"] = batch_bytes
+        return encoder.encode(texts)
+
+    def encode_within(texts: Sequence[str]) -> Vectors:
+        torch.set_num_threads(threads)
+        ids = encoder.tokenize(texts)
+        with torch.no_grad():
+            batches = encoder.batches([len(sentence) for sentence in ids])
+            return torch.cat([encoder(pack([ids[i] for i in batch])) for batch in batches]).numpy()
+
+    return encode_within if within else encode
+
+
+def sentence_transformers(model: Path, precision: str, threads: int, cache: Path) -> Encode:
+    """sentence-transformers with its defaults."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+
+    encoder = SentenceTransformer(str(model), device="cpu", model_kwargs={"dtype": precision})
+
+    def encode(texts: Sequence[str]) -> Vectors:
+        torch.set_num_threads(threads)
+        return (
+            encoder.encode(list(texts), batch_size=BATCH, show_progress_bar=False, convert_to_tensor=True)
+            .float()
+            .numpy()
+        )
+
+    return encode
+
+
+def onnx_runtime(model: Path, precision: str, threads: int, cache: Path) -> Encode:
+    """ONNX Runtime on a graph with its own fused layers; int8 is dynamic, with a scale for each output feature."""
+    import onnx
+    import onnxruntime as ort
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    graph = _fused(model, cache)
+    if precision == "int8":
+        quantised = cache / "int8.onnx"
+        if not quantised.exists():
+            # What leaves a fused layer is of no type that it could work out.
+            known = {"DefaultTensorType": onnx.TensorProto.FLOAT}
+            quantize_dynamic(graph, quantised, per_channel=True, weight_type=QuantType.QInt8, extra_options=known)
+        graph = quantised
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    return _loop(model, lambda ids, mask: session.run(None, {"input_ids": ids, "attention_mask": mask})[0])
+
+
+def openvino(model: Path, precision: str, threads: int, cache: Path) -> Encode:
+    """OpenVINO."""
+    import openvino as ov
+
+    hints = {"float32": "f32", "bfloat16": "bf16"}
+    settings = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": hints[precision]}
+    compiled = ov.Core().compile_model(ov.convert_model(_exported(model, cache)), "CPU", settings)
+    return _loop(model, lambda ids, mask: compiled({"input_ids": ids, "attention_mask": mask})[0])
+
+
+def ctranslate2(model: Path, precision: str, threads: int, cache: Path) -> Encode:
+    """CTranslate2."""
+    import ctranslate2 as ct2
+    from ctranslate2.converters import TransformersConverter
+    from transformers import BertConfig
+
+    converted = cache / "ctranslate2"
+    if not converted.exists():
+        BertConfig.position_embedding_type = "absolute"  # which it asks for, and transformers no longer says
+        TransformersConverter(str(model)).convert(str(converted))
+    encoder = ct2.Encoder(str(converted), device="cpu", compute_type=precision, intra_threads=threads)
+
+    def run(ids: NDArray[np.int64], mask: NDArray[np.int64]) -> Vectors:
+        tokens = ct2.StorageView.from_array(ids.astype(np.int32))
+        lengths = ct2.StorageView.from_array(mask.sum(1).astype(np.int32))
+        return np.array(encoder.forward_batch(tokens, lengths).last_hidden_state)
+
+    return _loop(model, run)
+
+
+CONTENDERS: dict[str, tuple[Callable[[Path, str, int, Path], Encode], Sequence[str]]] = {
+    "sentence-transformers": (sentence_transformers, ["float32", "bfloat16"]),
+    "isotune": (isotune, ["float32", "bfloat16", "int8"]),
+    "ONNX Runtime": (onnx_runtime, ["float32", "int8"]),
+    "OpenVINO": (openvino, ["float32", "bfloat16"]),
+    "CTranslate2": (ctranslate2, ["float32", "int8"]),
+}
+"""Each with its precisions."""
+
+
+def _loop(model: Path, run: Run) -> Encode:
+    """Sorted by their number of tokens, in batches."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(model)
+
+    def encode(texts: Sequence[str]) -> Vectors:
+        ids = tokenizer(list(texts), truncation=True, max_length=MAX_LENGTH)["input_ids"]
+        order = np.argsort([len(tokens) for tokens in ids], kind="stable")
+        vectors: list[Vectors] = []
+        for start in range(0, len(ids), BATCH):
+            batch = [ids[i] for i in order[start : start + BATCH]]
+            padded = np.zeros((len(batch), len(batch[-1])), np.int64)
+            mask = np.zeros_like(padded)
+            for i, tokens in enumerate(batch):
+                padded[i, : len(tokens)], mask[i, : len(tokens)] = tokens, 1
+            states = run(padded, mask) * mask[..., None]
+            vectors.append((states.sum(1) / mask.sum(1, keepdims=True)).astype(np.float32))
+        result = np.empty((len(ids), vectors[0].shape[1]), np.float32)
+        result[order] = np.concatenate(vectors)
+        return result
+
+    return encode
+
+
+def _exported(model: Path, cache: Path) -> Path:
+    """The model as an ONNX graph."""
+    import torch
+    from transformers import AutoModel
+
+    path = cache / "plain.onnx"
+    if path.exists():
+        return path
+    cache.mkdir(parents=True, exist_ok=True)
+    base = AutoModel.from_pretrained(model, attn_implementation="eager", dtype=torch.float32).eval()
+
+    class States(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.base = base
+
+        def forward(self, input_ids: Any, attention_mask: Any) -> Any:
+            return self.base(input_ids, attention_mask=attention_mask).last_hidden_state
+
+    example = torch.ones(2, 8, dtype=torch.long)
+    names = ["input_ids", "attention_mask"]
+    axes = {0: "sentences", 1: "tokens"}
+    torch.onnx.export(
+        States().eval(), (example, example), path, input_names=names, output_names=["states"], dynamo=False,
+        dynamic_axes={name: axes for name in [*names, "states"]}, opset_version=17,
+    )  # fmt: skip
+    return path
+
+
+def _fused(model: Path, cache: Path) -> Path:
+    """The graph with ONNX Runtime's own layers in place of their parts."""
+    from onnxruntime.transformers.optimizer import optimize_model
+    from transformers import AutoConfig
+
+    path = cache / "fused.onnx"
+    if not path.exists():
+        config = AutoConfig.from_pretrained(model)
+        plain = _exported(model, cache)
+        fused = optimize_model(str(plain), "bert", num_heads=config.num_attention_heads, hidden_size=config.hidden_size)
+        fused.save_model_to_file(str(path))
+    return path

@@ -1,0 +1,151 @@
+"""How time and memory of encoding grow: with the number of sentences, their length, the batch, and the model.
+
+    python benchmarks/growth.py [--most 1000000] [--out docs/growth.png]
+
+Each point is a process of its own with one thread: processor seconds after loading, and its peak memory. Models are
+folders of $ISOTUNE_MODELS, the text comes with the package, over and over. Prints a table in Markdown and draws it.
+Some 8 minutes on a quiet machine; half of it are the million sentences.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from itertools import cycle, islice
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, NamedTuple
+
+PRECISION = "bfloat16"
+LENGTHS = (8, 16, 32, 64, 128, 256, 512)
+TOKENS = (128, 512, 1024, 4096, 16384, 65536)
+# The weights of the blocks, in millions, and how many sentences are encoded.
+MODELS = {"bert-tiny": (0.4, 20_000), "mini": (3.2, 8_000), "all-minilm": (10.6, 3_000), "bert-base-ner": (85.1, 500)}
+TOTAL = 65_536  # tokens, where it's their arrangement that changes
+
+
+class Point(NamedTuple):
+    """What a process took.
+
+    Attributes:
+        x: where it stands on its axis.
+        seconds: processor seconds.
+        sentences: that were encoded.
+        tokens: of all of them.
+        peak: megabytes at most.
+    """
+
+    x: float
+    seconds: float
+    sentences: int
+    tokens: int
+    peak: float
+
+
+def main() -> None:
+    """Measures, prints and draws."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--most", type=int, default=1_000_000, help="sentences of the largest point")
+    parser.add_argument("--out", type=Path, default=Path("docs/growth.png"))
+    parser.add_argument("--one", help=argparse.SUPPRESS)  # what a process of its own measures
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(measure(**json.loads(options.one))))
+        return
+    counts = [count for count in (1_000, 10_000, 100_000, 1_000_000) if count <= options.most]
+    axes = {
+        "sentences (bert-tiny)": [apart(count, model="bert-tiny", count=count) for count in counts],
+        "tokens of a sentence (all-minilm)": [
+            apart(length, model="all-minilm", count=TOTAL // length, length=length) for length in LENGTHS
+        ],
+        "tokens of a batch (all-minilm)": [
+            apart(tokens, model="all-minilm", count=TOTAL // 16, length=16, tokens=tokens) for tokens in TOKENS
+        ],
+        "million weights in the blocks": [
+            apart(weights, model=model, count=count) for model, (weights, count) in MODELS.items()
+        ],
+    }
+    print("| | | sentences | processor seconds | microseconds a token | peak memory, MB |\n|---|---|---|---|---|---|")
+    for axis, points in axes.items():
+        for point in points:
+            print(
+                f"| {axis} | {point.x:,g} | {point.sentences:,} | {point.seconds:.2f} "
+                f"| {1e6 * point.seconds / point.tokens:.1f} | {point.peak:,.0f} |"
+            )
+    draw(axes, options.out)
+
+
+def apart(x: float, **arguments: Any) -> Point:
+    """Measures in a process that has held nothing before."""
+    command = [sys.executable, "-W", "ignore", __file__, "--one", json.dumps({"x": x, **arguments})]
+    done = subprocess.run(
+        command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE, text=True, check=True
+    )
+    return Point(*json.loads(done.stdout))
+
+
+def measure(x: float, model: str, count: int, length: int | None = None, tokens: int | None = None) -> Point:
+    """Encodes in this process, from a stream and to a file.
+
+    Args:
+        x: where the point stands.
+        model: a folder of $ISOTUNE_MODELS.
+        count: sentences.
+        length: their tokens; those of the package's text if None.
+        tokens: of a batch; the encoder's own number if None.
+    """
+    from isotune import Encoder
+    from isotune.bundled import bundled_data
+    from isotune.encoder import encoder as module
+    from isotune.encoder.vector_file import VECTOR_FILES
+
+    encoder = Encoder.load(Path(os.environ["ISOTUNE_MODELS"]) / model, precision=PRECISION, device="cpu")
+    if tokens:
+        module.BATCH_BYTES["cpu"] = tokens * encoder.backbone.dimension * encoder.backbone.model.dtype.itemsize
+    encoder.max_length = encoder.backbone.max_tokens or encoder.max_length
+    text = (bundled_data() / "stsb-open" / "train.txt").read_text("utf-8").splitlines()
+    if length:
+        text = [" ".join(["the"] * (length - 2))]  # and two special tokens
+    lengths = [len(ids) for ids in encoder.tokenize(text)]
+    encoder.encode(text[:64])
+    start = time.process_time()
+    with TemporaryFile() as file, VECTOR_FILES[".npy"](file, encoder.dimension) as write:
+        for part, vectors in encoder.encode_parts(islice(cycle(text), count)):
+            write(part, vectors)
+    seconds = time.process_time() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+    return Point(x, seconds, count, sum(islice(cycle(lengths), count)), peak)
+
+
+def draw(axes: dict[str, list[Point]], path: Path) -> None:
+    """Time above, memory below, an axis a column."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    rows = {
+        "processor seconds for 1,000 tokens": lambda p: 1e3 * p.seconds / p.tokens,
+        "peak memory, MB": lambda p: p.peak,
+    }
+    figure, plots = pyplot.subplots(2, len(axes), figsize=(13, 5), sharex="col", sharey="row", layout="constrained")
+    for column, (axis, points) in enumerate(axes.items()):
+        for plot, (name, value) in zip(plots[:, column], rows.items(), strict=True):
+            plot.plot([point.x for point in points], [value(point) for point in points], "o-", color="#1f5fa8")
+            plot.set_xscale("log")
+            plot.grid(alpha=0.3)
+            if not column:
+                plot.set_ylabel(name)
+        plots[0, column].set_yscale("log")
+        plots[1, column].set_ylim(bottom=0)
+        plots[1, column].set_xlabel(axis)
+    figure.savefig(path, dpi=80)
+
+
+if __name__ == "__main__":
+    main()

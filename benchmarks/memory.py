@@ -1,0 +1,122 @@
+"""Peak memory and time of a training step against the batch size, all at once and in chunks (the gradient cache).
+
+    python benchmarks/memory.py [--model mini] [--method consert] [--batch-sizes 256 2048 16384] [--chunk-size 64]
+
+Each line is a process of its own with one thread; its steps are those of a run, on the bundled text, in CPU seconds.
+What would not fit into the memory that is free is left out, with an estimate from the batch before. Prints the table
+in Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from itertools import cycle, islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+MEGABYTE = 1e6
+
+
+class Measured(NamedTuple):
+    """What a process took: megabytes before the first step and at the peak, CPU seconds a step."""
+
+    start: float
+    peak: float
+    seconds: float
+
+
+def main() -> None:
+    """Prints a line for each batch size, with and without chunks."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="mini")
+    parser.add_argument("--method", default="consert")
+    parser.add_argument("--batch-sizes", type=int, nargs="+", default=[256, 2048, 16384])
+    parser.add_argument("--chunk-size", type=int, default=64)
+    parser.add_argument("--precision", default="float32", choices=["float32", "bfloat16"])
+    parser.add_argument("--one", help=argparse.SUPPRESS)  # what a process of its own measures
+    options = parser.parse_args()
+    if options.one:
+        batch_size, chunk_size = json.loads(options.one)
+        print(json.dumps(measure(options.model, options.method, batch_size, chunk_size, options.precision)))
+        return
+
+    print(f"{options.method}, {options.model}, {options.precision}, one thread\n")
+    print("| batch size | chunk size | peak memory, MB | in the steps, MB | s a step | sentences/s |")
+    print("|---|---|---|---|---|---|")
+    for chunk_size in (None, options.chunk_size):
+        estimate = 0.0
+        for batch_size in options.batch_sizes:
+            line = f"| {batch_size:,} | {chunk_size or '-'} |"
+            if chunk_size is None and estimate * batch_size > available():
+                print(f"{line} about {estimate * batch_size:,.0f}, not run | | | |", flush=True)
+                continue
+            found = in_its_own_process(batch_size, chunk_size)
+            taken = found.peak - found.start
+            estimate = taken / batch_size
+            print(
+                f"{line} {found.peak:,.0f} | {taken:,.0f} | {found.seconds:.2f} | {batch_size / found.seconds:.0f} |",
+                flush=True,
+            )
+
+
+def in_its_own_process(batch_size: int, chunk_size: int | None) -> Measured:
+    """Measures in a process that has held nothing before."""
+    command = [sys.executable, *sys.argv, "--one", json.dumps([batch_size, chunk_size])]
+    done = subprocess.run(
+        command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE, text=True, check=True
+    )
+    return Measured(*json.loads(done.stdout))
+
+
+def measure(model: str, method: str, batch_size: int, chunk_size: int | None, precision: str) -> Measured:
+    """Trains for some steps in this process."""
+    from isotune.bundled import BUNDLED_MODEL, bundled_data, bundled_model
+    from isotune.data.rows import Sentence
+    from isotune.data.tokens import Tokenized, TokenStore
+    from isotune.encoder.encoder import Encoder
+    from isotune.methods import METHODS, method_class
+    from isotune.recipes import TrainingOptions
+    from isotune.training.checkpoint import Progress
+    from isotune.training.loop import Loop
+    from isotune.training.recorder import Recorder
+
+    text = (bundled_data() / "stsb-open" / "train.txt").read_text("utf-8").splitlines()
+    rows = [Sentence(sentence) for sentence in islice(cycle(text), batch_size)]
+    encoder = Encoder.load(bundled_model() if model == BUNDLED_MODEL else model)
+    training = TrainingOptions.model_validate(
+        {"batch_size": batch_size, "chunk_size": chunk_size, "precision": precision, "steps": 100}
+    )
+    made = method_class(method)(METHODS[method].options(), encoder)
+    store = TokenStore.build(
+        rows, Sentence, lambda columns: Tokenized([encoder.tokenize(columns[0], training.max_length)]), 64
+    )
+    with TemporaryDirectory() as name, Recorder(Path(name), quiet=True) as recorder:
+        loop = Loop(encoder, made, {"": store}, None, {}, training, 0, Progress(), Path(name), recorder)
+        start, seconds = peak(), []
+        for step in range(1 + 2048 // batch_size):
+            began = time.process_time()
+            loop.step(step)
+            seconds.append(time.process_time() - began)
+    return Measured(start, peak(), min(seconds))
+
+
+def peak() -> float:
+    """The most memory this process has held so far, in megabytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MEGABYTE
+
+
+def available() -> float:
+    """Free memory of this machine, in megabytes."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")) / MEGABYTE
+
+
+if __name__ == "__main__":
+    main()

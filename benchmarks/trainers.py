@@ -1,0 +1,158 @@
+"""The same training by isotune and by sentence-transformers: SimCSE, which is MultipleNegativesRankingLoss on twins.
+
+Both see a sentence twice, 64 in a batch, cut to 64 tokens; InfoNCE at temperature 0.05 (scale 20); AdamW, the rate
+falling linearly without warm-up, gradients clipped at 1. Both train float32 weights, in bfloat16 under autocast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from worker import Serving, Timer
+
+MAX_LENGTH = 64
+RATE = 5e-5
+
+
+class Gate:
+    """Holds a run up between two steps and takes the time of those that it is told to let pass."""
+
+    def __init__(self, serving: Serving) -> None:
+        self._serving = serving
+        self._left = 0
+        self._timer: Timer | None = None
+
+    def __call__(self) -> None:
+        """Is called before the first step and after each."""
+        from worker import Timer
+
+        self._left -= 1
+        if self._left > 0:
+            return
+        if self._timer:
+            self._serving.say(**self._timer.stop())
+        self._left = self._serving.next()["count"]
+        self._timer = Timer()
+
+
+def isotune(
+    gate: Callable[[], None],
+    model: str,
+    precision: str,
+    threads: int,
+    texts: Sequence[str],
+    batch: int,
+    dropout: float,
+    pairs: Sequence[Sequence[str]] = (),
+) -> dict[str, Any]:
+    """Trains an epoch; gives the losses, the rows of each step, and the vectors' cosines of some pairs."""
+    import torch
+
+    from isotune import Encoder, train
+    from isotune.training.loop import Loop
+
+    torch.set_num_threads(threads)
+    step = Loop.step
+    losses: list[float] = []
+    order: list[list[int]] = []
+
+    def watched(loop: Loop, number: int) -> Any:
+        if not number:
+            gate()
+        found = step(loop, number)
+        losses.append(float(found["loss"]))
+        order.append(loop.feeder.rows[""].order[number].tolist())
+        gate()
+        return found
+
+    Loop.step = watched
+    with TemporaryDirectory() as folder:
+        result = train(
+            rows=list(texts), out=Path(folder) / "run", model=model, method="simcse", projection=False, pooling="mean",
+            batch_size=batch, max_length=MAX_LENGTH, learning_rate=RATE, warmup=0.0, epochs=1, eval_every=10**6,
+            model_dropout=dropout, precision=precision, dev="none", tasks=["stsb-open:test"], quiet=True,
+        )  # fmt: skip
+        return {"losses": losses, "order": order, "cosines": cosines(Encoder.load(result.encoder).encode, pairs)}
+
+
+def sentence_transformers(
+    gate: Callable[[], None],
+    model: str,
+    precision: str,
+    threads: int,
+    texts: Sequence[str],
+    batch: int,
+    dropout: float,
+    pairs: Sequence[Sequence[str]] = (),
+) -> dict[str, Any]:
+    """Trains an epoch on the rows in their order; gives the losses, and the vectors' cosines of some pairs."""
+    import torch
+    from datasets import Dataset
+    from sentence_transformers import (
+        SentenceTransformer,
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
+    from sentence_transformers.losses import MultipleNegativesRankingLoss
+    from torch.utils.data import BatchSampler, SequentialSampler
+    from transformers import TrainerCallback
+
+    torch.set_num_threads(threads)
+    rates = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
+    encoder = SentenceTransformer(model, device="cpu", config_kwargs=rates, model_kwargs={"dtype": "float32"})
+    encoder.max_seq_length = MAX_LENGTH
+    losses: list[float] = []
+
+    class Loss(MultipleNegativesRankingLoss):
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            value = super().forward(*args, **kwargs)
+            losses.append(value.item())
+            return value
+
+    class Gates(TrainerCallback):
+        def on_train_begin(self, *args: Any, **kwargs: Any) -> None:
+            gate()
+
+        def on_step_end(self, *args: Any, **kwargs: Any) -> None:
+            gate()
+
+    with TemporaryDirectory() as folder:
+        arguments = SentenceTransformerTrainingArguments(
+            output_dir=folder, num_train_epochs=1, per_device_train_batch_size=batch, learning_rate=RATE,
+            lr_scheduler_type="linear", warmup_steps=0, weight_decay=0.01, adam_epsilon=1e-6, max_grad_norm=1.0,
+            bf16=precision == "bfloat16", use_cpu=True, save_strategy="no", eval_strategy="no", report_to="none",
+            logging_strategy="no", disable_tqdm=True, dataloader_drop_last=True,
+            batch_sampler=lambda rows, batch_size, drop_last, **_: BatchSampler(
+                SequentialSampler(rows), batch_size, drop_last
+            ),
+        )  # fmt: skip
+        SentenceTransformerTrainer(
+            encoder,
+            arguments,
+            train_dataset=Dataset.from_dict({"anchor": list(texts), "positive": list(texts)}),
+            loss=Loss(encoder, scale=20.0),
+            callbacks=[Gates()],
+        ).train()
+    return {"losses": losses, "cosines": cosines(encoder.encode, pairs)}
+
+
+TRAINERS: dict[str, Callable[..., dict[str, Any]]] = {
+    "sentence-transformers": sentence_transformers,
+    "isotune": isotune,
+}
+
+
+def cosines(encode: Callable[[list[str]], Any], pairs: Sequence[Sequence[str]]) -> list[float]:
+    """Of the two sentences of each pair."""
+    import numpy as np
+
+    if not pairs:
+        return []
+    first, second = (np.asarray(encode([pair[side] for pair in pairs])) for side in (0, 1))
+    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    found: list[float] = ((first * second).sum(1) / lengths).tolist()
+    return found
