@@ -29,9 +29,9 @@ from isotune.encoder.wk_pooling import wk_layers
 from isotune.errors import InputError
 from isotune.views.augmentation import Augmentation
 
-# Size of a batch that is encoded, as bytes of one hidden state of all its tokens. A CPU keeps a small one in its
-# caches, and uses its memory again: larger ones are given back to the system and cleared by it, every time. A GPU wants
-# to be busy.
+# Size of a batch that is encoded, as bytes of one hidden state of all its tokens. A CPU keeps a small one in its caches
+# and uses its memory again and again, where that of a larger one goes back to the system and is cleared by it each time.
+# A GPU wants to be busy.
 BATCH_BYTES = {"cpu": 2**20, "cuda": 2**25}
 # What the weights are loaded as; those of linear layers become integers from there.
 DTYPES: Mapping[Precision | None, torch.dtype | None] = MappingProxyType(
