@@ -32,6 +32,7 @@ def isotune(
     from isotune import Encoder
     from isotune.data.packed import pack
     from isotune.encoder import encoder as module
+    from isotune.encoder.prepacked import prepacked
 
     encoder = Encoder.load(model, precision=precision, device="cpu")
     batch_bytes = batch_bytes or module.BATCH_BYTES["cpu"]
@@ -44,9 +45,12 @@ def isotune(
     def encode_within(texts: Sequence[str]) -> Vectors:
         torch.set_num_threads(threads)
         ids = encoder.tokenize(texts)
-        with torch.no_grad():
-            batches = encoder.batches([len(sentence) for sentence in ids])
-            return torch.cat([encoder(pack([ids[i] for i in batch])) for batch in batches]).numpy()
+        batches = encoder.batches([len(sentence) for sentence in ids])
+        result = np.empty((len(ids), encoder.dimension), np.float32)
+        with torch.no_grad(), prepacked(encoder.backbone):
+            for batch in batches:
+                result[batch] = encoder(pack([ids[i] for i in batch])).float().numpy()
+        return result
 
     return encode_within if within else encode
 

@@ -52,7 +52,7 @@ class Worker:
     def close(self) -> None:
         """Ends it, whatever it is doing."""
         self._process.kill()
-        self._process.wait()
+        self._process.communicate()
 
 
 class Timer:

@@ -30,8 +30,8 @@ from isotune.errors import InputError
 from isotune.views.augmentation import Augmentation
 
 # Size of a batch that is encoded, as bytes of one hidden state of all its tokens. A CPU keeps a small one in its caches
-# and uses its memory again and again, where that of a larger one goes back to the system and is cleared by it each time.
-# A GPU wants to be busy.
+# and uses its memory again and again; that of a larger one goes back to the system, which clears it every time. A GPU
+# wants to be busy.
 BATCH_BYTES = {"cpu": 2**20, "cuda": 2**25}
 # What the weights are loaded as; those of linear layers become integers from there.
 DTYPES: Mapping[Precision | None, torch.dtype | None] = MappingProxyType(

@@ -78,7 +78,7 @@ class GradientCache:
     def backward(self) -> None:
         """Takes the gradient at the passes' outputs to the weights; autocast and dropout have to be as they were."""
         while self._passes:
-            one = self._passes.pop()
+            one = self._passes.pop()  # the longest sentences first: the others fit into the memory that they took
             if one.output.grad is not None:
                 output = one.again()
                 with torch.autocast(output.device.type, enabled=False):  # as for any backward pass
