@@ -1,0 +1,30 @@
+"""A run's products go where float32 is fast, backward too, and the setting is put back after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from isotune.encoder import float32
+from isotune.training import Result
+from isotune.training.optimizer import Optimizers
+
+setting = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+
+
+def test_a_run_computes_with_the_fast_products(train: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ISOTUNE_FLOAT32", raising=False)
+    monkeypatch.setattr(float32, "measured", lambda: (2.0, 0.0))
+    seen: list[str] = []
+    step = Optimizers.step
+
+    def watched(self: Optimizers, share: float) -> None:
+        seen.append(setting.fp32_precision)  # after the backward pass, outside of any forward pass
+        step(self, share)
+
+    monkeypatch.setattr(Optimizers, "step", watched)
+    train(steps=2)
+    assert seen == ["bf16", "bf16"]
+    assert setting.fp32_precision == "none"
