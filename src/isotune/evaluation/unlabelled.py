@@ -3,7 +3,7 @@
 A criterion compares the vectors [N, d] of N sentences with those of N others, one for each, that should be near it: a
 view of it, or its neighbour by words. Higher is better. They are for evaluations of one training, to choose its step,
 on the same sentences each time. `training/monitor.py` makes the sentences, `studies/selection.py` measures how well
-they choose; its results are in docs/training.md.
+they choose.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch.nn.functional import normalize
 from isotune.evaluation.geometry import alignment, uniformity
 
 CHOOSES = "neighbour_rank"
-"""The criterion that chooses: it lost the fewest points against choosing by scored pairs."""
+"""The criterion that chooses: in first runs it lost the fewest points against choosing by scored pairs."""
 
 
 def measure_unlabelled(vectors: Tensor, views: Tensor, neighbours: Tensor) -> dict[str, float]:
