@@ -58,7 +58,8 @@ def main() -> None:
         parser.error(f"set ISOTUNE_MODELS to a folder with {', '.join(MODELS)}")
     if Path(sys.prefix) != ENVIRONMENT:
         install()
-        os.execv(ENVIRONMENT / "bin" / "python", ["python", *sys.argv])
+        python = str(ENVIRONMENT / "bin" / "python")
+        os.execv(python, [python, *sys.argv])  # a bare "python" would be looked up in PATH, and be another one
     measure(options.tables or TABLES, options.models, options.threads, options.rounds, options.short)
 
 
