@@ -12,6 +12,8 @@ import torch
 from torch import Generator, Tensor, nn
 
 from isotune.data.packed import pack
+from isotune.data.rows import Sentence
+from isotune.data.tokens import Tokenized, TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.flow import Flow as FlowHead
 from isotune.errors import InputError
@@ -21,6 +23,8 @@ from isotune.methods.mirror import Mirror
 from isotune.methods.options.flow import BERTCFOptions, FlowOptions
 from isotune.methods.options.mirror import MirrorOptions
 from isotune.training.encoding import encode_views
+from isotune.training.feed import Feeder
+from tests.data.test_packed import unpack
 from tests.reference import flow as flow_reference
 from tests.reference import losses as losses_reference
 from tests.reference import mirror as mirror_reference
@@ -69,9 +73,24 @@ def test_mirror_masks_characters_on_one_side_only(encoder: Encoder, batch: Batch
         assert (cut == MASK).sum() == (len(text) >= 30)
         assert cut[0] == whole[0] == 2
         assert cut[-1] == whole[-1] == 3
-    assert masked.tokens.lengths.max() <= plain.tokens.lengths.max()  # type: ignore[union-attr]
     again = method.views(replace(batch, generator=Generator().manual_seed(0)))[1].tokens
     assert torch.equal(again.ids, masked.tokens.ids)  # type: ignore[union-attr]
+
+
+def test_a_mask_takes_no_token_from_the_end_but_at_the_limit_of_the_stage(encoder: Encoder) -> None:
+    text = f"a man {'o' * 40} house"
+    whole = encoder.tokenize([text])[0]
+    for max_length, ends_whole in ((len(whole) + 4, True), (len(whole), False)):
+        tokenize = lambda columns, n=max_length: Tokenized([encoder.tokenize(columns[0], n)])  # noqa: E731
+        store = TokenStore.build([Sentence(text)] * 40, Sentence, tokenize, max_length, keep_text=True)
+        batch = Feeder({"": store}, {"": 40}, seed=0, stage=0).batch(0, encoder.device)
+        plain, masked = (view.tokens for view in Mirror(MirrorOptions(), encoder).views(batch))
+        assert plain is not None
+        assert masked is not None
+        assert plain.lengths.tolist() == [len(whole)] * 40
+        assert masked.lengths.max() == min(max_length, len(whole) + 2)  # a word cut in two, and the mask between
+        ends = {ids[-2] for ids in unpack(masked) if len(ids) == masked.lengths.max()}
+        assert (ends == {whole[-2]}) == ends_whole
 
 
 def test_mirror_can_mask_tokens_or_nothing(encoder: Encoder, batch: Batch) -> None:

@@ -91,6 +91,8 @@ def test_without_prompts_the_encoder_stays_as_it_is(encoder: Encoder) -> None:
 def test_encoders_that_cannot_take_the_prompts(tiny_model: Path) -> None:
     with pytest.raises(InputError, match="prompt 'a dog ': method sncse brings its own"):
         SNCSE(SNCSEOptions(parser="words"), Encoder.load(tiny_model, prompt="a dog "))
+    with pytest.raises(InputError, match="pooling mask without a prompt that brings a mask"):
+        SNCSE(SNCSEOptions(parser="words"), Encoder.load(tiny_model, pooling="mask"))
     encoder = Encoder.load(tiny_model)
     encoder.tokenizer.mask_token = None
     with pytest.raises(InputError, match="no mask token"):

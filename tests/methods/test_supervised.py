@@ -202,7 +202,7 @@ def test_multitask_says_where_each_task_is_read_and_scored(encoder: Encoder, tas
         (LabelledPair, 96),
         (ScoredPair, 32),
     ]
-    assert [feed.metric for feed in method.dev_feeds().values()] == ["accuracy", "accuracy", "pearson"]
+    assert [feed.metrics for feed in method.dev_feeds().values()] == [("accuracy",), ("accuracy",), ("pearson",)]
     one = Batch(tasks={"similarity": tasks.tasks["similarity"]})
     assert len(method.views(one)) == 2
 
@@ -244,13 +244,10 @@ def test_scores_are_predicted_where_there_are_no_classes(encoder: Encoder, sente
     assert (method.rows, method.joint) == (ScoredPair, True)
     batch = Batch((joint(encoder, sentences[:3], sentences[3:6]),), torch.tensor([1.0, 4.0, 2.5]))
     encoded = encode_views(encoder, method.views(batch), Generator())
-    scores = method.predict("pearson", encoded)
+    scores = method.predict("", encoded)
     assert scores.shape == (3,)
     close(method.loss(encoded, batch)["squared_error"], ((scores - batch.targets) ** 2).mean().detach())  # type: ignore[operator]
-    assert {name: feed.metric for name, feed in method.dev_feeds().items()} == {
-        "pearson": "pearson",
-        "spearman": "spearman",
-    }
+    assert {name: feed.metrics for name, feed in method.dev_feeds().items()} == {"": ("pearson", "spearman")}
 
 
 def test_a_sentence_is_classified_by_its_first_token(encoder: Encoder, columns: list[Packed]) -> None:

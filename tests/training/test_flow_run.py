@@ -104,6 +104,11 @@ def test_flow_leaves_the_model_as_it_is(
         assert same(a, b)
 
 
+def test_vectors_are_cached_where_no_room_can_be_reserved(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "posix_fallocate")  # as on macOS
+    train(method="flow")
+
+
 class Killed(Exception):
     """In place of a signal that can't be caught."""
 

@@ -233,6 +233,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "unknown task": ({"tasks": ["sts99"]}, "unknown task or file 'sts99'"),
     "a layer too many": ({"layers": (9,)}, "pooling layer 9"),
     "one sentence only": ({"sources": (), "rows": ["a dog"]}, "one sentence only"),
+    "dropout where vectors are cached": ({"method": "flow", "model_dropout": 0.1}, "leave it at 0, or .*--no-cached"),
+    "heads dropped where they always are": ({"method": "whitening", "head_dropout": 0.1}, "without dropout; leave it"),
     "every sentence the same": ({"sources": (), "rows": ["a dog"] * 20}, "20 sentences, all of them the same"),
     "both kinds of source": ({"rows": ["a dog"]}, "sources and rows are both given"),
 }
@@ -246,7 +248,9 @@ def test_bad_input_is_refused_in_one_line(train: Train, name: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_sources_of_all_stages_are_looked_for_before_the_first_trains(train: Train, text: Path, tmp_path: Path) -> None:
+def test_sources_and_options_of_all_stages_are_tried_before_the_first_trains(
+    train: Train, text: Path, pairs: Path, tmp_path: Path
+) -> None:
     def refused(stages: Sequence[Mapping[str, Any]], **options: Any) -> str:
         recipe = tmp_path / "stages.toml"
         recipe.write_text(tomli_w.dumps({"stages": stages}))
@@ -260,6 +264,26 @@ def test_sources_of_all_stages_are_looked_for_before_the_first_trains(train: Tra
     assert "it names itself what it reads, so give no other sources" in refused([missing])
     assert "it names itself what it reads" in refused([missing], sources=None, rows=["a dog", "a cat"])
     assert "this run needs it 2 times" in refused([{"method": "simcse"}, {"method": "mlm"}], sources="-")
+
+    def refused_later(stage: Mapping[str, Any], **options: Any) -> str:
+        return refused([{"method": "simcse"}, stage], **options)
+
+    scores = {"method": "finetune-pair", "classes": [], "data": [str(pairs)]}
+    assert refused_later({**scores, "dev_data": [str(pairs), "missing.tsv"]}) == "missing.tsv: no such file"
+    assert "missing.tsv" in refused_later({"method": "multitask", "sentiment_data": ["missing.tsv"]})
+    assert "it has sentences only" in refused_later({**scores, "data": [str(text)]})
+    assert "no Sentence in it with at least 99 words" in refused_later({"method": "simcse"}, min_words=99)
+    assert "dimensions 99" in refused_later({"method": "whitening", "dimensions": 99})
+    assert "leaves no room" in refused_later({"method": "sncse", "parser": "words"}, max_length=5)
+
+
+def test_dropout_is_for_the_stages_that_have_a_use_for_it(train: Train, tmp_path: Path) -> None:
+    recipe = tmp_path / "stages.toml"
+    recipe.write_text(tomli_w.dumps({"stages": [{"method": "simcse"}, {"method": "whitening"}]}))
+    train(recipe=recipe, method=None, head_dropout=0.1, steps=2)
+    recipe.write_text(tomli_w.dumps({"stages": [{"method": "simcse"}, {"method": "whitening", "head_dropout": 0.1}]}))
+    with pytest.raises(InputError, match="head_dropout: method whitening computes"):
+        train("other", recipe=recipe, method=None, steps=2)
 
 
 def test_rows_from_python_leave_a_stage_its_own_data(train: Train, text: Path, tmp_path: Path) -> None:

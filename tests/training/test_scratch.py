@@ -88,17 +88,20 @@ def test_masked_language_modelling_beside_a_method(train: Train, tiny_model: Pat
     assert all(set(found) == {"info_nce"} for found in terms(train("without").folder))
 
 
-def test_masked_language_modelling_then_a_method_and_resumed(tmp_path: Path, short: dict[str, Any]) -> None:
+@pytest.mark.parametrize("mlm_weight", [0.0, 1.0])
+def test_masked_language_modelling_then_a_method_and_resumed(
+    mlm_weight: float, tmp_path: Path, short: dict[str, Any]
+) -> None:
     stages = [
         {"method": "mlm", "batch_size": 8, "steps": 4, "eval_every": 4},
-        {"method": "simcse", "batch_size": 8, "steps": 4, "eval_every": 4},
+        {"method": "simcse", "batch_size": 8, "steps": 4, "eval_every": 4, "mlm_weight": mlm_weight},
     ]
     table = {"dev": "none", **{key: short[key] for key in ("model", "tasks")}}
     path = tmp_path / "two.toml"
     path.write_text(tomli_w.dumps({**table, "stages": stages}))
     result = isotune.train(short["sources"], out=tmp_path / "two", recipe=path, quiet=True)
     expected = load_file(result.encoder / "model.safetensors")
-    assert "cls.predictions.bias" in expected
+    assert ("cls.predictions.bias" in expected) == bool(mlm_weight)  # a head that isn't trained on would not fit
     (result.folder / "report.html").unlink()
     again = isotune.train(out=result.folder, resume=True, quiet=True)
     found = load_file(again.encoder / "model.safetensors")

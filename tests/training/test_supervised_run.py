@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -50,9 +53,13 @@ def paraphrases(sentences: list[str], tmp_path: Path) -> str:
     return write(tmp_path / "paraphrases.tsv", "sentence1,sentence2,label", rows)
 
 
-def dev_records(result: Result) -> list[dict[str, Any]]:
+def records(result: Result, kind: str) -> list[dict[str, Any]]:
     lines = (result.folder / "metrics.jsonl").read_text().splitlines()
-    return [record for record in map(json.loads, lines) if record["kind"] == "dev"]
+    return [record for record in map(json.loads, lines) if record["kind"] == kind]
+
+
+def dev_records(result: Result) -> list[dict[str, Any]]:
+    return records(result, "dev")
 
 
 def test_fine_tuning_learns_its_labels_and_keeps_the_best_step(train: Train, labelled: str) -> None:
@@ -131,7 +138,11 @@ def test_three_tasks_in_one_update_go_on_after_a_signal_as_if_there_had_been_non
         train("whole", **{**options, "sources": labelled})
     with pytest.raises(InputError, match=r"paraphrase_batch_size 1000 is larger than .* \(--paraphrase-batch-size\)"):
         train("large", **{**options, "paraphrase_batch_size": 1000})
-    whole = train("whole", **options)
+    with monkeypatch.context() as patch:
+        patch.setattr("isotune.training.loop.time", SimpleNamespace(perf_counter=partial(next, itertools.count())))
+        whole = train("whole", **options)
+    (last,) = records(whole, "train")
+    assert last["sentences_per_second"] == 2 * (4 + 6 + 5)  # rows of the two steps since an evaluation, in a second
     for record in dev_records(whole):
         parts = [record[name] for name in ("sentiment", "paraphrase", "similarity")]
         assert record["score"] == pytest.approx(np.mean(parts))

@@ -72,6 +72,7 @@ class TokenStore:
 
     Attributes:
         columns: sequences in a row.
+        max_length: tokens that texts were cut to.
         targets: [rows] int64 class numbers or float32 scores; None for rows that have neither.
         fingerprint: what was stored.
     """
@@ -81,6 +82,7 @@ class TokenStore:
         ids: NDArray[np.int32],
         offsets: NDArray[np.int64],
         columns: int,
+        max_length: int,
         fingerprint: Fingerprint,
         *,
         firsts: NDArray[np.int32] | None = None,
@@ -92,6 +94,7 @@ class TokenStore:
         self._firsts = firsts  # [rows]
         self._text = text
         self.columns = columns
+        self.max_length = max_length
         self.targets = targets
         self.fingerprint = fingerprint
 
@@ -167,6 +170,7 @@ class TokenStore:
             stored,
             offsets,
             columns,
+            max_length,
             fingerprint,
             firsts=np.frombuffer(firsts, dtype=np.int32) if firsts else None,
             targets=torch.frombuffer(targets, dtype=_DTYPES[targets.typecode]) if targets else None,

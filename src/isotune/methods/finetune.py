@@ -37,8 +37,8 @@ class FinetuneSentence(Method):
         self.linear = started_as_bert(nn.Linear(encoder.backbone.dimension, len(self.classes) or 1))
 
     def dev_feeds(self) -> Mapping[str, Feed]:
-        """The dev data once for each metric; the mean of the metrics chooses the best step."""
-        return {metric: Feed(self.rows, self.dev_data, classes=self.classes, metric=metric) for metric in self.metrics}
+        """The dev data; the mean of the metrics chooses the best step."""
+        return {"": Feed(self.rows, self.dev_data, classes=self.classes, metrics=self.metrics)}
 
     def views(self, batch: Batch) -> Sequence[View]:
         """The sequences, by their first token."""

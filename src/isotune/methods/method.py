@@ -31,6 +31,7 @@ class Batch:
         texts: a packed batch of N sentences for each text of a row (one for sentences, two for pairs).
         targets: [N] int64 class numbers or float32 scores, where rows have labels or scores.
         sentences: the texts themselves, N for each text of a row, where the method `needs_text`.
+        max_length: tokens that they were cut to; None is the encoder's own limit.
         vectors: [N, d] pooled vectors for each text of a row, in place of `texts`, where the method is `cached`.
         generator: on the CPU, seeded anew for every step; all of a method's random numbers come from it.
         tasks: a batch for each of the method's feeds, where it has feeds.
@@ -39,6 +40,7 @@ class Batch:
     texts: tuple[Packed, ...] = ()
     targets: Tensor | None = None
     sentences: tuple[list[str], ...] = ()
+    max_length: int | None = None
     vectors: tuple[Tensor, ...] = ()
     generator: Generator = field(default_factory=Generator)
     tasks: Mapping[str, Batch] = field(default_factory=dict)
@@ -75,14 +77,14 @@ class Feed:
         data: what is read, as `data.read` takes it.
         batch_size: rows of it in a step.
         classes: the labels that labelled rows can have, in the order of their numbers.
-        metric: what `evaluation.classification` computes of predictions on it, where it is for scoring.
+        metrics: what `evaluation.classification` computes of predictions on it, where it is for scoring.
     """
 
     rows: type[Row]
     data: tuple[str, ...]
     batch_size: int = 0
     classes: tuple[str, ...] = ()
-    metric: str = ""
+    metrics: tuple[str, ...] = ()
 
 
 class Method(nn.Module, ABC):
@@ -137,7 +139,10 @@ class Method(nn.Module, ABC):
         return {}
 
     def dev_feeds(self) -> Mapping[str, Feed]:
-        """Labelled rows whose mean metric chooses the best step; with none, the run's scored pairs do."""
+        """Labelled rows, under "" if there are no others, whose metrics' mean chooses the best step.
+
+        With none, the run's scored pairs do.
+        """
         return {}
 
     def trained(self, encoder: Encoder) -> Iterable[nn.Parameter]:

@@ -64,6 +64,4 @@ class Mirror(Method):
         if isinstance(self.spans, TokenSpans):
             return self.spans(sentences, batch.generator)
         (text,) = batch.sentences
-        # A mask is longer than what it stands for: cut to the longest of the batch, which was cut to max_length.
-        longest = int(sentences.lengths[-1])
-        return pack(self.tokenize(self.spans(text, batch.generator), longest)).to(sentences.ids.device)
+        return pack(self.tokenize(self.spans(text, batch.generator), batch.max_length)).to(sentences.ids.device)

@@ -5,7 +5,8 @@ further pretraining, the baseline of "Contrastive Learning for Sentence Embeddin
 (section 4), or the pretraining of a new model. Beside a contrastive loss it is that paper's objective (section 5.3):
 "simply the sum of these two tasks", here on a masked view of its own.
 
-The head stays with the encoder and is saved in its folder, so that masked language modelling can go on from there.
+The head stays with the encoder and is saved in its folder, so that masked language modelling can go on from there. A
+later stage without masked language modelling drops it: it would no longer fit the model, which goes on alone.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def with_mlm(kind: type[Method], options: MethodOptions, encoder: Encoder, weigh
     class WithMLM(kind):  # type: ignore[misc, valid-type]
         """A subclass, so that all else that a method says of itself stays what it is."""
 
-        def __init__(self) -> None:
+        def __init__(self, encoder: Encoder) -> None:
             super().__init__(options, encoder)
             self.mlm = MLM(MLMOptions(masking_rate=rate), encoder)
             self.notes += self.mlm.notes
@@ -112,7 +113,7 @@ def with_mlm(kind: type[Method], options: MethodOptions, encoder: Encoder, weigh
             adversary: Tensor = super().adversary(encoded[:-1], batch)
             return adversary
 
-    method: Method = WithMLM()
+    method: Method = WithMLM(encoder)
     if kind is MLM or method.cached or method.feeds():
         raise InputError("mlm_weight: this method can't have masked language modelling beside it; leave it at 0")
     return method

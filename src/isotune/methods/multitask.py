@@ -51,9 +51,9 @@ class Multitask(Method):
         """The rows that choose the best step (section 5.2.2)."""
         o = self.options
         return {
-            "sentiment": Feed(LabelledSentence, o.sentiment_dev, classes=o.sentiment_classes, metric="accuracy"),
-            "paraphrase": Feed(LabelledPair, o.paraphrase_dev, classes=PARAPHRASE_CLASSES, metric="accuracy"),
-            "similarity": Feed(ScoredPair, o.similarity_dev, metric="pearson"),
+            "sentiment": Feed(LabelledSentence, o.sentiment_dev, classes=o.sentiment_classes, metrics=("accuracy",)),
+            "paraphrase": Feed(LabelledPair, o.paraphrase_dev, classes=PARAPHRASE_CLASSES, metrics=("accuracy",)),
+            "similarity": Feed(ScoredPair, o.similarity_dev, metrics=("pearson",)),
         }
 
     def views(self, batch: Batch) -> Sequence[View]:

@@ -48,8 +48,8 @@ class SNCSE(Method):
         """With prompts, gives the encoder the anchor's, and pooling at the mask token.
 
         Raises:
-            InputError: the encoder has another prompt already, or a tokenizer without a mask token; or sentences
-                can't be negated as the options want it.
+            InputError: the encoder has another prompt already, or a tokenizer without a mask token, or pooling at a
+                mask that nothing brings; or sentences can't be negated as the options want it.
         """
         super().__init__()
         self.options = options
@@ -60,6 +60,11 @@ class SNCSE(Method):
                 raise InputError(
                     f"prompt {encoder.prompt!r}: method sncse brings its own; leave this one out (--prompt ''), or "
                     "those of the method (--no-prompts)"
+                )
+            if encoder.pooling.mode == "mask" and not encoder.prompt:
+                raise InputError(
+                    "pooling mask without a prompt that brings a mask: the start can't be evaluated so; method sncse "
+                    "brings its own prompt and pooling, so leave this one out, or choose another (--pooling cls)"
                 )
             encoder.prompt = ANCHOR
             encoder.pooling = replace(encoder.pooling, mode="mask", mask_id=mask_id(encoder.tokenizer))

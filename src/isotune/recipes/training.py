@@ -65,10 +65,10 @@ class TrainingOptions(BaseModel):
     max_gradient_norm: Positive = 1.0
     """Gradients longer than this are scaled down to it; inf leaves them all."""
 
-    model_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
+    model_dropout: Rate | None = None
     """Rate of the model's own dropout layers while training. Unset: as the model was made."""
 
-    head_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    head_dropout: Rate = 0.0
     """Rate at which whole attention heads of a sentence are dropped while training (DropHead)."""
 
     mlm_weight: Annotated[float, Field(ge=0)] = 0.0

@@ -11,14 +11,14 @@ from random import Random
 from isotune.data import ScoredPairs, read
 from isotune.data.cache import cache_folder
 from isotune.data.overlap import Overlap, Shared
-from isotune.data.rows import Row, Sentence
+from isotune.data.rows import Row, Sentence, texts
 from isotune.data.sources import Source
 from isotune.data.tokens import Fingerprint, Tokenize, Tokenized, TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.files import write_text
 from isotune.methods.method import Feed, Method
-from isotune.recipes import Recipe, Stage
+from isotune.recipes import Recipe, Stage, TrainingOptions
 from isotune.training.recorder import Recorder
 from isotune.training.seeds import derive_seed
 
@@ -42,7 +42,7 @@ class Corpora:
         self.recorder = recorder
 
     def check(self, first: int) -> None:
-        """Looks for what the stages from number `first` on read, before one of them trains for nothing.
+        """Looks for the data of the recipe and of the stages from number `first` on, before a model is loaded.
 
         Raises:
             InputError: a source isn't there, or standard input is to be read more than once.
@@ -55,6 +55,19 @@ class Corpora:
             read(self._sources(data), Sentence)
         if (times := sum("-" in data for data in readings)) > 1:
             raise InputError(f"-: standard input can be read only once, this run needs it {times} times; name a file")
+
+    def look(self, stage: Stage, method: Method, encoder: Encoder) -> None:
+        """Reads the first row of every source of a stage but standard input, and tokenises a row of next to nothing.
+
+        Raises:
+            InputError: a source isn't there or has no such rows, or a prompt leaves no room.
+        """
+        feeds = [*self._feeds(stage, method).values(), *method.dev_feeds().values()]
+        for feed in feeds:
+            for source in self._sources(feed.data):
+                if source != "-":
+                    next(self._read([source], feed, stage.training))
+        _tokenizer(method, encoder, _length(stage, encoder))([["a"]] * len(texts(method.rows)))
 
     def texts(self) -> Iterator[str]:
         """The text of the first stage, to make a vocabulary from.
@@ -73,9 +86,8 @@ class Corpora:
         Raises:
             InputError: a source can't be used, or the data has changed since the run was started.
         """
-        feeds = method.feeds() or {"": Feed(method.reads, stage.data or self.plan.data, classes=method.classes)}
         stores = {}
-        for name, feed in feeds.items():
+        for name, feed in self._feeds(stage, method).items():
             overlap = Overlap(self.evaluation)
             stores[name] = store = self._tokenized(feed, overlap, stage, method, encoder)
             shared = {name: found for name, found in overlap.shared().items() if found.sentences}
@@ -89,20 +101,14 @@ class Corpora:
         length = _length(stage, encoder)
         stores = {}
         for name, feed in method.dev_feeds().items():
-            rows = read(feed.data, feed.rows, self.plan.columns)
+            rows = self._read(feed.data, feed, stage.training)
             tokenize = _tokenizer(method, encoder, length)
             stores[name] = TokenStore.build(rows, feed.rows, tokenize, length, self.folder, classes=feed.classes)
         return stores
 
     def _tokenized(self, feed: Feed, overlap: Overlap, stage: Stage, method: Method, encoder: Encoder) -> TokenStore:
         training, length = stage.training, _length(stage, encoder)
-        rows: Iterable[Row] = read(
-            self._sources(feed.data),
-            feed.rows,
-            self.plan.columns,
-            min_words=training.min_words,
-            min_score=training.min_score,
-        )
+        rows: Iterable[Row] = self._read(self._sources(feed.data), feed, training)
         if training.sample:
             rows = _drawn(rows, training.sample, derive_seed(self.plan.seed, "sample"))
         rows, kind = overlap.watch(rows, feed.rows), feed.rows
@@ -117,6 +123,17 @@ class Corpora:
             classes=feed.classes,
             keep_text=method.needs_text,
         )
+
+    def _feeds(self, stage: Stage, method: Method) -> Mapping[str, Feed]:
+        """What a stage trains on: under "" where the method has no feeds."""
+        return method.feeds() or {"": Feed(method.reads, stage.data or self.plan.data, classes=method.classes)}
+
+    def _read(self, sources: Sequence[Source], feed: Feed, training: TrainingOptions) -> Iterator[Row]:
+        """Rows of a feed's kind; those to score on are all that there are."""
+        columns = self.plan.columns
+        if feed.metrics:
+            return read(sources, feed.rows, columns)
+        return read(sources, feed.rows, columns, min_words=training.min_words, min_score=training.min_score)
 
     def _sources(self, data: tuple[str, ...]) -> Sequence[Source]:
         """What `data` names. Rows from Python stand for the run's own sources, not for those a stage names."""

@@ -48,7 +48,7 @@ class Rows:
             vectors = tuple(self.vectors[places + column].to(device) for column in range(store.columns))
             return Batch(targets=targets, vectors=vectors, generator=generator)
         texts = tuple(tokens.to(device) for tokens in store.pack(rows))
-        return Batch(texts, targets, store.sentences(rows), generator=generator)
+        return Batch(texts, targets, store.sentences(rows), store.max_length, generator=generator)
 
     @torch.no_grad()
     def cache(self, encoder: Encoder, folder: Path) -> None:
@@ -63,7 +63,8 @@ class Rows:
             shape = len(lengths), encoder.backbone.dimension
             size = 4 * math.prod(shape)
             try:
-                os.posix_fallocate(file.fileno(), 0, size)  # or a full disk would be found out by a crash
+                if hasattr(os, "posix_fallocate"):  # not on macOS, where a full disk is found out by a crash
+                    os.posix_fallocate(file.fileno(), 0, size)
             except OSError as error:
                 raise InputError(
                     f"{folder}: the vectors of the text need {size:,} bytes there ({error.strerror}); free some space, "

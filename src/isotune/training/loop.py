@@ -83,6 +83,7 @@ class Loop:
         self.seed = seed
         sizes = {name: feed.batch_size for name, feed in method.feeds().items()}
         sizes[""] = 1 if method.closed_form else options.batch_size
+        self.rows = sum(sizes[name] for name in stores)  # of a step
         self.feeder = Feeder(stores, sizes, seed, progress.stage)
         self.total = 1 if method.closed_form else options.total_steps(self.feeder.steps_per_epoch)
         encoder.requires_grad_(False)
@@ -129,7 +130,8 @@ class Loop:
                     step=progress.offset + progress.step,
                     epoch=round(progress.step / self.feeder.steps_per_epoch, 4),
                     **{key: _floats(value) for key, value in values.items()},
-                    sentences_per_second=round((progress.step - first) * options.batch_size / seconds, 1),
+                    seconds=round(seconds, 3),
+                    sentences_per_second=round((progress.step - first) * self.rows / seconds, 1),
                 )
                 clock, first = time.perf_counter(), progress.step
             if progress.step % options.eval_every == 0 or progress.done:
@@ -224,9 +226,11 @@ class Loop:
         """The dev score, what it is, and its parts where it is a mean; None without dev data."""
         feeds = self.method.dev_feeds()
         if feeds:
-            parts = {name: measure(feed.metric, *self._predictions(name)) for name, feed in feeds.items()}
-            metric = next(iter(feeds.values())).metric if len(feeds) == 1 else "mean"
-            return fmean(parts.values()), metric, parts if len(parts) > 1 else {}
+            parts: dict[str, float] = {}
+            for name, feed in feeds.items():
+                found = self._predictions(name)
+                parts |= {name or metric: measure(metric, *found) for metric in feed.metrics}
+            return fmean(parts.values()), *(("mean", parts) if len(parts) > 1 else (next(iter(parts)), {}))
         if self.dev is None:
             return None
         result = score(self.dev, cosine_similarities(self.encoder, self.dev))

@@ -35,8 +35,8 @@ class Probe(NamedTuple):
     """N training sentences.
 
     Attributes:
-        sentences: they.
-        neighbours: for each the sentence nearest to it by its words, but for those of the same words.
+        sentences: these.
+        neighbours: of each, the sentence nearest to it by its words that has not just the same ones.
     """
 
     sentences: Packed

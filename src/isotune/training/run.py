@@ -7,7 +7,8 @@ first, then metrics and checkpoints, the best encoder, and last the evaluation a
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from isotune.files import write_text
 from isotune.methods import method_class
 from isotune.methods.method import Method
 from isotune.methods.mlm import with_mlm
-from isotune.recipes import Recipe, Stage, override, plan_table
+from isotune.recipes import Recipe, Stage, resolve
 from isotune.report import write_report
 from isotune.training.checkpoint import Progress, best_file, load_checkpoint, load_tensors
 from isotune.training.corpora import Corpora
@@ -123,25 +124,6 @@ def train(
         raise
 
 
-def resolve(
-    sources: Sequence[str], recipe: str | Path | None, method: str | None, options: Mapping[str, Any]
-) -> Recipe:
-    """The recipe of a run: the one named, or the method's defaults, or the default recipe, with the options over it.
-
-    Raises:
-        InputError: recipe and method are both given, an option is unknown or not allowed, or there is no data.
-    """
-    name = str(recipe or method or "options")
-    table = Recipe.from_table(plan_table(recipe, method, options.get("model")), name).table()
-    plan = Recipe.from_table(override(table, {**options, "data": sources} if sources else options), name)
-    reading = [stage for stage in plan.stages if not (stage.data or stage.options.names_data)]
-    if sources and not reading:
-        raise InputError(f"{name}: it names itself what it reads, so give no other sources (got {sources[0]})")
-    if reading and not plan.data:
-        raise InputError("no data: name at least one file or dataset to train on, such as stsb-open:train")
-    return plan
-
-
 class _Run:
     """One run in its folder."""
 
@@ -170,8 +152,7 @@ class _Run:
         corpora.check(progress.stage)
         self.start(corpora)
         encoder = Encoder.load(self.model, **plan.encoder.model_dump(), precision="float32")
-        for stage in plan.stages:
-            encoder.backbone.check_drop_heads(stage.training.head_dropout)
+        self.try_stages(corpora, progress.stage, deepcopy(encoder))
         for number, stage in enumerate(plan.stages):
             torch.manual_seed(derive_seed(plan.seed, "method", number))
             heads = len(encoder.heads)
@@ -182,8 +163,8 @@ class _Run:
                 continue
             for note in method.notes:
                 say(note)
-            if labelled := method.dev_feeds():
-                say(f"stage {number + 1} is scored on labelled rows, in place of the dev pairs: {', '.join(labelled)}")
+            if scored := [name or metric for name, feed in method.dev_feeds().items() for metric in feed.metrics]:
+                say(f"stage {number + 1} is scored on labelled rows, in place of the dev pairs: {', '.join(scored)}")
             stores = corpora.train(number, stage, method, encoder)
             dev_stores = corpora.dev(stage, method, encoder)
             if number > progress.stage:
@@ -224,6 +205,28 @@ class _Run:
         if problem:
             raise InputError(f"{problem}; the best encoder so far is {result.encoder}")
         return result
+
+    def try_stages(self, corpora: Corpora, first: int, encoder: Encoder) -> None:
+        """Makes every stage's method on an encoder to throw away, and looks at what those from `first` on read.
+
+        Raises:
+            InputError: a stage could not start, or no stage has a use for the dropout that is asked for.
+        """
+        stages, cached = self.plan.stages, set[int]()
+        for number, stage in enumerate(stages):
+            method = _method(stage, encoder)
+            cached |= {number} if method.cached else set()
+            if number >= first:
+                corpora.look(stage, method, encoder)
+        for option in ("model_dropout", "head_dropout"):
+            asked = [number for number, stage in enumerate(stages) if getattr(stage.training, option)]
+            if asked and cached.issuperset(asked):
+                stage = stages[asked[0]]
+                instead = ", or compute them in every step (--no-cached)" if hasattr(stage.options, "cached") else ""
+                raise InputError(
+                    f"{option}: method {stage.method} computes the vectors of its text once, without dropout; leave it "
+                    f"at 0{instead}"
+                )
 
     def start(self, corpora: Corpora) -> None:
         """Makes the model if it is to be a new one; a resumed run finds it there."""
@@ -280,9 +283,12 @@ class _Run:
 def _method(stage: Stage, encoder: Encoder) -> Method:
     """The stage's method, with masked language modelling beside it where that has a weight."""
     kind, training = method_class(stage.method), stage.training
-    if not training.mlm_weight:
-        return kind(stage.options, encoder)
-    return with_mlm(kind, stage.options, encoder, training.mlm_weight, training.mlm_rate)
+    encoder.backbone.check_drop_heads(training.head_dropout)
+    if training.mlm_weight:
+        return with_mlm(kind, stage.options, encoder, training.mlm_weight, training.mlm_rate)
+    if stage.method != "mlm":
+        encoder.language_head = None  # of a stage before: not trained here, it would no longer fit
+    return kind(stage.options, encoder)
 
 
 def _measure(
