@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import UserDict
 from collections.abc import Sequence
 
 import numpy as np
@@ -51,6 +52,19 @@ def test_the_median_of_turns_after_a_warm_up(table: list[dict[str, object]]) -> 
         ("b", 8, [8, 8, 9]),
     ]
     assert table[0] | {"sentences": 4, "device": "cpu", "threads": torch.get_num_threads()} == table[0]
+
+
+def test_an_encoder_is_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A study loads one whenever it is asked for; the second would be cold again."""
+    clock, loaded = Clock(monkeypatch), []
+
+    class Loading(UserDict[str, Slow]):
+        def __getitem__(self, name: str) -> Slow:
+            loaded.append(name)
+            return super().__getitem__(name)
+
+    time.compute(Loading(a=Slow(clock, "a", 100, 1, 5, 2)), [made_pairs([0, 5])], repeats=3)
+    assert loaded == ["a"]
 
 
 def test_what_is_found(table: list[dict[str, object]]) -> None:

@@ -52,6 +52,7 @@ def test_what_is_wrong_is_found_before_the_work(
         (["pairs", tiny_model, tiny_model, "--tasks", pairs], f"encoder {tiny_model} is named twice"),
         (["pairs", tiny_model, "--tasks", "stsb"], "set ISOTUNE_DATA to a folder with stsb/stsb.tsv.gz"),
         (["layers", tiny_model, "--tasks", pairs, "--seed=1"], "layers has no option seed"),
+        (["pairs", tiny_model, "--tasks", pairs, "--seed=-1"], "--seed -1: it is a whole number from 0 to 4294967295"),
         (["pairs", tiny_model, "--tasks", pairs, "--out", "old"], "old/pairs.json: it exists already"),
         (["pairs", tiny_model, "--tasks", pairs, "--out", "file"], "file: it can't be written"),
     ]:

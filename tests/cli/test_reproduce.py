@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from isotune.studies.reproduce import papers
+from isotune.studies import paper_names
 from tests.cli.conftest import Call
 
 
@@ -16,7 +16,7 @@ def test_every_table_and_figure_is_listed(isotune: Call, monkeypatch: pytest.Mon
     lines = out.splitlines()
     assert code == 0
     rows = {line.split()[0]: line.split() for line in lines if "/" in line[:20] and line[0] != " "}
-    assert list(rows) == papers()
+    assert list(rows) == paper_names()
     assert rows["consert/table1"][1] == "no"  # its data
     assert rows["bert-cf/table4"][1:5] == ["yes", "0", "0", "0"]
     assert rows["consert/table4"][2] == "5"

@@ -55,6 +55,8 @@ def test_the_page_of_a_run_is_made_again(isotune: Call, text: Path, few_steps: l
         (["study", "none.toml"], "none.toml: it can't be read"),
         (["study", "own/method"], "did you mean 'own/methods'?"),
         (["study", "sizes.toml", "--out", "sizes.toml"], "sizes.toml: it can't be made (File exists)"),
+        (["study", "sizes.toml", "--processes", "-1"], "processes -1: at least 1 is needed"),
+        (["study", "sizes.toml", "--threads", "0"], "threads 0: at least 1 is needed"),
         (["report", "."], "is not a run folder"),
     ],
 )

@@ -118,6 +118,11 @@ def test_one_sentence_has_no_geometry(tmp_path: Path) -> None:
         task("0\t0\t1\n0\t0\t0\n", tmp_path)
 
 
+def test_without_a_positive_there_is_no_alignment(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"angles\.tsv: no pair has a score of -0\.8 or more"):
+        task("0\t60\t-1\n0\t90\t-2\n", tmp_path)
+
+
 def test_a_source_of_geometry_that_is_not_there() -> None:
     with pytest.raises(InputError, match=r"nowhere\.tsv: no such file"):
         load_tasks(["geometry:nowhere.tsv"])

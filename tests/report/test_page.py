@@ -357,6 +357,9 @@ def test_only_the_last_line_of_the_metrics_may_be_broken(run: Path) -> None:
         ("evaluation.json", '{"before": 3}', "evaluation.json: .*before"),
         ("evaluation.json", "{", "evaluation.json: Invalid JSON"),
         ("data.json", "{", "data.json: not JSON"),
+        ("data.json", "\udcff", "data.json: not text"),
+        ("metrics.jsonl", '{"loss": 1}', "metrics.jsonl, line 1: not what a run writes: {.loss.: 1}"),
+        ("metrics.jsonl", "5", "metrics.jsonl, line 1: not what a run writes: 5"),
         ("recipe.toml", "stages = [", "recipe.toml: not TOML"),
         ("cosines.npz", "", "cosines.npz: not a file of arrays"),
         ("cosines.npz", "PK\3\4", "cosines.npz: not a file of arrays"),
@@ -364,6 +367,6 @@ def test_only_the_last_line_of_the_metrics_may_be_broken(run: Path) -> None:
     ],
 )
 def test_a_damaged_file_is_named(run: Path, name: str, content: str, message: str) -> None:
-    (run / name).write_text(content)
+    (run / name).write_bytes(content.encode(errors="surrogateescape"))
     with pytest.raises(InputError, match=message):
         write_report(run)

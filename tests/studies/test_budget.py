@@ -122,6 +122,22 @@ def test_the_order_of_runs(budget: float | None, order: list[str], clock: list[f
     assert len(workers.made) == 10
 
 
+def test_a_run_that_fails_at_once_says_nothing_of_the_others(clock: list[float], tmp_path: Path) -> None:
+    class Failing(Workers):
+        def make(
+            self, jobs: Sequence[Job], stop: object, done: Callable[[Job, str], None], admit: Callable[[Job], bool]
+        ) -> None:
+            for job in jobs:
+                if admit(job):
+                    clock[0] += 1
+                    done(job, "no data")
+
+    budget = Budget(1, ())
+    Engine(STUDY, tmp_path, "", Console(quiet=True)).make(Failing(), object(), budget)  # type: ignore[arg-type]
+    clock[0] += 35
+    assert not budget.admits(run())  # it takes 30 seconds, as far as is known
+
+
 def test_what_starts_from_a_run_that_was_left_out_is_left_out(
     clock: list[float], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

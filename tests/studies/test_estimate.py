@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -129,3 +131,8 @@ def test_the_papers_models_are_known_without_their_files() -> None:
 
     named = {model for name in study_names() for run in expand(read_study(name)) for model in [run.model]}
     assert named - {"mini"} <= SIZES.keys()
+
+
+def test_the_list_needs_no_more_than_torch() -> None:
+    code = "import sys, isotune.studies.estimate as _; assert not {'transformers', 'scipy'} & sys.modules.keys()"
+    subprocess.run([sys.executable, "-c", code], check=True)

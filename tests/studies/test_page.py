@@ -20,6 +20,7 @@ from isotune.studies.comparison import compare
 from isotune.studies.figures import chart
 from isotune.studies.page import write_page
 from isotune.studies.plan import expand
+from isotune.studies.selection import Criterion
 from isotune.studies.table import Made, Results, lines
 
 STUDY = Study.from_table(
@@ -86,6 +87,10 @@ def results() -> Results:
         runs=tuple(made),
         statistics={},
         comparisons=tuple(compare(STUDY, lines(STUDY, made), [], lambda *_: {})),
+        selection=(
+            Criterion("neighbour_rank", {"SimCSE": 0.0123}, 0.0123, 0.0456, 0.789, -0.5),
+            Criterion("the last", {"SimCSE": 0.2}, 0.2, 0.3, None, None),
+        ),
         analyses=(),
         facts={"isotune": "0.1.0", "cores": 2},
     )
@@ -115,6 +120,9 @@ def test_a_folder_without_a_study_is_said_to_have_none(results: Results, tmp_pat
     results.write(tmp_path)
     (tmp_path / "study.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match="its study can't be read"):
+        Results.read(tmp_path)
+    (tmp_path / "study.json").write_bytes(b"\xff")
+    with pytest.raises(InputError, match=r"study\.json: Invalid JSON"):
         Results.read(tmp_path)
     (tmp_path / "study.json").write_text("{}")
     with pytest.raises(InputError, match=r"study\.json: name: Field required; study: Field required"):
@@ -182,6 +190,13 @@ def test_the_page_has_measured_beside_published(results: Results, tmp_path: Path
         assert raw.count(f'id="figure-{number}"') == 1
 
 
+def test_the_page_says_what_choosing_without_labels_loses(results: Results, tmp_path: Path) -> None:
+    results.write(tmp_path)
+    text = " ".join(Texts(write_page(tmp_path).read_text()).text.split())
+    assert "neighbour rank the last SimCSE 1.23 20.00 Mean of all runs 1.23 20.00 Worst run 4.56 30.00" in text
+    assert "Correlation within a run +0.79 Correlation between runs -0.50" in text
+
+
 def test_a_page_without_plotly_has_no_links(results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
@@ -207,6 +222,27 @@ def test_a_curve_has_bands_levels_and_what_is_published(results: Results) -> Non
     assert none.deviation is not None
     assert bands[0].high[0] - bands[0].low[0] == pytest.approx(200 * none.deviation)
     assert panel.points == [16.0, 64.0]
+
+
+def test_names_are_not_on_a_logarithmic_axis() -> None:
+    arm = {"name": "SimCSE", "method": "simcse", "data": ["x"], "options": {"projection": False}}
+    figure = {"kind": "curve", "x": "pooling", "y": "sts", "log": True}
+    table = {"title": "t", "tasks": ["sts"], "scores": ["sts"], "arms": [arm], "figures": [figure]}
+    study = Study.from_table({**table, "grid": {"pooling": ["cls", "mean"]}})
+    made = [
+        Made(arm="SimCSE", model="mini", seed=0, cell={"pooling": mode}, run=mode, values={"sts": 0.5})
+        for mode in ("cls", "mean")
+    ]
+    (panel,) = chart(study, study.figures[0], lines(study, made)).panels
+    assert (panel.log_x, panel.x_names) == (False, ["cls", "mean"])
+    (series,) = panel.marks
+    assert series.hover == ["SimCSE, pooling cls: 50.00", "SimCSE, pooling mean: 50.00"]
+
+
+def test_the_published_models_are_those_of_the_arms(results: Results, tmp_path: Path) -> None:
+    arms = tuple(arm.model_copy(update={"model": "some/model"}) for arm in STUDY.arms)
+    results.model_copy(update={"study": STUDY.model_copy(update={"arms": arms})}).write(tmp_path)
+    assert "the published numbers are of some/model." in write_page(tmp_path).read_text()
 
 
 def test_a_heatmap_has_a_panel_for_what_is_published(results: Results) -> None:
@@ -250,3 +286,7 @@ def test_an_analysis_is_shown_with_what_is_published_of_it(results: Results, tmp
     assert "BERT: all the same." in text
     assert "BERT, layer 2 spearman 25 16.71" in text
     assert any(link.startswith("data:image/png;base64,") for link in page.links)
+    for damaged in ("{", "{}", "[]"):
+        (folder / "layers.json").write_text(damaged)
+        with pytest.raises(InputError, match="the analysis layers can't be read"):
+            write_page(tmp_path)

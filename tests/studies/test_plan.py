@@ -7,7 +7,8 @@ import pytest
 
 from isotune.errors import InputError
 from isotune.studies import Study
-from isotune.studies.content import run_key
+from isotune.studies.content import look_again, run_key
+from isotune.studies.estimate import CPU, models, seconds
 from isotune.studies.plan import Run, expand
 
 
@@ -18,6 +19,7 @@ def runs(**table: Any) -> list[Run]:
 
 SIMCSE = {"name": "SimCSE", "method": "simcse", "data": ["stsb-open:train"], "options": {"projection": False}}
 CONSERT = {"name": "ConSERT", "method": "consert", "data": ["stsb-open:train"]}
+SCRATCH = {"name": "new", "recipe": "mini-pretrain"}
 MODEL = {"name": "as it is", "options": {"pooling": "cls"}}
 
 
@@ -63,6 +65,13 @@ def test_options_are_laid_over_those_that_have_them_and_an_arms_own_come_last() 
     assert [stage.options.model_dump()["temperature"] for stage in stages] == [0.5, 0.5]
 
 
+def test_a_model_from_scratch_starts_from_none() -> None:
+    (one,), (other,) = (runs(arms=[SCRATCH], model=model, scores=["start:dev"]) for model in ("mini", "no/such-model"))
+    assert (one.model, one.before, list(models(one))) == ("", None, [])
+    assert key(one) == key(other)
+    assert seconds(one, (), CPU) > 0
+
+
 def test_an_arm_can_have_a_grid_of_its_own_and_start_from_another() -> None:
     first = {**SIMCSE, "grid": {}}
     second = {**CONSERT, "start": "SimCSE"}
@@ -79,6 +88,14 @@ def test_an_arm_can_have_a_grid_of_its_own_and_start_from_another() -> None:
         ({"grid": {"bach_size": [1]}}, "unknown option 'bach_size': did you mean 'batch_size'"),
         ({"options": {"augmentation": 1}}, "unknown option 'augmentation': did you mean 'augmentations'"),
         ({"grid": {"augmentations.2": ["none"]}}, "augmentations has 2 values, from augmentations.0 on"),
+        ({"options": {"batch_size.0": 8}}, "arm ConSERT: batch_size.0: batch_size has no values to change one of"),
+        (
+            {"grid": {"data.0": ["x", "y"]}},
+            "arm ConSERT: data.0: data has no values to change one of; give",
+        ),
+        ({"arms": [MODEL], "options": {"layers.0": 1}}, "arm as it is: layers.0: layers has no values to change"),
+        ({"arms": [{**SCRATCH, "model": "mini"}]}, "arm new: its recipe makes a model from scratch; give it no model"),
+        ({"arms": [CONSERT, {**SCRATCH, "start": "ConSERT"}]}, "arm new: its recipe makes a model from scratch; give"),
         ({"options": {"batch_size": 1}}, "batch_size: Input should be greater than or equal to 2"),
         ({"arms": [{"name": "m", "options": {"pooling": "men"}}]}, "arm m: pooling: Input should be 'cls'"),
         ({"arms": [{**MODEL, "grid": {"steps": [1]}}]}, "unknown option of arm as it is 'steps'"),
@@ -110,14 +127,9 @@ def test_the_key_is_of_what_the_result_depends_on() -> None:
     assert run_key(same, ("stsb-open", "stsb")) != key(same)
 
 
-def test_the_key_is_of_the_content_of_files_and_models(
-    tmp_path: Path, tiny_model: Path, text: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from isotune.studies import content
-
+def test_the_key_is_of_the_content_of_files_and_models(tmp_path: Path, tiny_model: Path, text: Path) -> None:
     def fresh(model: Path) -> str:
-        content._model.cache_clear()
-        content._source.cache_clear()
+        look_again()
         (run,) = runs(arms=[{**SIMCSE, "data": [str(text)]}], model=str(model))
         return key(run)
 
@@ -133,6 +145,28 @@ def test_the_key_is_of_the_content_of_files_and_models(
     assert fresh(copy) != before
     text.write_text(text.read_text() + "one more\n")
     assert fresh(tiny_model) != before
+
+
+def test_the_key_is_of_the_content_of_what_is_evaluated_on_too(tmp_path: Path, text: Path) -> None:
+    tasks, dev = tmp_path / "tasks.tsv", tmp_path / "dev.tsv"
+
+    def fresh() -> tuple[str, str]:
+        tasks.touch()
+        dev.touch()
+        look_again()
+        plain, multitask = runs(
+            arms=[{**SIMCSE, "data": [str(text)]}, {"name": "m", "method": "multitask"}],
+            options={"sentiment_dev": [str(dev)]},
+        )
+        return run_key(plain, (f"geometry:{tasks}",)), run_key(multitask, ())
+
+    before = fresh()
+    tasks.write_text("other pairs")
+    between = fresh()
+    dev.write_text("other rows")
+    after = fresh()
+    assert before[0] != between[0] == after[0]
+    assert before[1] == between[1] != after[1]
 
 
 def test_a_run_depends_on_the_one_that_it_starts_from() -> None:

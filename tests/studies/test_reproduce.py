@@ -8,15 +8,24 @@ from pathlib import Path
 import pytest
 
 from isotune.errors import InputError
-from isotune.studies import Study, read_study
-from isotune.studies.reproduce import beside, changed, departures, needs, of_analyses, papers, reproduce
+from isotune.studies import Study, paper_names, read_study
+from isotune.studies.estimate import needs
+from isotune.studies.reproduce import beside, changed, departures, of_analyses, reproduce
 from isotune.studies.table import Made, Results
 
 
 def results(study: Study, **values: dict[str, float]) -> Results:
     runs = [Made(arm=arm, model="mini", seed=0, cell={}, run=arm, values=found) for arm, found in values.items()]
     return Results(
-        name="t", study=study, model="", runs=tuple(runs), statistics={}, comparisons=(), analyses=("layers",), facts={}
+        name="t",
+        study=study,
+        model="",
+        runs=tuple(runs),
+        statistics={},
+        comparisons=(),
+        selection=(),
+        analyses=("layers",),
+        facts={},
     )
 
 
@@ -64,6 +73,18 @@ def test_what_a_study_varies_cannot_be_given() -> None:
         changed(read_study("consert/table4"), "", (), {"batch_size": 8})
     with pytest.raises(InputError, match="augmentations"):
         changed(read_study("consert/figure5"), "", (), {"augmentations": ["none", "none"]})
+
+
+def test_elements_of_an_option_are_that_option() -> None:
+    arm = {"name": "a", "method": "consert", "data": ["x"], "options": {"augmentations.0": "shuffle", "steps": 3}}
+    given = {"augmentations": ["none", "none"]}
+    found = changed(of_arms(arm, options={"augmentations.1": "shuffle"}), "", (), given)
+    assert (found.arms[0].options, found.options) == ({"steps": 3}, given)
+    varied = of_arms(arm, grid={"augmentations.0": ["none", "shuffle"]})
+    for key in ("augmentations.0", "augmentations"):
+        with pytest.raises(InputError, match=f"option {key} can't be given: it is run at several values of it"):
+            changed(varied, "", (), {key: "none"})
+    assert changed(varied, "", (), {"augmentations.1": "none"}).options == {"augmentations.1": "none"}
 
 
 def test_with_a_model_arms_that_differ_by_theirs_are_one() -> None:
@@ -153,4 +174,4 @@ def test_without_time_nothing_is_run(tmp_path: Path, tiny_model: Path, capsys: p
 def test_a_name_that_is_none() -> None:
     with pytest.raises(InputError, match="unknown table or figure 'consert/table9': did you mean 'consert/table4'"):
         reproduce("consert/table9", "out")
-    assert "consert/table4" in papers()
+    assert "consert/table4" in paper_names()

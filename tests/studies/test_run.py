@@ -63,6 +63,18 @@ def test_every_run_is_made_once_and_is_in_the_table(
     assert len(made) == 7 + 2  # not the model as it is
 
 
+def test_a_file_that_has_changed_since_is_read_anew(
+    study: Callable[..., Outcome], made: list[str], pairs: Path, table: dict[str, Any]
+) -> None:
+    as_it_is = {"arms": table["arms"][:1], "options": {}, "grid": {}}
+    study(**as_it_is)
+    study(**as_it_is)
+    assert len(made) == 1
+    pairs.write_text(pairs.read_text() + "A dog runs.\tA cat sleeps.\t5\n")
+    study(**as_it_is)
+    assert len(set(made)) == 2
+
+
 def test_only_what_is_needed_is_kept_of_a_run(study: Callable[..., Outcome], made: list[str], tmp_path: Path) -> None:
     study(seeds=(0,), grid={})
     runs = [run for run in (tmp_path / "out" / "runs").iterdir() if (run / "recipe.toml").exists()]

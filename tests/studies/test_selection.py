@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from isotune.errors import InputError
-from isotune.studies.selection import choices, courses, selection_table, summaries
+from isotune.studies.selection import choices, courses, judge
 
 FIRST = "view_retrieval"
 
@@ -34,8 +33,10 @@ def run(
 
 def test_regret_is_what_the_criterion_loses_against_the_best_step(tmp_path: Path) -> None:
     (course,) = courses(run(tmp_path / "a", [0.5, 0.7, 0.8, 0.6, 0.4], [1, 3, 2, 0.5, 0]))
-    found = {choice.by: choice for choice in choices(course)}
+    found = choices(course)
     assert found[FIRST].step == 10
+    assert found[FIRST].dev == 0.7
+    assert found[FIRST].value == 3
     assert found[FIRST].regret == pytest.approx(0.1)
     assert found[FIRST].correlation == pytest.approx(0.8)  # ranks 2 4 5 3 1 and 3 5 4 2 1: 1 - 6 x 4 / (5 x 24)
     assert found["effective_rank"].step == found["the last"].step == 40
@@ -51,42 +52,33 @@ def test_stages_are_courses_of_their_own_and_other_metrics_none(tmp_path: Path) 
     run(folder, [0.7, 0.6, 0.5], [3, 2, 1], stage=2)
     run(folder, [0.1, 0.9], [3, 2], stage=3, metric="accuracy")
     first, second = courses(folder)
-    assert (first.run, second.run) == ("a", "a, stage 2")
+    assert list(first.steps) == [0, 10]
     assert list(second.steps) == [1000, 1010, 1020]
-    assert {choice.by: choice.regret for choice in choices(second)}[FIRST] == 0
+    assert choices(second)[FIRST].regret == 0
 
 
-def test_a_criterion_is_judged_over_runs_and_between_them(tmp_path: Path) -> None:
-    found = [
-        course
+def test_a_criterion_is_judged_over_lines_and_between_runs(tmp_path: Path) -> None:
+    (a,), (b,), (c,) = (
+        courses(run(tmp_path / name, dev, criterion))
         for name, dev, criterion in (
             ("a", [0.2, 0.4], [1.0, 2.0]),
-            ("b", [0.3, 0.2], [2.0, 1.0]),
+            ("b", [0.3, 0.2], [2.0, 3.0]),
             ("c", [0.2, 0.5], [9.0, 8.0]),
         )
-        for course in courses(run(tmp_path / name, dev, criterion))
-    ]
-    table = {one.by: one for one in summaries(found)}
-    assert table[FIRST].regret == pytest.approx(0.1)
+    )
+    judged = judge({"one": [a, b], "two": [c], "as it is": []})
+    table = {one.by: one for one in judged}
+    assert table[FIRST].regrets == {"one": pytest.approx(0.05), "two": pytest.approx(0.3)}
+    assert table[FIRST].regret == pytest.approx(0.4 / 3)
     assert table[FIRST].worst == pytest.approx(0.3)
-    assert table[FIRST].correlation == pytest.approx(1 / 3)
-    assert table[FIRST].between == pytest.approx(1)  # 0.4 0.2 0.5 and 2 1 8
+    assert table[FIRST].correlation == pytest.approx(-1 / 3)
+    assert table[FIRST].between == pytest.approx(-0.866, abs=1e-3)  # of 2 3 9 with 0.4 0.2 0.2
     assert table["the last"].regret == pytest.approx(0.1 / 3)
     assert table["the last"].between is None
-    assert summaries(found)[0].regret == min(one.regret for one in table.values())
+    assert judged[0].regret == min(one.regret for one in judged)
 
 
-def test_the_table_has_a_line_for_each(tmp_path: Path) -> None:
-    lines = selection_table([run(tmp_path / name, [0.2, 0.4], [2.0, 1.0]) for name in "ab"]).splitlines()
-    assert lines[0] == "| chosen by | a | b | mean | worst | correlation | between runs |"
-    (line,) = (line for line in lines if line.startswith(f"| {FIRST} "))
-    assert line == f"| {FIRST} | 20.00 (-1.00) | 20.00 (-1.00) | 20.00 | 20.00 | -1.00 |  |"
-
-
-def test_runs_that_tell_nothing_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"metrics\.jsonl: it can't be read"):
-        courses(tmp_path)
-    with pytest.raises(InputError, match="no stage with dev scores"):
-        courses(run(tmp_path / "a", [0.1, 0.9], [3, 2], metric="accuracy"))
-    with pytest.raises(InputError, match="no runs"):
-        summaries([])
+def test_runs_that_tell_nothing_are_left_out(tmp_path: Path) -> None:
+    assert courses(tmp_path) == []
+    assert courses(run(tmp_path / "a", [0.1, 0.9], [3, 2], metric="accuracy")) == []
+    assert judge({"one": []}) == []

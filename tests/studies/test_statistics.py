@@ -115,6 +115,12 @@ def test_williams_is_its_transcription() -> None:
         )
 
 
+def test_williams_says_nothing_of_three_pairs() -> None:
+    assert [williams(0.9, 0.1, 0.2, n) for n in (2, 3)] == [(0.0, 1.0)] * 2
+    one, other = part(3, 0, 0.1), part(3, 1, 5.0)
+    assert williams_of(one, other, False) == 1
+
+
 def test_williams_between_two_encoders() -> None:
     good, bad = part(300, 5, 1.0), part(300, 5, 4.0)
     r = [

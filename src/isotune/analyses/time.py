@@ -24,6 +24,7 @@ from isotune.report.style import BLUE, INK
 def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs], *, repeats: int = 5) -> Table:
     """A row for each encoder; `passes` are the seconds of each repeat."""
     sentences = list(chain.from_iterable(chain(pairs.sentence1, pairs.sentence2) for pairs in tasks))
+    encoders = dict(encoders)  # each is held, so that what is warm is measured
     passes: dict[str, list[float]] = {name: [] for name in encoders}
     for encoder in encoders.values():
         encoder.encode(sentences)

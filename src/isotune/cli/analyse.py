@@ -37,6 +37,8 @@ def analyse(
 
     if not name:
         return _list()
+    if seed is not None and not 0 <= seed < 2**32:
+        raise InputError(f"--seed {seed}: it is a whole number from 0 to {2**32 - 1}")
     options = {} if seed is None else {"seed": seed}
     pairs = load_pairs(name, tasks, options)
     if not encoder:

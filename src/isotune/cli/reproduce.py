@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -39,11 +38,11 @@ def reproduce(
 
     The list has what each needs, whether that is on this machine, and hours, which are estimates.
     """
-    from isotune.studies.reproduce import reproduce as run
-
     if not name:
         _list(model)
         return 0
+    from isotune.studies.reproduce import reproduce as run
+
     outcome = run(
         name,
         out,
@@ -56,7 +55,7 @@ def reproduce(
     )
     _show(outcome.page.parent)
     print(outcome.page)
-    return 128 + signal.Signals[outcome.stopped] if outcome.stopped else int(bool(outcome.failed))
+    return outcome.code
 
 
 def option_values(words: Sequence[str]) -> dict[str, Any]:
@@ -87,8 +86,8 @@ def _list(model: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from isotune.studies import read_study
-    from isotune.studies.reproduce import needs, papers
+    from isotune.studies import paper_names, read_study
+    from isotune.studies.estimate import needs
 
     console = Console(highlight=False, markup=False, emoji=False)
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
@@ -97,7 +96,7 @@ def _list(model: str) -> None:
     for column in ("Runs", "CPU h", "GPU h"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("What it shows; models; data", overflow="fold")
-    for name in papers():
+    for name in paper_names():
         study = read_study(name)
         need = needs(study, model)
         about = [study.title.partition(": ")[2], _named(need.models), _named(need.data)]

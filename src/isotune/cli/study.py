@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -40,7 +39,7 @@ def study(
     out = out or Path("studies", name.removesuffix(".toml"))
     outcome = run_study(name, out, runs=runs, model=model, seeds=seeds, processes=processes, threads=threads)
     print(outcome.page)
-    return 128 + signal.Signals[outcome.stopped] if outcome.stopped else int(bool(outcome.failed))
+    return outcome.code
 
 
 def _list() -> None:

@@ -15,7 +15,7 @@ import transformers
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from isotune.bundled import BUNDLED_MODEL, bundled_model
+from isotune.encoder.named import local_model
 from isotune.errors import InputError
 
 # First names of the weights of task heads that pretrained checkpoints carry beside the encoder.
@@ -57,12 +57,9 @@ def local_folder(model: str | Path) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
-    path = Path(model).expanduser()
-    if path.is_dir():
-        return path
-    if str(model) == BUNDLED_MODEL:
-        return bundled_model()
-    if path.exists():
+    if path := local_model(model):
+        if path.is_dir():
+            return path
         raise InputError(f"model {model}: this is a file; give the folder that holds config.json and the weights")
     try:
         return Path(snapshot_download(str(model), allow_patterns=HUB_FILES))

@@ -69,7 +69,7 @@ def load_geometry(name: str, title: str, source: str) -> GeometryTask:
             there is in a file.
 
     Raises:
-        InputError: the pairs can't be read, or are of one sentence.
+        InputError: the pairs can't be read, are of one sentence, or none is a positive.
     """
     pairs = read_scored_pairs(source)
     greatest = DATASETS[pairs.name].scores[1] if pairs.name in DATASETS else float(pairs.scores.max())
@@ -96,4 +96,6 @@ def _task(
     sentences = list(dict.fromkeys(sentence for row in rows for sentence in row))
     if len(sentences) < 2:
         raise InputError(f"{data}: one sentence only; the geometry of a space needs different ones")
+    if not positives:
+        raise InputError(f"{data}: no pair has a {positive}; alignment needs some")
     return GeometryTask(name, title, data, sentences, positives, positive)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from isotune.methods import METHODS
 from isotune.recipes.recipe import Recipe, Stage, override
 from isotune.recipes.training import TrainingOptions
 
-__all__ = ["Recipe", "Stage", "TrainingOptions", "override", "plan_table", "read_recipe", "recipe_names"]
+__all__ = ["Recipe", "Stage", "TrainingOptions", "override", "plan_table", "read_recipe", "recipe_names", "resolve"]
 
 BUNDLED_RECIPE = "mini"  # for the bundled model
 DEFAULT_RECIPE = "default"  # for any other
@@ -46,3 +47,22 @@ def plan_table(recipe: str | Path | None, method: str | None, model: str | None)
             raise unknown("method", method, METHODS)
         return {"title": f"{method} with its defaults", "stages": [{"method": method}]}
     return read_recipe(recipe or (BUNDLED_RECIPE if model in (None, BUNDLED_MODEL) else DEFAULT_RECIPE))
+
+
+def resolve(
+    sources: Sequence[str], recipe: str | Path | None, method: str | None, options: Mapping[str, Any]
+) -> Recipe:
+    """The recipe of a run: the one named, or the method's defaults, or the default recipe, with the options over it.
+
+    Raises:
+        InputError: recipe and method are both given, an option is unknown or not allowed, or there is no data.
+    """
+    name = str(recipe or method or "options")
+    table = Recipe.from_table(plan_table(recipe, method, options.get("model")), name).table()
+    plan = Recipe.from_table(override(table, {**options, "data": sources} if sources else options), name)
+    reading = [stage for stage in plan.stages if not (stage.data or stage.options.names_data)]
+    if sources and not reading:
+        raise InputError(f"{name}: it names itself what it reads, so give no other sources (got {sources[0]})")
+    if reading and not plan.data:
+        raise InputError("no data: name at least one file or dataset to train on, such as stsb-open:train")
+    return plan

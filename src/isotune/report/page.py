@@ -118,7 +118,10 @@ def _read(folder: Path) -> Run:
 
 
 def _text(path: Path) -> str | None:
-    return path.read_text(encoding="utf-8") if path.exists() else None
+    try:
+        return path.read_text(encoding="utf-8") if path.exists() else None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not text: {error}") from error
 
 
 def _methods(recipe: str | None, path: Path) -> list[str]:
@@ -160,6 +163,8 @@ def _metrics(path: Path) -> dict[str, list[Record]]:
             if number == len(lines):
                 break
             raise InputError(f"{path}, line {number}: not JSON: {error}") from error
+        if not isinstance(record, dict) or "kind" not in record:
+            raise InputError(f"{path}, line {number}: not what a run writes: {str(record)[:60]}")
         records.setdefault(record["kind"], []).append(record)
     return records
 

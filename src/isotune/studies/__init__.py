@@ -12,12 +12,17 @@ from pathlib import Path
 from isotune.files import read_toml, toml_files
 from isotune.studies.study import Arm, FigureSpec, Published, Study
 
-__all__ = ["Arm", "FigureSpec", "Published", "Study", "read_study", "study_names"]
+__all__ = ["Arm", "FigureSpec", "Published", "Study", "paper_names", "read_study", "study_names"]
 
 
 def study_names() -> list[str]:
     """The studies that come with the package, as "consert/table4" and "own/methods"."""
     return sorted(_packaged())
+
+
+def paper_names() -> list[str]:
+    """Those of them that are a paper's table or figure."""
+    return [name for name in study_names() if not name.startswith("own/")]
 
 
 def read_study(name: str | Path) -> Study:

@@ -1,6 +1,7 @@
 """A run's key: a hash of everything that its result depends on, so that no run is made twice.
 
-Models and data count by their content, whatever they are called; a named dataset by what the catalogue says it must be.
+A model counts by its content, whatever it is called, data and tasks by name and content; a named dataset by what the
+catalogue says it must be, and models that translate by their names.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ ABOUT = ("title", "paper", "source", "published", "cost", "model")  # of a recip
 
 
 def run_key(run: Run, tasks: Sequence[str]) -> str:
-    """The key of a run that is evaluated on these tasks.
+    """The key of a run that is evaluated on these tasks. Each file is read once, until `look_again`.
 
     Raises:
         InputError: its model isn't there.
@@ -33,12 +34,18 @@ def run_key(run: Run, tasks: Sequence[str]) -> str:
         "isotune": version("isotune"),
         "model": run_key(run.start, tasks) if run.start else run.model and _model(run.model),
         "encoder": run.encoder.model_dump(),
-        "tasks": {task: _source(task) for task in tasks},
+        "tasks": {task: _source(task.removeprefix("geometry:")) for task in tasks},
     }
     if run.recipe:
         found["recipe"] = {key: value for key, value in run.recipe.table().items() if key not in ABOUT}
         found["data"] = {source: _source(source) for source in _sources(run.recipe)}
     return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()[:20]
+
+
+def look_again() -> None:
+    """Has files read anew: since they were, they may have changed."""
+    _model.cache_clear()
+    _source.cache_clear()
 
 
 def _sources(recipe: Recipe) -> Iterator[str]:
@@ -48,7 +55,7 @@ def _sources(recipe: Recipe) -> Iterator[str]:
     for stage in recipe.stages:
         yield from stage.data
         for name, value in stage.options:
-            if name.endswith("_data"):
+            if name.endswith(("_data", "_dev")):
                 yield from value
 
 

@@ -17,9 +17,10 @@ from isotune.errors import InputError
 from isotune.evaluation import Evaluation, SentenceEncoder, STSTask
 from isotune.studies.budget import Budget
 from isotune.studies.comparison import Comparison, compare
-from isotune.studies.content import run_key
+from isotune.studies.content import look_again, run_key
 from isotune.studies.plan import Run, expand
 from isotune.studies.processes import Processes
+from isotune.studies.selection import Course, Criterion, courses, judge
 from isotune.studies.statistics import Floats
 from isotune.studies.study import COSINE, START, Study
 from isotune.studies.table import Made, lines
@@ -42,6 +43,8 @@ class Engine:
     def __init__(self, study: Study, folder: Path, model: str, console: Console) -> None:
         self.study, self.folder, self.console = study, folder, console
         self.runs = expand(study, model or None)
+        look_again()  # an earlier study of this process may have been of other content
+        read_tasks.cache_clear()
         self.tasks = read_tasks(study.tasks)  # now, so that a wrong name costs nothing
         self.keys: dict[Run, str] = {}
         self.problems: dict[Run, str] = {}
@@ -85,7 +88,7 @@ class Engine:
                     budget.left_out.append(run)
 
             def ended(job: Job, problem: str, begun: Mapping[Path, Run] = begun) -> None:
-                if budget:
+                if budget and not problem:  # how soon one fails says nothing of how long others take
                     budget.ended(begun[job.folder])
                 self._ended(job, problem)
 
@@ -177,6 +180,14 @@ class Engine:
         found = lines(self.study, map(self.made, self.runs))
         tasks = [task for task in self.tasks if isinstance(task, STSTask)]
         return compare(self.study, found, tasks, lambda line, seed: self._cosines(keys[line.title, seed]))
+
+    def select(self) -> list[Criterion]:
+        """How well each line's steps would have been chosen without labels."""
+        found: dict[str, list[Course]] = {}
+        for run in self.runs:
+            if run.recipe and (key := self.keys.get(run)) and self._is_done(key):
+                found.setdefault(in_words(run.arm, run.cell), []).extend(courses(self.folder / key))
+        return judge(found)
 
     def analyse(self, folder: Path) -> tuple[str, ...]:
         """Makes the analyses of the first seed's encoders; says which."""

@@ -1,4 +1,4 @@
-"""What a study needs, and how long its runs take: an estimate, from the size of the model and what it reads.
+"""What a study needs, what of it is here, and how long its runs take: an estimate, from the model and what it reads.
 
 A weight of the transformer blocks costs 2 floating-point operations (FLOP) for each token that passes it, and training
 three times as much as encoding. A step has a time that it takes at least, whatever the model. What is left out: a
@@ -10,17 +10,19 @@ from __future__ import annotations
 import glob
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from isotune.bundled import BUNDLED_MODEL, bundled_model
 from isotune.data import DATASETS, available
 from isotune.data.rows import LabelledSentence, Sentence
+from isotune.encoder.named import local_model
 from isotune.evaluation import GROUPS
 from isotune.recipes import Recipe, Stage
-from isotune.studies.plan import Run
+from isotune.studies.plan import Run, expand
+from isotune.studies.study import Study
 
 TOKENS = 20  # of a text
 TASK = 6_000  # texts of an evaluation task: the mean of the seven STS tasks
@@ -91,10 +93,54 @@ class Machine(NamedTuple):
 
 CPU = Machine(2e11, 0.05)
 """Two cores of a server, float32: 300 steps of ConSERT on the bundled model and the STS tasks took 135 seconds
-(docs/results.md); this makes 138."""
+(docs/results.md); this makes 137."""
 
 GPU = Machine(1e13, 0.1)
 """Assumed, not measured. The self-guided paper's 455 seconds for SG-OPT on a Titan Xp (Table 6) are 153 here."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a study needs.
+
+    Attributes:
+        runs: how many.
+        cpu: hours on a CPU, estimated.
+        gpu: and on a GPU.
+        models: by name, and whether each is here.
+        data: the same of datasets and files.
+    """
+
+    runs: int
+    cpu: float
+    gpu: float
+    models: Mapping[str, bool]
+    data: Mapping[str, bool]
+
+    @property
+    def missing(self) -> list[str]:
+        """What isn't on this machine."""
+        return [name for name, here in (*self.models.items(), *self.data.items()) if not here]
+
+
+def needs(study: Study, model: str = "") -> Needs:
+    """What a study needs; `model` takes the place of every model that it names. Nothing is asked of the hub."""
+    # Seeds differ in nothing that counts here.
+    runs = expand(study.model_copy(update={"seeds": study.seeds[:1]}), model or None)
+    times = [1 if run.seed is None else len(study.seeds) for run in runs]
+    cpu, gpu = (
+        sum(n * seconds(run, study.tasks, machine) for run, n in zip(runs, times, strict=True)) / 3600
+        for machine in (CPU, GPU)
+    )
+    named = dict.fromkeys(name for run in runs for name in models(run))
+    read = dict.fromkeys([*study.statistics, *(name for run in runs for name in reads(run, study.tasks))])
+    return Needs(
+        sum(times),
+        cpu,
+        gpu,
+        {name: model_folder(name) is not None for name in named},
+        {name: is_here(name) for name in read},
+    )
 
 
 def seconds(run: Run, tasks: Iterable[str], machine: Machine) -> float:
@@ -152,7 +198,8 @@ def reads(run: Run, tasks: Iterable[str]) -> Iterator[str]:
 
 def models(run: Run) -> Iterator[str]:
     """The models that a run takes, those that translate for it too."""
-    yield run.model
+    if run.model:
+        yield run.model
     for stage in run.recipe.stages if run.recipe else ():
         yield from getattr(stage.options, "translate", None) or ()
 
@@ -168,11 +215,8 @@ def model_folder(model: str) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
-    path = Path(model).expanduser()
-    if path.exists():
+    if path := local_model(model):
         return path
-    if model == BUNDLED_MODEL:
-        return bundled_model()
     try:
         found = [try_to_load_from_cache(model, f"model.safetensors{ending}") for ending in ("", ".index.json")]
     except HFValidationError:
@@ -183,7 +227,7 @@ def model_folder(model: str) -> Path | None:
 @cache
 def _weights(model: str) -> int:
     """Of the blocks: 4 d^2 in the attention and 2 d times the inner size behind it; of an unknown model BERT-base's."""
-    folder = model_folder(model)
+    folder = model_folder(model) if model else None
     try:
         config = json.loads((folder / "config.json").read_text("utf-8")) if folder else {}
     except (OSError, ValueError):

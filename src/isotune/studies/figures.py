@@ -42,6 +42,7 @@ def _curve(study: Study, figure: FigureSpec, lines: Sequence[Line]) -> Chart:
     numbers = [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
     numeric = len(numbers) == len(values)
     places: dict[Value, float] = dict(zip(values, numbers if numeric else map(float, range(len(values))), strict=True))
+    at = {place: f"{label(figure.x)} {plain(value)}" for value, place in places.items()}
     ends = [min(places.values()), max(places.values())]
     marks: list[Mark] = []
     some = False  # of what is measured is published too
@@ -58,9 +59,7 @@ def _curve(study: Study, figure: FigureSpec, lines: Sequence[Line]) -> Chart:
             low, high = ([value + sign * d for value, d in zip(mean, deviation, strict=True)] for sign in (-1, 1))
             if any(deviation):
                 marks.append(Band(where, low, high, name, here.colour))
-            hover = [
-                f"{name}, {label(figure.x)} {place:g}: {value:.2f}" for place, value in zip(where, mean, strict=True)
-            ]
+            hover = [f"{name}, {at[place]}: {value:.2f}" for place, value in zip(where, mean, strict=True)]
             sign = "" if level else here.marker
             marks.append(Series(where, mean, name, here.colour, here.dash, sign, hover=hover))
         published = [_published(line, figure.y) for line in group] * times
@@ -77,7 +76,7 @@ def _curve(study: Study, figure: FigureSpec, lines: Sequence[Line]) -> Chart:
         marks,
         x_label=label(figure.x),
         y_label=heading(study, figure.y),
-        log_x=figure.log,
+        log_x=figure.log and numeric,  # names stand at 0, 1, ...
         x_names=() if numeric else [plain(value) for value in values],
     )
     return Chart([panel], size=(5.6, 3.8))

@@ -117,9 +117,8 @@ def _problems(results: Results, found: Sequence[Line]) -> list[str]:
     missing = [score for score in study.scores if score not in measured]
     if missing and results.runs and not waiting:
         problems.append(f"No run has {', '.join(missing)}: these are no scores of what the study evaluates.")
-    named = dict.fromkeys([study.model, *(arm.model for arm in study.arms if arm.model)])
-    if study.published and results.model and list(named) != [results.model]:
-        problems.append(f"Measured on {results.model}; the published numbers are of {', '.join(named)}.")
+    if study.published and results.model and set(study.models) - {results.model}:
+        problems.append(f"Measured on {results.model}; the published numbers are of {', '.join(study.models)}.")
     return problems
 
 
@@ -150,9 +149,10 @@ def _analysis(folder: Path, results: Results, name: str) -> Found:
     try:
         content: dict[str, Any] = json.loads((folder / f"{name}.json").read_text("utf-8"))
         picture = b64encode((folder / f"{name}.png").read_bytes()).decode()
-    except (OSError, ValueError) as error:
+        shows, findings, table = (content[key] for key in ("title", "findings", "table"))
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{folder}: the analysis {name} can't be read: {error}") from error
-    beside = of_analysis(results.study, name, content["table"])
     page = folder / f"{name}.html"
     link = f"{folder.name}/{page.name}" if page.exists() else ""
-    return Found(content["title"], content["findings"], f"data:image/png;base64,{picture}", link, beside)
+    beside = of_analysis(results.study, name, table)
+    return Found(shows, findings, f"data:image/png;base64,{picture}", link, beside)

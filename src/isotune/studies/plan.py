@@ -15,11 +15,10 @@ from pydantic import ValidationError
 
 from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError, unknown
-from isotune.recipes import Recipe, TrainingOptions, plan_table
+from isotune.recipes import Recipe, TrainingOptions, plan_table, resolve
 from isotune.recipes.recipe import RUN_OPTIONS
 from isotune.studies.study import OWN, START, Arm, Cell, Study, one_line
 from isotune.studies.words import in_words
-from isotune.training.run import resolve
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +86,9 @@ def _run(
     whole = {key: value for key, value in options.items() if "." not in key}
     elements = {key: value for key, value in options.items() if "." in key}
     if seed is None:
+        (table,) = _with_elements([whole], elements, name)
         try:
-            encoder = EncoderOptions.model_validate(_with_elements(whole, elements, name))
+            encoder = EncoderOptions.model_validate(table)
         except ValidationError as error:
             raise one_line(error, name) from error
         return Run(arm.name, cell, None, model, encoder)
@@ -96,12 +96,14 @@ def _run(
     recipe = resolve(sources, arm.recipe or None, arm.method or None, {**whole, "seed": seed})
     if elements:
         table = recipe.table()
-        stages = [_with_elements(stage, elements, name) for stage in table["stages"]]
-        encoder_table = _with_elements(table["encoder"], elements, name)
+        *stages, encoder_table = _with_elements([*table["stages"], table["encoder"]], elements, name)
         recipe = Recipe.from_table({**table, "encoder": encoder_table, "stages": stages}, name)
+    if recipe.scratch and (arm.start or arm.model):
+        raise InputError(f"{name}: its recipe makes a model from scratch; give it no {'start' if start else 'model'}")
+    model = start.model if start else "" if recipe.scratch else model
     asked = any(score.startswith(START) for score in study.scores)
-    before = start or (Run(f"{arm.name}, start", cell, None, model, recipe.encoder) if asked else None)
-    return Run(arm.name, cell, seed, start.model if start else model, recipe.encoder, recipe, start, before)
+    before = start or (Run(f"{arm.name}, start", cell, None, model, recipe.encoder) if asked and model else None)
+    return Run(arm.name, cell, seed, model, recipe.encoder, recipe, start, before)
 
 
 def _start(arm: Arm, cell: Cell, seed: int | None, runs: Sequence[Run]) -> Run:
@@ -128,16 +130,18 @@ def _has(options: Collection[str], key: str) -> bool:
     return key.partition(".")[0] in options
 
 
-def _with_elements(table: Mapping[str, Any], elements: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The table with elements of its lists changed; what it doesn't have is another table's."""
-    result = dict(table)
+def _with_elements(tables: Sequence[Mapping[str, Any]], elements: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """The tables with elements of their lists changed, in each that has the list."""
+    result = [dict(table) for table in tables]
     for key, value in elements.items():
         option, _, place = key.partition(".")
-        if option not in result:
-            continue
-        values = list(result[option])
-        if not place.isdecimal() or int(place) >= len(values):
-            raise InputError(f"{name}: {key}: {option} has {len(values)} values, from {option}.0 on")
-        values[int(place)] = value
-        result[option] = values
+        having = [table for table in result if isinstance(table.get(option), tuple | list)]
+        if not having:
+            raise InputError(f"{name}: {key}: {option} has no values to change one of; give {option} itself")
+        for table in having:
+            values = list(table[option])
+            if not place.isdecimal() or int(place) >= len(values):
+                raise InputError(f"{name}: {key}: {option} has {len(values)} values, from {option}.0 on")
+            values[int(place)] = value
+            table[option] = values
     return result

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,6 +45,11 @@ class Outcome:
     failed: int
     stopped: str | None
 
+    @property
+    def code(self) -> int:
+        """The exit code of a command that ends so."""
+        return 128 + signal.Signals[self.stopped] if self.stopped else int(bool(self.failed))
+
 
 def run_study(
     name: str | Path,
@@ -73,8 +79,11 @@ def run_study(
         quiet: say nothing on standard error.
 
     Raises:
-        InputError: the study can't be used; what is wrong with a single run is in its table.
+        InputError: the study or a number can't be used; what is wrong with a single run is in its table.
     """
+    for what, count in (("processes", processes), ("threads", threads)):
+        if count is not None and count < 1:
+            raise InputError(f"{what} {count}: at least 1 is needed")
     study = study or read_study(name)
     if seeds:
         study = study.model_copy(update={"seeds": tuple(seeds)})
@@ -97,6 +106,7 @@ def run_study(
         runs=tuple(map(engine.made, engine.runs)),
         statistics={name: _sizes(name) for name in study.statistics},
         comparisons=tuple(engine.compare()),
+        selection=tuple(engine.select()),
         analyses=analyses,
         facts=_facts(workers),
     )

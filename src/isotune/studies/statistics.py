@@ -136,8 +136,10 @@ def williams(r12: float, r13: float, r23: float, n: int) -> tuple[float, float]:
 
     Williams, JRSS B 1959, in the form of Steiger, Psychological Bulletin 1980, equation 7. Variable 1 is the gold
     score, 2 and 3 are two encoders' cosines; of ranks, which makes the correlations Spearman's, the test is an
-    approximation.
+    approximation. Of 3 pairs or fewer nothing can be said: t is 0.
     """
+    if n < 4:
+        return 0.0, 1.0
     determinant = 1 - r12**2 - r13**2 - r23**2 + 2 * r12 * r13 * r23
     mean = (r12 + r13) / 2
     below = 2 * determinant * (n - 1) / (n - 3) + mean**2 * (1 - r23) ** 3
@@ -148,7 +150,7 @@ def williams(r12: float, r13: float, r23: float, n: int) -> tuple[float, float]:
 
 
 def williams_of(first: Part, second: Part, spearman: bool) -> float:
-    """The p of Williams' test between two encoders' parts with the same pairs; 1 where a correlation is undefined."""
+    """The p of Williams' test between two encoders' parts with the same pairs; what never varies correlates by 0."""
     pairs = ((first.gold, first.cosines), (first.gold, second.cosines), (first.cosines, second.cosines))
     found = [correlations(*pair) for pair in pairs]
     r12, r13, r23 = (0.0 if both is None else both[0 if spearman else 1] for both in found)

@@ -220,6 +220,11 @@ class Study(_Table):
         """The score by which arms are compared."""
         return self.judge or self.scores[0]
 
+    @property
+    def models(self) -> list[str]:
+        """The models published with."""
+        return list(dict.fromkeys(arm.model or self.model for arm in self.arms if not arm.start))
+
     @field_validator("arms")
     @classmethod
     def _names(cls, arms: tuple[Arm, ...]) -> tuple[Arm, ...]:

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from isotune.errors import InputError
 from isotune.files import replacing, write_text
 from isotune.studies.comparison import Comparison
+from isotune.studies.selection import Criterion
 from isotune.studies.statistics import Summary, summary
 from isotune.studies.study import Cell, Published, Study, Value, one_line
 from isotune.studies.words import in_words, plain, scaled
@@ -55,6 +56,7 @@ class Results(BaseModel):
         runs: in the order of the study.
         statistics: dataset -> size -> number, where the study asks for that.
         comparisons: of its lines.
+        selection: how well steps would have been chosen without labels.
         analyses: those that were made.
         facts: what made it: versions, machine, time.
     """
@@ -67,6 +69,7 @@ class Results(BaseModel):
     runs: tuple[Made, ...]
     statistics: dict[str, dict[str, float]]
     comparisons: tuple[Comparison, ...]
+    selection: tuple[Criterion, ...]
     analyses: tuple[str, ...]
     facts: dict[str, str | int]
 
@@ -85,7 +88,7 @@ class Results(BaseModel):
         """
         path = folder / "study.json"
         try:
-            found = cls.model_validate_json(path.read_text("utf-8"))
+            found = cls.model_validate_json(path.read_bytes())
             values: dict[str, dict[str, float]] = {}
             for row in parquet.read_table(folder / "study.parquet", columns=["run", "score", "value"]).to_pylist():
                 values.setdefault(row["run"], {})[row["score"]] = row["value"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from isotune.evaluation.results import MEASURES
 from isotune.evaluation.tasks import task_title
-from isotune.studies.study import START, Cell, Study, Value
+from isotune.studies.study import RUN_SCORES, START, Cell, Study, Value
 
-COUNTS = ("kept_step", "steps", "seconds", "sentences_per_second")
+COUNTS = RUN_SCORES[1:]  # all but the dev score
 
 
 def in_words(arm: str, cell: Cell) -> str:

@@ -173,12 +173,7 @@ def _of_training(folder: Path) -> dict[str, float]:
     if scored := [stage for stage in found if stage.dev]:
         kept = scored[-1].kept
         scores |= {"dev": kept["score"], **{f"dev:{part}": kept[part] for part in scored[-1].parts}}
-    seconds = before = 0.0
-    sizes = [stage.training.batch_size for stage in started(folder).stages]
-    for record in records["train"]:
-        # A record's speed is that of all steps since the one before it, the time of evaluations left out.
-        seconds += (record["step"] - before) * sizes[record["stage"] - 1] / record["sentences_per_second"]
-        before = record["step"]
+    seconds = sum(record["seconds"] for record in records["train"])  # of the steps, without evaluations
     return scores | ({"seconds": seconds} if records["train"] else {})
 
 
