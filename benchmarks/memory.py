@@ -18,7 +18,6 @@ import sys
 import time
 from itertools import cycle, islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 MEGABYTE = 1e6
@@ -77,28 +76,14 @@ def in_its_own_process(batch_size: int, chunk_size: int | None) -> Measured:
 
 def measure(model: str, method: str, batch_size: int, chunk_size: int | None, precision: str) -> Measured:
     """Trains for some steps in this process."""
-    from isotune.bundled import BUNDLED_MODEL, bundled_data, bundled_model
-    from isotune.data.rows import Sentence
-    from isotune.data.tokens import Tokenized, TokenStore
-    from isotune.encoder.encoder import Encoder
-    from isotune.methods import METHODS, method_class
-    from isotune.recipes import TrainingOptions
-    from isotune.training.checkpoint import Progress
-    from isotune.training.loop import Loop
-    from isotune.training.recorder import Recorder
+    from steps import training_loop
+
+    from isotune.bundled import bundled_data
 
     text = (bundled_data() / "stsb-open" / "train.txt").read_text("utf-8").splitlines()
-    rows = [Sentence(sentence) for sentence in islice(cycle(text), batch_size)]
-    encoder = Encoder.load(bundled_model() if model == BUNDLED_MODEL else model)
-    training = TrainingOptions.model_validate(
-        {"batch_size": batch_size, "chunk_size": chunk_size, "precision": precision, "steps": 100}
-    )
-    made = method_class(method)(METHODS[method].options(), encoder)
-    store = TokenStore.build(
-        rows, Sentence, lambda columns: Tokenized([encoder.tokenize(columns[0], training.max_length)]), 64
-    )
-    with TemporaryDirectory() as name, Recorder(Path(name), quiet=True) as recorder:
-        loop = Loop(encoder, made, {"": store}, None, {}, training, 0, Progress(), Path(name), recorder)
+    sentences = list(islice(cycle(text), batch_size))
+    training = {"batch_size": batch_size, "chunk_size": chunk_size, "precision": precision}
+    with training_loop(model, method, {}, training, sentences) as loop:
         start, seconds = peak(), []
         for step in range(1 + 2048 // batch_size):
             began = time.process_time()

@@ -4,7 +4,8 @@
 
 Everything is measured without an argument, in some 20 minutes on two cores. Models are folders of $ISOTUNE_MODELS, text
 is STS-B's of $ISOTUNE_DATA, or what comes with the package. The environment is .benchmark/ in the repository, and is
-made once. The result is benchmarks/results/DATE-MACHINE.md; --short measures little and only prints it.
+made once. The result is benchmarks/results/DATE-MACHINE.md, or DATE-MACHINE-TABLES.md of some of the tables; what is of
+some models only, or --short, is only printed.
 """
 
 from __future__ import annotations
@@ -90,20 +91,25 @@ def measure(tables: Sequence[str], names: list[str], counts: list[int], rounds: 
     processors = len(os.sched_getaffinity(0))
     noise, parts = Noise(), []
     log = ENVIRONMENT / "workers.log"
+    what = "-".join(["", *tables]) if set(tables) < set(TABLES) else ""
+    path = RESULTS / f"{date.today()}-{short_name()}{what}.md"
 
     def add(title: str, text: str) -> None:
         parts.append(f"### {title}\n\n{text}")
         print(parts[-1], end="\n\n", flush=True)
+        if not short and set(names) == set(MODELS):
+            RESULTS.mkdir(exist_ok=True)
+            head = f"# {date.today()}\n\n{describe()}\n{noise.verdict()}\n"
+            path.write_text("\n\n".join([head, *parts]) + "\n")
 
     with encoding.encoders(ENVIRONMENT / "models") as held:
         for threads in counts:
-            of = f"{threads} thread{'s' if threads > 1 else ''}"
             for model, size in models.items():
                 if "encoding" in tables:
                     table = encoding.against_peers(held, model, size.pairs, threads, rounds, noise)
-                    add(f"Encoding, {model.name}, {of}", table)
+                    add(f"Encoding, {model.name}, threads: {threads}", table)
         if "batch" in tables:
-            add("Size of a batch, 1 thread", encoding.by_batch(held, pairs, rounds, noise))
+            add("Size of a batch, threads: 1", encoding.by_batch(held, pairs, rounds, noise))
         if "threads" in tables and processors > 1:
             add(f"{processors} processors", encoding.by_threads(held, pairs, processors, rounds, noise))
     if "training" in tables:
@@ -111,17 +117,11 @@ def measure(tables: Sequence[str], names: list[str], counts: list[int], rounds: 
             for model, size in models.items():
                 if threads == 1 or model.name == "all-minilm":
                     table = training.speed(model, size.steps, threads, min(rounds, 3), noise, log)
-                    add(f"Training, {model.name}, {threads} threads", table)
+                    add(f"Training, {model.name}, threads: {threads}", table)
         for model in models:
             if model.name in ("bert-tiny", "mini"):
                 add(f"What is learned, {model.name}", training.learned(model, log))
-    head = f"# {date.today()}\n\n{describe()}\n{noise.verdict()}\n"
-    print(head)
-    if not short:
-        RESULTS.mkdir(exist_ok=True)
-        path = RESULTS / f"{date.today()}-{short_name()}.md"
-        path.write_text("\n\n".join([head, *parts]) + "\n")
-        print(path.relative_to(ROOT))
+    print(describe(), noise.verdict(), sep="\n")
 
 
 if __name__ == "__main__":

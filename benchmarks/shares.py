@@ -1,0 +1,145 @@
+"""Where the time of a training step and of an encoding batch goes, and how near both are to the machine's products.
+
+    python benchmarks/shares.py [--models mini all-minilm bert-base-ner] [--precisions float32 bfloat16]
+
+A step is SimCSE's: 64 sentences of STS-B (or of the package), each twice, dropout 0.1. A batch is one of encoding. One
+thread. Shares are torch's profiler's, of the operations' own time. "Of the limit" is the rate of the linear layers'
+arithmetic over all of the time, beside the rate that a product of the model's widest layer reaches by itself in the
+same number of tokens. Models are folders of $ISOTUNE_MODELS. Prints the table in Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import torch
+from steps import training_loop
+from torch.profiler import ProfilerActivity, profile
+from trainers import MAX_LENGTH
+from training import BATCH, DROPOUT, sentences
+
+from isotune import Encoder
+from isotune.data.packed import pack
+from isotune.encoder.float32 import fast_float32
+from isotune.encoder.prepacked import prepacked
+
+STEPS = 8
+GROUPS = {
+    "products of linear layers": ("aten::mm", "aten::addmm", "mkldnn::_linear_pointwise"),
+    "attention: products and softmax": ("aten::bmm", "aten::_softmax", "aten::_softmax_backward_data"),
+    "dropout: random bits": ("aten::random_", "aten::ge"),
+    "GELU and layer normalisation": (
+        *("aten::gelu", "aten::gelu_backward"),
+        *("aten::native_layer_norm", "aten::native_layer_norm_backward"),
+    ),
+    "copies and changes of type": ("aten::copy_", "aten::cat", "aten::index", "aten::index_select"),
+    "embeddings' gradient, AdamW, clipping": (
+        *("aten::fill_", "aten::embedding_dense_backward"),
+        *("aten::_fused_adamw_", "aten::linalg_vector_norm"),
+    ),
+}
+OTHER = "other small operations, and calling them"
+
+
+class Spent(NamedTuple):
+    """What some repetitions of a thing take.
+
+    Attributes:
+        seconds: processor seconds of one, without the profiler.
+        shares: group -> share of the time.
+        rate: FLOP/s of its linear layers over all of the time.
+        limit: FLOP/s of a product by itself.
+    """
+
+    seconds: float
+    shares: dict[str, float]
+    rate: float
+    limit: float
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", default=["mini", "all-minilm", "bert-base-ner"])
+    parser.add_argument("--precisions", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"])
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    columns = {
+        f"{name}, {kind}, {precision}": measured(Path(os.environ["ISOTUNE_MODELS"]) / name, precision)
+        for name in options.models
+        for kind, measured in (("step", training), ("batch", encoding))
+        for precision in options.precisions
+    }
+    print(f"| | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
+    for group in (*GROUPS, OTHER):
+        print(f"| {group} | {' | '.join(f'{spent.shares[group]:.0%}' for spent in columns.values())} |")
+    print(f"| processor milliseconds | {' | '.join(f'{1e3 * spent.seconds:,.1f}' for spent in columns.values())} |")
+    print(f"| GFLOP/s | {' | '.join(f'{spent.rate / 1e9:,.0f}' for spent in columns.values())} |")
+    print(f"| of a product by itself | {' | '.join(f'{spent.limit / 1e9:,.0f}' for spent in columns.values())} |")
+    print(f"| of the limit | {' | '.join(f'{spent.rate / spent.limit:.0%}' for spent in columns.values())} |")
+
+
+def training(model: Path, precision: str) -> Spent:
+    """A step; its arithmetic is three times that of encoding."""
+    options = {"batch_size": BATCH, "precision": precision, "max_length": MAX_LENGTH, "model_dropout": DROPOUT}
+    with training_loop(model, "simcse", {"projection": False}, options, sentences(BATCH * STEPS * 3)) as loop:
+        store = loop.feeder.rows[""].store
+        tokens = 2 * BATCH * store.fingerprint.tokens / len(store)
+        number = iter(range(3 * STEPS))
+        return _spent(lambda: loop.step(next(number)), loop.encoder, precision, tokens, 3)
+
+
+def encoding(model: Path, precision: str) -> Spent:
+    """A batch of the size that `Encoder.encode` makes."""
+    encoder = Encoder.load(model, precision=precision, device="cpu")  # type: ignore[arg-type]
+    ids = encoder.tokenize(sentences(2000))
+    batches = encoder.batches([len(sentence) for sentence in ids])
+    batch = pack([ids[i] for i in batches[len(batches) // 2]])
+    with torch.no_grad(), prepacked(encoder.backbone):
+        return _spent(lambda: encoder(batch), encoder, precision, len(batch.ids), 1)
+
+
+def _spent(once: Callable[[], Any], encoder: Encoder, precision: str, tokens: float, passes: int) -> Spent:
+    seconds = _median(once)
+    with profile(activities=[ProfilerActivity.CPU]) as found:
+        for _ in range(STEPS):
+            once()
+    own = {event.key: event.self_cpu_time_total for event in found.key_averages()}
+    total = sum(own.values())
+    shares = {group: sum(own.get(name, 0.0) for name in names) / total for group, names in GROUPS.items()}
+    blocks = encoder.backbone.model.get_submodule("encoder")
+    weights = sum(weight.numel() for weight in blocks.parameters() if weight.ndim > 1)
+    rate = passes * 2 * weights * tokens / seconds
+    return Spent(seconds, {**shares, OTHER: 1 - sum(shares.values())}, rate, _limit(encoder, precision, int(tokens)))
+
+
+@torch.no_grad()
+def _limit(encoder: Encoder, precision: str, tokens: int) -> float:
+    """FLOP/s of the widest layer's product."""
+    layer = torch.nn.Linear(encoder.backbone.dimension, 4 * encoder.backbone.dimension)
+    layer = layer.to(getattr(torch, precision))
+    x = torch.randn(tokens, encoder.backbone.dimension, dtype=layer.weight.dtype)
+    with fast_float32(), prepacked(layer):
+        seconds = _median(lambda: [layer(x) for _ in range(20)])
+    return 20 * 2 * layer.weight.numel() * tokens / seconds
+
+
+def _median(once: Callable[[], Any]) -> float:
+    """Processor seconds."""
+    once()
+    found = []
+    for _ in range(STEPS):
+        start = time.process_time()
+        once()
+        found.append(time.process_time() - start)
+    return median(found)
+
+
+if __name__ == "__main__":
+    main()
