@@ -29,7 +29,7 @@ from isotune.data.packed import pack
 from isotune.encoder.float32 import fast_float32
 from isotune.encoder.prepacked import prepacked
 
-STEPS = 8
+STEPS = 5
 GROUPS = {
     "products of linear layers": ("aten::mm", "aten::addmm", "mkldnn::_linear_pointwise"),
     "attention: products and softmax": ("aten::bmm", "aten::_softmax", "aten::_softmax_backward_data"),

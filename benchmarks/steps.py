@@ -28,6 +28,7 @@ def training_loop(
     from isotune.data.rows import Sentence
     from isotune.data.tokens import Tokenized, TokenStore
     from isotune.encoder.encoder import Encoder
+    from isotune.encoder.float32 import fast_float32
     from isotune.methods import METHODS, method_class
     from isotune.recipes import TrainingOptions
     from isotune.training.checkpoint import Progress
@@ -43,5 +44,5 @@ def training_loop(
         lambda columns: Tokenized([encoder.tokenize(columns[0], plan.max_length)]),
         encoder.max_length,
     )
-    with TemporaryDirectory() as name, Recorder(Path(name), quiet=True) as recorder:
+    with TemporaryDirectory() as name, Recorder(Path(name), quiet=True) as recorder, fast_float32():
         yield Loop(encoder, made, {"": store}, None, {}, plan, 0, Progress(), Path(name), recorder)

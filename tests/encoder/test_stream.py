@@ -31,6 +31,17 @@ def two_threads() -> Iterator[None]:
     torch.set_num_threads(1)
 
 
+def test_batches_are_as_many_for_each_thread(encoder: Encoder) -> None:
+    lengths = [7, 3] * 15  # 150 tokens
+    for threads, count in ((1, 8), (3, 9), (4, 8), (5, 10)):
+        batches = encoder.batches(lengths, threads)
+        assert len(batches) == count
+        assert sorted(np.concatenate(batches)) == list(range(30))
+        assert max(sum(lengths[i] for i in batch) for batch in batches) <= 20 + 7
+    assert len(encoder.batches([7, 7], 4)) == 1
+    assert len(encoder.batches([100, 100], 4)) == 2
+
+
 def test_parts_are_the_stream(encoder: Encoder, sentences: list[str]) -> None:
     expected = np.stack([encoder.encode(sentence) for sentence in sentences])
     done: list[int] = []

@@ -248,12 +248,19 @@ class Encoder(nn.Module, SentenceEncoder):
         finally:
             self.train(training)
 
-    def batches(self, lengths: Sequence[int] | np.ndarray) -> list[np.ndarray]:
-        """Sentences' indexes, ordered by length and cut where a batch would pass what suits the device."""
+    def batches(self, lengths: Sequence[int] | np.ndarray, threads: int = 1) -> list[np.ndarray]:
+        """Sentences' indexes, ordered by length and cut into batches of as many tokens, about what suits the device.
+
+        There is one batch, or as many for each thread as for the others, but where too few sentences are.
+        """
         order = np.argsort(lengths, kind="stable")
+        tokens = np.cumsum(np.asarray(lengths)[order])
         token_bytes = self.backbone.dimension * self.backbone.model.dtype.itemsize
         budget = BATCH_BYTES.get(self.device.type, BATCH_BYTES["cuda"]) // token_bytes
-        bins = np.cumsum(np.asarray(lengths)[order]) // budget
+        count = -(-tokens[-1] // budget)
+        if count > 1:
+            count = -(-count // threads) * threads
+        bins = (tokens - 1) * count // tokens[-1]
         return np.split(order, np.flatnonzero(np.diff(bins)) + 1)
 
     def save(self, path: str | Path) -> None:

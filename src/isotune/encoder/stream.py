@@ -129,11 +129,12 @@ def encode_parts(encoder: Encoder, sentences: Iterable[str], normalize: bool, ad
     parts = parts_of(sentences)
     texts = next(parts, [])
     ids = encoder.tokenize(texts) if texts else []
-    with _workers(torch.get_num_threads()) as workers:
+    threads = torch.get_num_threads()
+    with _workers(threads) as workers:
         while texts:
             following = next(parts, [])
             ahead = workers.submit(encoder.tokenize, following) if following else None
-            yield texts, _encode(encoder, ids, normalize, advance, workers)
+            yield texts, _encode(encoder, ids, normalize, advance, workers, threads)
             texts, ids = following, ahead.result() if ahead else []
 
 
@@ -154,9 +155,10 @@ def _encode(
     normalize: bool,
     advance: Advance | None,
     workers: ThreadPoolExecutor,
+    threads: int,
 ) -> NDArray[np.float32]:
     """Vectors [n, d] of a part's sentences, given as token ids."""
-    batches = encoder.batches([len(tokens) for tokens in ids])
+    batches = encoder.batches([len(tokens) for tokens in ids], threads)
 
     @torch.no_grad()
     def encode(batch: NDArray[np.int64]) -> Tensor:
