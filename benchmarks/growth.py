@@ -130,7 +130,7 @@ def draw(axes: dict[str, list[Point]], path: Path) -> None:
     from matplotlib import pyplot
 
     rows = {
-        "processor seconds for 1,000 tokens": lambda p: 1e3 * p.seconds / p.tokens,
+        "processor ms a token": lambda p: 1e3 * p.seconds / p.tokens,
         "peak memory, MB": lambda p: p.peak,
     }
     figure, plots = pyplot.subplots(2, len(axes), figsize=(13, 5), sharex="col", sharey="row", layout="constrained")
