@@ -12,14 +12,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
-import subprocess
-import sys
 import time
 from itertools import cycle, islice
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, NamedTuple
+
+from apart import apart, peak
 
 PRECISION = "bfloat16"
 LENGTHS = (8, 16, 32, 64, 128, 256, 512)
@@ -59,15 +58,15 @@ def main() -> None:
         return
     counts = [count for count in (1_000, 10_000, 100_000, 1_000_000) if count <= options.most]
     axes = {
-        "sentences (bert-tiny)": [apart(count, model="bert-tiny", count=count) for count in counts],
+        "sentences (bert-tiny)": [measured(count, model="bert-tiny", count=count) for count in counts],
         "tokens of a sentence (all-minilm)": [
-            apart(length, model="all-minilm", count=TOTAL // length, length=length) for length in LENGTHS
+            measured(length, model="all-minilm", count=TOTAL // length, length=length) for length in LENGTHS
         ],
         "tokens of a batch (all-minilm)": [
-            apart(tokens, model="all-minilm", count=TOTAL // 16, length=16, tokens=tokens) for tokens in TOKENS
+            measured(tokens, model="all-minilm", count=TOTAL // 16, length=16, tokens=tokens) for tokens in TOKENS
         ],
         "million weights in the blocks": [
-            apart(weights, model=model, count=count) for model, (weights, count) in MODELS.items()
+            measured(weights, model=model, count=count) for model, (weights, count) in MODELS.items()
         ],
     }
     print("| | | sentences | processor seconds | microseconds a token | peak memory, MB |\n|---|---|---|---|---|---|")
@@ -80,13 +79,9 @@ def main() -> None:
     draw(axes, options.out)
 
 
-def apart(x: float, **arguments: Any) -> Point:
+def measured(x: float, **arguments: Any) -> Point:
     """Measures in a process that has held nothing before."""
-    command = [sys.executable, "-W", "ignore", __file__, "--one", json.dumps({"x": x, **arguments})]
-    done = subprocess.run(
-        command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE, text=True, check=True
-    )
-    return Point(*json.loads(done.stdout))
+    return Point(*apart([__file__], {"x": x, **arguments}))
 
 
 def measure(x: float, model: str, count: int, length: int | None = None, tokens: int | None = None) -> Point:
@@ -118,8 +113,7 @@ def measure(x: float, model: str, count: int, length: int | None = None, tokens:
         for part, vectors in encoder.encode_parts(islice(cycle(text), count)):
             write(part, vectors)
     seconds = time.process_time() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
-    return Point(x, seconds, count, sum(islice(cycle(lengths), count)), peak)
+    return Point(x, seconds, count, sum(islice(cycle(lengths), count)), peak())
 
 
 def draw(axes: dict[str, list[Point]], path: Path) -> None:

@@ -11,16 +11,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import resource
-import subprocess
 import sys
 import time
 from itertools import cycle, islice
 from pathlib import Path
 from typing import NamedTuple
 
-MEGABYTE = 1e6
+from apart import apart, peak
 
 
 class Measured(NamedTuple):
@@ -56,22 +53,13 @@ def main() -> None:
             if chunk_size is None and estimate * batch_size > available():
                 print(f"{line} about {estimate * batch_size:,.0f}, not run | | | |", flush=True)
                 continue
-            found = in_its_own_process(batch_size, chunk_size)
+            found = Measured(*apart(sys.argv, [batch_size, chunk_size]))
             taken = found.peak - found.start
             estimate = taken / batch_size
             print(
                 f"{line} {found.peak:,.0f} | {taken:,.0f} | {found.seconds:.2f} | {batch_size / found.seconds:.0f} |",
                 flush=True,
             )
-
-
-def in_its_own_process(batch_size: int, chunk_size: int | None) -> Measured:
-    """Measures in a process that has held nothing before."""
-    command = [sys.executable, *sys.argv, "--one", json.dumps([batch_size, chunk_size])]
-    done = subprocess.run(
-        command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE, text=True, check=True
-    )
-    return Measured(*json.loads(done.stdout))
 
 
 def measure(model: str, method: str, batch_size: int, chunk_size: int | None, precision: str) -> Measured:
@@ -92,15 +80,10 @@ def measure(model: str, method: str, batch_size: int, chunk_size: int | None, pr
     return Measured(start, peak(), min(seconds))
 
 
-def peak() -> float:
-    """The most memory this process has held so far, in megabytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MEGABYTE
-
-
 def available() -> float:
     """Free memory of this machine, in megabytes."""
     lines = Path("/proc/meminfo").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")) / MEGABYTE
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")) / 1e6
 
 
 if __name__ == "__main__":

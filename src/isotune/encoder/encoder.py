@@ -23,7 +23,7 @@ from isotune.encoder.language_model import LanguageHead
 from isotune.encoder.modules import Modules, read_modules, write_modules
 from isotune.encoder.options import PoolingMode, Precision
 from isotune.encoder.pooling import Pooling
-from isotune.encoder.stream import Advance, Parts, SentenceEncoder, encode_parts
+from isotune.encoder.stream import Advance, Parts, StreamEncoder, encode_parts
 from isotune.encoder.template import SENTENCE, Prompts, mask_id, take_suffix
 from isotune.encoder.wk_pooling import wk_layers
 from isotune.errors import InputError
@@ -41,7 +41,7 @@ DTYPES: Mapping[Precision | None, torch.dtype | None] = MappingProxyType(
 UNLIMITED = 1_000_000
 
 
-class Encoder(nn.Module, SentenceEncoder):
+class Encoder(nn.Module, StreamEncoder):
     """Sentences in, vectors out. Its saved form is a sentence-transformers folder.
 
     Attributes:
@@ -240,7 +240,7 @@ class Encoder(nn.Module, SentenceEncoder):
     def encode_parts(
         self, sentences: Iterable[str], *, normalize: bool = False, advance: Advance | None = None
     ) -> Parts:
-        """Encodes a stream of any length, part by part; see `SentenceEncoder`."""
+        """Encodes a stream of any length, part by part; see `StreamEncoder`."""
         training = self.training
         self.eval()
         try:

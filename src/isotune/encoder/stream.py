@@ -37,7 +37,7 @@ Parts: TypeAlias = Iterator[tuple[list[str], NDArray[np.float32]]]
 """The sentences of each part of a stream and their vectors [n, d], in its order."""
 
 
-class SentenceEncoder(ABC):
+class StreamEncoder(ABC):
     """What encodes sentences part by part, and so all at once too."""
 
     @property
@@ -125,7 +125,7 @@ def parts_of(sentences: Iterable[str]) -> Iterator[list[str]]:
 
 
 def encode_parts(encoder: Encoder, sentences: Iterable[str], normalize: bool, advance: Advance | None) -> Parts:
-    """The sentences of each part and their vectors; arguments as `SentenceEncoder` has them."""
+    """The sentences of each part and their vectors; arguments as `StreamEncoder` has them."""
     parts = parts_of(sentences)
     texts = next(parts, [])
     ids = encoder.tokenize(texts) if texts else []

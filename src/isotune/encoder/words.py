@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from isotune.data.records import opened, read_text
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.options import Precision
-from isotune.encoder.stream import Advance, Parts, SentenceEncoder, parts_of
+from isotune.encoder.stream import Advance, Parts, StreamEncoder, parts_of
 from isotune.errors import InputError
 
 WORD = re.compile(r"\w+|[^\w\s]")
 
 
-class WordVectors(SentenceEncoder):
+class WordVectors(StreamEncoder):
     """The mean of the vectors of a sentence's words; it encodes as an `Encoder` does.
 
     Attributes:

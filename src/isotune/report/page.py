@@ -24,7 +24,7 @@ from isotune.evaluation.tables import AGGREGATIONS
 from isotune.evaluation.tasks import task_title
 from isotune.files import write_text
 from isotune.report.figures import cosine_against_gold, learning_curves, space_monitor
-from isotune.report.stages import Record, Stage, stages
+from isotune.report.stages import Record, Stage, read_records, stages
 from isotune.report.templates import template
 
 
@@ -104,7 +104,7 @@ def _read(folder: Path) -> Run:
     except ValidationError as error:
         first = error.errors()[0]
         raise InputError(f"{folder / 'evaluation.json'}: {first['msg']} at {first['loc']}") from error
-    metrics, recipe = _metrics(folder / "metrics.jsonl"), _text(folder / "recipe.toml")
+    metrics, recipe = read_records(folder / "metrics.jsonl"), _text(folder / "recipe.toml")
     return Run(
         folder=folder,
         stages=stages(metrics, _methods(recipe, folder / "recipe.toml")),
@@ -148,25 +148,6 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]] | None:
         return None
     except (ValueError, EOFError, BadZipFile) as error:
         raise InputError(f"{path}: not a file of arrays: {error}") from error
-
-
-def _metrics(path: Path) -> dict[str, list[Record]]:
-    """Records by kind. A crash can cut the last line short, so that one is left out where it is broken."""
-    if not path.exists():
-        raise InputError(f"{path} does not exist: {path.parent} is not a run folder, or its training never began")
-    records: dict[str, list[Record]] = {"train": [], "dev": [], "space": [], "warning": []}
-    lines = path.read_bytes().splitlines()  # bytes: a line may be cut inside a character
-    for number, line in enumerate(lines, start=1):
-        try:
-            record = json.loads(line)
-        except ValueError as error:  # also a UnicodeDecodeError
-            if number == len(lines):
-                break
-            raise InputError(f"{path}, line {number}: not JSON: {error}") from error
-        if not isinstance(record, dict) or "kind" not in record:
-            raise InputError(f"{path}, line {number}: not what a run writes: {str(record)[:60]}")
-        records.setdefault(record["kind"], []).append(record)
-    return records
 
 
 def _render(run: Run) -> str:

@@ -6,9 +6,13 @@ that of the encoder it starts from.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
+
+from isotune.errors import InputError
 
 Record = Mapping[str, Any]
 
@@ -113,3 +117,26 @@ def stages(metrics: Mapping[str, Sequence[Record]], methods: Sequence[str]) -> l
         method = methods[number - 1] if number <= len(methods) else ""
         found.append(Stage(number, method, train, dev, space))
     return found
+
+
+def read_records(path: Path) -> dict[str, list[Record]]:
+    """The records of a metrics.jsonl by kind. A crash can cut the last line short: it is left out where it is broken.
+
+    Raises:
+        InputError: there is no such file, or it is damaged.
+    """
+    if not path.exists():
+        raise InputError(f"{path} does not exist: {path.parent} is not a run folder, or its training never began")
+    records: dict[str, list[Record]] = {"train": [], "dev": [], "space": [], "warning": []}
+    lines = path.read_bytes().splitlines()  # bytes: a line may be cut inside a character
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = json.loads(line)
+        except ValueError as error:  # also a UnicodeDecodeError
+            if number == len(lines):
+                break
+            raise InputError(f"{path}, line {number}: not JSON: {error}") from error
+        if not isinstance(record, dict) or "kind" not in record:
+            raise InputError(f"{path}, line {number}: not what a run writes: {str(record)[:60]}")
+        records.setdefault(record["kind"], []).append(record)
+    return records

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -174,10 +174,10 @@ class Engine:
         with np.load(self.folder / key / COSINES) as arrays:
             return dict(arrays)
 
-    def compare(self) -> list[Comparison]:
-        """What there is to say of differences between lines."""
+    def compare(self, made: Sequence[Made]) -> list[Comparison]:
+        """What there is to say of differences between the lines of runs that were made."""
         keys = {(in_words(run.arm, run.cell), run.seed): key for run, key in self.keys.items()}
-        found = lines(self.study, map(self.made, self.runs))
+        found = lines(self.study, made)
         tasks = [task for task in self.tasks if isinstance(task, STSTask)]
         return compare(self.study, found, tasks, lambda line, seed: self._cosines(keys[line.title, seed]))
 

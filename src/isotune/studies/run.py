@@ -99,13 +99,14 @@ def run_study(
     with Processes(out / "processes.log", processes, threads) as workers, StopSignal() as stop:
         engine.make(workers, stop, limit)
     analyses = () if stop.received else engine.analyse(out / "analyses")
+    made = tuple(map(engine.made, engine.runs))
     results = Results(
         name=str(name),
         study=study,
         model=model,
-        runs=tuple(map(engine.made, engine.runs)),
+        runs=made,
         statistics={name: _sizes(name) for name in study.statistics},
-        comparisons=tuple(engine.compare()),
+        comparisons=tuple(engine.compare(made)),
         selection=tuple(engine.select()),
         analyses=analyses,
         facts=_facts(workers),

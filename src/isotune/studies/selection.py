@@ -7,19 +7,18 @@ best instead of the best one. Rules that look at nothing, such as to keep the la
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 
 import numpy as np
-from numpy.typing import NDArray
 
 from isotune.evaluation import correlations
 from isotune.evaluation.unlabelled import CHOOSES
-
-Floats = NDArray[np.float64]
+from isotune.report.stages import read_records
+from isotune.studies.statistics import Floats
 
 ABOUT = ("kind", "stage", "step", "best")  # of a record: what is no criterion
 # What the monitor of the space has, and the sign that makes it a criterion.
@@ -87,8 +86,9 @@ def courses(run: Path) -> list[Course]:
     path = run / "metrics.jsonl"
     if not path.exists():
         return []
+    records = read_records(path)
     rows: dict[int, dict[int, dict[str, float]]] = {}
-    for record in map(json.loads, path.read_text("utf-8").splitlines()):
+    for record in chain(*(records.get(kind, ()) for kind in ("space", "unlabelled", "dev"))):
         row = rows.setdefault(record.get("stage", 0), {}).setdefault(record["step"], {})
         match record["kind"]:
             case "dev" if record["metric"] in ("spearman", "pearson"):

@@ -38,7 +38,7 @@ from isotune.evaluation import RunEvaluation, STSTask, Task, cosine_similarities
 from isotune.evaluation.results import STSResult
 from isotune.evaluation.vectors import SentenceEncoder
 from isotune.files import replacing, write_text
-from isotune.report.stages import Record, stages
+from isotune.report.stages import read_records, stages
 from isotune.training import train
 from isotune.training.folder import last_checkpoint, started
 
@@ -163,10 +163,7 @@ def _train(folder: Path, recipe: Mapping[str, Any]) -> None:
 
 def _of_training(folder: Path) -> dict[str, float]:
     """What a study tells of a training: see `RUN_SCORES`."""
-    records: dict[str, list[Record]] = {"train": [], "dev": [], "space": []}
-    for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines():
-        record = json.loads(line)
-        records.setdefault(record["kind"], []).append(record)
+    records = read_records(folder / "metrics.jsonl")
     found = stages(records, ())
     evaluation = RunEvaluation.model_validate_json((folder / "evaluation.json").read_text("utf-8"))
     scores: dict[str, float] = {"kept_step": evaluation.selected_step, "steps": max(stage.steps[1] for stage in found)}

@@ -12,8 +12,12 @@ from types import MappingProxyType
 from isotune.data.catalogue.dataset import Dataset, Split, splits_of
 from isotune.data.rows import LabelledPair, ScoredPair, Sentence
 
-_TRACKS = ("1.ar-ar", "2.ar-en", "3.es-es", "4a.es-en", "4b.es-en", "5.en-en", "6.tr-en")
-_LANGUAGES = ("de", "en", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh")
+TRACKS = MappingProxyType(
+    {"1": "ar-ar", "2": "ar-en", "3": "es-es", "4a": "es-en", "4b": "es-en", "5": "en-en", "6": "tr-en"}
+)
+"""Of SemEval-2017: the languages of each."""
+
+LANGUAGES = ("de", "en", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh")
 
 STS = (
     Dataset(
@@ -146,17 +150,17 @@ STS = (
     ),
     *(
         Dataset(
-            name=f"sts17-{track.partition('.')[0]}",
+            name=f"sts17-{track}",
             licence="CC BY-SA 4.0; 4b: the terms of WMT",
-            source=f"Cer et al. 2017, SemEval-2017 task 1, track {track.replace('.', ' (')})",
+            source=f"Cer et al. 2017, SemEval-2017 task 1, track {track} ({languages})",
             splits=splits_of(
                 "sts17/test.tsv.gz",
                 "a00ed8a5b2adf66d32c97b7709c1256d500a5562114b8f7aa3ba291fa847d015",
-                test=(500 if track == "6.tr-en" else 250, 250),
+                test=(500 if track == "6" else 250, 250),
             ),
-            subset=f"track{track}",
+            subset=f"track{track}.{languages}",
         )
-        for track in _TRACKS
+        for track, languages in TRACKS.items()
     ),
     *(
         Dataset(
@@ -172,7 +176,7 @@ STS = (
             ),
             subset=language,
         )
-        for language in _LANGUAGES
+        for language in LANGUAGES
     ),
     Dataset(
         name="sts-unlabelled",  # 89,192 sentences, duplicates kept: ConSERT, table 1
