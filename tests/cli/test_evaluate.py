@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
 
+from isotune.encoder.encoder import Encoder
 from isotune.encoder.words import WordVectors
-from isotune.evaluation import Evaluation, GeometryResult
+from isotune.evaluation import Evaluation, GeometryResult, evaluate
 from tests.cli.conftest import Call
 from tests.conftest import WORDS
 
@@ -53,6 +54,16 @@ def test_a_table_for_each_kind_of_task(isotune: Call, tiny_model: Path, pairs: P
 def test_another_metric(isotune: Call, tiny_model: Path, pairs: Path) -> None:
     out = isotune("evaluate", tiny_model, "--tasks", pairs, "--metric=pearson", "--aggregation=mean").out
     assert 'Pearson x 100, aggregation "mean"' in " ".join(out.split())
+
+
+def test_what_a_precision_costs(isotune: Call, tiny_model: Path, pairs: Path) -> None:
+    shutil.copytree(tiny_model, "tiny")
+    code, out, err = isotune("evaluate", "tiny", "--tasks", pairs, "--precision=bfloat16", "--json", "scores.json")
+    assert (code, err) == (0, "")
+    assert "tiny, bfloat16" in out
+    (result,) = (Evaluation.model_validate(one) for one in json.loads(Path("scores.json").read_text()))
+    expected = evaluate(Encoder.load("tiny", precision="bfloat16"), [str(pairs)], name="tiny, bfloat16")
+    assert result.scores() == expected.scores() != evaluate(Encoder.load("tiny"), [str(pairs)]).scores()
 
 
 def test_a_file_of_word_vectors_is_an_encoder(isotune: Call, tiny_model: Path, pairs: Path, text: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMNS, ENCODER, columns_table, new_file
+from isotune.cli.parameters import COLUMNS, ENCODER, PRECISION, columns_table, new_file
 from isotune.encoder.options import Precision
 
 FILE = (
@@ -16,10 +16,6 @@ FILE = (
 )
 OUT = "A new file: .npy for the vectors alone (float32, a row a sentence), .parquet for each sentence with its vector."
 COLUMN = "Which column holds the sentence, where its name isn't a usual one, e.g. sentence=body."
-PRECISION = (
-    "What the encoder computes in. bfloat16 and, on a CPU, int8 are faster and differ a little from float32. Unset: "
-    "the type of its weights, mostly float32."
-)
 
 
 def encode(
@@ -29,7 +25,7 @@ def encode(
     *,
     out: Annotated[Path, Parameter(help=OUT, metavar="FILE")] = Path("vectors.npy"),
     normalize: Annotated[bool, Parameter(help="Scale every vector to length 1.")] = False,
-    precision: Annotated[Precision | None, Parameter(help=PRECISION)] = None,
+    precision: Annotated[Precision | None, PRECISION] = None,
     columns: Annotated[tuple[str, ...], Parameter(help=COLUMN), COLUMNS] = (),
 ) -> None:
     """Encode sentences: one vector each, in their order."""

@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import ENCODER, new_file
+from isotune.cli.parameters import ENCODER, PRECISION, new_file
+from isotune.encoder.options import Precision
 
 TASKS = (
     "Named tasks; the groups sts, sts17, stsb-multi, transfer, senteval and senteval-50; geometry, geometry-qqp or "
@@ -29,6 +30,7 @@ def evaluate(
     metric: Annotated[
         Literal["spearman", "pearson"], Parameter(help="Which correlation the table shows.")
     ] = "spearman",
+    precision: Annotated[Precision | None, PRECISION] = None,
     json: Annotated[Path | None, Parameter(help=JSON, metavar="FILE")] = None,
 ) -> None:
     """Score sentence encoders side by side: similarity, transfer to classification, and geometry."""
@@ -46,7 +48,8 @@ def evaluate(
         file = stack.enter_context(new_file(json)) if json else None
         # Before the first is evaluated, so that a wrong name costs nothing.
         loaded_tasks = load_tasks(tasks)
-        loaded = {name: load_encoder(name) for name in encoder}
+        named = f", {precision}" if precision else ""
+        loaded = {name + named: load_encoder(name, precision) for name in encoder}
         console = Console(stderr=True)
         shown = track(loaded.items(), "evaluating", console=console, transient=True, disable=not console.is_terminal)
         results = [evaluate_on(loaded_tasks, one, name) for name, one in shown]

@@ -16,6 +16,10 @@ ENCODER = Parameter(
     help="An encoder or a plain language model: a folder, or a name on the Hugging Face hub; or a file of word vectors "
     "(.txt, .vec, also .gz), which are averaged."
 )
+PRECISION = Parameter(
+    help="What the encoder computes in. bfloat16 and, on a CPU, int8 are faster and differ a little from float32. "
+    "Unset: the type of its weights, mostly float32."
+)
 PROCESSES = Parameter(help="Runs side by side. Unset: one a GPU; without any a core, 4 at most.")
 THREADS = Parameter(help="Of each process. Unset: their share of the cores.")
 COLUMNS = Parameter(consume_multiple=1, metavar="FIELD=COLUMN...")
