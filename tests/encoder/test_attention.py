@@ -8,12 +8,16 @@ import torch
 from isotune.data.packed import pack
 from isotune.encoder.attention import _fused_attention, _plain_attention, packed_attention
 
+# Shorter than a register, longer, and long; two are of one length.
+LENGTHS = (2, 5, 5, 9, 16, 17, 70)
+TOKENS = sum(LENGTHS)
+
 
 @pytest.mark.parametrize("sliding_window", [None, 3])
 def test_plain_products_are_the_fused_attention(sliding_window: int | None) -> None:
-    packed = pack([[1] * length for length in (2, 5, 5, 9)])
-    given = [torch.randn(21, 4, 8, dtype=torch.float64).requires_grad_() for _ in range(3)]
-    gradient = torch.randn(21, 4, 8, dtype=torch.float64)
+    packed = pack([[1] * length for length in LENGTHS])
+    given = [torch.randn(TOKENS, 4, 8, dtype=torch.float64).requires_grad_() for _ in range(3)]
+    gradient = torch.randn(TOKENS, 4, 8, dtype=torch.float64)
     results = []
     for attend in (_plain_attention, _fused_attention):
         output = attend(*given, packed, 0.3, 0.0, sliding_window)
@@ -24,8 +28,8 @@ def test_plain_products_are_the_fused_attention(sliding_window: int | None) -> N
 
 @pytest.mark.parametrize("sliding_window", [None, 3])
 def test_bfloat16_attends_as_float32_does(sliding_window: int | None) -> None:
-    packed = pack([[1] * length for length in (2, 5, 5, 9)])
-    query, key, value = (torch.randn(1, 4, 21, 8).bfloat16() for _ in range(3))
+    packed = pack([[1] * length for length in LENGTHS])
+    query, key, value = (torch.randn(1, 4, TOKENS, 8).bfloat16() for _ in range(3))
     results = []
     for dtype in (torch.float32, torch.bfloat16):
         given = [x.to(dtype).requires_grad_() for x in (query, key, value)]

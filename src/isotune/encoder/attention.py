@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import pad, scaled_dot_product_attention
 from transformers import AttentionInterface
 
 from isotune.data.packed import Packed
@@ -21,6 +21,11 @@ from isotune.encoder import attention_cuda
 from isotune.encoder.dropout import dropout_factors
 
 PACKED = "isotune_packed"
+# torch's softmax on a CPU fills a register with neighbours of a row: with 16 numbers in float32, with 32 in bfloat16.
+# Rows that don't fill one it computes a number at a time, and what is left of longer ones in bfloat16, ten times as
+# slow. From 64 on that hardly counts.
+REGISTER = 16
+LONG = 64
 
 
 def packed_attention(
@@ -97,12 +102,22 @@ def _plain_attention(
         near = _near(length, window, q.device)
         if near is not None:
             scores = scores.masked_fill(~near, -torch.inf)
-        weights = scores.softmax(-1)
+        weights = _softmax(scores)
         if factor is not None:
             weights = weights * factor.view_as(weights)
         out = weights.bmm(v).unflatten(0, (-1, heads))  # [sentences, heads, length, features]
         outputs.append(out.transpose(1, 2).flatten(0, 1))  # [sentences * length, heads, features]
     return torch.cat(outputs)
+
+
+def _softmax(scores: Tensor) -> Tensor:
+    """torch's, over the last dimension of [n, length, length]; short rows in float32, filled up with minus infinity."""
+    length = scores.shape[-1]
+    if length >= LONG:
+        return scores.softmax(-1)
+    exact = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    wide = pad(exact, (0, max(REGISTER - length, 0)), value=-torch.inf)
+    return wide.softmax(-1)[..., :length].to(scores.dtype)
 
 
 def _groups(packed: Packed, *rows: Tensor) -> Iterator[tuple[int, list[Tensor]]]:
