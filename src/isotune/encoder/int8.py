@@ -38,8 +38,9 @@ class Int8Linear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[..., in] -> [..., out] float32."""
         rows = x.flatten(0, -2)  # [T, in]
-        scales = (rows.abs().amax(1, keepdim=True) / LARGEST).clamp_(min=TINY)  # [T, 1]
-        rounded = (rows / scales).round_().to(torch.int8)
+        scratch = rows.abs()  # new memory costs as much as arithmetic: the same is used throughout
+        scales = (scratch.amax(1, keepdim=True) / LARGEST).clamp_(min=TINY)  # [T, 1]
+        rounded = torch.div(rows, scales, out=scratch).round_().to(torch.int8)
         unsigned = rounded.bitwise_xor_(-128).view(torch.uint8)  # + 128; of a float it would be several times slower
         product = torch.ops.onednn.qlinear_pointwise(
             *(unsigned, 1.0, LARGEST + 1),  # input, its scale, what stands for 0
@@ -47,7 +48,7 @@ class Int8Linear(nn.Module):
             *(None, 1.0, 0, torch.float32),  # bias; the output's scale, 0 and type
             *("none", [], ""),  # what is done to it
         )  # [T, out]
-        y: Tensor = torch.addcmul(self.bias, product, scales).unflatten(0, x.shape[:-1])
+        y: Tensor = product.mul_(scales).add_(self.bias).unflatten(0, x.shape[:-1])
         return y
 
 
