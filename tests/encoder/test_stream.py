@@ -55,6 +55,17 @@ def test_parts_are_the_stream(encoder: Encoder, sentences: list[str]) -> None:
     assert list(encoder.encode_parts([])) == []
 
 
+def test_memory_is_given_back_between_parts(
+    encoder: Encoder, sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[int] = []
+    monkeypatch.setattr("isotune.encoder.stream.give_back", lambda: given.append(1))
+    encoder.encode(sentences[:7])
+    assert not given
+    encoder.encode(sentences)  # 9 parts
+    assert len(given) == 8
+
+
 def test_a_stream_is_read_one_part_ahead(encoder: Encoder, sentences: list[str]) -> None:
     read = 0
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotune.data.packed import pack
+from isotune.encoder.memory import give_back
 from isotune.encoder.prepacked import prepacked
 from isotune.errors import InputError
 
@@ -136,6 +137,8 @@ def encode_parts(encoder: Encoder, sentences: Iterable[str], normalize: bool, ad
             ahead = workers.submit(encoder.tokenize, following) if following else None
             yield texts, _encode(encoder, ids, normalize, advance, workers, threads)
             texts, ids = following, ahead.result() if ahead else []
+            if texts:
+                give_back()
 
 
 @contextmanager
