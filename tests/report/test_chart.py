@@ -57,6 +57,21 @@ def test_axes_of_their_own() -> None:
     assert [(layout.xaxis2.matches, layout.yaxis2.matches) for layout in layouts] == [("x", "y"), ("x", None)]
 
 
+def test_numbers_on_a_logarithmic_axis_keep_apart() -> None:
+    points = [0.02, 0.05, 0.08, 0.1, 0.12, 0.15, 0.2, 0.5]
+    (ax,) = draw(Chart([Panel([Series(points, points, marker="o")], log_x=True)])).axes
+    assert list(ax.get_xticks()) == points
+    assert [label.get_text() for label in ax.get_xticklabels()] == [
+        *("0.02", "0.05", "0.08", "0.1"),
+        "",
+        "0.15",
+        "0.2",
+        "0.5",
+    ]
+    (one,) = draw(Chart([Panel([Series([3], [1], marker="o")], log_x=True)])).axes
+    assert [label.get_text() for label in one.get_xticklabels()] == ["3"]
+
+
 def test_names_stand_from_the_top_down() -> None:
     (ax,) = draw(Chart([Panel([LINE], y_names=["first", "second"])])).axes
     assert [text.get_text() for text in ax.get_yticklabels()] == ["first", "second"]

@@ -22,6 +22,7 @@ from isotune.files import replacing
 from isotune.report.style import BLUE, STYLE
 
 LETTER = 0.07  # the width of one in a legend
+LOG_GAP = 0.06  # the least distance of two numbers on a logarithmic axis, as a share of its length
 TITLE = 38  # letters in a line of a panel's title
 BAND = 0.18  # the opacity of a band
 
@@ -225,7 +226,7 @@ def draw_panel(ax: Axes, panel: Panel) -> None:
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     if panel.log_x:
         ax.set_xscale("log")
-        ax.set_xticks(panel.points, [f"{x:g}" for x in panel.points])
+        ax.set_xticks(panel.points, _log_labels(panel.points, *ax.get_xlim()))
         ax.minorticks_off()
     if panel.x_names:
         ax.set_xticks(range(len(panel.x_names)), panel.x_names)
@@ -236,3 +237,14 @@ def draw_panel(ax: Axes, panel: Panel) -> None:
     if panel.bare:
         ax.set(xticks=[], yticks=[])
         ax.spines[["top", "right"]].set_visible(True)
+
+
+def _log_labels(points: Sequence[float], low: float, high: float) -> list[str]:
+    """Of points in ascending order, on a logarithmic axis; empty where one would run into the one before."""
+    gap = (high / low) ** LOG_GAP
+    labels, last = [], 0.0
+    for x in points:
+        free = x >= last * gap
+        labels.append(f"{x:g}" if free else "")
+        last = x if free else last
+    return labels
