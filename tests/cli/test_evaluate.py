@@ -56,6 +56,16 @@ def test_another_metric(isotune: Call, tiny_model: Path, pairs: Path) -> None:
     assert 'Pearson x 100, aggregation "mean"' in " ".join(out.split())
 
 
+def test_tables_name_an_encoder_by_its_run(isotune: Call, tiny_model: Path, pairs: Path) -> None:
+    shutil.copytree(tiny_model, "runs/demo/encoder")
+    code, out, err = isotune("evaluate", "runs/demo/encoder", "--tasks", pairs, "--json", "scores.json")
+    assert (code, err) == (0, "")
+    assert "│ demo " in out
+    assert "runs" not in out
+    (result,) = json.loads(Path("scores.json").read_text())
+    assert result["encoder"] == "runs/demo/encoder"
+
+
 def test_what_a_precision_costs(isotune: Call, tiny_model: Path, pairs: Path) -> None:
     shutil.copytree(tiny_model, "tiny")
     code, out, err = isotune("evaluate", "tiny", "--tasks", pairs, "--precision=bfloat16", "--json", "scores.json")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import ENCODER
+from isotune.cli.parameters import ENCODER, labels
 
 NAME = "The analysis; without one, they are listed."
 TASKS = (
@@ -56,17 +55,6 @@ def analyse(
         found = analyse_on(name, loaded, pairs, **options)
         paths = found.write(out)
     print(*found.findings, *paths, sep="\n")
-
-
-def labels(encoders: Sequence[str]) -> list[str]:
-    """What a figure calls each encoder: its folder's name, or that of the run it is in; its whole name if two share it.
-
-    >>> labels(["models/mini", "runs/demo/encoder"])
-    ['mini', 'demo']
-    """
-    paths = [Path(encoder).resolve() for encoder in encoders]
-    short = [(path.parent.name if path.name == "encoder" else "") or path.name for path in paths]
-    return [one if short.count(one) == 1 else whole for one, whole in zip(short, encoders, strict=True)]
 
 
 def _list() -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import ENCODER, PRECISION, new_file
+from isotune.cli.parameters import ENCODER, PRECISION, labels, new_file
 from isotune.encoder.options import Precision
 
 TASKS = (
@@ -49,11 +49,15 @@ def evaluate(
         # Before the first is evaluated, so that a wrong name costs nothing.
         loaded_tasks = load_tasks(tasks)
         named = f", {precision}" if precision else ""
-        loaded = {name + named: load_encoder(name, precision) for name in encoder}
+        loaded = {name: load_encoder(name, precision) for name in encoder}
         console = Console(stderr=True)
         shown = track(loaded.items(), "evaluating", console=console, transient=True, disable=not console.is_terminal)
-        results = [evaluate_on(loaded_tasks, one, name) for name, one in shown]
-        for table in comparison_tables(results, aggregation, metric):
+        results = [evaluate_on(loaded_tasks, one, name + named) for name, one in shown]
+        short = [
+            result.model_copy(update={"encoder": label + named})
+            for label, result in zip(labels(list(loaded)), results, strict=True)
+        ]
+        for table in comparison_tables(short, aggregation, metric):
             rich.print(table)
         if file:
             written = ",\n".join(result.model_dump_json(indent=2) for result in results)

@@ -37,6 +37,17 @@ def columns_table(words: Sequence[str]) -> dict[str, str]:
     return dict(word.split("=", 1) for word in words)
 
 
+def labels(encoders: Sequence[str]) -> list[str]:
+    """What a table or figure calls each encoder: its folder's name or that of its run; its whole name if two share it.
+
+    >>> labels(["models/mini", "runs/demo/encoder"])
+    ['mini', 'demo']
+    """
+    paths = [Path(encoder).resolve() for encoder in encoders]
+    short = [(path.parent.name if path.name == "encoder" else "") or path.name for path in paths]
+    return [one if short.count(one) == 1 else whole for one, whole in zip(short, encoders, strict=True)]
+
+
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
     """A file to write that is there whole or not at all; that it can be made is found out before the work.
