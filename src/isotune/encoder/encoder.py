@@ -18,7 +18,7 @@ from isotune.data.packed import Packed
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.folder import load_model, load_tokenizer, local_folder
 from isotune.encoder.heads import Head, Heads
-from isotune.encoder.int8 import Int8Linear, quantize
+from isotune.encoder.int8 import is_quantized, quantize
 from isotune.encoder.language_model import LanguageHead
 from isotune.encoder.modules import Modules, read_modules, write_modules
 from isotune.encoder.options import PoolingMode, Precision
@@ -256,6 +256,8 @@ class Encoder(nn.Module, StreamEncoder):
         order = np.argsort(lengths, kind="stable")
         tokens = np.cumsum(np.asarray(lengths)[order])
         token_bytes = self.backbone.dimension * self.backbone.model.dtype.itemsize
+        if is_quantized(self):
+            token_bytes *= 2  # what is rounded lies beside what it is made from
         budget = BATCH_BYTES.get(self.device.type, BATCH_BYTES["cuda"]) // token_bytes
         count = -(-tokens[-1] // budget)
         if count > 1:
@@ -270,7 +272,7 @@ class Encoder(nn.Module, StreamEncoder):
             InputError: the folder exists already, or it can't be written; or the weights are in int8.
         """
         path = Path(path)
-        if any(isinstance(module, Int8Linear) for module in self.modules()):
+        if is_quantized(self):
             raise InputError(f"{path}: an encoder in int8 can't be saved; save it as loaded without a precision")
         try:
             path.mkdir(parents=True)

@@ -69,6 +69,11 @@ def quantize(model: nn.Module) -> None:
                 setattr(module, name, Int8Linear(child))
 
 
+def is_quantized(model: nn.Module) -> bool:
+    """Whether linear layers of the model compute in integers."""
+    return any(isinstance(module, Int8Linear) for module in model.modules())
+
+
 @cache
 def _exact() -> bool:
     """Whether the largest products are added without a loss: CPUs without VNNI cut sums of two to 16 bits."""
