@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from subprocess import PIPE
@@ -112,7 +113,10 @@ def test_ctrl_c_while_torch_is_imported(tmp_path: Path) -> None:
     # A torch that says when it is being imported, and takes long.
     (tmp_path / "torch.py").write_text("import time; print('importing', flush=True); time.sleep(60)")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
-    with subprocess.Popen([*ISOTUNE, "doctor"], env=environment, stdout=PIPE, stderr=PIPE, text=True) as run:
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # what a shell starts with "&" doesn't hear it
+    with subprocess.Popen(
+        [*ISOTUNE, "doctor"], env=environment, stdout=PIPE, stderr=PIPE, text=True, preexec_fn=heard
+    ) as run:
         assert run.stdout
         assert run.stderr
         assert run.stdout.readline() == "importing\n"
