@@ -116,8 +116,9 @@ def _softmax(scores: Tensor) -> Tensor:
     if length >= LONG:
         return scores.softmax(-1)
     exact = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    wide = pad(exact, (0, max(REGISTER - length, 0)), value=-torch.inf)
-    return wide.softmax(-1)[..., :length].to(scores.dtype)
+    if length < REGISTER:
+        exact = pad(exact, (0, REGISTER - length), value=-torch.inf)
+    return exact.softmax(-1)[..., :length].to(scores.dtype)
 
 
 def _groups(packed: Packed, *rows: Tensor) -> Iterator[tuple[int, list[Tensor]]]:

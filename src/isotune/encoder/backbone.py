@@ -23,7 +23,7 @@ from isotune.data.packed import Packed
 from isotune.encoder.attention import PACKED
 from isotune.encoder.dropout import replace_dropout
 from isotune.encoder.float32 import fast_float32
-from isotune.encoder.memory import limit_prepared
+from isotune.encoder.memory import keep_freed, limit_prepared
 from isotune.errors import InputError, unknown
 from isotune.views.augmentation import Augmentation, NoAugmentation
 
@@ -48,6 +48,7 @@ class Backbone(nn.Module):
         """
         super().__init__()
         limit_prepared()
+        keep_freed()
         kind = model.config.model_type
         if kind not in PACKED_TYPES + PADDED_TYPES:
             raise unknown("model type", str(kind), PACKED_TYPES + PADDED_TYPES)

@@ -1,8 +1,11 @@
-"""What would go on growing as more and more batches pass, held within bounds.
+"""The memory of batches that come and go: kept as long as it is used again, and held within bounds.
 
 Packed batches have new shapes all the time, and oneDNN, and what calls it in torch, keep each product that they have
-once prepared, 1,024 of them each. The C library keeps what is freed, in pieces between these, and soon finds none that
-is large enough.
+once prepared, 1,024 of them each. These lie between the pieces of memory that are freed, which soon are too small for
+what is wanted next.
+
+The C library gives large pieces back to the system when they are freed, and gets them again, cleared page by page, for
+the next operation. That can take a tenth of the time, or nothing, by where the pieces happen to lie.
 """
 
 from __future__ import annotations
@@ -13,24 +16,40 @@ from functools import cache
 
 # Products that are kept. With 256 a training step takes as long as with 1,024; with 64, up to 1.4 times as long.
 PREPARED = 256
-VARIABLES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+PREPARED_VARIABLES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+
+# glibc's options, as malloc.h numbers them, and what they are set to, in bytes.
+KEEP = {
+    -1: 2**31 - 1,  # M_TRIM_THRESHOLD: what the end of the heap has free before it is given back; this is the most
+    -2: 2**27,  # M_TOP_PAD: what stays there; a thread's heap comes in pieces of 64 MiB, of which none goes then
+    -3: 2**28,  # M_MMAP_THRESHOLD: what is as large as this is got by itself, and given back when it is freed
+}
+KEEP_VARIABLES = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
 
 
 def limit_prepared() -> None:
     """Limits the products that are kept, unless the environment says how many; works before the first product."""
-    for variable in VARIABLES:
+    for variable in PREPARED_VARIABLES:
         os.environ.setdefault(variable, str(PREPARED))
+
+
+def keep_freed() -> None:
+    """Has the C library keep what is freed until `give_back`, if it is glibc, unless the environment sets it up."""
+    if (mallopt := _from_c_library("mallopt")) and os.environ.keys().isdisjoint(KEEP_VARIABLES):
+        for option, value in KEEP.items():
+            mallopt(option, value)
 
 
 def give_back() -> None:
     """Gives what is freed back to the system, if the C library is glibc; takes some milliseconds."""
-    if trim := _malloc_trim():
+    if trim := _from_c_library("malloc_trim"):
         trim(0)
 
 
 @cache
-def _malloc_trim() -> ctypes._NamedFuncPointer | None:
+def _from_c_library(name: str) -> ctypes._NamedFuncPointer | None:
     try:
-        return ctypes.CDLL(None).malloc_trim
+        function: ctypes._NamedFuncPointer = getattr(ctypes.CDLL(None), name)
     except (AttributeError, TypeError):  # another C library, or Windows
         return None
+    return function
