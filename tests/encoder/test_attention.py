@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -19,11 +21,24 @@ def test_plain_products_are_the_fused_attention(sliding_window: int | None) -> N
     given = [torch.randn(TOKENS, 4, 8, dtype=torch.float64).requires_grad_() for _ in range(3)]
     gradient = torch.randn(TOKENS, 4, 8, dtype=torch.float64)
     results = []
-    for attend in (_plain_attention, _fused_attention):
+    for attend in (partial(_plain_attention, training=True), _fused_attention):
         output = attend(*given, packed, 0.3, 0.0, sliding_window)
         results.append([output, *torch.autograd.grad(output, given, gradient)])
     for plain, fused in zip(*results, strict=True):
         torch.testing.assert_close(plain, fused)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("dropout", [0.0, 0.4])
+def test_gradients_are_those_of_the_output(dropout: float, training: bool) -> None:
+    packed = pack([[1] * length for length in (2, 3, 3, 17)])
+    given = [torch.randn(25, 2, 4, dtype=torch.float64).requires_grad_() for _ in range(3)]
+
+    def attend(*rows: torch.Tensor) -> torch.Tensor:
+        torch.manual_seed(0)  # the same weights are dropped each time
+        return _plain_attention(*rows, packed, 0.3, dropout, None, training)
+
+    assert torch.autograd.gradcheck(attend, given)
 
 
 @pytest.mark.parametrize("sliding_window", [None, 3])

@@ -218,7 +218,7 @@ def test_heads_are_dropped_by_the_sentence_and_the_others_grow() -> None:
         plain = attention_outputs(backbone, tokens)
         with backbone.drop_heads(0.25):
             dropped = attention_outputs(backbone, tokens)
-            assert torch.equal(attention_outputs(backbone.eval(), tokens), plain)  # in training only
+            torch.testing.assert_close(attention_outputs(backbone.eval(), tokens), plain)  # in training only
             backbone.train()
         assert torch.equal(attention_outputs(backbone, tokens), plain)
     factors = (dropped / plain).split(tokens.lengths.tolist())

@@ -11,7 +11,7 @@ import torch
 
 from isotune.encoder import float32
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.float32 import fast_float32
+from isotune.encoder.float32 import fast_float32, small_products
 from isotune.errors import InputError
 
 setting = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
@@ -40,6 +40,15 @@ def test_products_and_gradients_are_those_of_float64(monkeypatch: pytest.MonkeyP
             results.append([y, *torch.autograd.grad(y, leaves, gradient.to(dtype))])
     for found, exact in zip(*results, strict=True):
         assert (found.double() - exact).norm() < 1e-6 * exact.norm()
+
+
+def test_small_products_are_torchs_own(pays: None) -> None:
+    with small_products():  # nobody has asked for oneDNN's
+        assert setting.fp32_precision == "none"
+    with fast_float32():
+        with small_products():
+            assert setting.fp32_precision == "none"
+        assert setting.fp32_precision == "bf16"
 
 
 @pytest.mark.parametrize(

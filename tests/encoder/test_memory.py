@@ -18,7 +18,7 @@ def test_the_environment_has_the_last_word(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv(onednn, "7")
     monkeypatch.delenv(torch_, raising=False)
     memory.limit_prepared()
-    assert (os.environ[onednn], os.environ[torch_]) == ("7", "256")
+    assert (os.environ[onednn], os.environ[torch_]) == ("7", str(memory.PREPARED))
 
 
 @pytest.mark.skipif(not memory._from_c_library("mallopt"), reason="the C library isn't glibc")

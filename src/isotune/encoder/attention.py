@@ -9,16 +9,20 @@ holds its sentences shortest first, those of one length are a slice of the row: 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
+from itertools import zip_longest
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad, scaled_dot_product_attention
 from transformers import AttentionInterface
 
 from isotune.data.packed import Packed
 from isotune.encoder import attention_cuda
 from isotune.encoder.dropout import dropout_factors
+from isotune.encoder.float32 import small_products
 
 PACKED = "isotune_packed"
 # torch's softmax on a CPU fills a register with neighbours of a row: with 16 numbers in float32, with 32 in bfloat16.
@@ -26,6 +30,9 @@ PACKED = "isotune_packed"
 # slow. From 64 on that hardly counts.
 REGISTER = 16
 LONG = 64
+# Multiplications in a product of attention. Preparing one for oneDNN takes as long as torch's own take for this many,
+# shared by the layers of a model.
+SMALL = 2**21
 
 
 def packed_attention(
@@ -45,7 +52,7 @@ def packed_attention(
     """Attention of every token to the tokens of its own sentence.
 
     Args:
-        module: the attention layer (unused; part of transformers' interface).
+        module: the attention layer; products are chosen by whether it is trained.
         query, key, value: [1, heads, T, features of a head].
         attention_mask: None; transformers builds no mask for an attention it doesn't know.
         packed: the batch.
@@ -64,7 +71,7 @@ def packed_attention(
     elif q.is_cpu:
         # autocast would take the plain softmax to float32 and back; its sums are in float32 anyway.
         with torch.autocast("cpu", enabled=False):
-            output = _plain_attention(q, k, v, packed, scaling, dropout, sliding_window)
+            output = _plain_attention(q, k, v, packed, scaling, dropout, sliding_window, module.training)
     else:
         output = _fused_attention(q, k, v, packed, scaling, dropout, sliding_window)
     if head_dropout:
@@ -86,28 +93,97 @@ def _fused_attention(
 
 
 def _plain_attention(
-    query: Tensor, key: Tensor, value: Tensor, packed: Packed, scaling: float, dropout: float, window: int | None
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    packed: Packed,
+    scaling: float,
+    dropout: float,
+    window: int | None,
+    training: bool,
 ) -> Tensor:
     """The same in plain products; on a CPU, at a sentence's length, torch's fused ones are several times slower.
 
     That is so in bfloat16, and in float32 while products are oneDNN's.
     """
-    heads = query.shape[1]
-    sizes = [sentences * heads * length**2 for length, sentences in packed.groups]
-    factors = dropout_factors(sum(sizes), dropout, query.dtype).split(sizes) if dropout else [None] * len(sizes)
-    outputs = []
-    for (length, rows), factor in zip(_groups(packed, query * scaling, key, value), factors, strict=True):
-        q, k, v = (x.transpose(1, 2).flatten(0, 1) for x in rows)  # [sentences * heads, length, features]
-        scores = q.bmm(k.mT)  # [sentences * heads, length, length]
-        near = _near(length, window, q.device)
-        if near is not None:
-            scores = scores.masked_fill(~near, -torch.inf)
-        weights = _softmax(scores)
-        if factor is not None:
-            weights = weights * factor.view_as(weights)
-        out = weights.bmm(v).unflatten(0, (-1, heads))  # [sentences, heads, length, features]
-        outputs.append(out.transpose(1, 2).flatten(0, 1))  # [sentences * length, heads, features]
-    return torch.cat(outputs)
+    given = (query, key, value, packed, scaling, dropout, window, training)
+    output: Tensor = _PlainAttention.apply(*given)  # type: ignore[no-untyped-call]
+    return output
+
+
+class _PlainAttention(torch.autograd.Function):
+    """Forward and backward; by hand, since the backward products are to be as the forward ones.
+
+    A training batch has few sentences of a length, and other numbers of them each time. Their products are float32's in
+    torch's own way: as fast as oneDNN's in either precision, which have to be prepared for every new shape.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        packed: Packed,
+        scaling: float,
+        dropout: float,
+        window: int | None,
+        training: bool,
+    ) -> Tensor:
+        """[T, heads, features] three times -> once."""
+        heads, features = query.shape[1:]
+        sizes = [sentences * heads * length**2 for length, sentences in packed.groups]
+        ctx.small = training and sum(sizes) * features < SMALL * len(sizes)
+        dtype = torch.promote_types(query.dtype, torch.float32) if ctx.small else query.dtype
+        factors = dropout_factors(sum(sizes), dropout, dtype).split(sizes) if dropout else []
+        saved, output = [], torch.empty_like(query)
+        with small_products() if ctx.small else nullcontext():
+            groups = zip_longest(_groups(packed, query, key, value, output), factors)
+            for (length, (q_rows, k_rows, v_rows, rows)), factor in groups:
+                q, k, v = _by_head(q_rows, dtype).mul_(scaling), _by_head(k_rows, dtype), _by_head(v_rows, dtype)
+                scores = q.bmm(k.mT)  # [sentences * heads, length, length]
+                near = _near(length, window, q.device)
+                if near is not None:
+                    scores.masked_fill_(~near, -torch.inf)
+                weights = _softmax(scores)
+                kept = weights if factor is None else weights * factor.view_as(weights)
+                _put(rows, kept.bmm(v))
+                saved += [q, k, v, weights]
+        ctx.packed, ctx.scaling = packed, scaling
+        ctx.save_for_backward(*saved, *factors)
+        return output
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """[T, heads, features] -> three times, for query, key and value."""
+        end = 4 * len(ctx.packed.groups)
+        saved, factors = ctx.saved_tensors[:end], ctx.saved_tensors[end:]
+        saved = zip(*(saved[kind::4] for kind in range(4)), strict=True)
+        gradients = [torch.empty_like(gradient) for _ in range(3)]
+        with small_products() if ctx.small else nullcontext():
+            groups = zip_longest(_groups(ctx.packed, gradient, *gradients), saved, factors)
+            for (_, (g_rows, *rows)), (q, k, v, weights), factor in groups:
+                g = _by_head(g_rows, q.dtype)
+                kept, to_weights = weights, g.bmm(v.mT)
+                if factor is not None:
+                    factor = factor.view_as(weights)
+                    kept, to_weights = weights * factor, to_weights.mul_(factor)
+                to_scores = torch._softmax_backward_data(to_weights, weights, -1, weights.dtype)
+                of_q, of_k, of_v = to_scores.bmm(k).mul_(ctx.scaling), to_scores.mT.bmm(q), kept.mT.bmm(g)
+                for place, found in zip(rows, (of_q, of_k, of_v), strict=True):
+                    _put(place, found)
+        return *gradients, None, None, None, None, None
+
+
+def _by_head(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """[sentences, length, heads, features] -> [sentences * heads, length, features], copied."""
+    return x.transpose(1, 2).to(dtype, memory_format=torch.contiguous_format, copy=True).flatten(0, 1)
+
+
+def _put(rows: Tensor, x: Tensor) -> None:
+    """[sentences * heads, length, features] into the memory of [sentences, length, heads, features]."""
+    rows.transpose(1, 2).copy_(x.unflatten(0, (len(rows), -1)))
 
 
 def _softmax(scores: Tensor) -> Tensor:

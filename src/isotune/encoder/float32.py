@@ -59,6 +59,24 @@ def fast_float32() -> Iterator[None]:
                 _setting.fp32_precision = own
 
 
+@contextmanager
+def small_products() -> Iterator[None]:
+    """Within it, float32 products are torch's own again, for many small ones that are seldom of one shape.
+
+    What oneDNN prepares for a new shape takes half a millisecond. A second thread that has it open may find its
+    products to be oneDNN's, and the other way round.
+    """
+    with _lock:
+        if _own:
+            _setting.fp32_precision = _own[0]
+    try:
+        yield
+    finally:
+        with _lock:
+            if _own and pays():
+                _setting.fp32_precision = "bf16"
+
+
 def pays() -> bool:
     """Whether float32 products are to be oneDNN's."""
     choice = os.environ.get(VARIABLE, "auto")
