@@ -73,7 +73,7 @@ def main() -> None:
     for axis, points in axes.items():
         for point in points:
             print(
-                f"| {axis} | {point.x:,g} | {point.sentences:,} | {point.seconds:.2f} "
+                f"| {axis} | {point.x:,.7g} | {point.sentences:,} | {point.seconds:.2f} "
                 f"| {1e6 * point.seconds / point.tokens:.1f} | {point.peak:,.0f} |"
             )
     draw(axes, options.out)
@@ -136,8 +136,8 @@ def draw(axes: dict[str, list[Point]], path: Path) -> None:
             if not column:
                 plot.set_ylabel(name)
         plots[0, column].set_yscale("log")
-        plots[1, column].set_ylim(bottom=0)
         plots[1, column].set_xlabel(axis)
+    plots[1, 0].set_ylim(bottom=0)  # of all columns, once all points are there
     figure.savefig(path, dpi=80)
 
 

@@ -92,14 +92,15 @@ def measure(tables: Sequence[str], names: list[str], counts: list[int], rounds: 
     noise, parts = Noise(), []
     log = ENVIRONMENT / "workers.log"
     what = "-".join(["", *tables]) if set(tables) < set(TABLES) else ""
-    path = RESULTS / f"{date.today()}-{short_name()}{what}.md"
+    today = date.today()
+    path = RESULTS / f"{today}-{short_name()}{what}.md"
 
     def add(title: str, text: str) -> None:
         parts.append(f"### {title}\n\n{text}")
         print(parts[-1], end="\n\n", flush=True)
         if not short and set(names) == set(MODELS):
             RESULTS.mkdir(exist_ok=True)
-            head = f"# {date.today()}\n\n{describe()}\n{noise.verdict()}\n"
+            head = f"# {today}\n\n{describe()}\n{noise.verdict()}\n"
             path.write_text("\n\n".join([head, *parts]) + "\n")
 
     with encoding.encoders(ENVIRONMENT / "models") as held:
