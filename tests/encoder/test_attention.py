@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 import torch
 
 from isotune.data.packed import pack
-from isotune.encoder.attention import _fused_attention, _plain_attention, packed_attention
+from isotune.encoder.attention import _fused_attention, _PlainAttention, packed_attention
 
 # Shorter than a register, longer, and long; two are of one length.
 LENGTHS = (2, 5, 5, 9, 16, 17, 70)
@@ -21,8 +19,8 @@ def test_plain_products_are_the_fused_attention(sliding_window: int | None) -> N
     given = [torch.randn(TOKENS, 4, 8, dtype=torch.float64).requires_grad_() for _ in range(3)]
     gradient = torch.randn(TOKENS, 4, 8, dtype=torch.float64)
     results = []
-    for attend in (partial(_plain_attention, training=True), _fused_attention):
-        output = attend(*given, packed, 0.3, 0.0, sliding_window)
+    for attend, more in ((_PlainAttention.apply, [True]), (_fused_attention, [])):
+        output = attend(*given, packed, 0.3, 0.0, sliding_window, *more)
         results.append([output, *torch.autograd.grad(output, given, gradient)])
     for plain, fused in zip(*results, strict=True):
         torch.testing.assert_close(plain, fused)
@@ -36,7 +34,7 @@ def test_gradients_are_those_of_the_output(dropout: float, training: bool) -> No
 
     def attend(*rows: torch.Tensor) -> torch.Tensor:
         torch.manual_seed(0)  # the same weights are dropped each time
-        return _plain_attention(*rows, packed, 0.3, dropout, None, training)
+        return _PlainAttention.apply(*rows, packed, 0.3, dropout, None, training)
 
     assert torch.autograd.gradcheck(attend, given)
 

@@ -71,7 +71,8 @@ def packed_attention(
     elif q.is_cpu:
         # autocast would take the plain softmax to float32 and back; its sums are in float32 anyway.
         with torch.autocast("cpu", enabled=False):
-            output = _plain_attention(q, k, v, packed, scaling, dropout, sliding_window, module.training)
+            given = (q, k, v, packed, scaling, dropout, sliding_window, module.training)
+            output = _PlainAttention.apply(*given)  # type: ignore[no-untyped-call]
     else:
         output = _fused_attention(q, k, v, packed, scaling, dropout, sliding_window)
     if head_dropout:
@@ -92,27 +93,11 @@ def _fused_attention(
     return torch.cat(outputs)
 
 
-def _plain_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    packed: Packed,
-    scaling: float,
-    dropout: float,
-    window: int | None,
-    training: bool,
-) -> Tensor:
+class _PlainAttention(torch.autograd.Function):
     """The same in plain products; on a CPU, at a sentence's length, torch's fused ones are several times slower.
 
-    That is so in bfloat16, and in float32 while products are oneDNN's.
-    """
-    given = (query, key, value, packed, scaling, dropout, window, training)
-    output: Tensor = _PlainAttention.apply(*given)  # type: ignore[no-untyped-call]
-    return output
-
-
-class _PlainAttention(torch.autograd.Function):
-    """Forward and backward; by hand, since the backward products are to be as the forward ones.
+    That is so in bfloat16, and in float32 while products are oneDNN's. The backward pass is by hand, since its products
+    are to be chosen as those of the forward pass.
 
     A training batch has few sentences of a length, and other numbers of them each time. Their products are float32's in
     torch's own way: as fast as oneDNN's in either precision, which have to be prepared for every new shape.
