@@ -30,7 +30,7 @@ from isotune.errors import InputError
 from isotune.views.augmentation import Augmentation
 
 # Size of a batch that is encoded, as bytes of one hidden state of all its tokens. A CPU multiplies larger ones faster,
-# up to here; twice as large ones are as fast or a little slower. A GPU wants to be busy.
+# up to about here; twice as large ones are slower or faster, by model and measurement. A GPU wants to be busy.
 BATCH_BYTES = {"cpu": 2**22, "cuda": 2**25}
 # What the weights are loaded as; those of linear layers become integers from there.
 DTYPES: Mapping[Precision | None, torch.dtype | None] = MappingProxyType(
