@@ -32,7 +32,7 @@ def isotune(
     from isotune import Encoder
     from isotune.data.packed import pack
     from isotune.encoder import encoder as module
-    from isotune.encoder.prepacked import prepacked
+    from isotune.kernels.prepacked import prepacked
 
     encoder = Encoder.load(model, precision=precision, device="cpu")
     batch_bytes = batch_bytes or module.BATCH_BYTES["cpu"]

@@ -26,8 +26,8 @@ from training import BATCH, DROPOUT, sentences
 
 from isotune import Encoder
 from isotune.data.packed import pack
-from isotune.encoder.float32 import fast_float32
-from isotune.encoder.prepacked import prepacked
+from isotune.kernels.float32 import fast_float32
+from isotune.kernels.prepacked import prepacked
 
 STEPS = 5
 GROUPS = {

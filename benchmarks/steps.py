@@ -28,7 +28,7 @@ def training_loop(
     from isotune.data.rows import Sentence
     from isotune.data.tokens import Tokenized, TokenStore
     from isotune.encoder.encoder import Encoder
-    from isotune.encoder.float32 import fast_float32
+    from isotune.kernels.float32 import fast_float32
     from isotune.methods import METHODS, method_class
     from isotune.recipes import TrainingOptions
     from isotune.training.checkpoint import Progress

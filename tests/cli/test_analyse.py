@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from isotune.analyses import ANALYSES
+from isotune.lab.analyses import ANALYSES
 from tests.cli.conftest import Call
 
 

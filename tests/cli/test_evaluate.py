@@ -12,7 +12,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.words import WordVectors
+from isotune.encoder.word_vectors import WordVectors
 from isotune.evaluation import Evaluation, GeometryResult, evaluate
 from tests.cli.conftest import Call
 from tests.conftest import WORDS

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from isotune.studies import paper_names
+from isotune.lab.studies import paper_names
 from tests.cli.conftest import Call
 
 

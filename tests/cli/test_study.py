@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from isotune.studies import read_study, study_names
+from isotune.lab.studies import read_study, study_names
 from tests.cli.conftest import Call
 
 

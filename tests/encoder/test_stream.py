@@ -12,7 +12,7 @@ import torch
 from isotune.encoder import encoder as encoder_module
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.stream import parts_of
-from isotune.encoder.words import WordVectors
+from isotune.encoder.word_vectors import WordVectors
 from isotune.errors import InputError
 
 

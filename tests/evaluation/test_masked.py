@@ -11,7 +11,7 @@ from torch import Generator
 from transformers import BertForMaskedLM
 
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.language_model import LanguageHead
+from isotune.encoder.heads.language import LanguageHead
 from isotune.evaluation import masked
 from isotune.evaluation.masked import masked_lm_loss
 

@@ -15,7 +15,7 @@ from isotune.data.packed import pack
 from isotune.data.rows import Sentence
 from isotune.data.tokens import Tokenized, TokenStore
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.flow import Flow as FlowHead
+from isotune.encoder.heads.flow import Flow as FlowHead
 from isotune.errors import InputError
 from isotune.methods.flow import BERTCF, Flow
 from isotune.methods.method import Batch, Method

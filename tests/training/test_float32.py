@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from isotune.encoder import float32
+from isotune.kernels import float32
 from isotune.training import Result
 from isotune.training.optimizer import Optimizers
 

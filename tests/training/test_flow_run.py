@@ -19,7 +19,7 @@ from sentence_transformers import SentenceTransformer
 import isotune
 from isotune.data import Pair
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.flow import Flow
+from isotune.encoder.heads.flow import Flow
 from isotune.methods.whitening import Whitening
 from isotune.training import Result
 from isotune.training.loop import Loop

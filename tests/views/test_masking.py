@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 from transformers import PreTrainedTokenizerBase
 
 from isotune.data.packed import Packed, pack
-from isotune.encoder.folder import load_tokenizer
+from isotune.encoder.format.pretrained import load_tokenizer
 from isotune.errors import InputError
 from isotune.views.masking import Masking
 

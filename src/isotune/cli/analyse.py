@@ -30,9 +30,9 @@ def analyse(
     """Look at encoders side by side: the papers' analyses, each with its figure."""
     from rich.console import Console
 
-    from isotune.analyses import analyse_on, load_pairs
-    from isotune.encoder.words import load_encoder
+    from isotune.encoder.word_vectors import load_encoder
     from isotune.errors import InputError
+    from isotune.lab.analyses import analyse_on, load_pairs
 
     if not name:
         return _list()
@@ -62,7 +62,7 @@ def _list() -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from isotune.analyses import ANALYSES
+    from isotune.lab.analyses import ANALYSES
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in ("Analysis", "Shows", "Published", "On"):

@@ -34,7 +34,7 @@ def encode(
     from isotune.data import Sentence, read
     from isotune.encoder.stream import progress
     from isotune.encoder.vector_file import VECTOR_FILES
-    from isotune.encoder.words import load_encoder
+    from isotune.encoder.word_vectors import load_encoder
     from isotune.errors import InputError
 
     if out.suffix not in VECTOR_FILES:

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 def report(folder: Annotated[Path, Parameter(help="The folder of a run or of a study.")], /) -> None:
     """Make the page of a run, or that of a study, again from what is in its folder."""
     if (folder / "study.json").exists():
-        from isotune.studies.page import write_page
+        from isotune.lab.studies.page import write_page
 
         print(write_page(folder))
     else:

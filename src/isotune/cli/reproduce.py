@@ -41,7 +41,7 @@ def reproduce(
     if not name:
         _list(model)
         return 0
-    from isotune.studies.reproduce import reproduce as run
+    from isotune.lab.studies.reproduce import reproduce as run
 
     outcome = run(
         name,
@@ -86,8 +86,8 @@ def _list(model: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from isotune.studies import paper_names, read_study
-    from isotune.studies.estimate import needs
+    from isotune.lab.studies import paper_names, read_study
+    from isotune.lab.studies.estimate import needs
 
     console = Console(highlight=False, markup=False, emoji=False)
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
@@ -134,8 +134,8 @@ def _show(folder: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from isotune.studies.reproduce import beside, of_analyses
-    from isotune.studies.table import Results
+    from isotune.lab.studies.reproduce import beside, of_analyses
+    from isotune.lab.studies.table import Results
 
     results = Results.read(folder)
     study = results.study

@@ -34,7 +34,7 @@ def study(
     if not name:
         _list()
         return 0
-    from isotune.studies.run import run_study
+    from isotune.lab.studies.run import run_study
 
     out = out or Path("studies", name.removesuffix(".toml"))
     outcome = run_study(name, out, runs=runs, model=model, seeds=seeds, processes=processes, threads=threads)
@@ -47,7 +47,7 @@ def _list() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from isotune.studies import read_study, study_names
+    from isotune.lab.studies import read_study, study_names
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("Study", no_wrap=True)

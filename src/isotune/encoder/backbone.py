@@ -20,11 +20,11 @@ from torch import Generator, Tensor, nn
 from transformers import PreTrainedModel
 
 from isotune.data.packed import Packed
-from isotune.encoder.attention import PACKED
-from isotune.encoder.dropout import replace_dropout
-from isotune.encoder.float32 import fast_float32
-from isotune.encoder.memory import keep_freed, limit_prepared
 from isotune.errors import InputError, unknown
+from isotune.kernels.attention import PACKED
+from isotune.kernels.dropout import replace_dropout
+from isotune.kernels.float32 import fast_float32
+from isotune.kernels.memory import keep_freed, limit_prepared
 from isotune.views.augmentation import Augmentation, NoAugmentation
 
 logger = logging.getLogger(__name__)

@@ -16,17 +16,17 @@ from transformers import PreTrainedTokenizerBase
 
 from isotune.data.packed import Packed
 from isotune.encoder.backbone import Backbone
-from isotune.encoder.folder import load_model, load_tokenizer, local_folder
-from isotune.encoder.heads import Head, Heads
-from isotune.encoder.int8 import is_quantized, quantize
-from isotune.encoder.language_model import LanguageHead
-from isotune.encoder.modules import Modules, read_modules, write_modules
+from isotune.encoder.format.modules import Modules, read_modules, write_modules
+from isotune.encoder.format.pretrained import load_model, load_tokenizer, local_folder
+from isotune.encoder.format.prompt import SENTENCE, Prompts, mask_id, take_suffix
+from isotune.encoder.heads.head import Head, Heads
+from isotune.encoder.heads.language import LanguageHead
 from isotune.encoder.options import PoolingMode, Precision
 from isotune.encoder.pooling import Pooling
 from isotune.encoder.stream import Advance, Parts, StreamEncoder, encode_parts
-from isotune.encoder.template import SENTENCE, Prompts, mask_id, take_suffix
 from isotune.encoder.wk_pooling import wk_layers
 from isotune.errors import InputError
+from isotune.kernels.int8 import is_quantized, quantize
 from isotune.views.augmentation import Augmentation
 
 # Size of a batch that is encoded, as bytes of one hidden state of all its tokens. A CPU multiplies larger ones faster,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
-from isotune.encoder.folder import quiet
+from isotune.encoder.format.pretrained import quiet
 from isotune.encoder.options import Scratch
 from isotune.errors import InputError
 

@@ -14,14 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from isotune.data.packed import Packed
-from isotune.encoder import flow
-from isotune.encoder.heads import Head
-from isotune.encoder.modules import read_head, write_head
+from isotune.encoder.format.modules import read_head, write_head
+from isotune.encoder.heads import flow
+from isotune.encoder.heads.head import Head
 from isotune.encoder.wk_pooling import wk_pooling
 
 
 class Flow(nn.Module):
-    """A normalising flow on the sentence vector, see `isotune.encoder.flow`."""
+    """A normalising flow on the sentence vector, see `isotune.encoder.heads.flow`."""
 
     def __init__(self, head: Head) -> None:
         super().__init__()

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotune.data.packed import pack
-from isotune.encoder.memory import give_back
-from isotune.encoder.prepacked import prepacked
 from isotune.errors import InputError
+from isotune.kernels.memory import give_back
+from isotune.kernels.prepacked import prepacked
 
 if TYPE_CHECKING:
     from isotune.encoder.encoder import Encoder

@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from isotune.data.packed import pack
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.language_model import LanguageHead
+from isotune.encoder.heads.language import LanguageHead
 from isotune.views.masking import Masking
 
 BATCH_SENTENCES = 128

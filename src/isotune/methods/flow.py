@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from torch import Tensor, nn
 
 from isotune.data.rows import Sentence
-from isotune.encoder import flow
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.heads import flow
 from isotune.losses import bits_per_dimension
 from isotune.methods.method import Batch, Method, View
 from isotune.methods.mirror import Mirror

@@ -19,7 +19,7 @@ from torch.utils.checkpoint import checkpoint
 
 from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.language_model import LanguageHead
+from isotune.encoder.heads.language import LanguageHead
 from isotune.encoder.pooling import TokenStates
 from isotune.errors import InputError
 from isotune.losses.token_cross_entropy import token_cross_entropy

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from isotune.data.cache import Derived
 from isotune.data.rows import Row, Sentence, Triplet
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.template import mask_id
+from isotune.encoder.format.prompt import mask_id
 from isotune.errors import InputError
 from isotune.losses import bidirectional_margin, info_nce
 from isotune.methods.method import Batch, Method, View

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from isotune.encoder.folder import quiet
+from isotune.encoder.format.pretrained import quiet
 from isotune.errors import InputError
 
 # Beams that are decoded at once; each step holds the scores of a whole vocabulary for each of them.

@@ -1,7 +1,7 @@
 """Whitening (Su et al., 2021), a baseline of the flow: the vectors' covariance becomes the identity.
 
 The linear map is computed from the vectors of the training text, in one go and without a gradient (see
-`encoder/whitening.py`), and stays with the encoder as its last head.
+`encoder/heads/whitening.py`), and stays with the encoder as its last head.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads import Dense
-from isotune.encoder.whitening import CHUNK_VECTORS, whitening
+from isotune.encoder.heads.head import Dense
+from isotune.encoder.heads.whitening import CHUNK_VECTORS, whitening
 from isotune.errors import InputError
 from isotune.methods.method import Batch, Method, View
 from isotune.methods.options.whitening import WhiteningOptions

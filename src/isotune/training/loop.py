@@ -22,11 +22,11 @@ from torch import Generator, Tensor, nn
 from isotune.data.named import ScoredPairs
 from isotune.data.tokens import TokenStore
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.float32 import fast_float32
 from isotune.errors import InputError
 from isotune.evaluation.classification import measure
 from isotune.evaluation.sts import cosine_similarities, score
 from isotune.evaluation.unlabelled import CHOOSES
+from isotune.kernels.float32 import fast_float32
 from isotune.methods.method import Batch, Method
 from isotune.recipes import TrainingOptions
 from isotune.training.checkpoint import Progress, best_file, save_checkpoint, save_tensors

@@ -34,10 +34,10 @@ from isotune.recipes import Recipe, Stage, resolve
 from isotune.report import write_report
 from isotune.training.checkpoint import Progress, best_file, load_checkpoint, load_tensors
 from isotune.training.corpora import Corpora
-from isotune.training.folder import create, last_checkpoint, started
 from isotune.training.interrupt import StopSignal
 from isotune.training.loop import Loop
 from isotune.training.recorder import Recorder
+from isotune.training.run_folder import create, last_checkpoint, started
 from isotune.training.seeds import derive_seed
 
 # What chooses where `dev` names no scored pairs.

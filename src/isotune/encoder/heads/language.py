@@ -1,0 +1,69 @@
+"""The masked-language-model head of a pretrained model: from the states of tokens to scores of all words.
+
+It is transformers' own head of the model's type, built around the encoder's model: the decoder is tied to the word
+embeddings wherever the type ties it, and the two are saved as one ordinary masked language model. The head's own
+weights are the only ones registered here, so that a tied one is trained and checkpointed once.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from transformers import AutoModelForMaskedLM, PreTrainedModel
+
+from isotune.encoder.format.pretrained import quiet
+
+# The layers of the head, in order, by the model's type; "cls" where nothing is said.
+LAYERS = {
+    "albert": ("predictions",),
+    "camembert": ("lm_head",),
+    "data2vec-text": ("lm_head",),
+    "distilbert": ("vocab_transform", "activation", "vocab_layer_norm", "vocab_projector"),
+    "electra": ("generator_predictions", "generator_lm_head"),
+    "modernbert": ("head", "decoder"),
+    "mpnet": ("lm_head",),
+    "roberta": ("lm_head",),
+    "xlm-roberta": ("lm_head",),
+    "xlm-roberta-xl": ("lm_head",),
+}
+
+
+class LanguageHead(nn.Module):
+    """States of tokens [M, d] -> scores of words [M, V].
+
+    Attributes:
+        fresh: names of weights that the model's folder didn't have, which start at random.
+    """
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        """The head for a base model, with the weights of the folder that the model was loaded from."""
+        super().__init__()
+        with quiet():
+            whole, info = AutoModelForMaskedLM.from_pretrained(
+                str(model.name_or_path),
+                dtype=model.dtype,
+                use_safetensors=True,
+                trust_remote_code=False,
+                ignore_mismatched_sizes=True,
+                output_loading_info=True,
+            )
+        prefix = f"{whole.base_model_prefix}."
+        lost = {*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])}
+        self.fresh = sorted(key for key in lost if not key.startswith(prefix))
+        setattr(whole, whole.base_model_prefix, model)
+        whole.config = model.config
+        whole.tie_weights()
+        # In a tuple, or nn.Module would register the encoder's model a second time.
+        self._whole: tuple[PreTrainedModel] = (whole,)
+        shared = {id(parameter) for parameter in model.parameters()}
+        self.weights = nn.ParameterList(p for p in whole.parameters() if id(p) not in shared)
+
+    @property
+    def language_model(self) -> PreTrainedModel:
+        """The encoder's model with this head, which transformers saves and loads."""
+        return self._whole[0]
+
+    def forward(self, states: Tensor) -> Tensor:
+        """[M, d] -> [M, V]."""
+        for name in LAYERS.get(self.language_model.config.model_type, ("cls",)):
+            states = self.language_model.get_submodule(name)(states)
+        return states

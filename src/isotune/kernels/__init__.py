@@ -1,0 +1,1 @@
+"""What makes packed batches fast: attention, dropout, matrix products and memory. It knows tensors, not sentences."""

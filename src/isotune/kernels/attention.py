@@ -1,0 +1,212 @@
+"""Attention over packed sentences: block-diagonal, without a mask.
+
+transformers' models look their attention function up by name (`AttentionInterface`), and hand it every keyword
+argument that the model was called with. Ours, registered under `PACKED`, takes the batch that way. Since a `Packed`
+holds its sentences shortest first, those of one length are a slice of the row: each slice becomes a dense
+[sentences, heads, length, features] product, and no key is ever masked out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from itertools import zip_longest
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import pad, scaled_dot_product_attention
+from transformers import AttentionInterface
+
+from isotune.data.packed import Packed
+from isotune.kernels import attention_cuda
+from isotune.kernels.dropout import dropout_factors
+from isotune.kernels.float32 import small_products
+
+PACKED = "isotune_packed"
+# torch's softmax on a CPU fills a register with neighbours of a row: with 16 numbers in float32, with 32 in bfloat16.
+# Rows that don't fill one it computes a number at a time, and what is left of longer ones in bfloat16, ten times as
+# slow. From 64 on that hardly counts.
+REGISTER = 16
+LONG = 64
+# Multiplications in a product of attention, on average, up to which torch's own in float32 are faster in training than
+# preparing oneDNN's, though all layers share what is prepared.
+SMALL = 2**21
+
+
+def packed_attention(
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    packed: Packed,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    sliding_window: int | None = None,
+    head_dropout: float = 0.0,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    """Attention of every token to the tokens of its own sentence.
+
+    Args:
+        module: the attention layer; products are chosen by whether it is trained.
+        query, key, value: [1, heads, T, features of a head].
+        attention_mask: None; transformers builds no mask for an attention it doesn't know.
+        packed: the batch.
+        scaling: factor of the logits; 1 / sqrt(features of a head) if None.
+        dropout: probability that a weight is dropped.
+        sliding_window: a token sees those less than this many places away (ModernBERT's local layers).
+        head_dropout: probability that a head says nothing of a sentence, see `_drop_heads`.
+
+    Returns:
+        [1, T, heads, features of a head], and None for the weights.
+    """
+    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))  # [T, heads, features]
+    scaling = q.shape[-1] ** -0.5 if scaling is None else scaling
+    if attention_cuda.can_attend(q, dropout):
+        output = attention_cuda.attend(q, k, v, packed, scaling, sliding_window)
+    elif q.is_cpu:
+        # autocast would take the plain softmax to float32 and back; its sums are in float32 anyway.
+        with torch.autocast("cpu", enabled=False):
+            given = (q, k, v, packed, scaling, dropout, sliding_window, module.training)
+            output = _PlainAttention.apply(*given)  # type: ignore[no-untyped-call]
+    else:
+        output = _fused_attention(q, k, v, packed, scaling, dropout, sliding_window)
+    if head_dropout:
+        output = _drop_heads(output, packed, head_dropout)
+    return output.unsqueeze(0), None
+
+
+def _fused_attention(
+    query: Tensor, key: Tensor, value: Tensor, packed: Packed, scaling: float, dropout: float, window: int | None
+) -> Tensor:
+    """[T, heads, features] three times -> the same, by torch's fused attention."""
+    outputs = []
+    for length, rows in _groups(packed, query, key, value):
+        q, k, v = (x.transpose(1, 2) for x in rows)  # [sentences, heads, length, features]
+        near = _near(length, window, q.device)
+        out = scaled_dot_product_attention(q, k, v, near, dropout_p=dropout, scale=scaling)
+        outputs.append(out.transpose(1, 2).flatten(0, 1))  # [sentences * length, heads, features]
+    return torch.cat(outputs)
+
+
+class _PlainAttention(torch.autograd.Function):
+    """The same in plain products; on a CPU, at a sentence's length, torch's fused ones are several times slower.
+
+    That is so in bfloat16, and in float32 while products are oneDNN's. The backward pass is by hand, since its products
+    are to be chosen as those of the forward pass.
+
+    A training batch has few sentences of a length, and other numbers of them each time. Their products are float32's in
+    torch's own way: as fast as oneDNN's in either precision, which have to be prepared for every new shape.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        packed: Packed,
+        scaling: float,
+        dropout: float,
+        window: int | None,
+        training: bool,
+    ) -> Tensor:
+        """[T, heads, features] three times -> once."""
+        heads, features = query.shape[1:]
+        sizes = [sentences * heads * length**2 for length, sentences in packed.groups]
+        ctx.small = training and sum(sizes) * features < SMALL * len(sizes)
+        dtype = torch.promote_types(query.dtype, torch.float32) if ctx.small else query.dtype
+        factors = dropout_factors(sum(sizes), dropout, dtype).split(sizes) if dropout else []
+        saved, output = [], torch.empty_like(query)
+        with small_products() if ctx.small else nullcontext():
+            groups = zip_longest(_groups(packed, query, key, value, output), factors)
+            for (length, (q_rows, k_rows, v_rows, rows)), factor in groups:
+                q, k, v = _by_head(q_rows, dtype).mul_(scaling), _by_head(k_rows, dtype), _by_head(v_rows, dtype)
+                scores = q.bmm(k.mT)  # [sentences * heads, length, length]
+                near = _near(length, window, q.device)
+                if near is not None:
+                    scores.masked_fill_(~near, -torch.inf)
+                weights = _softmax(scores)
+                kept = weights if factor is None else weights * factor.view_as(weights)
+                _put(rows, kept.bmm(v))
+                saved += [q, k, v, weights]
+        ctx.packed, ctx.scaling = packed, scaling
+        ctx.save_for_backward(*saved, *factors)
+        return output
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """[T, heads, features] -> three times, for query, key and value."""
+        end = 4 * len(ctx.packed.groups)
+        saved, factors = ctx.saved_tensors[:end], ctx.saved_tensors[end:]
+        saved = zip(*(saved[kind::4] for kind in range(4)), strict=True)
+        gradients = [torch.empty_like(gradient) for _ in range(3)]
+        with small_products() if ctx.small else nullcontext():
+            groups = zip_longest(_groups(ctx.packed, gradient, *gradients), saved, factors)
+            for (_, (g_rows, *rows)), (q, k, v, weights), factor in groups:
+                g = _by_head(g_rows, q.dtype)
+                kept, to_weights = weights, g.bmm(v.mT)
+                if factor is not None:
+                    factor = factor.view_as(weights)
+                    kept, to_weights = weights * factor, to_weights.mul_(factor)
+                to_scores = torch._softmax_backward_data(to_weights, weights, -1, weights.dtype)
+                of_q, of_k, of_v = to_scores.bmm(k).mul_(ctx.scaling), to_scores.mT.bmm(q), kept.mT.bmm(g)
+                for place, found in zip(rows, (of_q, of_k, of_v), strict=True):
+                    _put(place, found)
+        return *gradients, None, None, None, None, None
+
+
+def _by_head(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """[sentences, length, heads, features] -> [sentences * heads, length, features], copied."""
+    return x.transpose(1, 2).to(dtype, memory_format=torch.contiguous_format, copy=True).flatten(0, 1)
+
+
+def _put(rows: Tensor, x: Tensor) -> None:
+    """[sentences * heads, length, features] into the memory of [sentences, length, heads, features]."""
+    rows.transpose(1, 2).copy_(x.unflatten(0, (len(rows), -1)))
+
+
+def _softmax(scores: Tensor) -> Tensor:
+    """torch's, over the last dimension of [n, length, length]; short rows in float32, filled up with minus infinity."""
+    length = scores.shape[-1]
+    if length >= LONG:
+        return scores.softmax(-1)
+    exact = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    if length < REGISTER:
+        exact = pad(exact, (0, REGISTER - length), value=-torch.inf)
+    return exact.softmax(-1)[..., :length].to(scores.dtype)
+
+
+def _groups(packed: Packed, *rows: Tensor) -> Iterator[tuple[int, list[Tensor]]]:
+    """Each length, and its sentences' parts of the rows [T, ...], [sentences, length, ...] each."""
+    # One split, not many slices: its backward is a single concatenation.
+    parts = (x.split([length * sentences for length, sentences in packed.groups]) for x in rows)
+    for (length, sentences), *group in zip(packed.groups, *parts, strict=True):
+        yield length, [x.unflatten(0, (sentences, length)) for x in group]
+
+
+def _near(length: int, window: int | None, device: torch.device) -> Tensor | None:
+    """Which tokens see each other, [length, length]; None if all do."""
+    if window is None or length <= window:
+        return None
+    place = torch.arange(length, device=device)
+    return (place[:, None] - place).abs() < window
+
+
+def _drop_heads(output: Tensor, packed: Packed, rate: float) -> Tensor:
+    """DropHead (Zhou et al., 2020) as MirrorBERT uses it: whole heads of a sentence become 0 and the others grow.
+
+    Each head of each sentence is dropped by itself, in every layer anew; those that are left are multiplied by the
+    number of heads over the number left. Where none is, all are 0.
+    """
+    left = torch.rand(len(packed), output.shape[1], device=output.device) >= rate  # [N, heads]
+    scale = left * (output.shape[1] / left.sum(1, keepdim=True).clamp(min=1))  # [N, heads]
+    return output * scale.to(output.dtype)[packed.segments][:, :, None]
+
+
+AttentionInterface.register(PACKED, packed_attention)

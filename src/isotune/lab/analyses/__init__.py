@@ -1,0 +1,113 @@
+"""Looks at encoders that are there: the papers' figures for which nothing is trained. Importing this loads no torch."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Collection, Mapping, Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from isotune.errors import InputError, unknown
+
+if TYPE_CHECKING:
+    from isotune.data import ScoredPairs
+    from isotune.evaluation import SentenceEncoder
+    from isotune.lab.analyses.analysis import Analysis
+
+
+class AnalysisEntry(NamedTuple):
+    """An analysis: what it shows, where it was published, what it looks at by itself.
+
+    Its module, of the same name, has three functions: `compute(encoders, tasks, **options)` makes a table, a list of
+    rows, of which alone `findings(table)` makes sentences and `draw(table)` a chart. It takes one task, or several
+    `together`.
+    """
+
+    title: str
+    source: str
+    tasks: tuple[str, ...]
+    together: bool = False
+
+
+ANALYSES = {
+    "cosines": AnalysisEntry("Cosine against gold score", "ConSERT, Figure 1", ("stsb",)),
+    "frequent-tokens": AnalysisEntry(
+        "STS without the most frequent tokens", "ConSERT, Figure 4", ("sts",), together=True
+    ),
+    "layers": AnalysisEntry("STS by layer and pooling", "self-guided, Figure 1", ("stsb",), together=True),
+    "tsne": AnalysisEntry("Most and least similar pairs in the plane", "self-guided, Figures 5 and 6", ("stsb:dev",)),
+    "time": AnalysisEntry("Time to encode", "self-guided, Table 6", ("stsb",), together=True),
+    "histogram": AnalysisEntry("Cosines by gold score", "BERT-CF, Figures 2 and 3", ("sts13",)),
+    "pairs": AnalysisEntry("Pairs to read", "BERT-CF, Tables 3 to 6", ("sts13",)),
+}
+
+
+def analyse(name: str, encoders: Mapping[str, SentenceEncoder], tasks: Sequence[str] = (), **options: Any) -> Analysis:
+    """Look at encoders, side by side.
+
+    Args:
+        name: a key of `ANALYSES`.
+        encoders: what the figure calls each of them, and the encoder.
+        tasks: scored pairs: datasets by name, their test split unless one is named ("stsb:dev"), the group "sts", or
+            files. Unset: those of the published figure where they are on this machine, else "stsb-open".
+        options: of the analysis, such as `seed`; see its `compute`.
+
+    Raises:
+        InputError: there is no such analysis or option, the tasks can't be read or are too many, or an encoder is not
+            what the analysis looks into.
+    """
+    return analyse_on(name, encoders, load_pairs(name, tasks, options), **options)
+
+
+def analyse_on(
+    name: str, encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs], **options: Any
+) -> Analysis:
+    """Look at encoders on what `load_pairs` gave.
+
+    Raises:
+        InputError: an encoder is not what the analysis looks into.
+    """
+    from isotune.lab.analyses.analysis import Analysis, task_name
+
+    entry, module = ANALYSES[name], _module(name)
+    table = module.compute(encoders, tasks, **options)
+    return Analysis(
+        name=name,
+        title=f"{entry.title} ({entry.source})",
+        tasks=[task_name(pairs) for pairs in tasks],
+        options=options,
+        findings=module.findings(table),
+        table=table,
+        chart=module.draw(table),
+    )
+
+
+def load_pairs(name: str, tasks: Sequence[str] = (), options: Collection[str] = ()) -> list[ScoredPairs]:
+    """The scored pairs that an analysis looks at, each task once; that it has these options is checked too.
+
+    Raises:
+        InputError: there is no such analysis or option, a task can't be read, or it takes one and there are more.
+    """
+    from isotune.data import available, read_scored_pairs
+    from isotune.evaluation import GROUPS
+
+    if name not in ANALYSES:
+        raise unknown("analysis", name, ANALYSES)
+    entry = ANALYSES[name]
+    parameters = inspect.signature(_module(name).compute).parameters.values()
+    allowed = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+    if wrong := set(options) - set(allowed):
+        raise InputError(f"{name} has no option {min(wrong)}; it has {', '.join(allowed) or 'none'}")
+
+    names = [member for task in tasks or entry.tasks for member in GROUPS.get(task, (task,))]
+    if not tasks and not all(available(member.partition(":")[0]) for member in names):
+        names = [":".join(("stsb-open", *names[0].split(":")[1:]))]  # the bundled pairs, of the same split
+    names = list(dict.fromkeys(names))
+    if len(names) > 1 and not entry.together:
+        raise InputError(f"{name} looks at one task at a time; got {', '.join(names)}")
+    return [read_scored_pairs(member, "test") for member in names]
+
+
+def _module(name: str) -> ModuleType:
+    return import_module(f"{__name__}.{name.replace('-', '_')}")

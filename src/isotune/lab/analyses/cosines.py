@@ -1,0 +1,62 @@
+"""Cosine against gold score, a point a pair (ConSERT, Figure 1, on the test split of STS-B).
+
+A language model gives almost all pairs a high cosine, whatever people say of them; a good encoder's cosines rise with
+the gold score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from isotune.data import ScoredPairs
+from isotune.evaluation import SentenceEncoder, cosine_similarities
+from isotune.lab.analyses.analysis import Table, grouped, spearman
+from isotune.report.chart import Chart
+from isotune.report.figures import cosine_panel
+
+
+def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs]) -> Table:
+    """A row for each encoder and pair."""
+    (pairs,) = tasks
+    return [
+        {"encoder": name, "sentence1": first, "sentence2": second, "gold": gold, "cosine": cosine}
+        for name, encoder in encoders.items()
+        for first, second, gold, cosine in zip(
+            pairs.sentence1,
+            pairs.sentence2,
+            pairs.scores.tolist(),
+            cosine_similarities(encoder, pairs).tolist(),
+            strict=True,
+        )
+    ]
+
+
+def findings(table: Table) -> list[str]:
+    """How far the cosines spread, and how well they follow the gold scores."""
+    found = []
+    for name, rows in grouped(table, "encoder").items():
+        cosines = np.array([row["cosine"] for row in rows])
+        score = spearman(np.array([row["gold"] for row in rows]), cosines)
+        low, quarter, three_quarters, high = np.quantile(cosines, (0, 0.25, 0.75, 1))
+        found.append(
+            f"{name}: cosines from {low:.2f} to {high:.2f}, half of them between {quarter:.2f} and "
+            f"{three_quarters:.2f}; Spearman {100 * score:.2f}, {len(rows):,} pairs."
+        )
+    return found
+
+
+def draw(table: Table) -> Chart:
+    """A panel for each encoder, on the same axes."""
+    return Chart(
+        [
+            cosine_panel(
+                name,
+                np.array([row["gold"] for row in rows]),
+                np.array([row["cosine"] for row in rows]),
+                [f"{row['sentence1']}\n{row['sentence2']}\ngold {row['gold']:g}, {row['cosine']:.3f}" for row in rows],
+            )
+            for name, rows in grouped(table, "encoder").items()
+        ]
+    )

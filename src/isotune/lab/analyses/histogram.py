@@ -1,0 +1,92 @@
+"""How cosines are distributed, by bands of the gold score (BERT-CF, Figures 2 and 3, on STS-13).
+
+The bands are fifths of the gold scores' range, which on STS-13 are the whole points from 0 to 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import floor
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.colors import to_hex
+
+from isotune.data import ScoredPairs
+from isotune.evaluation import SentenceEncoder, cosine_similarities
+from isotune.lab.analyses.analysis import Table, grouped
+from isotune.report.chart import Bars, Chart, Panel
+
+BANDS = 5
+BINS = 50  # in the range from 0 to 1
+
+
+def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs]) -> Table:
+    """A row for each encoder and band: how many of its pairs have a cosine between an edge and the next."""
+    (pairs,) = tasks
+    cosines = {name: cosine_similarities(encoder, pairs) for name, encoder in encoders.items()}
+    low = min(0, floor(BINS * min(values.min() for values in cosines.values())))
+    edges = np.arange(low, BINS + 1) / BINS
+    limits = np.linspace(pairs.scores.min(), pairs.scores.max(), BANDS + 1)
+    bands = np.digitize(pairs.scores, limits[1:-1])  # [N], 0 to 4
+    table: Table = []
+    for name, values in cosines.items():
+        for band in range(BANDS):
+            inside = values[bands == band].clip(edges[0], 1)
+            table.append(
+                {
+                    "encoder": name,
+                    "from": float(limits[band]),
+                    "to": float(limits[band + 1]),
+                    "pairs": len(inside),
+                    "mean": float(inside.mean()) if len(inside) else None,
+                    "edges": edges.tolist(),
+                    "counts": np.histogram(inside, edges)[0].tolist(),
+                }
+            )
+    return table
+
+
+def findings(table: Table) -> list[str]:
+    """The mean cosine in the lowest and in the highest band."""
+    return [
+        f"{name}: mean cosine "
+        + ", ".join(
+            f"{row['mean']:.2f} of {row['pairs']:,} pairs with gold {_span(row)}" for row in (rows[0], rows[-1])
+        )
+        + "."
+        for name, rows in grouped(table, "encoder").items()
+    ]
+
+
+def draw(table: Table) -> Chart:
+    """A panel for each encoder, its bands one upon the other."""
+    colours = [to_hex(colormaps["viridis"](i / BANDS)) for i in range(BANDS)]
+    panels = []
+    for name, rows in grouped(table, "encoder").items():
+        marks, base = [], np.zeros(len(rows[0]["counts"]))
+        for row, colour in zip(rows, colours, strict=True):
+            edges, counts = np.array(row["edges"]), np.array(row["counts"])
+            hover = [
+                f"{count} pairs with gold {_span(row)} and cosine {left:.2f} to {right:.2f}"
+                for count, left, right in zip(row["counts"], edges, edges[1:], strict=False)
+            ]
+            widths = np.diff(edges)
+            marks.append(
+                Bars(
+                    edges[:-1].tolist(),
+                    base.tolist(),
+                    widths.tolist(),
+                    counts.tolist(),
+                    f"gold {_span(row)}",
+                    colour,
+                    hover,
+                )
+            )
+            base = base + counts
+        panels.append(Panel(marks, name, "cosine", "pairs"))
+    return Chart(panels, own_y=True)
+
+
+def _span(row: Mapping[str, float]) -> str:
+    return f"{row['from']:g} to {row['to']:g}"

@@ -1,0 +1,99 @@
+"""The most and the least similar pairs in the plane (self-guided contrastive learning, Figures 5 and 6).
+
+The paper samples 20 pairs that people scored 5 and 20 that they scored 0 from STS-B's validation split, and draws
+their vectors by t-SNE. Here they are those of the highest and of the lowest scores; among equal scores the seed
+decides. Vectors are scaled to length 1 first, since it is cosines that the encoder is used by. Distances in the plane
+say who are neighbours and little else, so that the findings are of cosines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import nan
+from statistics import fmean
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.manifold import TSNE
+from sklearn.preprocessing import normalize
+
+from isotune.data import ScoredPairs
+from isotune.evaluation import SentenceEncoder, sentence_vectors
+from isotune.lab.analyses.analysis import Table, grouped
+from isotune.report.chart import Chart, Panel, Series
+from isotune.report.style import BLUE, VERMILION
+
+MOST, LEAST = "most similar", "least similar"
+PERPLEXITY = 30  # scikit-learn's; the paper doesn't say
+
+
+def compute(
+    encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs], *, seed: int = 0, count: int = 20
+) -> Table:
+    """A row for each encoder and sentence: of `count` pairs of each kind, or half of all where there are fewer."""
+    (pairs,) = tasks
+    order = np.random.default_rng(seed).permutation(len(pairs.scores))
+    order = order[np.argsort(pairs.scores[order], kind="stable")]
+    count = min(count, len(order) // 2)
+    chosen = [*order[-count:], *order[:count]]
+    kinds = [MOST] * count + [LEAST] * count
+    sides = (pairs.sentence1, pairs.sentence2)
+    sentences = [side[i] for side in sides for i in chosen]
+    table: Table = []
+    for name, encoder in encoders.items():
+        unit = normalize(sentence_vectors(encoder, sentences, pairs.name).astype(np.float64))  # [4 count, d]
+        first, second = np.split(unit, 2)
+        cosines = (first * second).sum(1)  # [2 count]
+        plane = _plane(unit, seed).reshape(2, 2 * count, 2)  # by side, pair and axis
+        table += [
+            {
+                "encoder": name,
+                "kind": kinds[k],
+                "pair": k % count + 1,
+                "sentence": sides[side][i],
+                "gold": float(pairs.scores[i]),
+                "cosine": float(cosines[k]),
+                "x": float(plane[side, k, 0]),
+                "y": float(plane[side, k, 1]),
+            }
+            for k, i in enumerate(chosen)
+            for side in (0, 1)
+        ]
+    return table
+
+
+def findings(table: Table) -> list[str]:
+    """How far apart the cosines of both kinds are."""
+    found = []
+    for name, rows in grouped(table, "encoder").items():
+        means = {kind: fmean(row["cosine"] for row in some) for kind, some in grouped(rows, "kind").items()}
+        described = ", ".join(f"{mean:.2f} of the {len(rows) // 4} {kind}" for kind, mean in means.items())
+        found.append(f"{name}: mean cosine {described} pairs.")
+    return found
+
+
+def draw(table: Table) -> Chart:
+    """A panel for each encoder: a pair's two sentences have its number, and a line between them."""
+    panels = []
+    for name, rows in grouped(table, "encoder").items():
+        marks = []
+        for kind, some in grouped(rows, "kind").items():
+            x, y, labels, hover = [], [], [], []
+            for pair in grouped(some, "pair").values():
+                x += [row["x"] for row in pair] + [nan]  # the line ends here
+                y += [row["y"] for row in pair] + [nan]
+                labels += [str(row["pair"]) for row in pair] + [""]
+                hover += [f"{row['sentence']}\ngold {row['gold']:g}, {row['cosine']:.3f}" for row in pair] + [""]
+            colour, dash = (VERMILION, "-") if kind == MOST else (BLUE, ":")
+            gold = sorted({row["gold"] for row in some})
+            span = f"{gold[0]:g}" if len(gold) == 1 else f"{gold[0]:g} to {gold[-1]:g}"
+            marks.append(Series(x, y, f"{kind} (gold {span})", colour, dash, width=0.8, labels=labels, hover=hover))
+        panels.append(Panel(marks, name, bare=True))
+    return Chart(panels, size=(3.4, 3.4), same_axes=False)
+
+
+def _plane(vectors: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+    """t-SNE of [N, d] in two dimensions, [N, 2]."""
+    perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
+    plane: NDArray[np.float64] = TSNE(perplexity=perplexity, random_state=seed).fit_transform(vectors)
+    return plane

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from isotune.bundled import bundled_model
+from isotune.encoder.format.names import local_model
+from isotune.encoder.format.pretrained import local_folder
+from isotune.lab.studies.estimate import model_folder
+
+
+@pytest.mark.parametrize("file", ["config.json", "modules.json"])
+def test_a_folder_takes_the_bundled_models_name_only_if_it_holds_a_model(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert local_model("mini") == bundled_model()
+    Path("mini", "encoder").mkdir(parents=True)  # as `--out mini` leaves it
+    assert local_model("mini") == local_folder("mini") == model_folder("mini") == bundled_model()
+    assert local_model(tmp_path / "mini") == tmp_path / "mini"
+    Path("mini", file).touch()
+    assert local_model("mini") == local_folder("mini") == model_folder("mini") == Path("mini")
+
+
+def test_what_is_not_here_may_be_on_the_hub(tmp_path: Path) -> None:
+    assert local_model("google-bert/bert-base-uncased") is None
+    (tmp_path / "vectors.txt").touch()
+    assert local_model(tmp_path / "vectors.txt") == tmp_path / "vectors.txt"

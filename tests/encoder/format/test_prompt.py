@@ -1,0 +1,148 @@
+"""Prompts around a sentence: the ids of the whole text, and the same vectors wherever the encoder is loaded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, processors, trainers
+from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.format.prompt import save_with_suffix, split_prompt, take_suffix, with_suffix
+from isotune.errors import InputError
+
+PROMPT = "the man sees {sentence} with {mask} ."
+
+
+def wordpiece(tiny_model: Path) -> PreTrainedTokenizerBase:
+    return cast(PreTrainedTokenizerBase, AutoTokenizer.from_pretrained(tiny_model))
+
+
+def byte_pairs(_: Path) -> PreTrainedTokenizerBase:
+    """RoBERTa's kind: spaces belong to the word after them, two separators in a pair, no normaliser."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    trainer = trainers.BpeTrainer(
+        special_tokens=special, initial_alphabet=alphabet, vocab_size=300, show_progress=False
+    )
+    tokenizer.train_from_iterator(["the man sees a big dog with a red ball"], trainer)
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    names = {"bos_token": "<s>", "cls_token": "<s>", "eos_token": "</s>", "sep_token": "</s>", "pad_token": "<pad>"}
+    mask = AddedToken("<mask>", lstrip=True, special=True)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, mask_token=mask, **names)
+
+
+both = pytest.mark.parametrize("make", [wordpiece, byte_pairs])
+
+
+@both
+@pytest.mark.parametrize("sentence", ["a big dog.", "A dog? ", "a big dog", 'a "dog"'])
+def test_the_ids_are_those_of_the_whole_text(make: Any, sentence: str, tiny_model: Path) -> None:
+    tokenizer = make(tiny_model)
+    before, after = split_prompt(PROMPT)
+    stop = " ." if sentence == "a big dog" else ""
+    whole = before + sentence.rstrip() + stop + after.replace("{mask}", tokenizer.mask_token)
+    ids = with_suffix(tokenizer, after)(before + sentence.rstrip())["input_ids"]
+    assert ids == tokenizer(whole)["input_ids"]
+
+
+@both
+def test_truncation_cuts_the_sentence_alone(make: Any, tiny_model: Path) -> None:
+    tokenizer = with_suffix(make(tiny_model), " with {mask} .")
+    whole = tokenizer("a big dog " * 20)["input_ids"]
+    for length in range(20, 25):
+        ids = tokenizer("a big dog " * 20, truncation=True, max_length=length)["input_ids"]
+        assert len(ids) == length
+        assert ids[-4:] == whole[-4:]  # with [MASK] . [SEP]
+        assert ids[:5] == whole[:5]
+
+
+@both
+def test_saving_keeps_the_suffix_and_taking_it_leaves_the_tokenizer_as_it_was(
+    make: Any, tiny_model: Path, tmp_path: Path
+) -> None:
+    plain = make(tiny_model)
+    changed = with_suffix(plain, " with {mask} .")
+    save_with_suffix(changed, tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    text = "a big dog is on the ball"
+    assert loaded(text)["input_ids"] == changed(text)["input_ids"] != plain(text)["input_ids"]
+    assert loaded.special_tokens_map == plain.special_tokens_map
+    assert take_suffix(loaded) == " with {mask} ."
+    assert take_suffix(loaded) == take_suffix(plain) == ""
+    for texts in (text,), (text, "the red cat"):
+        assert dict(loaded(*texts)) == dict(plain(*texts))
+
+
+@pytest.mark.parametrize("options", [{}, {"layers": (0, -1)}, {"prompt": "{sentence} is {mask}"}], ids=str)
+def test_a_saved_encoder_gives_the_same_vectors_in_plain_sentence_transformers(
+    options: dict[str, Any], tiny_model: Path, sentences: list[str], tmp_path: Path
+) -> None:
+    encoder = Encoder.load(tiny_model, **{"pooling": "mask", "prompt": PROMPT, **options})
+    vectors = encoder.encode(sentences)  # several of them are cut
+    encoder.save(tmp_path / "saved")
+    loaded = Encoder.load(tmp_path / "saved")
+    assert (loaded.prompt, loaded.pooling.mode) == (encoder.prompt, "mask")
+    assert np.array_equal(loaded.encode(sentences), vectors)
+    np.testing.assert_allclose(SentenceTransformer(str(tmp_path / "saved")).encode(sentences), vectors, atol=1e-5)
+    loaded.save(tmp_path / "again")
+    assert np.array_equal(Encoder.load(tmp_path / "again").encode(sentences), vectors)
+    plain = {"pooling": "mean", "layers": options.get("layers", (-1,)), "prompt": ""}
+    expected = Encoder.load(tiny_model, **plain).encode(sentences)
+    assert np.array_equal(Encoder.load(tmp_path / "saved", **plain).encode(sentences), expected)
+
+
+@pytest.mark.parametrize("prompt", ["THE CAT SEES {sentence} with {mask} .", "THE {mask} SEES "])
+def test_lowercase_leaves_the_mask(prompt: str, tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
+    parts = Encoder.load(tiny_model)
+    kept = (parts.backbone, parts.pooling, [], parts.tokenizer, 32)
+    encoder = Encoder(*kept, lowercase=True, prompt=prompt).eval()
+    vectors = encoder.encode([sentence.upper() for sentence in sentences])
+    assert encoder.tokenize(["A"])[0].count(encoder.tokenizer.mask_token_id) == 1
+    encoder.save(tmp_path / "saved")
+    theirs = SentenceTransformer(str(tmp_path / "saved")).encode([sentence.upper() for sentence in sentences])
+    np.testing.assert_allclose(theirs, vectors, atol=1e-5)
+
+
+def test_tokenize_takes_another_prompt(tiny_model: Path) -> None:
+    encoder = Encoder.load(tiny_model, prompt="the dog ")
+    other = Encoder.load(tiny_model, prompt=PROMPT)
+    assert encoder.tokenize(["a cat"], prompt=PROMPT) == other.tokenize(["a cat"])
+    assert encoder.tokenize(["a cat"]) == other.tokenize(["a cat"], prompt="the dog ")
+
+
+def test_prompts_that_cannot_be(tiny_model: Path) -> None:
+    encoder = Encoder.load(tiny_model, pooling="mask")
+    with pytest.raises(InputError, match="no mask token or several"):
+        encoder.encode("a dog")
+    with pytest.raises(InputError, match="twice"):
+        encoder.tokenize(["a dog"], prompt="{sentence} and {sentence}")
+    with pytest.raises(InputError, match=r"it is 8 tokens long .* max_length of 8 leaves no room"):
+        encoder.tokenize(["a dog"], 8, prompt=PROMPT)
+    with pytest.raises(InputError, match=r"\{mask\} has to stand after \{sentence\}"):
+        encoder.tokenize(["a dog"], prompt="{mask} is {sentence} .")
+    encoder.tokenizer.mask_token = None
+    for prompt in "{mask} {sentence}", "{sentence} {mask}":
+        with pytest.raises(InputError, match=r"no mask token; leave \{mask\} out"):
+            encoder.tokenize(["a dog"], prompt=prompt)
+    with pytest.raises(InputError, match="choose another pooling"):
+        Encoder(encoder.backbone, encoder.pooling, [], encoder.tokenizer, 32)
+    with pytest.raises(InputError, match="can't put text after a sentence"):
+        with_suffix(cast(PreTrainedTokenizerBase, SimpleNamespace(is_fast=False)), " .")
+
+
+@pytest.mark.parametrize(("key", "value"), [("word_weights", {"dog": 1.0}), ("unknown_word_weight", 0.5)])
+def test_other_weights_of_words_are_refused(key: str, value: Any, tiny_model: Path, tmp_path: Path) -> None:
+    Encoder.load(tiny_model, pooling="mask", prompt=PROMPT).save(tmp_path / "saved")
+    (path,) = (tmp_path / "saved").glob("*_WordWeights/config.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
+    with pytest.raises(InputError, match="weights of words are not known here"):
+        Encoder.load(tmp_path / "saved")

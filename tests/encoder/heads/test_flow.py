@@ -1,0 +1,168 @@
+"""The flow: its Jacobian, its inverse, its start, and its way into a folder and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from torch import Tensor
+
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.heads.flow import ActNorm, Flow, LinearLU, Mixing
+from isotune.errors import InputError
+from tests.reference import flow as reference
+
+# BERT-flow's and BERT-CF's shapes, with even and odd dimensions.
+SHAPES: list[tuple[int, Mixing, int, int]] = [
+    (16, "reversal", 3, 3),
+    (13, "reversal", 2, 2),
+    (8, "lu", 1, 3),
+    (7, "lu", 2, 1),
+]
+shapes = pytest.mark.parametrize(("d", "mixing", "levels", "depth"), SHAPES)
+
+
+def trained(x: Tensor, mixing: Mixing, levels: int, depth: int) -> Flow:
+    """A flow that was initialised by x and has weights that do something: a new one's couplings are the identity."""
+    flow = Flow(x.shape[1], mixing, levels, depth, width=5).train()
+    with torch.no_grad():
+        flow(x)
+        for parameter in flow.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    return flow.eval()
+
+
+@shapes
+def test_it_equals_its_transcription(d: int, mixing: Mixing, levels: int, depth: int) -> None:
+    x = torch.randn(20, d)
+    flow, x = trained(x, mixing, levels, depth).double(), x[:4].double()
+    expected = [reference.flow(row, flow.state_dict(), levels, depth) for row in x.tolist()]
+    torch.testing.assert_close(flow(x), torch.tensor(expected, dtype=torch.float64), rtol=1e-10, atol=1e-12)
+
+
+@shapes
+def test_the_log_determinant_is_that_of_the_jacobian(d: int, mixing: Mixing, levels: int, depth: int) -> None:
+    points = 3 * torch.randn(20, d) + 1
+    flow = trained(points, mixing, levels, depth).double()
+    for x in points[:3].double():
+        jacobian = torch.autograd.functional.jacobian(lambda v: flow(v[None])[0], x)
+        assert (jacobian - torch.eye(d)).abs().max() > 0.1
+        _, expected = torch.linalg.slogdet(jacobian)
+        torch.testing.assert_close(flow.log_determinant(), expected, rtol=1e-10, atol=1e-10)
+
+
+@shapes
+def test_the_inverse_is_exact(d: int, mixing: Mixing, levels: int, depth: int) -> None:
+    x = torch.randn(20, d)
+    flow = trained(x, mixing, levels, depth)
+    torch.testing.assert_close(flow.inverse(flow(x)), x, rtol=0, atol=1e-5)
+    torch.testing.assert_close(flow(flow.inverse(x)), x, rtol=0, atol=1e-5)
+    flow.double()
+    torch.testing.assert_close(flow.inverse(flow(x.double())), x.double(), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("mixing", "levels"), [("reversal", 3), ("lu", 1)])
+def test_a_flow_of_a_models_width_can_be_undone_in_float32(mixing: Mixing, levels: int) -> None:
+    x = 0.3 + 0.5 * torch.randn(100, 256)
+    flow = Flow(256, mixing, levels, depth=3).train()
+    with torch.no_grad():
+        flow(x)
+        for parameter in flow.parameters():
+            parameter.add_(0.002 * torch.randn_like(parameter))
+        flow.eval()
+        assert (flow(x) - x).abs().max() > 0.1
+        torch.testing.assert_close(flow.inverse(flow(x)), x, rtol=0, atol=1e-5)
+
+
+def test_the_first_training_batch_sets_the_scales() -> None:
+    flow, x = Flow(16), 5 * torch.randn(200, 16) + torch.arange(16.0)
+    reversed_halves = flow.eval()(x)
+    assert torch.equal(reversed_halves.sort(1).values, x.sort(1).values)  # until then it only moves features
+    z = flow.train()(x)
+    torch.testing.assert_close(z.mean(0), torch.zeros(16), atol=1e-5, rtol=0)
+    torch.testing.assert_close(z.std(0, correction=0), torch.ones(16), atol=1e-5, rtol=0)
+    assert all(module.initialised for module in flow.modules() if isinstance(module, ActNorm))
+    before = {key: value.clone() for key, value in flow.state_dict().items()}
+    flow(x + 100)
+    assert all(torch.equal(value, before[key]) for key, value in flow.state_dict().items())
+    # The hidden layers of the couplings too: their outputs are standardised before the ReLU.
+    coupling = flow.steps[0].coupling
+    hidden = coupling.shift[:2](flow.steps[0].mixing(flow.steps[0].norm(x))[:, :8])
+    torch.testing.assert_close(hidden.mean(0), torch.zeros(32), atol=1e-4, rtol=0)
+    torch.testing.assert_close(hidden.std(0, correction=0), torch.ones(32), atol=1e-3, rtol=0)
+
+
+def test_a_flow_that_goes_on_is_not_initialised_again() -> None:
+    first, second = Flow(16).train(), Flow(16).train()
+    first(torch.randn(9, 16))
+    second.load_state_dict(first.state_dict())
+    x = 7 * torch.randn(9, 16)
+    assert torch.equal(second(x), first(x))
+
+
+def test_the_matrix_starts_as_a_rotation() -> None:
+    mixing = LinearLU(24)
+    w = mixing(torch.eye(24)).T.double()
+    torch.testing.assert_close(w @ w.T, torch.eye(24, dtype=torch.float64), atol=1e-5, rtol=0)
+    assert mixing.log_determinant().item() == pytest.approx(0, abs=1e-5)
+    assert not torch.allclose(LinearLU(24)(torch.eye(24)), mixing(torch.eye(24)))
+
+
+def test_z_has_the_finished_features_first() -> None:
+    flow = Flow(16, levels=3, depth=1).eval()
+    # Reversed, then halves 8 + 8; the first 8 reversed, then 4 + 4; the first 4 reversed.
+    expected = [7, 6, 5, 4, 3, 2, 1, 0, 12, 13, 14, 15, 11, 10, 9, 8]
+    assert flow(torch.arange(16.0)[None])[0].tolist() == expected
+
+
+def test_it_computes_in_float32_within_autocast() -> None:
+    x = torch.randn(9, 16)
+    flow = trained(x, "lu", 1, 3)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(flow(x), flow(x.float()))
+        assert flow(x).dtype == torch.float32
+
+
+def test_too_few_features_are_refused() -> None:
+    with pytest.raises(InputError, match="a flow of 3 levels needs vectors of 8 features or more, not 7"):
+        Flow(7)
+    Flow(8)
+
+
+@pytest.mark.parametrize(("mixing", "levels"), [("reversal", 3), ("lu", 1)])
+def test_a_saved_flow_gives_the_same_vectors_here_and_in_sentence_transformers(
+    mixing: Mixing, levels: int, tiny_model: Path, sentences: list[str], tmp_path: Path
+) -> None:
+    encoder = Encoder.load(tiny_model)
+    plain = encoder.encode(sentences)
+    encoder.heads.append(trained(torch.from_numpy(plain), mixing, levels, 3))
+    vectors = encoder.encode(sentences)
+    assert np.abs(vectors - plain).max() > 0.1
+    encoder.save(tmp_path / "saved")
+    assert np.array_equal(Encoder.load(tmp_path / "saved").encode(sentences), vectors)
+
+    theirs = SentenceTransformer(str(tmp_path / "saved"), trust_remote_code=True)
+    np.testing.assert_allclose(theirs.encode(sentences), vectors, atol=1e-5)
+    theirs.save(str(tmp_path / "theirs"))
+    assert np.array_equal(Encoder.load(tmp_path / "theirs").encode(sentences), vectors)
+    # It would run code that is not its own: it says so.
+    with pytest.raises(ValueError, match="trust_remote_code=True"):
+        SentenceTransformer(str(tmp_path / "saved"))
+
+
+def test_a_flow_has_to_fit(tiny_model: Path) -> None:
+    encoder = Encoder.load(tiny_model)
+    with pytest.raises(InputError, match="a Flow head takes 16 features and gets 32"):
+        Encoder(encoder.backbone, encoder.pooling, [Flow(16)], encoder.tokenizer, 32)
+
+
+def test_a_feature_that_never_varies_is_left_alone() -> None:
+    x = torch.randn(50, 8)
+    x[:, 3] = 0.0
+    flow = Flow(8, "reversal", 1, depth=2).train()
+    z = flow(x)
+    assert torch.isfinite(z).all()
+    assert (flow(x + 0.1 * torch.eye(8)[3]) - z).abs().max() < 1

@@ -1,0 +1,109 @@
+"""The masked-LM head against transformers' own models, for every type; where its weights come from and go to."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM, BertForMaskedLM
+
+from isotune.encoder.backbone import Backbone
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.format.pretrained import load_model
+from isotune.encoder.heads.language import LanguageHead
+from tests.encoder.test_backbone import ARCHITECTURES, batch, in_order
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")  # inside transformers' DeBERTa
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_scores_and_gradients_equal_the_models(name: str, tmp_path: Path) -> None:
+    cls, options = ARCHITECTURES[name]
+    whole = AutoModelForMaskedLM.from_config(cls.config_class(**options)).eval()
+    with torch.no_grad():
+        for parameter in whole.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    whole.save_pretrained(tmp_path)
+    tokens, ids, mask = batch()
+    expected = whole(input_ids=ids, attention_mask=mask.long()).logits[mask]
+
+    backbone = Backbone(load_model(tmp_path, torch.float32)).eval()
+    head = LanguageHead(backbone.model)
+    (states,) = backbone(tokens)
+    got = torch.cat(in_order(tokens, head(states)))
+
+    assert head.fresh == []
+    torch.testing.assert_close(got, expected, atol=1e-4, rtol=1e-4)
+    weight = torch.randn_like(expected)
+    (expected * weight).sum().backward()
+    (got * weight).sum().backward()
+    theirs = {key: p.grad for key, p in whole.named_parameters() if p.grad is not None}
+    ours = {key: p.grad for key, p in head.language_model.named_parameters() if p.grad is not None}
+    assert ours.keys() == theirs.keys()
+    largest = max(float(gradient.abs().max()) for gradient in theirs.values())
+    for key, gradient in theirs.items():
+        torch.testing.assert_close(
+            ours[key], gradient, atol=1e-5 * largest, rtol=1e-3, msg=lambda m, at=key: f"{at}: {m}"
+        )
+
+
+def test_the_heads_own_weights_are_all_that_it_registers(tiny_model: Path) -> None:
+    backbone = Backbone(load_model(tiny_model, torch.float32))
+    head = LanguageHead(backbone.model)
+    assert {id(p) for p in head.parameters()}.isdisjoint({id(p) for p in backbone.parameters()})
+    everything = {id(p) for p in head.language_model.parameters()}
+    assert everything == {id(p) for module in (head, backbone) for p in module.parameters()}
+    words = backbone.model.get_input_embeddings().weight
+    assert head.language_model.get_output_embeddings().weight is words
+
+
+def test_a_head_that_the_folder_lacks_starts_at_random_and_says_so(tiny_model: Path) -> None:
+    model = load_model(tiny_model, torch.float32)
+    first = LanguageHead(model)
+    second = LanguageHead(model)
+    assert "cls.predictions.transform.dense.weight" in first.fresh
+    dense = [head.language_model.cls.predictions.transform.dense.weight for head in (first, second)]
+    assert not torch.equal(*dense)
+    assert dense[0].detach().std().item() == pytest.approx(model.config.initializer_range, rel=0.1)
+
+
+def test_an_encoder_keeps_its_head_in_its_folder(tiny_model: Path, tmp_path: Path, sentences: list[str]) -> None:
+    encoder = Encoder.load(tiny_model, layers=(0, -1))
+    encoder.language_head = LanguageHead(encoder.backbone.model)
+    encoder.save(tmp_path / "encoder")
+
+    again = Encoder.load(tmp_path / "encoder")
+    assert (again.encode(sentences) == encoder.encode(sentences)).all()
+    head = LanguageHead(again.backbone.model)
+    assert head.fresh == []
+    model, found = BertForMaskedLM.from_pretrained(tmp_path / "encoder", output_loading_info=True)
+    assert not any(found.values())
+    states = torch.randn(5, 32)
+    expected = encoder.language_head(states)
+    assert torch.equal(head(states), expected)
+    assert torch.equal(model.cls(states), expected)
+
+
+def test_sentence_transformers_reads_a_folder_with_a_head(
+    tiny_model: Path, tmp_path: Path, sentences: list[str]
+) -> None:
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    encoder = Encoder.load(tiny_model)
+    encoder.language_head = LanguageHead(encoder.backbone.model)
+    encoder.save(tmp_path / "encoder")
+    theirs = sentence_transformers.SentenceTransformer(str(tmp_path / "encoder"), device="cpu").encode(sentences)
+    torch.testing.assert_close(torch.from_numpy(theirs), torch.from_numpy(encoder.encode(sentences)))
+
+
+def test_a_copy_has_a_head_of_its_own(tiny_model: Path) -> None:
+    encoder = Encoder.load(tiny_model)
+    encoder.language_head = LanguageHead(encoder.backbone.model)
+    other = copy.deepcopy(encoder)
+    assert other.language_head is not None
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.zero_()
+    states = torch.randn(5, 32)
+    assert not other.language_head(states).any()
+    assert encoder.language_head(states).any()

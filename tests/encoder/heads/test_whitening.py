@@ -1,0 +1,81 @@
+"""Whitening: what it makes of a covariance, and its way into a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from torch import Tensor
+
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.heads.whitening import whitening
+from isotune.errors import InputError
+
+
+@pytest.fixture
+def vectors() -> Tensor:
+    """[400, 12] with a mean far from 0 and very different variances."""
+    return (torch.randn(400, 12) * torch.logspace(1, -2, 12)) @ torch.randn(12, 12) + 20
+
+
+@pytest.mark.parametrize("kept", [None, 12, 5, 1])
+def test_mean_and_covariance(vectors: Tensor, kept: int | None) -> None:
+    head = whitening(vectors, kept).double()
+    z = head(vectors.double())
+    assert z.shape[1] == head.dimensions[1] == (kept or 12)
+    torch.testing.assert_close(z.mean(0), torch.zeros_like(z[0]), atol=1e-3, rtol=0)
+    torch.testing.assert_close(z.T @ z / len(z), torch.eye(z.shape[1], dtype=z.dtype), atol=1e-3, rtol=0)
+
+
+def test_what_is_kept_is_what_varies_most(vectors: Tensor) -> None:
+    torch.testing.assert_close(whitening(vectors, 5)(vectors), whitening(vectors)(vectors)[:, :5])
+    x = vectors.double()
+    centred = x - x.mean(0)
+    _, _, vt = torch.linalg.svd(centred, full_matrices=False)
+    rest = centred - centred @ vt[:3].T @ vt[:3]  # without the three directions of the largest variance
+    assert whitening(vectors, 3).double()(x.mean(0) + rest).abs().max() < 1e-3
+
+
+def test_cosines_become_isotropic(vectors: Tensor) -> None:
+    def mean_cosine(x: Tensor) -> float:
+        unit = torch.nn.functional.normalize(x, dim=-1)
+        return ((unit @ unit.T).sum() - len(x)).item() / (len(x) * (len(x) - 1))
+
+    assert mean_cosine(vectors) > 0.5
+    assert abs(mean_cosine(whitening(vectors)(vectors))) < 0.01
+
+
+def test_a_direction_without_variance_becomes_0(vectors: Tensor) -> None:
+    flat = torch.nn.functional.layer_norm(vectors, (12,))  # all of them in one plane, but for rounding
+    z = whitening(flat)(flat).double()
+    expected = torch.eye(12, dtype=z.dtype)
+    expected[11, 11] = 0
+    torch.testing.assert_close(z.T @ z / len(z), expected, atol=1e-3, rtol=0)
+
+
+def test_few_vectors_are_whitened_in_the_directions_they_have(vectors: Tensor) -> None:
+    z = whitening(vectors[:9]).double()(vectors[:9].double())
+    torch.testing.assert_close(z[:, 8:], torch.zeros(9, 4, dtype=z.dtype), atol=1e-3, rtol=0)
+    torch.testing.assert_close(z[:, :8].T @ z[:, :8] / 9, torch.eye(8, dtype=z.dtype), atol=1e-2, rtol=0)
+
+
+@pytest.mark.parametrize(("count", "kept"), [(400, 13), (400, 0), (1, None), (9, 9)])
+def test_what_cannot_be_kept_is_refused(vectors: Tensor, count: int, kept: int | None) -> None:
+    with pytest.raises(InputError, match=f"there are {count} vectors of 12 features"):
+        whitening(vectors[:count], kept)
+    whitening(vectors[:9], 8)
+
+
+def test_it_is_a_head_like_any_other(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
+    encoder = Encoder.load(tiny_model)
+    plain = encoder.encode(sentences)
+    parts = encoder.backbone, encoder.pooling, [whitening(torch.from_numpy(plain), 8)], encoder.tokenizer, 32
+    white = Encoder(*parts)
+    vectors = white.encode(sentences)
+    np.testing.assert_allclose(np.cov(vectors.T, bias=True), np.eye(8), atol=1e-2)
+    white.save(tmp_path / "saved")
+    assert np.array_equal(Encoder.load(tmp_path / "saved").encode(sentences), vectors)
+    np.testing.assert_allclose(SentenceTransformer(str(tmp_path / "saved")).encode(sentences), vectors, atol=1e-4)

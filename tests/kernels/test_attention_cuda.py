@@ -1,0 +1,69 @@
+"""What is handed to torch's variable-length attention, by a slow stand-in for it; and on a GPU, itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from isotune.data.packed import Packed, pack
+from isotune.kernels.attention import packed_attention
+from isotune.kernels.attention_cuda import attend, can_attend
+
+
+def stand_in(
+    q: Tensor, k: Tensor, v: Tensor, bounds_q: Tensor, bounds_k: Tensor, max_q: int, max_k: int, **options: Any
+) -> Tensor:
+    """Sequence by sequence, token by token, as its documentation says."""
+    assert bounds_q.dtype == bounds_k.dtype == torch.int32
+    assert max_q == max_k == int(bounds_q.diff().max())
+    left, right = options["window_size"]
+    scale = options["scale"]
+    output = torch.empty_like(q)
+    for start, end in zip(bounds_q.tolist(), bounds_k.tolist()[1:], strict=False):
+        for i in range(start, end):
+            first = start if left < 0 else max(start, i - left)
+            last = end if right < 0 else min(end, i + right + 1)
+            weights = (torch.einsum("hf,khf->hk", q[i], k[first:last]) * scale).softmax(-1)  # [heads, keys]
+            output[i] = torch.einsum("hk,khf->hf", weights, v[first:last])
+    return output
+
+
+@pytest.fixture
+def batch() -> Packed:
+    return pack([[1] * length for length in (9, 1, 5, 2, 5)])
+
+
+@pytest.mark.parametrize("sliding_window", [None, 1, 3])
+@pytest.mark.parametrize("scaling", [None, 0.3])
+def test_it_attends_as_the_groups_of_equal_length_do(
+    batch: Packed, sliding_window: int | None, scaling: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", stand_in)
+    query, key, value = (torch.randn(22, 4, 8, dtype=torch.float64) for _ in range(3))
+    given = [x.transpose(0, 1).unsqueeze(0) for x in (query, key, value)]  # [1, heads, T, features]
+    expected, _ = packed_attention(
+        torch.nn.Identity(), *given, None, packed=batch, scaling=scaling, sliding_window=sliding_window
+    )
+    torch.testing.assert_close(
+        attend(query, key, value, batch, scaling or 8**-0.5, sliding_window).unsqueeze(0), expected
+    )
+
+
+def test_a_cpu_is_left_to_the_groups() -> None:
+    assert not can_attend(torch.zeros(3, 4, 8, dtype=torch.bfloat16), 0.0)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("sliding_window", [None, 3])
+def test_a_gpu_attends_as_a_cpu_does(batch: Packed, sliding_window: int | None) -> None:
+    query, key, value = (torch.randn(22, 4, 32, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+    assert can_attend(query, 0.0)
+    assert not can_attend(query, 0.1)
+    assert not can_attend(query.float(), 0.0)
+    found = attend(query, key, value, batch.to("cuda"), 32**-0.5, sliding_window)
+    given = [x.cpu().float().transpose(0, 1).unsqueeze(0) for x in (query, key, value)]
+    expected, _ = packed_attention(torch.nn.Identity(), *given, None, packed=batch, sliding_window=sliding_window)
+    torch.testing.assert_close(found.cpu().float().unsqueeze(0), expected, rtol=0.02, atol=0.02)

@@ -1,0 +1,78 @@
+"""Dropout with few random numbers is dropout: its rate, its independence, its gradient; and its seed is torch's."""
+
+from __future__ import annotations
+
+from math import sqrt
+from pathlib import Path
+
+import pytest
+import torch
+
+from isotune.encoder.encoder import Encoder
+from isotune.kernels.dropout import Dropout, dropout, dropout_factors
+
+N = 400_000
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.1, 0.5, 0.9])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_elements_are_0_at_the_rate_and_the_others_grow(rate: float, dtype: torch.dtype) -> None:
+    factors = dropout_factors(N, rate, dtype)
+    assert factors.dtype == dtype
+    share = (factors == 0).double().mean().item()
+    assert abs(share - rate) <= 5 * sqrt(rate * (1 - rate) / N)
+    kept = factors[factors != 0].unique()
+    torch.testing.assert_close(kept, torch.tensor([1 / (1 - rate)], dtype=dtype), rtol=1e-3, atol=0)
+
+
+def test_the_expectation_is_exact_for_the_rate_that_is_possible() -> None:
+    factors = dropout_factors(N, 0.1, torch.float64)
+    steps = round(0.1 * 2**16)
+    assert factors.max() == 2**16 / (2**16 - steps)
+
+
+def test_each_element_is_dropped_by_itself() -> None:
+    dropped = (dropout_factors(N, 0.3, torch.float32) == 0).double().view(-1, 4)  # the four of one draw
+    both = (dropped.T @ dropped) / len(dropped)  # [4, 4]
+    off = both[~torch.eye(4, dtype=torch.bool)]
+    assert (off - 0.09).abs().max() < 5 * sqrt(0.09 * 0.91 / len(dropped))
+    following = (dropped[1:] * dropped[:-1]).mean().item()
+    assert abs(following - 0.09) < 5 * sqrt(0.09 * 0.91 / N)
+
+
+def test_the_same_seed_drops_the_same() -> None:
+    def masks() -> list[torch.Tensor]:
+        torch.manual_seed(5)
+        return [dropout_factors(1001, 0.5, torch.float32) for _ in range(2)]
+
+    first, second = masks()
+    assert not torch.equal(first, second)
+    assert all(torch.equal(x, y) for x, y in zip(masks(), (first, second), strict=True))
+
+
+@pytest.mark.parametrize("shape", [(0,), (1,), (3, 5), (2, 3, 7)])
+def test_any_shape_and_its_gradient(shape: tuple[int, ...]) -> None:
+    x = torch.rand(shape).add_(1).requires_grad_()
+    y = dropout(x, 0.5)
+    y.sum().backward()
+    assert y.shape == x.shape
+    assert x.grad is not None
+    assert ((x.grad == 0) | (x.grad == 2)).all()
+    assert torch.equal(y, x * x.grad)
+
+
+def test_a_rate_next_to_1_stays_finite() -> None:
+    assert dropout_factors(N, 1 - 1e-9, torch.float32).isfinite().all()
+
+
+def test_every_dropout_of_a_model_is_of_this_kind(tiny_model: Path) -> None:
+    encoder = Encoder.load(tiny_model, device="cpu")
+    layers = [module for module in encoder.modules() if isinstance(module, torch.nn.Dropout)]
+    assert len(layers) == 1 + 3 * 3  # of the embeddings; two and the attention's, which isn't called, of each block
+    assert {type(layer) for layer in layers} == {Dropout}
+    x = torch.ones(100)
+    assert all(torch.equal(layer(x), x) for layer in layers)
+    encoder.train()
+    assert all((layer(x) == 0).any() for layer in layers)
+    with encoder.backbone.dropout(0.0):
+        assert all(torch.equal(layer(x), x) for layer in layers)

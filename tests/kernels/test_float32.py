@@ -1,0 +1,125 @@
+"""Where float32 products go: as exact in either place, only where it was asked for, and put back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from isotune.encoder.encoder import Encoder
+from isotune.errors import InputError
+from isotune.kernels import float32
+from isotune.kernels.float32 import fast_float32, small_products
+
+setting = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def pays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """oneDNN is the one to take, whatever this machine is."""
+    monkeypatch.delenv("ISOTUNE_FLOAT32", raising=False)
+    monkeypatch.setattr(float32, "measured", lambda: (2.0, 0.0))
+    assert setting.fp32_precision == "none"
+    yield
+    assert setting.fp32_precision == "none"
+
+
+@pytest.mark.parametrize("choice", ["auto", "torch", "onednn"])
+@pytest.mark.parametrize("rows", [1, 17, 512])
+def test_products_and_gradients_are_those_of_float64(monkeypatch: pytest.MonkeyPatch, choice: str, rows: int) -> None:
+    monkeypatch.setenv("ISOTUNE_FLOAT32", choice)
+    results = []
+    given, gradient = [torch.randn(rows, 96), torch.randn(80, 96), torch.randn(80)], torch.randn(rows, 80)
+    for dtype in (torch.float32, torch.float64):
+        leaves = [x.to(dtype, copy=True).requires_grad_() for x in given]
+        with fast_float32():
+            y = torch.nn.functional.linear(*leaves)
+            results.append([y, *torch.autograd.grad(y, leaves, gradient.to(dtype))])
+    for found, exact in zip(*results, strict=True):
+        assert (found.double() - exact).norm() < 1e-6 * exact.norm()
+
+
+def test_small_products_are_torchs_own(pays: None) -> None:
+    with small_products():  # nobody has asked for oneDNN's
+        assert setting.fp32_precision == "none"
+    with fast_float32():
+        with small_products():
+            assert setting.fp32_precision == "none"
+        assert setting.fp32_precision == "bf16"
+
+
+@pytest.mark.parametrize(
+    ("choice", "times", "error", "expected"),
+    [
+        ("auto", 2.1, 4e-7, True),
+        ("auto", 1.1, 4e-7, False),  # as fast
+        ("auto", 8.0, 2e-3, False),  # by leaving float32
+        ("onednn", 1.1, 4e-7, True),
+        ("onednn", 8.0, 2e-3, False),
+        ("torch", 2.1, 4e-7, False),
+    ],
+)
+def test_onednn_is_taken_where_it_is_exact_and_faster_or_wished(
+    monkeypatch: pytest.MonkeyPatch, choice: str, times: float, error: float, expected: bool
+) -> None:
+    monkeypatch.setenv("ISOTUNE_FLOAT32", choice)
+    monkeypatch.setattr(float32, "measured", lambda: (times, error))
+    with fast_float32():
+        assert (setting.fp32_precision == "bf16") is expected
+    assert setting.fp32_precision == "none"
+
+
+def test_an_unknown_choice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ISOTUNE_FLOAT32", "mkl")
+    with pytest.raises(InputError, match="unknown ISOTUNE_FLOAT32 'mkl'"), fast_float32():
+        pass
+    assert setting.fp32_precision == "none"
+
+
+@pytest.mark.usefixtures("pays")
+def test_the_last_one_to_leave_puts_it_back() -> None:
+    inside, leave = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with fast_float32():
+            inside.set()
+            leave.wait(10)
+
+    thread = threading.Thread(target=other)
+    with fast_float32():
+        with fast_float32():
+            thread.start()
+            assert inside.wait(10)
+        assert setting.fp32_precision == "bf16"
+    assert setting.fp32_precision == "bf16"  # of the other thread
+    leave.set()
+    thread.join()
+
+
+@pytest.mark.usefixtures("pays")
+def test_an_error_puts_it_back_too() -> None:
+    with pytest.raises(ZeroDivisionError), fast_float32():
+        raise ZeroDivisionError
+
+
+@pytest.mark.usefixtures("pays")
+def test_an_encoder_computes_with_it(tiny_model: Path) -> None:
+    encoder = Encoder.load(tiny_model, device="cpu")
+    seen = set()
+    for module in encoder.modules():
+        if isinstance(module, torch.nn.Linear):
+            module.register_forward_hook(lambda *_: seen.add(setting.fp32_precision))
+    encoder.encode(["a cat plays"])
+    assert seen == {"bf16"}
+
+
+def test_what_is_measured_changes_nothing_and_is_not_changed_by_autocast() -> None:
+    state = torch.get_rng_state()
+    _, error = float32.measured.__wrapped__()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert float32.measured.__wrapped__()[1] == error
+    assert setting.fp32_precision == "none"
+    assert torch.equal(torch.get_rng_state(), state)

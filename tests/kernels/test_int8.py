@@ -1,0 +1,96 @@
+"""Linear layers in 8-bit integers: the rounding literally, what it costs in precision, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from isotune.encoder.encoder import Encoder
+from isotune.errors import InputError
+from isotune.evaluation import evaluate
+from isotune.kernels.int8 import Int8Linear, _exact, quantize
+
+pytestmark = pytest.mark.skipif(not _exact(), reason="this machine doesn't multiply 8-bit integers exactly")
+
+
+def rounded(vector: list[float]) -> tuple[list[int], float]:
+    """Integers from -127 to 127, and their scale."""
+    scale = max(abs(value) for value in vector) / 127 or 1.0
+    return [round(value / scale) for value in vector], scale
+
+
+def reference(x: Tensor, linear: nn.Linear) -> Tensor:
+    """[N, in] -> [N, out] float64, one product after another."""
+    rows = [rounded(row) for row in x.tolist()]
+    columns = [rounded(row) for row in linear.weight.tolist()]
+    bias = [0.0] * len(columns) if linear.bias is None else linear.bias.tolist()
+    return torch.tensor(
+        [
+            [s * t * sum(a * b for a, b in zip(q, v, strict=True)) + c for (v, t), c in zip(columns, bias, strict=True)]
+            for q, s in rows
+        ],
+        dtype=torch.float64,
+    )
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_layer_is_its_rounded_weights_times_its_rounded_input(bias: bool) -> None:
+    linear = nn.Linear(48, 24, bias=bias)
+    with torch.no_grad():
+        linear.weight[3] = 0
+        linear.weight[5] *= 100
+    x = torch.randn(7, 48) * torch.logspace(-3, 3, 7)[:, None]
+    x[2] = 0
+    y = Int8Linear(linear)(x)
+    torch.testing.assert_close(y.double(), reference(x, linear), rtol=1e-5, atol=1e-6)
+    exact = linear(x)
+    assert (y - exact).norm() < 0.05 * exact.norm()
+    torch.testing.assert_close(Int8Linear(linear)(x.view(7, 1, 48)), y[:, None])
+
+
+def test_an_encoder_in_int8_is_near_the_one_in_float32(tiny_model: Path, sentences: list[str]) -> None:
+    exact = Encoder.load(tiny_model).encode(sentences, normalize=True)
+    encoder = Encoder.load(tiny_model, precision="int8")
+    model = encoder.backbone.model
+    assert not any(isinstance(module, nn.Linear) for module in model.modules())
+    assert sum(isinstance(module, Int8Linear) for module in model.modules()) == 3 * 6
+    cosines = (exact * encoder.encode(sentences, normalize=True)).sum(1)
+    assert 0.999 < cosines.min() < cosines.max() <= 1.0001
+    assert not np.array_equal(encoder.encode(sentences, normalize=True), exact)
+
+
+def test_scores_hardly_change_on_a_real_model(real_data: Path, real_models: Path) -> None:
+    folder = real_models / "bert-tiny"
+    exact, coarse = (Encoder.load(folder, precision=precision) for precision in ("float32", "int8"))
+    scores = [evaluate(encoder, ["stsb"]).tasks[0].spearman.all for encoder in (exact, coarse)]
+    assert scores[0] == pytest.approx(scores[1], abs=0.005)
+
+
+def test_bfloat16_is_of_the_weights(tiny_model: Path, sentences: list[str]) -> None:
+    encoder = Encoder.load(tiny_model, precision="bfloat16")
+    assert {parameter.dtype for parameter in encoder.backbone.parameters()} == {torch.bfloat16}
+    cosines = (
+        Encoder.load(tiny_model).encode(sentences, normalize=True) * encoder.encode(sentences, normalize=True)
+    ).sum(1)
+    assert cosines.min() > 0.999
+
+
+def test_what_is_refused(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="int8 can't be saved"):
+        Encoder.load(tiny_model, precision="int8").save(tmp_path / "saved")
+    assert not (tmp_path / "saved").exists()
+    with pytest.raises(InputError, match="precision int8 on cuda: it is for CPUs"):
+        Encoder.load(tiny_model, precision="int8", device="cuda")
+    monkeypatch.setattr("isotune.kernels.int8._exact", lambda: False)
+    with pytest.raises(InputError, match="use float32 or bfloat16"):
+        quantize(nn.Sequential(nn.Linear(2, 2)))
+
+
+def test_a_product_that_is_cut_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    forward = Int8Linear.forward
+    monkeypatch.setattr(Int8Linear, "forward", lambda self, x: forward(self, x) * 0.98)
+    assert not _exact.__wrapped__()

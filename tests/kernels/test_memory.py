@@ -1,0 +1,65 @@
+"""What is kept, how much of it, when it goes back; and that the environment has the last word."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from textwrap import dedent
+
+import pytest
+
+from isotune.kernels import memory
+
+
+def test_the_environment_has_the_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    onednn, torch_ = memory.PREPARED_VARIABLES
+    monkeypatch.setenv(onednn, "7")
+    monkeypatch.delenv(torch_, raising=False)
+    memory.limit_prepared()
+    assert (os.environ[onednn], os.environ[torch_]) == ("7", "128")
+
+
+@pytest.mark.skipif(not memory._from_c_library("mallopt"), reason="the C library isn't glibc")
+def test_what_is_freed_is_kept_until_it_is_given_back() -> None:
+    """In a process of its own: malloc's options are the whole process's, and can't be read."""
+    script = """
+        from pathlib import Path
+        import torch
+        from isotune.kernels import memory
+
+        def resident():
+            return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20
+
+        memory.keep_freed()
+        before = resident()
+        tensor = torch.ones(2**24)  # 64 MiB
+        del tensor
+        print(resident() - before)
+        memory.give_back()
+        print(resident() - before)
+    """
+    plain = {name: value for name, value in os.environ.items() if name not in memory.KEEP_VARIABLES}
+
+    def megabytes(environment: dict[str, str]) -> list[float]:
+        command = [sys.executable, "-c", dedent(script)]
+        done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+        return [float(line) for line in done.stdout.split()]
+
+    kept, given_back = megabytes(plain)
+    assert kept > 60
+    assert given_back < 10
+    kept, _ = megabytes({**plain, "MALLOC_MMAP_THRESHOLD_": str(2**20)})  # the user's word counts
+    assert kept < 10
+
+
+def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
+    memory._from_c_library.cache_clear()
+    try:
+        assert memory._from_c_library("mallopt") is None
+        memory.keep_freed()
+        memory.give_back()
+    finally:
+        memory._from_c_library.cache_clear()

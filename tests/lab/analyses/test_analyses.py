@@ -1,0 +1,85 @@
+"""The table of analyses, what any of them looks at, and the files that it leaves."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from isotune.encoder.encoder import Encoder
+from isotune.errors import InputError
+from isotune.lab.analyses import ANALYSES, analyse, load_pairs
+from isotune.lab.analyses import analysis as results
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+def test_every_analysis_on_a_file_of_pairs(name: str, tiny: Encoder, pairs: Path, tmp_path: Path) -> None:
+    found = analyse(name, {"one": tiny, "<two>": tiny}, [str(pairs)])
+    assert found.title == f"{ANALYSES[name].title} ({ANALYSES[name].source})"
+    assert found.tasks == [str(pairs)]
+    assert found.findings
+    folder = tmp_path / "new" / "folder"
+    paths = found.write(folder)
+    assert [path.name for path in paths] == [f"{name}.json", f"{name}.png", f"{name}.html"]
+    written = json.loads(paths[0].read_text())
+    assert written["table"] == found.table
+    assert written["findings"] == found.findings
+    assert paths[1].read_bytes().startswith(b"\x89PNG")
+    page = paths[2].read_text()
+    assert f"<h1>{found.title}</h1>" in page
+    assert "<two>" not in page
+    assert 'src="plotly.min.js"' in page
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
+    assert sorted(path.name for path in folder.iterdir()) == sorted([*(path.name for path in paths), "plotly.min.js"])
+
+
+def test_without_plotly_there_is_no_page(
+    tiny: Encoder, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    results._say_no_page.cache_clear()
+    for module in [name for name in sys.modules if name.partition(".")[0] == "plotly"]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    for name in ("cosines", "histogram"):
+        analyse(name, {"one": tiny}, [str(pairs)]).write(tmp_path / "out")
+    assert sorted(path.suffix for path in (tmp_path / "out").iterdir()) == [".json", ".json", ".png", ".png"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "There are no interactive figures without plotly; for them, pip install 'isotune[figures]'."
+    ]
+
+
+def test_options_are_the_analysiss(tiny: Encoder, pairs: Path) -> None:
+    found = analyse("tsne", {"one": tiny}, [str(pairs)], seed=3, count=2)
+    assert found.options == {"seed": 3, "count": 2}
+    assert len(found.table) == 8
+
+
+def test_the_published_tasks_where_they_are(real_data: Path) -> None:
+    assert [(pairs.name, pairs.split) for pairs in load_pairs("tsne", [])] == [("stsb", "dev")]
+    assert len(load_pairs("frequent-tokens", [])) == 7
+
+
+def test_the_bundled_pairs_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ISOTUNE_DATA", raising=False)
+    assert [(pairs.name, pairs.split) for pairs in load_pairs("frequent-tokens", [])] == [("stsb-open", "test")]
+    assert [(pairs.name, pairs.split) for pairs in load_pairs("tsne", [])] == [("stsb-open", "dev")]
+
+
+@pytest.mark.parametrize(
+    ("name", "tasks", "options", "message"),
+    [
+        ("cosine", [], {}, "unknown analysis 'cosine': did you mean 'cosines'"),
+        ("layers", ["stsb-open"], {"seed": 1}, "layers has no option seed; it has none"),
+        ("tsne", ["stsb-open"], {"sed": 1}, "tsne has no option sed; it has seed, count"),
+        ("cosines", ["sts12", "sts13"], {}, "cosines looks at one task at a time; got sts12, sts13"),
+        ("pairs", ["sts"], {}, "pairs looks at one task at a time; got sts12, sts13, sts14"),
+        ("time", ["stsb-opne"], {}, "did you mean 'stsb-open'"),
+        ("time", ["stsb-open:tset"], {}, "unknown scored split of stsb-open 'tset'"),
+        ("time", ["nowhere.tsv"], {}, "nowhere.tsv: no such file"),
+    ],
+)
+def test_what_cannot_be(name: str, tasks: list[str], options: dict[str, int], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        analyse(name, {}, tasks, **options)

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+from isotune.lab.analyses import cosines
+from isotune.report.chart import Series
+from tests.lab.analyses.conftest import angled, cosine, made_pairs
+
+SCORES = [0, 1, 1.5, 2, 3, 5]
+ENCODERS = {"flat": angled([0.1, 0.2, 0.1, 0.15, 0.12, 0.11]), "good": angled([2, 1.5, 1.6, 1, 0.5, 0])}
+
+
+def test_every_pair_has_its_cosine() -> None:
+    table = cosines.compute(ENCODERS, [made_pairs(SCORES)])
+    assert len(table) == 12
+    for i, row in enumerate(table):
+        vectors = ENCODERS[row["encoder"]].vectors
+        assert (row["sentence1"], row["sentence2"], row["gold"]) == (f"a{i % 6}", f"b{i % 6}", SCORES[i % 6])
+        assert row["cosine"] == pytest.approx(cosine(vectors[row["sentence1"]], vectors[row["sentence2"]]))
+
+
+def test_what_is_found() -> None:
+    good = np.cos([2, 1.5, 1.6, 1, 0.5, 0])
+    quarter, three_quarters = np.quantile(good, (0.25, 0.75))
+    found = cosines.findings(cosines.compute(ENCODERS, [made_pairs(SCORES)]))[1]
+    assert found == (
+        f"good: cosines from {good.min():.2f} to 1.00, half of them between {quarter:.2f} and {three_quarters:.2f}; "
+        f"Spearman {100 * spearmanr(SCORES, good).statistic:.2f}, 6 pairs."
+    )
+
+
+def test_a_panel_for_each_encoder_on_the_same_axes() -> None:
+    chart = cosines.draw(cosines.compute(ENCODERS, [made_pairs(SCORES)]))
+    assert chart.same_axes
+    assert [panel.title.partition(":")[0] for panel in chart.panels] == ["flat", "good"]
+    (points,) = chart.panels[1].marks
+    assert isinstance(points, Series)
+    assert list(points.x) == SCORES
+    assert points.y == pytest.approx(np.cos([2, 1.5, 1.6, 1, 0.5, 0]))
+    assert points.hover[0] == "a0\nb0\ngold 0, -0.416"

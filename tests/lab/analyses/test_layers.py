@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from scipy.stats import spearmanr
+
+from isotune.data import ScoredPairs
+from isotune.encoder.encoder import Encoder
+from isotune.errors import InputError
+from isotune.evaluation import evaluate_on, load_tasks
+from isotune.lab.analyses import layers
+from isotune.report.chart import Series
+from tests.lab.analyses.conftest import Lookup, cosine
+
+States = Callable[[str], tuple[list[int], list[torch.Tensor]]]
+POOL = {"cls": lambda x: x[0], "mean": lambda x: x.mean(0), "max": lambda x: x.max(0).values}
+
+
+def test_every_layer_and_pooling(tiny: Encoder, scored: ScoredPairs, states: States) -> None:
+    table = layers.compute({"tiny": tiny}, [scored])
+    assert [(row["pooling"], row["layer"]) for row in table[:-1]] == [(mode, k) for mode in POOL for k in range(4)]
+    for row in table[:-1]:
+        cosines = [
+            cosine(*(POOL[row["pooling"]](states(sentence)[1][row["layer"]]).tolist() for sentence in pair))
+            for pair in zip(scored.sentence1, scored.sentence2, strict=True)
+        ]
+        # [CLS] is the same vector in every sentence before the first block.
+        same = (row["pooling"], row["layer"]) == ("cls", 0)
+        expected = 0 if same else spearmanr(scored.scores, cosines).statistic
+        assert row["spearman"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_encoders_own_score(tiny: Encoder, scored: ScoredPairs) -> None:
+    own = layers.compute({"tiny": tiny}, [scored])[-1]
+    (task,) = evaluate_on(load_tasks([scored.name]), tiny, "tiny").tasks
+    assert (own["pooling"], own["layer"]) == ("as it is", None)
+    assert own["spearman"] == task.spearman.all
+
+
+def test_several_tasks_are_averaged(tiny: Encoder, scored: ScoredPairs) -> None:
+    half = len(scored.scores) // 2
+    parts = [
+        ScoredPairs(name, "", scored.sentence1[k], scored.sentence2[k], scored.scores[k], scored.subsets[k])
+        for name, k in (("first", slice(half)), ("second", slice(half, None)))
+    ]
+    alone = [layers.compute({"tiny": tiny}, [part]) for part in parts]
+    for row, first, second in zip(layers.compute({"tiny": tiny}, parts), *alone, strict=True):
+        assert row["tasks"] == pytest.approx({"first": first["spearman"], "second": second["spearman"]})
+        assert row["spearman"] == pytest.approx((first["spearman"] + second["spearman"]) / 2)
+
+
+def test_the_lowest_and_the_highest_are_found() -> None:
+    table = [
+        {"encoder": "x", "pooling": mode, "layer": layer, "spearman": score}
+        for mode, layer, score in (
+            ("cls", 0, -0.3),
+            ("mean", 0, 0.1),
+            ("cls", 1, -0.2),
+            ("max", 1, 0.6319),
+            ("as it is", None, 0.7),
+        )
+    ]
+    assert layers.findings(table) == ["x: from -20.00 (cls, layer 1) to 63.19 (max, layer 1); as it is, 70.00."]
+
+
+def test_a_line_for_each_pooling(tiny: Encoder, scored: ScoredPairs) -> None:
+    table = layers.compute({"one": tiny, "two": tiny}, [scored])
+    chart = layers.draw(table)
+    assert [panel.title for panel in chart.panels] == ["one", "two"]
+    level, *lines = (mark for mark in chart.panels[0].marks if isinstance(mark, Series))
+    assert level.y == [100 * table[12]["spearman"]] * 2
+    assert [line.name for line in lines] == ["cls", "mean", "max"]
+    assert len({(line.colour, line.marker) for line in lines}) == 3
+    assert list(lines[1].x) == [0, 1, 2, 3]
+    assert list(lines[1].y) == [100 * row["spearman"] for row in table[4:8]]
+    assert chart.panels[0].whole_x
+
+
+def test_only_language_models_have_layers(tiny: Encoder, scored: ScoredPairs) -> None:
+    with pytest.raises(InputError, match="words is Lookup, which has no layers to look into; leave it out"):
+        layers.compute({"tiny": tiny, "words": Lookup({})}, [scored])
+
+
+def test_damaged_weights(tiny: Encoder, scored: ScoredPairs) -> None:
+    with torch.no_grad():
+        next(tiny.backbone.model.encoder.parameters()).fill_(torch.nan)
+    with pytest.raises(InputError, match="NaN or infinite values; its weights are damaged"):
+        layers.compute({"tiny": tiny}, [scored])

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from collections import UserDict
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from isotune.lab.analyses import time
+from isotune.report.chart import Bars, Series
+from tests.lab.analyses.conftest import made_pairs
+
+
+class Clock:
+    """Time passes only while something encodes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        self.turns: list[str] = []
+        monkeypatch.setattr(time, "perf_counter", lambda: self.now)
+
+
+class Slow:
+    """Takes these seconds, one after the other."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, clock: Clock, name: str, *seconds: float) -> None:
+        self.clock, self.name, self.seconds = clock, name, iter(seconds)
+
+    def encode(self, sentences: Sequence[str], /) -> NDArray[np.float64]:
+        assert len(sentences) == 4
+        self.clock.now += next(self.seconds)
+        self.clock.turns.append(self.name)
+        return np.zeros((len(sentences), 2))
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
+    clock = Clock(monkeypatch)
+    encoders = {"a": Slow(clock, "a", 100, 1, 5, 2), "b": Slow(clock, "b", 100, 8, 8, 9)}
+    made = time.compute(encoders, [made_pairs([0, 5])], repeats=3)
+    assert clock.turns == ["a", "b"] * 4
+    return made
+
+
+def test_the_median_of_turns_after_a_warm_up(table: list[dict[str, object]]) -> None:
+    assert [(row["encoder"], row["seconds"], row["passes"]) for row in table] == [
+        ("a", 2, [1, 5, 2]),
+        ("b", 8, [8, 8, 9]),
+    ]
+    assert table[0] | {"sentences": 4, "device": "cpu", "threads": torch.get_num_threads()} == table[0]
+
+
+def test_an_encoder_is_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A study loads one whenever it is asked for; the second would be cold again."""
+    clock, loaded = Clock(monkeypatch), []
+
+    class Loading(UserDict[str, Slow]):
+        def __getitem__(self, name: str) -> Slow:
+            loaded.append(name)
+            return super().__getitem__(name)
+
+    time.compute(Loading(a=Slow(clock, "a", 100, 1, 5, 2)), [made_pairs([0, 5])], repeats=3)
+    assert loaded == ["a"]
+
+
+def test_what_is_found(table: list[dict[str, object]]) -> None:
+    assert time.findings(table)[0] == (
+        "a: 2.00 s for 4 sentences (median of 3, from 1.00 to 5.00), 2 a second; cpu, threads: 1."
+    )
+
+
+def test_a_bar_for_each_encoder(table: list[dict[str, object]]) -> None:
+    (panel,) = time.draw(table).panels
+    bars, points = panel.marks
+    assert isinstance(bars, Bars)
+    assert isinstance(points, Series)
+    assert list(panel.y_names) == ["a", "b"]
+    assert list(bars.width) == [2, 8]
+    assert [low + height / 2 for low, height in zip(bars.bottom, bars.height, strict=True)] == pytest.approx([0, 1])
+    assert sorted(zip(points.y, points.x, strict=True)) == [(0, 1), (0, 2), (0, 5), (1, 8), (1, 8), (1, 9)]
+    assert panel.x_label == "seconds to encode 4 sentences"

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from math import isnan
+
+import numpy as np
+import pytest
+
+from isotune.lab.analyses import tsne
+from isotune.report.chart import Series
+from tests.lab.analyses.conftest import angled, cosine, made_pairs
+
+# 12 pairs at 5, 12 at 0 and 6 between.
+SCORES = [5, 0] * 12 + [1, 2, 3, 4, 4.8, 0.2]
+ENCODER = angled(np.linspace(0.1, 1.5, len(SCORES)).tolist())
+
+
+def test_the_pairs_are_those_of_the_highest_and_lowest_scores() -> None:
+    table = tsne.compute({"x": ENCODER}, [made_pairs(SCORES)], count=10)
+    assert len(table) == 40
+    assert {(row["kind"], row["gold"]) for row in table} == {("most similar", 5), ("least similar", 0)}
+    more = tsne.compute({"x": ENCODER}, [made_pairs(SCORES)], count=13)
+    assert sorted({row["gold"] for row in more}) == [0, 0.2, 4.8, 5]
+    for first, second in zip(table[::2], table[1::2], strict=True):
+        assert first["sentence"][1:] == second["sentence"][1:]
+        vectors = (ENCODER.vectors[row["sentence"]] for row in (first, second))
+        assert first["cosine"] == pytest.approx(cosine(*vectors))
+        assert (first["pair"], first["kind"]) == (second["pair"], second["kind"])
+
+
+def test_the_seed_decides_among_equal_scores() -> None:
+    def drawn(seed: int) -> list[str]:
+        return [row["sentence"] for row in tsne.compute({"x": ENCODER}, [made_pairs(SCORES)], seed=seed, count=10)]
+
+    assert drawn(1) == drawn(1)
+    assert drawn(1) != drawn(2)
+
+
+def test_the_same_vectors_lie_in_the_same_plane() -> None:
+    first, second = ([row for row in tsne.compute({"x": ENCODER}, [made_pairs(SCORES)])] for _ in range(2))
+    assert first == second
+
+
+def test_fewer_pairs_than_asked_for() -> None:
+    table = tsne.compute({"x": ENCODER}, [made_pairs([0, 1, 5])])
+    assert [(row["kind"], row["gold"]) for row in table[::2]] == [("most similar", 5), ("least similar", 0)]
+
+
+def test_a_pair_has_its_number_twice_and_a_line() -> None:
+    table = tsne.compute({"one": ENCODER, "two": ENCODER}, [made_pairs(SCORES)], count=10)
+    chart = tsne.draw(table)
+    assert [panel.title for panel in chart.panels] == ["one", "two"]
+    assert not chart.same_axes
+    most, least = (mark for mark in chart.panels[0].marks if isinstance(mark, Series))
+    assert [most.name, least.name] == ["most similar (gold 5)", "least similar (gold 0)"]
+    assert most.colour != least.colour
+    assert list(most.labels[:6]) == ["1", "1", "", "2", "2", ""]
+    assert [most.x[0], most.y[0], most.x[1]] == [table[0]["x"], table[0]["y"], table[1]["x"]]
+    assert isnan(most.x[2])
+    assert most.hover[0].startswith(f"{table[0]['sentence']}\ngold 5, ")
+
+
+def test_how_far_apart_both_kinds_are() -> None:
+    table = [
+        {"encoder": "x", "kind": kind, "cosine": value, "gold": 0}
+        for kind, values in (("most similar", (0.9, 0.8)), ("least similar", (0.2, 0.1)))
+        for value in values
+        for _ in range(2)
+    ]
+    assert tsne.findings(table) == ["x: mean cosine 0.85 of the 2 most similar, 0.15 of the 2 least similar pairs."]

@@ -1,0 +1,149 @@
+"""A study within some minutes: which runs are begun, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from isotune.encoder.options import EncoderOptions
+from isotune.lab.studies import Study
+from isotune.lab.studies.budget import Budget
+from isotune.lab.studies.engine import Engine
+from isotune.lab.studies.plan import Run
+from isotune.lab.studies.worker import RESULT, Job
+
+
+def run() -> Run:
+    return Run("a", {}, None, "mini", EncoderOptions())
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time, to be set; a run is estimated to take 30 seconds."""
+    now = [1000.0]
+    monkeypatch.setattr("isotune.lab.studies.budget.monotonic", lambda: now[0])
+    monkeypatch.setattr("isotune.lab.studies.budget.seconds", lambda run, tasks, machine: 30.0)
+    return now
+
+
+def test_what_will_be_over_in_time_is_begun(clock: list[float]) -> None:
+    budget, one, other = Budget(1, ()), run(), run()
+    assert budget.admits(one)
+    clock[0] += 45  # half as long again as it should have taken
+    budget.ended(one)
+    assert not budget.admits(other)  # 15 seconds are left, and it would take 45
+    assert budget.left_out == [other]
+
+
+def test_runs_that_are_shorter_than_estimated_leave_more_time(clock: list[float]) -> None:
+    budget, one, other = Budget(1, ()), run(), run()
+    assert budget.admits(one)
+    clock[0] += 10
+    budget.ended(one)
+    clock[0] += 35  # 15 seconds are left, and it takes 10
+    assert budget.admits(other)
+    assert budget.left_out == []
+
+
+class Workers:
+    """Makes the runs that are admitted, without training."""
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+
+    def make(
+        self, jobs: Sequence[Job], stop: object, done: Callable[[Job, str], None], admit: Callable[[Job], bool]
+    ) -> None:
+        for job in jobs:
+            if admit(job):
+                assert job.recipe
+                (job.folder / "encoder").mkdir(parents=True)
+                (job.folder / RESULT).write_text('{"scores": {}, "evaluation": ' + EVALUATION + "}")
+                seed, rate = job.recipe["seed"], job.recipe["stages"][0].get("learning_rate")
+                self.made.append(f"{job.recipe['stages'][0]['method']} {seed} {rate}")
+                done(job, "")
+
+
+EVALUATION = '{"encoder": "x", "tasks": [], "averages": {}, "versions": {}, "created": "2026-01-01T00:00:00Z"}'
+
+STUDY = Study.from_table(
+    {
+        "title": "t",
+        "scores": ["dev"],
+        "seeds": [7, 3],
+        "grid": {"learning_rate": [1e-3, 1e-4]},
+        "options": {"dev": "none"},
+        "arms": [
+            {"name": "first", "method": "simcse", "data": ["x"], "grid": {}},
+            {"name": "second", "method": "consert", "data": ["x"], "start": "first"},
+            {"name": "third", "method": "mirror", "data": ["x"]},
+        ],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("budget", "order"),
+    [
+        # Whole lines first: every arm's first cell with the first seed, what they start from before.
+        (
+            60,
+            [
+                "simcse 7 3e-05",
+                "mirror 7 0.001",
+                "consert 7 0.001",
+                "mirror 7 0.0001",
+                "consert 7 0.0001",
+                "simcse 3 3e-05",
+            ],
+        ),
+        # All that others start from first, so that the most can be made side by side.
+        (
+            None,
+            [
+                "simcse 7 3e-05",
+                "mirror 7 0.001",
+                "mirror 7 0.0001",
+                "simcse 3 3e-05",
+                "mirror 3 0.001",
+                "mirror 3 0.0001",
+            ],
+        ),
+    ],
+)
+def test_the_order_of_runs(budget: float | None, order: list[str], clock: list[float], tmp_path: Path) -> None:
+    workers = Workers()
+    engine = Engine(STUDY, tmp_path, "", Console(quiet=True))
+    engine.make(workers, object(), None if budget is None else Budget(budget, ()))  # type: ignore[arg-type]
+    assert workers.made[:6] == order
+    assert len(workers.made) == 10
+
+
+def test_a_run_that_fails_at_once_says_nothing_of_the_others(clock: list[float], tmp_path: Path) -> None:
+    class Failing(Workers):
+        def make(
+            self, jobs: Sequence[Job], stop: object, done: Callable[[Job, str], None], admit: Callable[[Job], bool]
+        ) -> None:
+            for job in jobs:
+                if admit(job):
+                    clock[0] += 1
+                    done(job, "no data")
+
+    budget = Budget(1, ())
+    Engine(STUDY, tmp_path, "", Console(quiet=True)).make(Failing(), object(), budget)  # type: ignore[arg-type]
+    clock[0] += 35
+    assert not budget.admits(run())  # it takes 30 seconds, as far as is known
+
+
+def test_what_starts_from_a_run_that_was_left_out_is_left_out(
+    clock: list[float], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workers = Workers()
+    Engine(STUDY, tmp_path, "", Console(soft_wrap=True)).make(workers, object(), Budget(0.4, ()))  # type: ignore[arg-type]
+    assert workers.made == []
+    said = capsys.readouterr().out
+    assert "over after the 0.4 minutes: first, seed 7; third, learning rate 0.001, seed 7; second, learning" in said
+    assert said.count("second, learning rate") == 4

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isotune.errors import InputError
+from isotune.lab.studies import Study
+from isotune.lab.studies.content import look_again, run_key
+from isotune.lab.studies.estimate import CPU, models, seconds
+from isotune.lab.studies.plan import Run, expand
+
+
+def runs(**table: Any) -> list[Run]:
+    whole = {"title": "x", "scores": ["stsb-open"], "tasks": ["stsb-open"], **table}
+    return expand(Study.from_table(whole))
+
+
+SIMCSE = {"name": "SimCSE", "method": "simcse", "data": ["stsb-open:train"], "options": {"projection": False}}
+CONSERT = {"name": "ConSERT", "method": "consert", "data": ["stsb-open:train"]}
+SCRATCH = {"name": "new", "recipe": "mini-pretrain"}
+MODEL = {"name": "as it is", "options": {"pooling": "cls"}}
+
+
+def test_an_arm_is_run_at_each_cell_of_the_options_that_it_has() -> None:
+    found = runs(
+        arms=[MODEL, SIMCSE, CONSERT],
+        seeds=[0, 1],
+        grid={"batch_size": [16, 32], "augmentations.0": ["none", "shuffle"]},
+    )
+    assert [run.title for run in found] == [
+        "as it is",
+        *(f"SimCSE, batch size {size}, seed {seed}" for size in (16, 32) for seed in (0, 1)),
+        *(
+            f"ConSERT, batch size {size}, augmentations 1 {name}, seed {seed}"
+            for size in (16, 32)
+            for name in ("none", "shuffle")
+            for seed in (0, 1)
+        ),
+    ]
+    last = found[-1].recipe
+    assert last is not None
+    assert last.stages[0].training.batch_size == 32
+    assert last.stages[0].options.model_dump()["augmentations"] == ("shuffle", "shuffle")
+    assert last.seed == 1
+
+
+def test_a_models_pooling_is_a_grid_too() -> None:
+    found = runs(arms=[{"name": "as it is"}], grid={"pooling": ["cls", "mean"], "layers": [[-1], [0, -1]]})
+    assert [(run.encoder.pooling, run.encoder.layers) for run in found] == [
+        ("cls", (-1,)),
+        ("cls", (0, -1)),
+        ("mean", (-1,)),
+        ("mean", (0, -1)),
+    ]
+
+
+def test_options_are_laid_over_those_that_have_them_and_an_arms_own_come_last() -> None:
+    changed = {**CONSERT, "options": {"steps": 7}}
+    found = runs(arms=[MODEL, SIMCSE, changed], options={"steps": 5, "pooling": "max", "temperature": 0.5})
+    assert [run.encoder.pooling for run in found] == ["cls", "max", "max"]
+    stages = [run.recipe.stages[0] for run in found if run.recipe]
+    assert [stage.training.steps for stage in stages] == [5, 7]
+    assert [stage.options.model_dump()["temperature"] for stage in stages] == [0.5, 0.5]
+
+
+def test_a_model_from_scratch_starts_from_none() -> None:
+    (one,), (other,) = (runs(arms=[SCRATCH], model=model, scores=["start:dev"]) for model in ("mini", "no/such-model"))
+    assert (one.model, one.before, list(models(one))) == ("", None, [])
+    assert key(one) == key(other)
+    assert seconds(one, (), CPU) > 0
+
+
+def test_an_arm_can_have_a_grid_of_its_own_and_start_from_another() -> None:
+    first = {**SIMCSE, "grid": {}}
+    second = {**CONSERT, "start": "SimCSE"}
+    found = runs(arms=[first, second], seeds=[3, 4], grid={"batch_size": [16, 32]})
+    assert [run.title for run in found[:2]] == ["SimCSE, seed 3", "SimCSE, seed 4"]
+    assert [run.start for run in found[2:]] == [found[0], found[1]] * 2
+    with pytest.raises(InputError, match="ConSERT: it starts from SimCSE, which has no run at this place of the grid"):
+        runs(arms=[{**SIMCSE, "grid": {"batch_size": [16, 32]}}, {**second, "grid": {}}])
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"grid": {"bach_size": [1]}}, "unknown option 'bach_size': did you mean 'batch_size'"),
+        ({"options": {"augmentation": 1}}, "unknown option 'augmentation': did you mean 'augmentations'"),
+        ({"grid": {"augmentations.2": ["none"]}}, "augmentations has 2 values, from augmentations.0 on"),
+        ({"options": {"batch_size.0": 8}}, "arm ConSERT: batch_size.0: batch_size has no values to change one of"),
+        (
+            {"grid": {"data.0": ["x", "y"]}},
+            "arm ConSERT: data.0: data has no values to change one of; give",
+        ),
+        ({"arms": [MODEL], "options": {"layers.0": 1}}, "arm as it is: layers.0: layers has no values to change"),
+        ({"arms": [{**SCRATCH, "model": "mini"}]}, "arm new: its recipe makes a model from scratch; give it no model"),
+        ({"arms": [CONSERT, {**SCRATCH, "start": "ConSERT"}]}, "arm new: its recipe makes a model from scratch; give"),
+        ({"options": {"batch_size": 1}}, "batch_size: Input should be greater than or equal to 2"),
+        ({"arms": [{"name": "m", "options": {"pooling": "men"}}]}, "arm m: pooling: Input should be 'cls'"),
+        ({"arms": [{**MODEL, "grid": {"steps": [1]}}]}, "unknown option of arm as it is 'steps'"),
+        ({"arms": [{"name": "no data", "method": "simcse"}]}, "no data: name at least one file or dataset"),
+    ],
+)
+def test_what_no_arm_can_have_is_said_in_one_line(table: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        runs(**{"arms": [CONSERT], **table})
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def key(run: Run) -> str:
+    return run_key(run, ("stsb-open",))
+
+
+def test_the_key_is_of_what_the_result_depends_on() -> None:
+    (same,), (again,) = runs(arms=[SIMCSE]), runs(title="another", arms=[{**SIMCSE, "name": "other"}])
+    assert key(same) == key(again)
+    others = [
+        runs(arms=[SIMCSE], seeds=[1]),
+        runs(arms=[SIMCSE], options={"temperature": 0.06}),
+        runs(arms=[{**SIMCSE, "data": ["stsb-open:dev"]}]),
+        runs(arms=[SIMCSE], options={"pooling": "cls"}),
+        runs(arms=[MODEL]),
+    ]
+    assert len({key(same), *(key(run) for (run,) in others)}) == 6
+    assert run_key(same, ("stsb-open", "stsb")) != key(same)
+
+
+def test_the_key_is_of_the_content_of_files_and_models(tmp_path: Path, tiny_model: Path, text: Path) -> None:
+    def fresh(model: Path) -> str:
+        look_again()
+        (run,) = runs(arms=[{**SIMCSE, "data": [str(text)]}], model=str(model))
+        return key(run)
+
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for file in tiny_model.iterdir():
+        (copy / file.name).write_bytes(file.read_bytes())
+    before = fresh(tiny_model)
+    assert fresh(copy) == before
+    (copy / "README.md").write_text("about")
+    assert fresh(copy) == before
+    (copy / "config.json").write_text((copy / "config.json").read_text() + " ")
+    assert fresh(copy) != before
+    text.write_text(text.read_text() + "one more\n")
+    assert fresh(tiny_model) != before
+
+
+def test_the_key_is_of_the_content_of_what_is_evaluated_on_too(tmp_path: Path, text: Path) -> None:
+    tasks, dev = tmp_path / "tasks.tsv", tmp_path / "dev.tsv"
+
+    def fresh() -> tuple[str, str]:
+        tasks.touch()
+        dev.touch()
+        look_again()
+        plain, multitask = runs(
+            arms=[{**SIMCSE, "data": [str(text)]}, {"name": "m", "method": "multitask"}],
+            options={"sentiment_dev": [str(dev)]},
+        )
+        return run_key(plain, (f"geometry:{tasks}",)), run_key(multitask, ())
+
+    before = fresh()
+    tasks.write_text("other pairs")
+    between = fresh()
+    dev.write_text("other rows")
+    after = fresh()
+    assert before[0] != between[0] == after[0]
+    assert before[1] == between[1] != after[1]
+
+
+def test_a_run_depends_on_the_one_that_it_starts_from() -> None:
+    def last(seed: int) -> str:
+        return key(runs(arms=[SIMCSE, {**CONSERT, "start": "SimCSE"}], seeds=[seed])[-1])
+
+    assert last(0) != last(1)
+    assert last(0) != key(runs(arms=[CONSERT])[-1])

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr, ttest_rel
+
+from isotune.lab.studies.statistics import (
+    Part,
+    holm,
+    interval,
+    paired_test,
+    resampled_scores,
+    summary,
+    williams,
+    williams_of,
+)
+from tests.reference.statistics import score_of_draw, sign_permutation_p, williams_t
+
+
+def part(size: int, seed: int, noise: float, weight: float = 1.0) -> Part:
+    """Gold scores with ties and cosines that follow them."""
+    generator = np.random.default_rng(seed)
+    gold = generator.integers(0, 6, size).astype(np.float64)
+    return Part("task", gold, np.round(gold + noise * generator.standard_normal(size), 1), weight)
+
+
+def test_summary() -> None:
+    found = summary([0.5, 0.7, 0.9])
+    assert (found.mean, found.deviation, found.least, found.greatest, found.n) == (
+        pytest.approx(0.7),
+        pytest.approx(0.2),
+        0.5,
+        0.9,
+        3,
+    )
+    assert summary([0.5]).deviation is None
+
+
+def test_the_paired_test_is_scipys_on_pairs() -> None:
+    first, second = [0.70, 0.72, 0.69, 0.74, 0.71], [0.68, 0.71, 0.70, 0.70, 0.69]
+    differences = [a - b for a, b in zip(first, second, strict=True)]
+    found, known = paired_test(differences), ttest_rel(first, second)
+    assert found.p == pytest.approx(known.pvalue)
+    assert (found.low, found.high) == pytest.approx(tuple(known.confidence_interval()))
+    assert found.p_exact == pytest.approx(sign_permutation_p(differences))
+
+
+def test_permutation_cannot_reach_five_percent_at_five_seeds() -> None:
+    assert paired_test([0.1, 0.11, 0.12, 0.13, 0.14]).p_exact == pytest.approx(2 / 2**5)
+    assert paired_test([0.1, 0.11, 0.12, 0.13, 0.14]).p < 0.001
+
+
+@pytest.mark.parametrize(("value", "p"), [(0.0, 1.0), (0.02, 0.0)])
+def test_differences_that_are_all_the_same(value: float, p: float) -> None:
+    found = paired_test([value] * 4)
+    assert (found.mean, found.low, found.high, found.p) == (value, value, value, p)
+
+
+def test_holm() -> None:
+    # By hand: 0.01 x 4, 0.02 x 3, 0.03 x 2, 0.5 x 1, none below the one before.
+    assert holm([0.03, 0.01, 0.5, 0.02]) == pytest.approx([0.06, 0.04, 0.5, 0.06])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+@pytest.mark.parametrize("spearman", [True, False])
+def test_resampled_scores_are_those_of_the_pairs_written_out(spearman: bool) -> None:
+    parts = [part(40, 1, 2.0, 0.25), part(30, 2, 1.0, 0.75)]
+    expected = np.zeros(150)
+    for number, one in enumerate(parts):
+        generator = np.random.default_rng([number, len(one.gold)])
+        shares = np.full(len(one.gold), 1 / len(one.gold))
+        draws = np.concatenate([generator.multinomial(len(one.gold), shares, size) for size in (100, 50)])
+        expected += one.weight * np.array([score_of_draw(one.gold, one.cosines, draw, spearman) for draw in draws])
+    np.testing.assert_allclose(resampled_scores(parts, spearman, 150), expected, rtol=1e-12)
+
+
+def test_two_encoders_are_scored_on_the_same_draws() -> None:
+    one = part(200, 3, 1.0)
+    scaled = Part(one.name, one.gold, 2 * one.cosines + 1, one.weight)
+    np.testing.assert_array_equal(resampled_scores([one], True), resampled_scores([scaled], True))
+
+
+def test_the_bootstraps_interval_holds_the_true_correlation_about_as_often_as_it_says() -> None:
+    inside = 0
+    for seed in range(60):
+        generator = np.random.default_rng(seed)
+        gold = generator.standard_normal(150)
+        cosines = gold + generator.standard_normal(150)  # Pearson 1 / sqrt(2)
+        low, high = interval(resampled_scores([Part("task", gold, cosines, 1.0)], False, 300))
+        inside += low < 0.5**0.5 < high
+    assert 51 <= inside <= 60  # 95 % of 60 are 57, with a deviation of 1.7
+
+
+@pytest.mark.parametrize(
+    ("r12", "r13", "r23", "n", "t", "p"),
+    [
+        (0.3, 0.4, 0.5, 100, -1.0767, 0.2843),  # Silver, Hittner and May 2006, the example of their program
+        (0.5, 0.4, 0.1, 103, 0.89, 0.37),  # Steiger 1980: masculinity, femininity and verbal ability
+    ],
+)
+def test_williams_gives_published_values(r12: float, r13: float, r23: float, n: int, t: float, p: float) -> None:
+    found = williams(r12, r13, r23, n)
+    assert found[0] == pytest.approx(t, abs=5e-5 if n == 100 else 5e-3)
+    assert found[1] == pytest.approx(p, abs=5e-5 if n == 100 else 6e-3)
+
+
+def test_williams_is_its_transcription() -> None:
+    generator = np.random.default_rng(0)
+    for _ in range(50):
+        r = np.corrcoef(generator.standard_normal((3, 5)))
+        n = int(generator.integers(5, 2000))
+        assert williams(r[0, 1], r[0, 2], r[1, 2], n)[0] == pytest.approx(
+            williams_t(r[0, 1], r[0, 2], r[1, 2], n), rel=1e-5
+        )
+
+
+def test_williams_says_nothing_of_three_pairs() -> None:
+    assert [williams(0.9, 0.1, 0.2, n) for n in (2, 3)] == [(0.0, 1.0)] * 2
+    one, other = part(3, 0, 0.1), part(3, 1, 5.0)
+    assert williams_of(one, other, False) == 1
+
+
+def test_williams_between_two_encoders() -> None:
+    good, bad = part(300, 5, 1.0), part(300, 5, 4.0)
+    r = [
+        spearmanr(a, b).statistic
+        for a, b in ((good.gold, good.cosines), (good.gold, bad.cosines), (good.cosines, bad.cosines))
+    ]
+    assert williams_of(good, bad, True) == pytest.approx(williams(*r, 300)[1])
+    assert williams_of(good, bad, True) < 1e-6
+    assert williams_of(good, good, True) == 1.0

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isotune.errors import InputError
+from isotune.lab.studies import Study, read_study, study_names
+
+
+@pytest.fixture
+def table() -> dict[str, Any]:
+    return {
+        "title": "Batch size",
+        "tasks": ["stsb"],
+        "scores": ["stsb", "steps"],
+        "grid": {"batch_size": [16, 32]},
+        "arms": [{"name": "BERT", "options": {"pooling": "mean"}}, {"name": "ConSERT", "recipe": "consert-unsup-base"}],
+        "published": [{"arm": "ConSERT", "at": {"batch_size": 16}, "scores": {"stsb": 72.7}}],
+        "figures": [{"kind": "curve", "x": "batch_size", "y": "stsb"}],
+    }
+
+
+def test_a_study_is_read_from_its_file(table: dict[str, Any], write: Callable[[dict[str, Any]], Path]) -> None:
+    study = read_study(write(table))
+    assert study.grid == {"batch_size": (16, 32)}
+    assert study.judged == "stsb"
+    assert [arm.trained for arm in study.arms] == [False, True]
+
+
+def test_those_of_the_package_can_be_read() -> None:
+    assert {"consert/table4", "own/methods", "own/six-methods"} <= set(study_names())
+    for name in study_names():
+        assert read_study(name).title
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"title": None}, "title: Field required"),
+        ({"taks": ["stsb"]}, "taks: Extra inputs are not permitted"),
+        ({"seeds": []}, "seeds: Tuple should have at least 1 item"),
+        ({"seeds": [-1]}, "seeds: 1: Input should be greater than or equal to 0 (got -1)"),
+        ({"grid": {"seed": [1, 2]}}, "seed isn't given as an option"),
+        ({"options": {"model": "mini"}}, "model isn't given as an option"),
+        ({"judge": "sts"}, "unknown score to judge by 'sts': did you mean 'stsb'?"),
+        ({"analyses": ["layer"]}, "unknown analysis 'layer': did you mean 'layers'?"),
+        ({"statistics": ["stbs"]}, "unknown dataset 'stbs': did you mean 'stsb'?"),
+        ({"arms": [{"name": "a"}, {"name": "a"}]}, "two arms are called a"),
+        ({"arms": [{"name": "a", "recipe": "mini", "method": "simcse"}]}, "arm a: recipe mini and method simcse are"),
+        ({"arms": [{"name": "a", "recipe": "minni"}]}, "unknown recipe 'minni': did you mean 'mini'?"),
+        ({"arms": [{"name": "a", "method": "simsce"}]}, "unknown method of arm a 'simsce': did you mean 'simcse'?"),
+        ({"arms": [{"name": "a", "options": {"steps": 3}}]}, "arm a: steps is given, but it has no recipe or method"),
+        ({"arms": [{"name": "a", "recipe": "mini", "start": "b"}]}, "unknown trained arm before a 'b'"),
+        ({"arms": [{"name": "a"}, {"name": "b", "recipe": "mini", "start": "a"}]}, "unknown trained arm before b 'a'"),
+        ({"published": [{"arm": "a", "scores": {"sts": 1}}]}, "unknown score in published 1 'sts'"),
+        ({"published": [{"arm": "a", "at": {"batch": 1}, "scores": {}}]}, "unknown option of the grid in published 1"),
+        ({"published": [{"arm": "a", "analysis": "layers", "scores": {}}]}, "unknown analysis in published 1 'layers'"),
+        ({"figures": [{"kind": "curve", "y": "stsb"}]}, "figures: 1: a figure of kind curve needs x, an option"),
+        ({"figures": [{"kind": "bars", "y": "stsb", "log": True}]}, "figures: 1: a figure of kind bars has no log"),
+        ({"figures": [{"kind": "bars", "y": "sts"}]}, "unknown score of figure 1 'sts'"),
+        ({"figures": [{"kind": "bars", "y": "stsb", "x": "steps"}]}, "unknown option of the grid in figure 1 'steps'"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(table: dict[str, Any], change: dict[str, Any], message: str) -> None:
+    changed = {key: value for key, value in {**table, **change}.items() if value is not None}
+    if "grid" in change:
+        changed |= {"published": [], "figures": []}
+    with pytest.raises(InputError) as error:
+        Study.from_table(changed, "study x")
+    assert str(error.value).startswith("study x: ")
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none\.toml: it can't be read"):
+        read_study(tmp_path / "none.toml")
+    (tmp_path / "bad.toml").write_text("title = ")
+    with pytest.raises(InputError, match=r"bad\.toml: not TOML"):
+        read_study(tmp_path / "bad.toml")
+    with pytest.raises(InputError, match="unknown study 'own/method': did you mean 'own/methods'"):
+        read_study("own/method")
+
+
+def test_reading_one_loads_no_torch() -> None:
+    code = "import sys, isotune.lab.studies as s; s.read_study('own/methods'); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
