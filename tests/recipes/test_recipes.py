@@ -66,6 +66,38 @@ def test_an_option_changes_every_stage_that_has_it() -> None:
     assert first.options.projection is False  # type: ignore[attr-defined]
 
 
+def test_a_stage_trains_on_the_data_of_the_recipe_unless_it_names_its_own() -> None:
+    table = {"data": ["a"], "stages": [{"method": "simcse"}, {"method": "simcse", "data": ["b", "c"]}]}
+    recipe = Recipe.from_table(table)
+    assert [recipe.inputs(stage) for stage in recipe.stages] == [(("a",), (), ()), (("b", "c"), (), ())]
+
+
+def test_a_method_that_names_its_own_data_ignores_that_of_the_recipe() -> None:
+    options = {
+        "sentiment_data": ["a"],
+        "paraphrase_data": ["b"],
+        "similarity_data": ["c", "d"],
+        "similarity_dev": ["e"],
+    }
+    recipe = Recipe.from_table({"data": ["x"], "stages": [{"method": "multitask", **options}]})
+    inputs = recipe.inputs(recipe.stages[0])
+    assert inputs.data == ("a", "b", "c", "d")
+    assert inputs.dev == ("sst5:dev", "minbert-quora:dev", "e")
+
+
+@pytest.mark.parametrize("method", ["finetune-sentence", "finetune-pair"])
+def test_fine_tuning_is_scored_on_its_labelled_dev_data(method: str) -> None:
+    recipe = Recipe.from_table({"data": ["x"], "stages": [{"method": method, "dev_data": ["a", "b"]}]})
+    assert recipe.inputs(recipe.stages[0]) == (("x",), ("a", "b"), ())
+
+
+@pytest.mark.parametrize("method", ["back-translation", "self-guided-bt"])
+def test_translation_models_are_loaded_where_paraphrases_are_made(method: str) -> None:
+    stages = [{"method": method}, {"method": method, "translate": ["there", "back"]}]
+    recipe = Recipe.from_table({"data": ["x"], "stages": stages})
+    assert [recipe.inputs(stage).models for stage in recipe.stages] == [(), ("there", "back")]
+
+
 def test_steps_take_the_place_of_epochs() -> None:
     (stage,) = Recipe.from_table(override(read_recipe("consert-unsup-base"), {"steps": 7})).stages
     assert stage.training.total_steps(1000) == 7

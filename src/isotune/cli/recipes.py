@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from isotune.recipes import Recipe, Stage
 
 BRACKETS = re.compile(r" \((?:[^()]|\([^()]*\))*\)")  # with one more pair inside
 WIDE = 100  # columns; in fewer, the paper stands below the name
@@ -34,14 +29,7 @@ def recipes() -> None:
     for name in recipe_names():
         recipe = Recipe.from_table(read_recipe(name), name)
         who = (name, recipe.paper) if wide else (f"{name}\n  {recipe.paper}",)
-        sources = dict.fromkeys(source for stage in recipe.stages for source in _sources(stage, recipe))
+        sources = dict.fromkeys(source for stage in recipe.stages for source in recipe.inputs(stage).data)
         published = BRACKETS.sub("", recipe.published).partition(";")[0]
         table.add_row(*who, "\n".join(sources) or "yours", published, recipe.cost)
     console.print(table)
-
-
-def _sources(stage: Stage, recipe: Recipe) -> Iterable[str]:
-    """What a stage reads; a method that reads several kinds of rows names each by an option of its own."""
-    if stage.options.names_data:
-        return [source for name, value in stage.options if name.endswith("_data") for source in value]
-    return stage.data or recipe.data

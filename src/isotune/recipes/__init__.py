@@ -11,10 +11,20 @@ from isotune.bundled import BUNDLED_MODEL
 from isotune.errors import InputError, unknown
 from isotune.files import read_toml, toml_files
 from isotune.methods import METHODS
-from isotune.recipes.recipe import Recipe, Stage, override
+from isotune.recipes.recipe import Inputs, Recipe, Stage, override
 from isotune.recipes.training import TrainingOptions
 
-__all__ = ["Recipe", "Stage", "TrainingOptions", "override", "plan_table", "read_recipe", "recipe_names", "resolve"]
+__all__ = [
+    "Inputs",
+    "Recipe",
+    "Stage",
+    "TrainingOptions",
+    "override",
+    "plan_table",
+    "read_recipe",
+    "recipe_names",
+    "resolve",
+]
 
 BUNDLED_RECIPE = "mini"  # for the bundled model
 DEFAULT_RECIPE = "default"  # for any other
@@ -60,7 +70,7 @@ def resolve(
     name = str(recipe or method or "options")
     table = Recipe.from_table(plan_table(recipe, method, options.get("model")), name).table()
     plan = Recipe.from_table(override(table, {**options, "data": sources} if sources else options), name)
-    reading = [stage for stage in plan.stages if not (stage.data or stage.options.names_data)]
+    reading = [stage for stage in plan.stages if not stage.named_sources]
     if sources and not reading:
         raise InputError(f"{name}: it names itself what it reads, so give no other sources (got {sources[0]})")
     if reading and not plan.data:

@@ -8,7 +8,7 @@ keyword arguments of `isotune.train`, and `override` lays those over a recipe.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
@@ -17,6 +17,20 @@ from isotune.errors import InputError, unknown
 from isotune.methods import METHODS
 from isotune.methods.options.base import MethodOptions
 from isotune.recipes.training import TrainingOptions
+
+
+class Inputs(NamedTuple):
+    """The data and models that a stage reads, besides the encoder that it trains.
+
+    Attributes:
+        data: sources that it trains on.
+        dev: labelled sources that it is scored on; empty if the recipe's dev pairs choose the best step.
+        models: extra models that it loads, such as translation models.
+    """
+
+    data: tuple[str, ...]
+    dev: tuple[str, ...]
+    models: tuple[str, ...]
 
 
 class Stage(BaseModel):
@@ -54,6 +68,11 @@ class Stage(BaseModel):
             "options": options.model_validate(_only(table, options)),
             "training": TrainingOptions.model_validate(_only(table, TrainingOptions)),
         }
+
+    @property
+    def named_sources(self) -> tuple[str, ...]:
+        """The sources that the stage itself names to train on; empty if it trains on the recipe's data."""
+        return self.options.training_sources() or self.data
 
     def table(self) -> dict[str, Any]:
         """The flat table, defaults written out."""
@@ -124,6 +143,11 @@ class Recipe(BaseModel):
     def dev_pairs(self) -> str | None:
         """The scored pairs that choose, if any do."""
         return None if self.dev in ("unlabelled", "none") else self.dev
+
+    def inputs(self, stage: Stage) -> Inputs:
+        """The data and models that one of the recipe's stages reads."""
+        options = stage.options
+        return Inputs(stage.named_sources or self.data, options.dev_sources(), options.extra_models())
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], name: str = "recipe") -> Recipe:

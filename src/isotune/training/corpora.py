@@ -48,7 +48,7 @@ class Corpora:
             InputError: a source isn't there, or standard input is to be read more than once.
         """
         plan = self.plan
-        readings = [stage.data or plan.data for stage in plan.stages[first:] if not stage.options.names_data]
+        readings = [plan.inputs(stage).data for stage in plan.stages[first:]]
         if plan.scratch and not first:
             readings.append(plan.stages[0].data or plan.data)  # for the vocabulary
         for data in readings:

@@ -79,7 +79,7 @@ def test_every_run_can_be_made(name: str) -> None:
     for model in (None, "mini"):
         runs = expand(study, model)
         assert {run.arm for run in runs} == {arm.name for arm in study.arms}
-        assert all(run.recipe.data or run.recipe.stages[0].options.names_data for run in runs if run.recipe)
+        assert all(run.recipe.inputs(run.recipe.stages[0]).data for run in runs if run.recipe)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -53,10 +53,8 @@ def _sources(recipe: Recipe) -> Iterator[str]:
     yield recipe.dev
     yield from recipe.data
     for stage in recipe.stages:
-        yield from stage.data
-        for name, value in stage.options:
-            if name.endswith(("_data", "_dev")):
-                yield from value
+        inputs = recipe.inputs(stage)
+        yield from (*inputs.data, *inputs.dev)
 
 
 @cache

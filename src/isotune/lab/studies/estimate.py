@@ -22,7 +22,7 @@ from isotune.encoder.format.names import local_model
 from isotune.evaluation import GROUPS
 from isotune.lab.studies.plan import Run, expand
 from isotune.lab.studies.study import Study
-from isotune.recipes import Recipe, Stage
+from isotune.recipes import Recipe
 
 TOKENS = 20  # of a text
 TASK = 6_000  # texts of an evaluation task: the mean of the seven STS tasks
@@ -157,7 +157,7 @@ def _training(recipe: Recipe, text: float, machine: Machine) -> float:
     for stage in recipe.stages:
         work, training = WORK[stage.method], stage.training
         batch = getattr(stage.options, "sentiment_batch_size", training.batch_size)
-        rows = sum(_rows(source, work.rows) for source in sources(stage, recipe))
+        rows = sum(_rows(source, work.rows) for source in recipe.inputs(stage).data)
         rows = min(rows, training.sample or rows)
         steps = training.total_steps(max(1, int(rows) // batch))
         trained = work.trained + (training.mlm_weight > 0)
@@ -173,13 +173,6 @@ def _training(recipe: Recipe, text: float, machine: Machine) -> float:
     return found
 
 
-def sources(stage: Stage, recipe: Recipe) -> tuple[str, ...]:
-    """What a stage trains on."""
-    if stage.options.names_data:
-        return tuple(source for name, value in stage.options if name.endswith("_data") for source in value)
-    return stage.data or recipe.data
-
-
 def reads(run: Run, tasks: Iterable[str]) -> Iterator[str]:
     """All data that a run reads, the dev data and those of its tasks too."""
     for task in (member for name in tasks for member in GROUPS.get(name, (name,))):
@@ -189,10 +182,9 @@ def reads(run: Run, tasks: Iterable[str]) -> Iterator[str]:
     if run.recipe is None:
         return
     for stage in run.recipe.stages:
-        yield from sources(stage, run.recipe)
-        own = [value for name, value in stage.options if name.endswith("_dev") or name == "dev_data"]
-        yield from (source for value in own for source in value)
-        if run.recipe.dev_pairs and not own:
+        inputs = run.recipe.inputs(stage)
+        yield from (*inputs.data, *inputs.dev)
+        if run.recipe.dev_pairs and not inputs.dev:
             yield run.recipe.dev_pairs
 
 
@@ -201,7 +193,7 @@ def models(run: Run) -> Iterator[str]:
     if run.model:
         yield run.model
     for stage in run.recipe.stages if run.recipe else ():
-        yield from getattr(stage.options, "translate", None) or ()
+        yield from stage.options.extra_models()
 
 
 def is_here(source: str) -> bool:

@@ -21,6 +21,10 @@ class ParaphraseOptions(MethodOptions):
     beams: Annotated[int, Field(ge=1)] = 100
     """Width of the translation's beam search; its time and memory grow with it. Self-guided paper, A.2."""
 
+    def extra_models(self) -> tuple[str, ...]:
+        """The translation models, if the paraphrases are made and not read."""
+        return self.translate or ()
+
 
 class BackTranslationOptions(ParaphraseOptions, TetheredOptions):
     """Contrastive learning from paraphrases by back-translation: a sentence and its paraphrase are the two views."""

@@ -20,6 +20,13 @@ class FinetuneOptions(MethodOptions):
     dropout: Rate = 0.1
     """Rate of the dropout before the output layer. BERT's own."""
 
+    dev_data: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Labelled rows on which the metrics are measured."""
+
+    def dev_sources(self) -> tuple[str, ...]:
+        """The labelled rows on which the metrics are measured."""
+        return self.dev_data
+
 
 class FinetuneSentenceOptions(FinetuneOptions):
     """GLUE-style fine-tuning on sentences: a class from the [CLS] vector."""

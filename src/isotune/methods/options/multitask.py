@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field, field_validator
 
@@ -16,8 +16,6 @@ Sources = Annotated[tuple[str, ...], Field(min_length=1)]
 
 class MultitaskOptions(MethodOptions):
     """BERT-CF's fine-tuning: sentiment, paraphrase and similarity in every update."""
-
-    names_data: ClassVar[bool] = True
 
     sentiment_data: Sources = ("sst5:train",)
     """Sentences with a label, in place of data. BERT-CF, section 5.1."""
@@ -82,3 +80,11 @@ class MultitaskOptions(MethodOptions):
 
     similarity_dropout: Rate = 0.1
     """Rate of the dropout before the similarity layer. BERT-CF, section 5.3."""
+
+    def training_sources(self) -> tuple[str, ...]:
+        """The sources of the three tasks."""
+        return (*self.sentiment_data, *self.paraphrase_data, *self.similarity_data)
+
+    def dev_sources(self) -> tuple[str, ...]:
+        """The dev data of the three tasks."""
+        return (*self.sentiment_dev, *self.paraphrase_dev, *self.similarity_dev)
