@@ -1,58 +1,56 @@
-"""The papers' methods, one file each. Importing this package loads no torch; making a method does."""
+"""The papers' methods, one file each.
+
+Importing this package loads neither torch nor the option models: a method's classes are imported when they are used.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from isotune.errors import unknown
-from isotune.methods.options.back_translation import BackTranslationOptions, SelfGuidedBackTranslationOptions
-from isotune.methods.options.base import MethodOptions
-from isotune.methods.options.clsr import CLSROptions
-from isotune.methods.options.consert import ConSERTJointOptions, ConSERTOptions
-from isotune.methods.options.finetune import FinetunePairOptions, FinetuneSentenceOptions
-from isotune.methods.options.flow import BERTCFOptions, FlowOptions
-from isotune.methods.options.mirror import MirrorOptions
-from isotune.methods.options.mlm import MLMOptions
-from isotune.methods.options.multitask import MultitaskOptions
-from isotune.methods.options.nli import NLIOptions
-from isotune.methods.options.self_guided import SelfGuidedOptions
-from isotune.methods.options.simcse import SimCSEOptions, SimCSESupervisedOptions
-from isotune.methods.options.sncse import SNCSEOptions
-from isotune.methods.options.whitening import WhiteningOptions
 
 if TYPE_CHECKING:
     from isotune.methods.method import Method
+    from isotune.methods.options.base import MethodOptions
 
 
 class MethodEntry(NamedTuple):
-    """A method's options, and its class as "module:class", which is only imported when it is made."""
+    """Where a method's option model and its class are, each as "module:class" inside `isotune.methods`."""
 
-    options: type[MethodOptions]
-    location: str
+    options_path: str
+    class_path: str
+
+    @property
+    def options(self) -> type[MethodOptions]:
+        """The option model; it is imported on first use and loads no torch."""
+        options: type[MethodOptions] = _import_path(self.options_path)
+        return options
 
 
 METHODS = {
-    "back-translation": MethodEntry(BackTranslationOptions, "isotune.methods.back_translation:BackTranslation"),
-    "bert-cf": MethodEntry(BERTCFOptions, "isotune.methods.flow:BERTCF"),
-    "clsr": MethodEntry(CLSROptions, "isotune.methods.clsr:CLSR"),
-    "consert": MethodEntry(ConSERTOptions, "isotune.methods.consert:ConSERT"),
-    "consert-joint": MethodEntry(ConSERTJointOptions, "isotune.methods.consert_joint:ConSERTJoint"),
-    "finetune-pair": MethodEntry(FinetunePairOptions, "isotune.methods.finetune:FinetunePair"),
-    "finetune-sentence": MethodEntry(FinetuneSentenceOptions, "isotune.methods.finetune:FinetuneSentence"),
-    "flow": MethodEntry(FlowOptions, "isotune.methods.flow:Flow"),
-    "mirror": MethodEntry(MirrorOptions, "isotune.methods.mirror:Mirror"),
-    "mlm": MethodEntry(MLMOptions, "isotune.methods.mlm:MLM"),
-    "multitask": MethodEntry(MultitaskOptions, "isotune.methods.multitask:Multitask"),
-    "nli": MethodEntry(NLIOptions, "isotune.methods.nli:NLI"),
-    "self-guided": MethodEntry(SelfGuidedOptions, "isotune.methods.self_guided:SelfGuided"),
-    "self-guided-bt": MethodEntry(
-        SelfGuidedBackTranslationOptions, "isotune.methods.back_translation:SelfGuidedBackTranslation"
+    "back-translation": MethodEntry(
+        "options.back_translation:BackTranslationOptions", "back_translation:BackTranslation"
     ),
-    "simcse": MethodEntry(SimCSEOptions, "isotune.methods.simcse:SimCSE"),
-    "simcse-sup": MethodEntry(SimCSESupervisedOptions, "isotune.methods.simcse:SimCSESupervised"),
-    "sncse": MethodEntry(SNCSEOptions, "isotune.methods.sncse:SNCSE"),
-    "whitening": MethodEntry(WhiteningOptions, "isotune.methods.whitening:Whitening"),
+    "bert-cf": MethodEntry("options.flow:BERTCFOptions", "flow:BERTCF"),
+    "clsr": MethodEntry("options.clsr:CLSROptions", "clsr:CLSR"),
+    "consert": MethodEntry("options.consert:ConSERTOptions", "consert:ConSERT"),
+    "consert-joint": MethodEntry("options.consert:ConSERTJointOptions", "consert_joint:ConSERTJoint"),
+    "finetune-pair": MethodEntry("options.finetune:FinetunePairOptions", "finetune:FinetunePair"),
+    "finetune-sentence": MethodEntry("options.finetune:FinetuneSentenceOptions", "finetune:FinetuneSentence"),
+    "flow": MethodEntry("options.flow:FlowOptions", "flow:Flow"),
+    "mirror": MethodEntry("options.mirror:MirrorOptions", "mirror:Mirror"),
+    "mlm": MethodEntry("options.mlm:MLMOptions", "mlm:MLM"),
+    "multitask": MethodEntry("options.multitask:MultitaskOptions", "multitask:Multitask"),
+    "nli": MethodEntry("options.nli:NLIOptions", "nli:NLI"),
+    "self-guided": MethodEntry("options.self_guided:SelfGuidedOptions", "self_guided:SelfGuided"),
+    "self-guided-bt": MethodEntry(
+        "options.back_translation:SelfGuidedBackTranslationOptions", "back_translation:SelfGuidedBackTranslation"
+    ),
+    "simcse": MethodEntry("options.simcse:SimCSEOptions", "simcse:SimCSE"),
+    "simcse-sup": MethodEntry("options.simcse:SimCSESupervisedOptions", "simcse:SimCSESupervised"),
+    "sncse": MethodEntry("options.sncse:SNCSEOptions", "sncse:SNCSE"),
+    "whitening": MethodEntry("options.whitening:WhiteningOptions", "whitening:Whitening"),
 }
 
 
@@ -64,6 +62,10 @@ def method_class(name: str) -> type[Method]:
     """
     if name not in METHODS:
         raise unknown("method", name, METHODS)
-    module, _, attribute = METHODS[name].location.partition(":")
-    found: type[Method] = getattr(import_module(module), attribute)
-    return found
+    method: type[Method] = _import_path(METHODS[name].class_path)
+    return method
+
+
+def _import_path(path: str) -> Any:
+    module, _, name = path.partition(":")
+    return getattr(import_module(f"{__name__}.{module}"), name)
