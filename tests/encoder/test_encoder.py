@@ -13,7 +13,7 @@ from sentence_transformers import SentenceTransformer
 from transformers import AutoModel, AutoTokenizer
 
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads.head import Dense, Normalize
+from isotune.encoder.heads import Dense, Normalize
 from isotune.errors import InputError
 
 OPTIONS: list[dict[str, Any]] = [

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.word_vectors import WordVectors, load_encoder
+from isotune.encoder.load import load_encoder
+from isotune.encoder.word_vectors import WordVectors
 from isotune.errors import InputError
 
 GLOVE = "the 0 1 0\ndog 2 0 -1.5\n, 0 0 4e0\n. . . 7 7 7\nthe 9 9 9\nétoile 1 2 3\n"

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from isotune.encoder.encoder import Encoder
-from isotune.kernels.dropout import Dropout, dropout, dropout_factors
+from isotune.kernels.dropout import FastDropout, dropout, dropout_factors
 
 N = 400_000
 
@@ -69,7 +69,7 @@ def test_every_dropout_of_a_model_is_of_this_kind(tiny_model: Path) -> None:
     encoder = Encoder.load(tiny_model, device="cpu")
     layers = [module for module in encoder.modules() if isinstance(module, torch.nn.Dropout)]
     assert len(layers) == 1 + 3 * 3  # of the embeddings; two and the attention's, which isn't called, of each block
-    assert {type(layer) for layer in layers} == {Dropout}
+    assert {type(layer) for layer in layers} == {FastDropout}
     x = torch.ones(100)
     assert all(torch.equal(layer(x), x) for layer in layers)
     encoder.train()

@@ -12,7 +12,7 @@ import isotune
 from isotune.data.packed import pack
 from isotune.data.rows import Pair, Row, Sentence
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads.head import Dense
+from isotune.encoder.heads import Dense
 from isotune.methods import back_translation
 from isotune.methods.back_translation import BackTranslation, SelfGuidedBackTranslation
 from isotune.methods.method import Batch

@@ -19,7 +19,7 @@ from torch import Generator
 
 import isotune
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads.head import Dense
+from isotune.encoder.heads import Dense
 from isotune.evaluation.geometry import mean_cosine
 from isotune.methods.clsr import CLSR
 from isotune.methods.method import Batch

@@ -15,7 +15,7 @@ from isotune.data.packed import pack
 from isotune.data.rows import Sentence
 from isotune.data.tokens import Tokenized, TokenStore
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads.flow import Flow as FlowHead
+from isotune.encoder.heads import NormalizingFlow
 from isotune.errors import InputError
 from isotune.methods.flow import BERTCF, Flow
 from isotune.methods.method import Batch, Method
@@ -137,7 +137,7 @@ def test_flow_trains_its_own_layers_only_and_stays_with_the_encoder(
 ) -> None:
     method = Flow(FlowOptions(cached=cached), encoder)
     assert method.cached == cached
-    assert isinstance(encoder.heads[0], FlowHead)
+    assert isinstance(encoder.heads[0], NormalizingFlow)
     found = gradients(method, encoder, batch)
     assert found.keys() == {f"heads.0.{key}" for key, _ in encoder.heads[0].named_parameters()}
     assert not list(method.parameters())

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import isotune
 from isotune.data.packed import pack
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads.head import Dense
+from isotune.encoder.heads import Dense
 from isotune.errors import InputError
 from isotune.methods import self_guided
 from isotune.methods.method import Batch

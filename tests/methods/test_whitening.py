@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import isotune
-from isotune.encoder.heads.head import Dense
+from isotune.encoder.heads import Dense
 from isotune.errors import InputError
 
 

@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 
 from isotune.data.packed import Packed, pack
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads.head import Dense
+from isotune.encoder.heads import Dense
 from isotune.encoder.pooling import EachLayer, Pooling, TokenStates
 from isotune.methods.method import View
 from isotune.training.encoding import encode_views

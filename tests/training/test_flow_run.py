@@ -19,7 +19,7 @@ from sentence_transformers import SentenceTransformer
 import isotune
 from isotune.data import Pair
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads.flow import Flow
+from isotune.encoder.heads import NormalizingFlow
 from isotune.methods.whitening import Whitening
 from isotune.training import Result
 from isotune.training.loop import Loop
@@ -80,7 +80,7 @@ def test_bert_cf_of_two_stages_goes_on_bit_for_bit(
 
     encoder = Encoder.load(resumed.encoder)
     (flow,) = encoder.heads
-    assert isinstance(flow, Flow)
+    assert isinstance(flow, NormalizingFlow)
     assert flow.config() == {"dimension": 32, "mixing": "lu", "levels": 1, "depth": 3, "width": 32}
     assert all(value for key, value in flow.state_dict().items() if key.endswith("initialised"))
     theirs = SentenceTransformer(str(resumed.encoder), trust_remote_code=True)

@@ -30,7 +30,7 @@ def analyse(
     """Look at encoders side by side: the papers' analyses, each with its figure."""
     from rich.console import Console
 
-    from isotune.encoder.word_vectors import load_encoder
+    from isotune.encoder.load import load_encoder
     from isotune.errors import InputError
     from isotune.lab.analyses import analyse_on, load_pairs
 

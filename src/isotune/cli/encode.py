@@ -32,9 +32,9 @@ def encode(
     import time
 
     from isotune.data import Sentence, read
+    from isotune.encoder.load import load_encoder
     from isotune.encoder.stream import progress
     from isotune.encoder.vector_file import VECTOR_FILES
-    from isotune.encoder.word_vectors import load_encoder
     from isotune.errors import InputError
 
     if out.suffix not in VECTOR_FILES:

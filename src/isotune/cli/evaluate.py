@@ -38,7 +38,7 @@ def evaluate(
     from rich.console import Console
     from rich.progress import track
 
-    from isotune.encoder.word_vectors import load_encoder
+    from isotune.encoder.load import load_encoder
     from isotune.errors import InputError
     from isotune.evaluation import comparison_tables, evaluate_on, load_tasks
 

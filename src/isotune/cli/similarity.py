@@ -16,7 +16,7 @@ def similarity(
     /,
 ) -> None:
     """Print the cosine similarity of two sentences, from -1 to 1."""
-    from isotune.encoder.word_vectors import load_encoder
+    from isotune.encoder.load import load_encoder
 
     a, b = load_encoder(encoder).encode([first, second], normalize=True)
     print(f"{a @ b:.4f}")

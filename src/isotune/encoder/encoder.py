@@ -19,11 +19,11 @@ from isotune.encoder.backbone import Backbone
 from isotune.encoder.format.modules import Modules, read_modules, write_modules
 from isotune.encoder.format.pretrained import load_model, load_tokenizer, local_folder
 from isotune.encoder.format.prompt import SENTENCE, Prompts, mask_id, take_suffix
-from isotune.encoder.heads.head import Head, Heads
+from isotune.encoder.heads import Head, Heads
 from isotune.encoder.heads.language import LanguageHead
 from isotune.encoder.options import PoolingMode, Precision
 from isotune.encoder.pooling import Pooling
-from isotune.encoder.stream import Advance, Parts, StreamEncoder, encode_parts
+from isotune.encoder.stream import Advance, Parts, StreamEncoder, encode_stream
 from isotune.encoder.wk_pooling import wk_layers
 from isotune.errors import InputError
 from isotune.kernels.int8 import is_quantized, quantize
@@ -243,7 +243,7 @@ class Encoder(nn.Module, StreamEncoder):
         training = self.training
         self.eval()
         try:
-            yield from encode_parts(self, sentences, normalize, advance)
+            yield from encode_stream(self, sentences, normalize, advance)
         finally:
             self.train(training)
 

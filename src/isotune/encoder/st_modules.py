@@ -14,9 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from isotune.data.packed import Packed
-from isotune.encoder.format.modules import read_head, write_head
-from isotune.encoder.heads import flow
-from isotune.encoder.heads.head import Head
+from isotune.encoder.format.module_folder import read_head, write_head
+from isotune.encoder.heads import Head, NormalizingFlow
 from isotune.encoder.wk_pooling import wk_pooling
 
 
@@ -38,7 +37,7 @@ class Flow(nn.Module):
     @classmethod
     def load(cls, input_path: str) -> Flow:
         """Reads what `save` wrote."""
-        return cls(read_head(flow.Flow, Path(input_path)))
+        return cls(read_head(NormalizingFlow, Path(input_path)))
 
 
 class WKPooling(nn.Module):

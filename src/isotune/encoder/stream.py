@@ -125,7 +125,7 @@ def parts_of(sentences: Iterable[str]) -> Iterator[list[str]]:
         done += len(part)
 
 
-def encode_parts(encoder: Encoder, sentences: Iterable[str], normalize: bool, advance: Advance | None) -> Parts:
+def encode_stream(encoder: Encoder, sentences: Iterable[str], normalize: bool, advance: Advance | None) -> Parts:
     """The sentences of each part and their vectors; arguments as `StreamEncoder` has them."""
     parts = parts_of(sentences)
     texts = next(parts, [])

@@ -18,8 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotune.data.records import opened, read_text
-from isotune.encoder.encoder import Encoder
-from isotune.encoder.options import Precision
 from isotune.encoder.stream import Advance, Parts, StreamEncoder, parts_of
 from isotune.errors import InputError
 
@@ -94,20 +92,3 @@ class WordVectors(StreamEncoder):
             if advance:
                 advance(len(part))
             yield part, result
-
-
-def load_encoder(name: str | Path, precision: Precision | None = None) -> Encoder | WordVectors:
-    """A file's word vectors; a folder's or the hub's encoder.
-
-    Args:
-        name: the file, folder or hub name.
-        precision: as `Encoder.load` has it; word vectors are float32.
-
-    Raises:
-        InputError: it can't be loaded.
-    """
-    if not Path(name).is_file():
-        return Encoder.load(name, precision=precision)
-    if precision not in (None, "float32"):
-        raise InputError(f"precision {precision}: word vectors ({name}) are averaged in float32 only")
-    return WordVectors.load(name)

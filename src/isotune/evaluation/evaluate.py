@@ -36,7 +36,7 @@ def evaluate(
         InputError: the encoder can't be loaded, a task can't be read, or the encoder's space has collapsed.
     """
     if isinstance(encoder, str | Path):
-        from isotune.encoder.word_vectors import load_encoder
+        from isotune.encoder.load import load_encoder
 
         name, encoder = name or str(encoder), load_encoder(encoder)
     return evaluate_on(load_tasks(tasks), encoder, name or type(encoder).__name__)

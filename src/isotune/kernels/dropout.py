@@ -26,7 +26,7 @@ def dropout_factors(count: int, rate: float, dtype: torch.dtype) -> Tensor:
     return (bits >= dropped - STEPS // 2).to(dtype).mul_(STEPS / (STEPS - dropped))
 
 
-class Dropout(nn.Dropout):
+class FastDropout(nn.Dropout):
     """A layer of it."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -35,7 +35,7 @@ class Dropout(nn.Dropout):
 
 
 def replace_dropout(model: nn.Module) -> None:
-    """Puts a `Dropout` in the place of each of torch's."""
+    """Puts a `FastDropout` in the place of each of torch's."""
     for name, module in list(model.named_modules()):
         if type(module) is nn.Dropout:
-            model.set_submodule(name, Dropout(module.p).train(module.training))
+            model.set_submodule(name, FastDropout(module.p).train(module.training))

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from isotune.data.rows import Pair
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads.head import Dense
+from isotune.encoder.heads import Dense
 from isotune.losses import nt_xent
 from isotune.methods.method import Batch, Method, View
 from isotune.methods.options.clsr import CLSROptions

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads import flow
+from isotune.encoder.heads import NormalizingFlow
 from isotune.losses import bits_per_dimension
 from isotune.methods.method import Batch, Method, View
 from isotune.methods.mirror import Mirror
@@ -87,8 +87,8 @@ class BERTCF(Method):
         return {"bits_per_dimension": likelihood, "mirror": self.contrastive_weight * contrastive}
 
 
-def _add_flow(shape: FlowShape, encoder: Encoder) -> flow.Flow:
+def _add_flow(shape: FlowShape, encoder: Encoder) -> NormalizingFlow:
     """A new flow, as the encoder's last head."""
-    added = flow.Flow(encoder.dimension, shape.mixing, shape.levels, shape.depth, shape.width)
+    added = NormalizingFlow(encoder.dimension, shape.mixing, shape.levels, shape.depth, shape.width)
     encoder.heads.append(added.to(encoder.device))
     return added

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from isotune.encoder.heads.head import Dense
+from isotune.encoder.heads import Dense
 
 
 def started_as_bert(linear: nn.Linear) -> nn.Linear:

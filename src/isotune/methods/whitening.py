@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads.head import Dense
+from isotune.encoder.heads import Dense
 from isotune.encoder.heads.whitening import CHUNK_VECTORS, whitening
 from isotune.errors import InputError
 from isotune.methods.method import Batch, Method, View

@@ -11,7 +11,7 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads.flow import ActNorm, Flow, LinearLU, Mixing
+from isotune.encoder.heads.flow import ActNorm, LinearLU, Mixing, NormalizingFlow
 from isotune.errors import InputError
 from tests.reference import flow as reference
 
@@ -25,9 +25,9 @@ SHAPES: list[tuple[int, Mixing, int, int]] = [
 shapes = pytest.mark.parametrize(("d", "mixing", "levels", "depth"), SHAPES)
 
 
-def trained(x: Tensor, mixing: Mixing, levels: int, depth: int) -> Flow:
+def trained(x: Tensor, mixing: Mixing, levels: int, depth: int) -> NormalizingFlow:
     """A flow that was initialised by x and has weights that do something: a new one's couplings are the identity."""
-    flow = Flow(x.shape[1], mixing, levels, depth, width=5).train()
+    flow = NormalizingFlow(x.shape[1], mixing, levels, depth, width=5).train()
     with torch.no_grad():
         flow(x)
         for parameter in flow.parameters():
@@ -67,7 +67,7 @@ def test_the_inverse_is_exact(d: int, mixing: Mixing, levels: int, depth: int) -
 @pytest.mark.parametrize(("mixing", "levels"), [("reversal", 3), ("lu", 1)])
 def test_a_flow_of_a_models_width_can_be_undone_in_float32(mixing: Mixing, levels: int) -> None:
     x = 0.3 + 0.5 * torch.randn(100, 256)
-    flow = Flow(256, mixing, levels, depth=3).train()
+    flow = NormalizingFlow(256, mixing, levels, depth=3).train()
     with torch.no_grad():
         flow(x)
         for parameter in flow.parameters():
@@ -78,7 +78,7 @@ def test_a_flow_of_a_models_width_can_be_undone_in_float32(mixing: Mixing, level
 
 
 def test_the_first_training_batch_sets_the_scales() -> None:
-    flow, x = Flow(16), 5 * torch.randn(200, 16) + torch.arange(16.0)
+    flow, x = NormalizingFlow(16), 5 * torch.randn(200, 16) + torch.arange(16.0)
     reversed_halves = flow.eval()(x)
     assert torch.equal(reversed_halves.sort(1).values, x.sort(1).values)  # until then it only moves features
     z = flow.train()(x)
@@ -96,7 +96,7 @@ def test_the_first_training_batch_sets_the_scales() -> None:
 
 
 def test_a_flow_that_goes_on_is_not_initialised_again() -> None:
-    first, second = Flow(16).train(), Flow(16).train()
+    first, second = NormalizingFlow(16).train(), NormalizingFlow(16).train()
     first(torch.randn(9, 16))
     second.load_state_dict(first.state_dict())
     x = 7 * torch.randn(9, 16)
@@ -112,7 +112,7 @@ def test_the_matrix_starts_as_a_rotation() -> None:
 
 
 def test_z_has_the_finished_features_first() -> None:
-    flow = Flow(16, levels=3, depth=1).eval()
+    flow = NormalizingFlow(16, levels=3, depth=1).eval()
     # Reversed, then halves 8 + 8; the first 8 reversed, then 4 + 4; the first 4 reversed.
     expected = [7, 6, 5, 4, 3, 2, 1, 0, 12, 13, 14, 15, 11, 10, 9, 8]
     assert flow(torch.arange(16.0)[None])[0].tolist() == expected
@@ -128,8 +128,8 @@ def test_it_computes_in_float32_within_autocast() -> None:
 
 def test_too_few_features_are_refused() -> None:
     with pytest.raises(InputError, match="a flow of 3 levels needs vectors of 8 features or more, not 7"):
-        Flow(7)
-    Flow(8)
+        NormalizingFlow(7)
+    NormalizingFlow(8)
 
 
 @pytest.mark.parametrize(("mixing", "levels"), [("reversal", 3), ("lu", 1)])
@@ -155,14 +155,14 @@ def test_a_saved_flow_gives_the_same_vectors_here_and_in_sentence_transformers(
 
 def test_a_flow_has_to_fit(tiny_model: Path) -> None:
     encoder = Encoder.load(tiny_model)
-    with pytest.raises(InputError, match="a Flow head takes 16 features and gets 32"):
-        Encoder(encoder.backbone, encoder.pooling, [Flow(16)], encoder.tokenizer, 32)
+    with pytest.raises(InputError, match="a NormalizingFlow head takes 16 features and gets 32"):
+        Encoder(encoder.backbone, encoder.pooling, [NormalizingFlow(16)], encoder.tokenizer, 32)
 
 
 def test_a_feature_that_never_varies_is_left_alone() -> None:
     x = torch.randn(50, 8)
     x[:, 3] = 0.0
-    flow = Flow(8, "reversal", 1, depth=2).train()
+    flow = NormalizingFlow(8, "reversal", 1, depth=2).train()
     z = flow(x)
     assert torch.isfinite(z).all()
     assert (flow(x + 0.1 * torch.eye(8)[3]) - z).abs().max() < 1

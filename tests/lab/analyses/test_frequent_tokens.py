@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 
 from isotune.data import ScoredPairs
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads.head import Dense
+from isotune.encoder.heads import Dense
 from isotune.evaluation import evaluate_on, load_tasks
 from isotune.lab.analyses import frequent_tokens
 from isotune.report.chart import Series

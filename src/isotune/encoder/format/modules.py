@@ -8,27 +8,35 @@ it out would give other vectors.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from isotune.encoder.format.module_folder import (
+    read_head,
+    read_json,
+    read_tensors,
+    write_head,
+    write_json,
+    write_module,
+)
 from isotune.encoder.format.pretrained import quiet
 from isotune.encoder.format.prompt import fill_mask, save_with_suffix, split_prompt, with_suffix
-from isotune.encoder.heads.flow import Flow
-from isotune.encoder.heads.head import Dense, Head, Normalize
+from isotune.encoder.heads import Dense, Head, Normalize, NormalizingFlow
+from isotune.encoder.options import PoolingMode
 from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
 
-# The heads by what modules.json calls them, after the last dot.
-HEADS: Mapping[str, type[Head]] = {"Dense": Dense, "Flow": Flow, "Normalize": Normalize}
+# The heads by the last part of the type that modules.json names: Dense, Flow, Normalize.
+HEADS: Mapping[str, type[Head]] = {
+    head.type_name.rpartition(".")[2]: head for head in (Dense, NormalizingFlow, Normalize)
+}
 
 # Where sentence-transformers keeps the settings of its Transformer module; old releases named the file by the model.
 TRANSFORMER_CONFIGS = (
@@ -82,49 +90,113 @@ def read_modules(folder: Path) -> Modules:
         raise InputError(f"model {folder}: its sentence-transformers files can't be understood ({reason})") from error
 
 
+@dataclass
+class _Draft:
+    """What the modules read so far say about the encoder.
+
+    Attributes:
+        transformer: folder of the language model.
+        prompt: text put before every sentence.
+        mode: of the pooling; None until a module names it.
+        layers, weights: as `Pooling` has them.
+        mask_only: only mask tokens count in the pooling.
+        heads: the modules after the pooling.
+    """
+
+    transformer: Path
+    prompt: str
+    mode: PoolingMode | None = None
+    layers: tuple[int, ...] = (-1,)
+    weights: tuple[float, ...] | None = None
+    mask_only: bool = False
+    heads: list[Head] = field(default_factory=list)
+
+
 def _read(folder: Path) -> Modules:
-    transformer, mode, layers, weights, masked = folder, None, (-1,), None, False
-    heads: list[Head] = []
-    settings = _json(folder / "config_sentence_transformers.json", missing_ok=True)
-    name = settings.get("default_prompt_name")
-    prompt = settings["prompts"][name] if name else ""
-    for module in _json(folder / "modules.json"):
-        kind, place = module["type"].rpartition(".")[2], folder / module["path"]
-        if kind == "Transformer":
-            transformer = place
-        elif kind == "Pooling":
-            mode = _pooling_mode(_json(place / "config.json"), place, prompt)
-        elif kind == "WeightedLayerPooling":
-            first = _json(place / "config.json")["layer_start"]
-            shares = _weights(place)["layer_weights"].tolist()
-            layers, weights = zip(*((first + i, w) for i, w in enumerate(shares) if w), strict=True)
-        elif kind == "WKPooling":
-            mode, layers = "wk", tuple(_json(place / "config.json")["layers"])
-        elif kind == "WordWeights":
-            masked = _only_mask(_json(place / "config.json"), place)
-        elif kind in HEADS:
-            heads.append(read_head(HEADS[kind], place))
-        elif kind != "Dropout":  # which does nothing outside training
-            raise InputError(
-                f"model {folder}: it has a module {module['type']}; known are Transformer, WeightedLayerPooling, "
-                f"WordWeights, Pooling, WKPooling, {', '.join(HEADS)}"
-            )
-    if masked and mode != "mean":
-        raise InputError(f"model {folder}: WordWeights and then pooling {mode}; known is mean after it")
-    if mode is None:
+    settings = read_json(folder / "config_sentence_transformers.json", missing_ok=True)
+    prompt_name = settings.get("default_prompt_name")
+    draft = _Draft(folder, settings["prompts"][prompt_name] if prompt_name else "")
+    for module in read_json(folder / "modules.json"):
+        kind = module["type"].rpartition(".")[2]
+        if kind not in READERS:
+            raise InputError(f"model {folder}: it has a module {module['type']}; known are {', '.join(READERS)}")
+        READERS[kind](folder / module["path"], draft)
+    if draft.mask_only and draft.mode != "mean":
+        raise InputError(f"model {folder}: WordWeights and then pooling {draft.mode}; known is mean after it")
+    if draft.mode is None:
         raise InputError(f"model {folder}: modules.json names no Pooling, so it makes no sentence vectors")
-    found = [path for name in TRANSFORMER_CONFIGS if (path := transformer / name).exists()]
-    options = _json(found[0]) if found else {}
+    option_files = (draft.transformer / name for name in TRANSFORMER_CONFIGS)
+    options: dict[str, Any] = next((read_json(path) for path in option_files if path.exists()), {})
     max_length = options.get("max_seq_length")
     return Modules(
-        transformer,
-        Pooling("mask" if masked else mode, layers, weights),
-        heads,
+        draft.transformer,
+        Pooling("mask" if draft.mask_only else draft.mode, draft.layers, draft.weights),
+        draft.heads,
         max_length=None if max_length is None else int(max_length),
         lowercase=bool(options.get("do_lower_case")),
-        prompt=prompt,
+        prompt=draft.prompt,
         settings=settings,
     )
+
+
+def _read_transformer(place: Path, draft: _Draft) -> None:
+    draft.transformer = place
+
+
+def _read_pooling(place: Path, draft: _Draft) -> None:
+    """A sentence-transformers Pooling with one mode, in its old or its new notation."""
+    config = read_json(place / "config.json")
+    modes = config.get("pooling_mode") or [
+        key.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
+        for key, on in config.items()
+        if key.startswith("pooling_mode_") and on
+    ]
+    modes = [modes] if isinstance(modes, str) else list(modes)
+    if len(modes) != 1 or modes[0] not in ("cls", "mean", "max", "weightedmean"):
+        raise InputError(f"model {place}: pooling {' + '.join(modes)}; known is one of cls, mean, max, weightedmean")
+    if draft.prompt and not config.get("include_prompt", True):
+        raise InputError(f"model {place}: it leaves its prompt out of the pooling, which is not known here")
+    draft.mode = modes[0]
+
+
+def _read_layer_weights(place: Path, draft: _Draft) -> None:
+    """Averages layers before the pooling; layers of weight 0 are left out."""
+    first = read_json(place / "config.json")["layer_start"]
+    weights = read_tensors(place)["layer_weights"].tolist()
+    draft.layers, draft.weights = zip(*((first + i, weight) for i, weight in enumerate(weights) if weight), strict=True)
+
+
+def _read_wk_pooling(place: Path, draft: _Draft) -> None:
+    draft.mode, draft.layers = "wk", tuple(read_json(place / "config.json")["layers"])
+
+
+def _read_word_weights(place: Path, draft: _Draft) -> None:
+    """Only the mask token has a weight, so the mean over tokens is the vector at the mask."""
+    config = read_json(place / "config.json")
+    words = list(config["word_weights"].items())
+    if words not in ([("[MASK]", 1.0)], [("<mask>", 1.0)]) or config["unknown_word_weight"]:
+        raise InputError(f"model {place}: weights of words are not known here, but for 1 for the mask token alone")
+    draft.mask_only = True
+
+
+def _read_head(head_class: type[Head], place: Path, draft: _Draft) -> None:
+    draft.heads.append(read_head(head_class, place))
+
+
+def _ignore(place: Path, draft: _Draft) -> None:
+    """Dropout does nothing outside training."""
+
+
+# What reads the folder of a module into the draft, by the last part of the module's type.
+READERS: Mapping[str, Callable[[Path, _Draft], None]] = {
+    "Transformer": _read_transformer,
+    "WeightedLayerPooling": _read_layer_weights,
+    "WordWeights": _read_word_weights,
+    "Pooling": _read_pooling,
+    "WKPooling": _read_wk_pooling,
+    "Dropout": _ignore,
+    **{name: partial(_read_head, head_class) for name, head_class in HEADS.items()},
+}
 
 
 def write_modules(parts: Modules, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -154,14 +226,14 @@ def write_modules(parts: Modules, model: PreTrainedModel, tokenizer: PreTrainedT
     _write_pooling(add, pooling, model, tokenizer)
     for head in parts.heads:
         write_head(head, add(head.type_name))
-    _write_json(
+    write_json(
         folder / "modules.json",
         [{"idx": i, "name": str(i), "path": place, "type": name} for i, (name, place) in enumerate(modules)],
     )
     config: dict[str, Any] = {"max_seq_length": parts.max_length, "do_lower_case": parts.lowercase}
     if getattr(model.base_model, "pooler", model) is None:
         config["model_args"] = {"add_pooling_layer": False}
-    _write_json(folder / TRANSFORMER_CONFIGS[0], config)
+    write_json(folder / TRANSFORMER_CONFIGS[0], config)
     versions = {"__version__": {"transformers": transformers.__version__, "pytorch": torch.__version__}}
     settings = {
         "prompts": {},
@@ -176,7 +248,7 @@ def write_modules(parts: Modules, model: PreTrainedModel, tokenizer: PreTrainedT
         settings |= {"prompts": prompts, "default_prompt_name": name}
     else:
         settings["default_prompt_name"] = None
-    _write_json(folder / "config_sentence_transformers.json", settings)
+    write_json(folder / "config_sentence_transformers.json", settings)
     for weights_file in folder.rglob("*.safetensors"):
         # safetensors makes files for their owner alone; an encoder is there to be served.
         weights_file.chmod((folder / "modules.json").stat().st_mode)
@@ -190,97 +262,19 @@ def _write_pooling(
     shares = pooling.resolve(blocks)
     if pooling.mode == "wk":
         config = {"word_embedding_dimension": dimension, "layers": sorted(shares)}
-        _write_module(add("isotune.encoder.st_modules.WKPooling"), config)
+        write_module(add("isotune.encoder.st_modules.WKPooling"), config)
         return
     if pooling.needs_all_layers(blocks):
         weights = torch.tensor([shares.get(layer, 0.0) for layer in range(blocks + 1)])
         config = {"word_embedding_dimension": dimension, "layer_start": 0, "num_hidden_layers": blocks}
-        _write_module(add("sentence_transformers.models.WeightedLayerPooling"), config, {"layer_weights": weights})
+        write_module(add("sentence_transformers.models.WeightedLayerPooling"), config, {"layer_weights": weights})
     if pooling.mode == "mask":
         # The mean over tokens of which all but the mask weigh nothing.
         vocabulary = tokenizer.convert_ids_to_tokens(list(range(model.config.vocab_size)))
         marks = {"vocab": vocabulary, "word_weights": {tokenizer.mask_token: 1.0}, "unknown_word_weight": 0.0}
-        _write_module(add("sentence_transformers.models.WordWeights"), marks)
+        write_module(add("sentence_transformers.models.WordWeights"), marks)
     modes = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens", "weightedmean": "weightedmean_tokens"}
     summary = "mean" if pooling.mode == "mask" else pooling.mode
     flags = {f"pooling_mode_{flag}": mode == summary for mode, flag in modes.items()}
     config = {"word_embedding_dimension": dimension, **flags, "include_prompt": True}
-    _write_module(add("sentence_transformers.models.Pooling"), config)
-
-
-def _pooling_mode(config: dict[str, Any], place: Path, prompt: str) -> Any:
-    """The one pooling mode of a sentence-transformers Pooling, in its old or its new notation."""
-    modes = config.get("pooling_mode") or [
-        key.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
-        for key, on in config.items()
-        if key.startswith("pooling_mode_") and on
-    ]
-    modes = [modes] if isinstance(modes, str) else list(modes)
-    if len(modes) != 1 or modes[0] not in ("cls", "mean", "max", "weightedmean"):
-        raise InputError(f"model {place}: pooling {' + '.join(modes)}; known is one of cls, mean, max, weightedmean")
-    if prompt and not config.get("include_prompt", True):
-        raise InputError(f"model {place}: it leaves its prompt out of the pooling, which is not known here")
-    return modes[0]
-
-
-def _only_mask(config: dict[str, Any], place: Path) -> bool:
-    """True: the mask token is the only word with a weight, so that the mean is the vector at the mask."""
-    words = list(config["word_weights"].items())
-    if words not in ([("[MASK]", 1.0)], [("<mask>", 1.0)]) or config["unknown_word_weight"]:
-        raise InputError(f"model {place}: weights of words are not known here, but for 1 for the mask token alone")
-    return True
-
-
-def read_head(cls: type[Head], place: Path) -> Head:
-    """A head with its weights.
-
-    Raises:
-        InputError: its files are damaged, or describe a head that isn't known here.
-    """
-    config = _json(place / "config.json", missing_ok=True)
-    try:
-        head = cls.from_config(config)
-    except InputError as error:
-        raise InputError(f"model {place}: {error}") from error
-    if head.state_dict():
-        tensors = _weights(place)
-        try:
-            head.load_state_dict(tensors)
-        except RuntimeError as error:
-            raise InputError(f"model {place}: {' '.join(str(error).split())}") from error
-    return head
-
-
-def write_head(head: Head, place: Path) -> None:
-    """Writes a head into an existing folder."""
-    _write_module(place, head.config(), head.state_dict())
-
-
-def _write_module(place: Path, config: Mapping[str, Any], tensors: Mapping[str, torch.Tensor] | None = None) -> None:
-    _write_json(place / "config.json", config)
-    if tensors:
-        save_file({key: value.contiguous() for key, value in tensors.items()}, place / "model.safetensors")
-
-
-def _weights(place: Path) -> dict[str, torch.Tensor]:
-    """The tensors of a module's folder."""
-    try:
-        return load_file(place / "model.safetensors")
-    except FileNotFoundError as error:
-        raise InputError(f"model {place}: there are no weights; model.safetensors is missing") from error
-    except SafetensorError as error:
-        raise InputError(f"model {place}: model.safetensors is damaged ({error})") from error
-
-
-def _json(path: Path, missing_ok: bool = False) -> Any:
-    """A JSON file's content; {} for a missing one that may be missing."""
-    if missing_ok and not path.exists():
-        return {}
-    try:
-        return json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: it can't be read as JSON ({error})") from error
-
-
-def _write_json(path: Path, content: Any) -> None:
-    path.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
+    write_module(add("sentence_transformers.models.Pooling"), config)

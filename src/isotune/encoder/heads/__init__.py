@@ -1,1 +1,11 @@
-"""Layers on top of the pooled vector that stay with the encoder and are saved in its folder."""
+"""Layers after the pooling that stay with the encoder and are saved in its folder.
+
+`whitening` and `language` are imported from their modules.
+"""
+
+from isotune.encoder.heads.dense import Dense
+from isotune.encoder.heads.flow import NormalizingFlow
+from isotune.encoder.heads.head import Head, Heads
+from isotune.encoder.heads.normalize import Normalize
+
+__all__ = ["Dense", "Head", "Heads", "Normalize", "NormalizingFlow"]

@@ -179,7 +179,7 @@ class Step(nn.Module):
         return self.norm.log_determinant() + self.mixing.log_determinant()
 
 
-class Flow(Head):
+class NormalizingFlow(Head):
     """The flow as a head of an encoder: [N, d] -> [N, d].
 
     Of a vector of 768 features and 3 levels, z is (384 finished after the first level, 192 after the second, 192).
@@ -222,7 +222,7 @@ class Flow(Head):
         return self.settings
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Flow:
+    def from_config(cls, config: Mapping[str, Any]) -> NormalizingFlow:
         """A flow with these settings and new weights."""
         return cls(**config)
 

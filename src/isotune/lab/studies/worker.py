@@ -31,8 +31,9 @@ from pydantic import BaseModel
 
 from isotune.data import Sentence, read
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.load import load_encoder
 from isotune.encoder.options import EncoderOptions
-from isotune.encoder.word_vectors import WordVectors, load_encoder
+from isotune.encoder.word_vectors import WordVectors
 from isotune.errors import InputError
 from isotune.evaluation import RunEvaluation, STSTask, Task, cosine_similarities, evaluate_on, load_tasks, score
 from isotune.evaluation.results import STSResult

@@ -1,0 +1,80 @@
+"""The folder of one module of an encoder: config.json, and model.safetensors where the module has weights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from isotune.encoder.heads import Head
+from isotune.errors import InputError
+
+
+def read_head(head_class: type[Head], place: Path) -> Head:
+    """Reads a head and its weights.
+
+    Raises:
+        InputError: the files are damaged, or describe a head that `head_class` doesn't support.
+    """
+    config = read_json(place / "config.json", missing_ok=True)
+    try:
+        head = head_class.from_config(config)
+    except InputError as error:
+        raise InputError(f"model {place}: {error}") from error
+    if head.state_dict():
+        tensors = read_tensors(place)
+        try:
+            head.load_state_dict(tensors)
+        except RuntimeError as error:
+            raise InputError(f"model {place}: {' '.join(str(error).split())}") from error
+    return head
+
+
+def write_head(head: Head, place: Path) -> None:
+    """Writes a head into an existing folder."""
+    write_module(place, head.config(), head.state_dict())
+
+
+def write_module(place: Path, config: Mapping[str, Any], tensors: Mapping[str, torch.Tensor] | None = None) -> None:
+    """Writes the settings of a module, and its tensors if it has any, into an existing folder."""
+    write_json(place / "config.json", config)
+    if tensors:
+        save_file({key: value.contiguous() for key, value in tensors.items()}, place / "model.safetensors")
+
+
+def read_tensors(place: Path) -> dict[str, torch.Tensor]:
+    """Reads the tensors of a module's folder.
+
+    Raises:
+        InputError: model.safetensors is missing or damaged.
+    """
+    try:
+        return load_file(place / "model.safetensors")
+    except FileNotFoundError as error:
+        raise InputError(f"model {place}: there are no weights; model.safetensors is missing") from error
+    except SafetensorError as error:
+        raise InputError(f"model {place}: model.safetensors is damaged ({error})") from error
+
+
+def read_json(path: Path, missing_ok: bool = False) -> Any:
+    """Reads a JSON file; a missing file gives {} if `missing_ok`.
+
+    Raises:
+        InputError: the file can't be read, or is not JSON.
+    """
+    if missing_ok and not path.exists():
+        return {}
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: it can't be read as JSON ({error})") from error
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Writes a JSON file that a person can read."""
+    path.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
