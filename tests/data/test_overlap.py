@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isotune.data import LabelledPair, LabelledSentence, Overlap, Pair, Row, ScoredPairs, Sentence, Shared, read
-from isotune.data.named import scored_pairs
+from isotune.data.datasets import scored_pairs
 from isotune.data.overlap import normal
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 from scipy.stats import pearsonr, spearmanr
 
-from isotune.data.named import scored_pairs
+from isotune.data.datasets import scored_pairs
 from isotune.errors import InputError
 from isotune.evaluation import (
     GROUPS,

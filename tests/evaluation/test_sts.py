@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from isotune.data.named import ScoredPairs
+from isotune.data.datasets import ScoredPairs
 from isotune.errors import InputError
 from isotune.evaluation import correlations, cosine_similarities, score
 

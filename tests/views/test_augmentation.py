@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from isotune.data.packed import Packed, pack
 from isotune.views.augmentation import (
     Augmentation,
-    Dropout,
+    EmbeddingDropout,
     FeatureCutoff,
     NoAugmentation,
     PerView,
@@ -20,7 +20,7 @@ from isotune.views.augmentation import (
     TokenCutoff,
 )
 
-ALL: list[Augmentation] = [NoAugmentation(), Shuffle(), TokenCutoff(0.3), FeatureCutoff(0.3), Dropout(0.3)]
+ALL: list[Augmentation] = [NoAugmentation(), Shuffle(), TokenCutoff(0.3), FeatureCutoff(0.3), EmbeddingDropout(0.3)]
 lengths = st.lists(st.integers(1, 12), min_size=1, max_size=8)
 rates = st.floats(0, 0.99)
 
@@ -60,7 +60,7 @@ def test_feature_cutoff_cuts_exactly_floor_of_the_features(lengths: list[int], r
 @given(lengths, rates)
 @settings(deadline=None)
 def test_dropout_drops_exactly_floor_of_the_elements(lengths: list[int], rate: float) -> None:
-    for zero in cut(Dropout(rate), packed(lengths)):
+    for zero in cut(EmbeddingDropout(rate), packed(lengths)):
         assert int(zero.sum()) == math.floor(rate * zero.numel())
 
 

@@ -1,6 +1,6 @@
 """Rows out of files, the hub and named datasets; tokenised once; packed into batches."""
 
-from isotune.data.named import DATASETS, Dataset, ScoredPairs, available, named_rows, scored_pairs
+from isotune.data.datasets import DATASETS, Dataset, ScoredPairs, available, dataset_rows, scored_pairs
 from isotune.data.overlap import Overlap, Shared
 from isotune.data.rows import LabelledPair, LabelledSentence, Pair, Row, ScoredPair, Sentence, Triplet, texts
 from isotune.data.sources import read, read_scored_pairs
@@ -19,7 +19,7 @@ __all__ = [
     "Shared",
     "Triplet",
     "available",
-    "named_rows",
+    "dataset_rows",
     "read",
     "read_scored_pairs",
     "scored_pairs",

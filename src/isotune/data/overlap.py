@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from isotune.data.named import ScoredPairs
+from isotune.data.datasets import ScoredPairs
 from isotune.data.rows import R, texts
 
 _ASCII_OTHERS = bytes(code for code in range(128) if not chr(code).isalnum())

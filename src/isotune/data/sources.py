@@ -14,8 +14,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
+from isotune.data.datasets import DATASETS, ScoredPairs, dataset_rows, scored_pairs, to_scored_pairs
 from isotune.data.derived import make_rows
-from isotune.data.named import DATASETS, ScoredPairs, named_rows, scored_pairs, to_scored_pairs
 from isotune.data.records import read_file, read_hub, read_text
 from isotune.data.rows import Pair, R, Records, Row, ScoredPair
 from isotune.errors import InputError, unknown
@@ -84,7 +84,7 @@ def _open(
     """The rows of a source, file by file."""
     name, split = _name_and_split(source)
     if name in DATASETS:
-        return [named_rows(name, split or None, row, columns, min_words=min_words, min_score=min_score)]
+        return [dataset_rows(name, split or None, row, columns, min_words=min_words, min_score=min_score)]
     return [
         make_rows(place, records, row, columns, min_words=min_words, min_score=min_score)
         for place, records in _records(source, row)

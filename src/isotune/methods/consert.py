@@ -20,7 +20,14 @@ from isotune.errors import InputError
 from isotune.losses import nt_xent
 from isotune.methods.method import Batch, Method, View
 from isotune.methods.options.consert import AugmentationName, AugmentationOptions, ConSERTOptions
-from isotune.views.augmentation import Augmentation, Dropout, FeatureCutoff, NoAugmentation, Shuffle, TokenCutoff
+from isotune.views.augmentation import (
+    Augmentation,
+    EmbeddingDropout,
+    FeatureCutoff,
+    NoAugmentation,
+    Shuffle,
+    TokenCutoff,
+)
 
 
 class ConSERT(Method):
@@ -63,6 +70,6 @@ def make_augmentation(name: AugmentationName, options: AugmentationOptions, enco
         "shuffle": Shuffle(),
         "token_cutoff": TokenCutoff(options.token_cutoff_rate),
         "feature_cutoff": FeatureCutoff(options.feature_cutoff_rate),
-        "dropout": Dropout(options.dropout_rate),
+        "dropout": EmbeddingDropout(options.dropout_rate),
     }
     return augmentations[name]

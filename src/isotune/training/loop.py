@@ -19,7 +19,7 @@ import torch
 from accelerate import PartialState
 from torch import Generator, Tensor, nn
 
-from isotune.data.named import ScoredPairs
+from isotune.data.datasets import ScoredPairs
 from isotune.data.tokens import TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError

@@ -74,7 +74,7 @@ class FeatureCutoff(Augmentation):
 
 
 @dataclass(frozen=True)
-class Dropout(Augmentation):
+class EmbeddingDropout(Augmentation):
     """Dropout: floor(rate * length * d) elements of each sentence, each by itself, are 0."""
 
     rate: float

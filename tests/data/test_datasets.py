@@ -15,9 +15,9 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
-from isotune.data import named
+from isotune.data import datasets
 from isotune.data.catalogue import DATASETS, Dataset, Split
-from isotune.data.named import available, named_rows, scored_pairs
+from isotune.data.datasets import available, dataset_rows, scored_pairs
 from isotune.data.rows import LabelledPair, LabelledSentence, Pair, Row, ScoredPair, Sentence, Triplet
 from isotune.data.sources import read, read_scored_pairs
 from isotune.errors import InputError
@@ -39,7 +39,7 @@ def toy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
     splits = {"dev": Split("toy/toy.tsv.gz", "", 4, 4), "test": Split("toy/toy.tsv.gz", "", 6, 4)}
     toy = Dataset("toy", "none", "nobody", MappingProxyType(splits), hub=str(tmp_path))
-    monkeypatch.setattr(named, "DATASETS", {"toy": toy})
+    monkeypatch.setattr(datasets, "DATASETS", {"toy": toy})
     monkeypatch.delenv("ISOTUNE_DATA", raising=False)
     return tmp_path
 
@@ -72,10 +72,10 @@ def test_the_splits_are_those_of_the_files(name: str, data: Path) -> None:
         least, greatest = dataset.scores
         assert least <= pairs.scores.min() <= pairs.scores.max() <= greatest
 
-        assert len(list(named_rows(name, split, ScoredPair))) == part.gold
+        assert len(list(dataset_rows(name, split, ScoredPair))) == part.gold
         if not dataset.positive:
-            assert len(list(named_rows(name, split, Pair))) == part.rows
-        assert len(list(named_rows(name, split, Sentence))) == 2 * part.rows
+            assert len(list(dataset_rows(name, split, Pair))) == part.rows
+        assert len(list(dataset_rows(name, split, Sentence))) == 2 * part.rows
 
 
 @pytest.mark.parametrize(
@@ -134,10 +134,10 @@ def test_sts_unlabelled_is_consert_s_table_1(data: Path) -> None:
 
 
 def test_known_rows_come_out_as_published(data: Path) -> None:
-    assert next(named_rows("stsb", "test", ScoredPair)) == ScoredPair(
+    assert next(dataset_rows("stsb", "test", ScoredPair)) == ScoredPair(
         "A girl is styling her hair.", "A girl is brushing her hair.", 2.5
     )
-    assert next(named_rows("sickr", "dev", LabelledPair)).label == "CONTRADICTION"
+    assert next(dataset_rows("sickr", "dev", LabelledPair)).label == "CONTRADICTION"
     assert read_scored_pairs("sickr").split == "dev"
     assert read_scored_pairs("sts12:test").split == read_scored_pairs("sts12", split="test").split == "test"
 
@@ -157,17 +157,17 @@ def test_labelled_splits_are_those_of_the_files(name: str, data: Path) -> None:
         labels = [r.get("label", r.get("entailment", "")) for r in there]
         assert (len(there), len(list(filter(None, labels)))) == (part.rows, part.gold)
         texts = [[r[column].strip() or dataset.blank for column in r if column.startswith("sentence")] for r in there]
-        assert [row.sentence for row in named_rows(name, split, Sentence)] == list(filter(None, chain(*texts)))
+        assert [row.sentence for row in dataset_rows(name, split, Sentence)] == list(filter(None, chain(*texts)))
 
         expected = [
             (*text, dataset.labels.get(label, label)) for text, label in zip(texts, labels, strict=True) if label
         ]
         if LabelledPair in dataset.kinds:
-            assert list(named_rows(name, split, LabelledPair)) == expected
+            assert list(dataset_rows(name, split, LabelledPair)) == expected
             same = [row[:2] for row in expected if row[2].lower() == dataset.positive]
-            assert list(named_rows(name, split, Pair)) == same != []
+            assert list(dataset_rows(name, split, Pair)) == same != []
         else:
-            assert list(named_rows(name, split, LabelledSentence)) == expected
+            assert list(dataset_rows(name, split, LabelledSentence)) == expected
 
 
 def test_labels_are_those_of_the_tasks(data: Path) -> None:
@@ -238,7 +238,7 @@ def own(content: bytes, rows: int, folder: Path, monkeypatch: pytest.MonkeyPatch
     (folder / "own.txt.gz").write_bytes(gzip.compress(content, 1))
     splits = {"train": Split("own.txt.gz", hashlib.sha256(content).hexdigest(), rows)}
     dataset = Dataset("own", "none", "nobody", MappingProxyType(splits), kinds=(Sentence,))
-    monkeypatch.setattr("isotune.data.named.DATASETS", {"own": dataset})
+    monkeypatch.setattr("isotune.data.datasets.DATASETS", {"own": dataset})
     monkeypatch.setattr("isotune.data.sources.DATASETS", {"own": dataset})
     monkeypatch.setenv("ISOTUNE_DATA", str(folder))
 
@@ -303,7 +303,7 @@ def test_the_hub_is_asked_for_what_this_machine_lacks(toy: Path) -> None:
 def test_a_copy_with_another_number_of_rows_is_refused_with_both(toy: Path) -> None:
     # The hub has the scored pairs only, which are not all the text of the test split.
     with pytest.raises(InputError, match=r"4 rows of toy:test, not 6; set ISOTUNE_DATA to a folder with toy/toy"):
-        list(named_rows("toy", "test", Sentence))
+        list(dataset_rows("toy", "test", Sentence))
     with (toy / "test.jsonl").open("a") as file:
         file.write('{"sentence1": "one", "sentence2": "more", "score": 1}\n')
     with pytest.raises(InputError, match="5 rows of toy:test, not 4"):
@@ -384,6 +384,6 @@ def test_the_catalogue_can_t_be_changed() -> None:
 
 def test_scores_outside_their_range_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     narrow = dataclasses.replace(DATASETS["stsb-open"], scores=(0.0, 4.0))
-    monkeypatch.setattr("isotune.data.named.DATASETS", {**DATASETS, "stsb-open": narrow})
+    monkeypatch.setattr("isotune.data.datasets.DATASETS", {**DATASETS, "stsb-open": narrow})
     with pytest.raises(InputError, match="stsb-open:dev: its scores should lie between 0 and 4"):
         scored_pairs("stsb-open", "dev")

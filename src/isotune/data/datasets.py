@@ -42,7 +42,7 @@ __all__ = [
     "ScoredPairs",
     "Split",
     "available",
-    "named_rows",
+    "dataset_rows",
     "scored_pairs",
     "to_scored_pairs",
 ]
@@ -77,7 +77,7 @@ def available(name: str) -> bool:
     return all(map(available, dataset.union)) and all(map(_find, dataset.splits.values()))
 
 
-def named_rows(
+def dataset_rows(
     name: str,
     split: str | None,
     row: type[R],
@@ -114,7 +114,7 @@ def scored_pairs(name: str, split: str = "test") -> ScoredPairs:
     """The pairs of a split that have a score, in the file's order.
 
     Raises:
-        InputError: As `named_rows`.
+        InputError: As `dataset_rows`.
     """
     pairs = to_scored_pairs(name, split, [_load(name, split, "score")])
     lowest, highest = _dataset(name).scores
