@@ -18,6 +18,7 @@ import pytest
 from isotune.data import datasets
 from isotune.data.catalogue import DATASETS, Dataset, Split
 from isotune.data.datasets import available, dataset_rows, scored_pairs
+from isotune.data.hub import HubSource
 from isotune.data.rows import LabelledPair, LabelledSentence, Pair, Row, ScoredPair, Sentence, Triplet
 from isotune.data.sources import read, read_scored_pairs
 from isotune.errors import InputError
@@ -38,7 +39,9 @@ def toy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         pairs = [{"sentence1": f"{split} {i}", "sentence2": "b", "score": i / 2} for i in range(4)]
         (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
     splits = {"dev": Split("toy/toy.tsv.gz", "", 4, 4), "test": Split("toy/toy.tsv.gz", "", 6, 4)}
-    toy = Dataset("toy", "none", "nobody", MappingProxyType(splits), hub=str(tmp_path))
+    toy = Dataset(
+        "toy", "nobody", "none", MappingProxyType(splits), hub=HubSource(str(tmp_path), splits={"dev": "validation"})
+    )
     monkeypatch.setattr(datasets, "DATASETS", {"toy": toy})
     monkeypatch.delenv("ISOTUNE_DATA", raising=False)
     return tmp_path
@@ -60,7 +63,7 @@ def test_the_splits_are_those_of_the_files(name: str, data: Path) -> None:
             r for r in lines(data / file) if r["split"] == ("trial" if (name, split) == ("sickr", "dev") else split)
         ]
         scored = [r for r in there if r["score"]]
-        assert (len(there), len(scored)) == (part.rows, part.gold)
+        assert (len(there), len(scored)) == (part.row_count, part.gold_count)
 
         pairs = scored_pairs(name, split)
         assert (pairs.name, pairs.split) == (name, split)
@@ -72,10 +75,10 @@ def test_the_splits_are_those_of_the_files(name: str, data: Path) -> None:
         least, greatest = dataset.scores
         assert least <= pairs.scores.min() <= pairs.scores.max() <= greatest
 
-        assert len(list(dataset_rows(name, split, ScoredPair))) == part.gold
+        assert len(list(dataset_rows(name, split, ScoredPair))) == part.gold_count
         if not dataset.positive:
-            assert len(list(dataset_rows(name, split, Pair))) == part.rows
-        assert len(list(dataset_rows(name, split, Sentence))) == 2 * part.rows
+            assert len(list(dataset_rows(name, split, Pair))) == part.row_count
+        assert len(list(dataset_rows(name, split, Sentence))) == 2 * part.row_count
 
 
 @pytest.mark.parametrize(
@@ -142,7 +145,7 @@ def test_known_rows_come_out_as_published(data: Path) -> None:
     assert read_scored_pairs("sts12:test").split == read_scored_pairs("sts12", split="test").split == "test"
 
 
-LABELLED = [name for name, dataset in DATASETS.items() if set(dataset.kinds) & {LabelledPair, LabelledSentence}]
+LABELLED = [name for name, dataset in DATASETS.items() if set(dataset.row_types) & {LabelledPair, LabelledSentence}]
 
 
 @pytest.mark.parametrize(
@@ -152,17 +155,17 @@ def test_labelled_splits_are_those_of_the_files(name: str, data: Path) -> None:
     assert available(name)
     dataset = DATASETS[name]
     for split, part in dataset.splits.items():
-        there = [r for r in lines(data / part.file) if r["split"] in (part.inside or (split,))]
+        there = [r for r in lines(data / part.file) if r["split"] in (part.names_in_file or (split,))]
         there = [r for r in there if dataset.subset in ("", r["subset"])]
         labels = [r.get("label", r.get("entailment", "")) for r in there]
-        assert (len(there), len(list(filter(None, labels)))) == (part.rows, part.gold)
+        assert (len(there), len(list(filter(None, labels)))) == (part.row_count, part.gold_count)
         texts = [[r[column].strip() or dataset.blank for column in r if column.startswith("sentence")] for r in there]
         assert [row.sentence for row in dataset_rows(name, split, Sentence)] == list(filter(None, chain(*texts)))
 
         expected = [
             (*text, dataset.labels.get(label, label)) for text, label in zip(texts, labels, strict=True) if label
         ]
-        if LabelledPair in dataset.kinds:
+        if LabelledPair in dataset.row_types:
             assert list(dataset_rows(name, split, LabelledPair)) == expected
             same = [row[:2] for row in expected if row[2].lower() == dataset.positive]
             assert list(dataset_rows(name, split, Pair)) == same != []
@@ -236,8 +239,8 @@ def test_all_of_wikipedia(name: str, rows: int, long: int, data: Path) -> None:
 def own(content: bytes, rows: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A dataset "own" of one split, train, which has this content."""
     (folder / "own.txt.gz").write_bytes(gzip.compress(content, 1))
-    splits = {"train": Split("own.txt.gz", hashlib.sha256(content).hexdigest(), rows)}
-    dataset = Dataset("own", "none", "nobody", MappingProxyType(splits), kinds=(Sentence,))
+    splits = {"train": Split("own.txt.gz", hashlib.sha256(content).hexdigest(), rows, 0)}
+    dataset = Dataset("own", "nobody", "none", MappingProxyType(splits), row_types=(Sentence,))
     monkeypatch.setattr("isotune.data.datasets.DATASETS", {"own": dataset})
     monkeypatch.setattr("isotune.data.sources.DATASETS", {"own": dataset})
     monkeypatch.setenv("ISOTUNE_DATA", str(folder))
@@ -377,7 +380,7 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
 
 def test_the_catalogue_can_t_be_changed() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        DATASETS["stsb"].hub = ""  # type: ignore[misc]
+        DATASETS["stsb"].hub = None  # type: ignore[misc]
     with pytest.raises(TypeError):
         DATASETS["stsb"].splits["dev"] = DATASETS["stsb"].splits["test"]  # type: ignore[index]
 

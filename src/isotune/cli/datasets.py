@@ -22,13 +22,13 @@ def datasets() -> None:
     for name, dataset in DATASETS.items():
         rows = []
         for split, part in dataset.splits.items():
-            if Sentence in dataset.kinds or part.gold == part.rows:
-                rows.append(f"{split} {part.rows:,}")
-            elif part.gold:
-                rows.append(f"{split} {part.gold:,} of {part.rows:,}")
+            if Sentence in dataset.row_types or part.gold_count == part.row_count:
+                rows.append(f"{split} {part.row_count:,}")
+            elif part.gold_count:
+                rows.append(f"{split} {part.gold_count:,} of {part.row_count:,}")
             else:
-                rows.append(f"{split} {part.rows:,} as text")
-        kinds = " and ".join(kind.__name__ for kind in dataset.kinds)
-        about = Text(f"{kinds}\n{dataset.source}\n{dataset.licence}")
+                rows.append(f"{split} {part.row_count:,} as text")
+        kinds = " and ".join(row_type.__name__ for row_type in dataset.row_types)
+        about = Text(f"{kinds}\n{dataset.citation}\n{dataset.licence}")
         table.add_row(name, "yes" if available(name) else "no", "\n".join(rows or dataset.union), about)
     rich.print(table)

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 from isotune.bundled import bundled_data
 from isotune.data.catalogue import DATASETS, Dataset, Split
 from isotune.data.derived import make_rows
-from isotune.data.records import opened, read_file, read_hub
+from isotune.data.hub import HubSource, read_hub
+from isotune.data.records import opened, read_file
 from isotune.data.rows import (
     LabelledPair,
     LabelledSentence,
@@ -165,8 +166,8 @@ def _gold(dataset: Dataset, row: type[R], min_score: float | None) -> str:
 
 def _split(name: str, split: str, gold: str) -> Split:
     dataset = _dataset(name)
-    has_gold = any(gold in kind._fields for kind in dataset.kinds)
-    splits = {s: part for s, part in dataset.splits.items() if not gold or (part.gold and has_gold)}
+    has_gold = any(gold in row_type._fields for row_type in dataset.row_types)
+    splits = {s: part for s, part in dataset.splits.items() if not gold or (part.gold_count and has_gold)}
     if split not in splits:
         raise unknown(f"{_ADJECTIVES[gold]} split of {name}".lstrip(), split, splits or ["none"])
     return splits[split]
@@ -186,13 +187,13 @@ def _load(name: str, split: str, gold: str) -> tuple[str, Records]:
         return str(path), _of_split(str(path), _read_checked(path, part), dataset, split, gold)
     if not dataset.hub:
         raise InputError(f"{name}: set ISOTUNE_DATA to a folder with {part.file}; no copy of it is known on the hub")
-    place = f"hub:{dataset.hub}"
-    return place, _of_split(place, _read_copy(dataset, split), dataset, split, gold)
+    place = str(dataset.hub)
+    return place, _of_split(place, _read_copy(dataset, dataset.hub, split), dataset, split, gold)
 
 
 def _of_split(place: str, records: Records, dataset: Dataset, split: str, gold: str) -> Records:
     part = dataset.splits[split]
-    names = part.inside or (split,)
+    names = part.names_in_file or (split,)
     found = 0
     for number, record in records:
         # A file of one split need not say which.
@@ -207,7 +208,7 @@ def _of_split(place: str, records: Records, dataset: Dataset, split: str, gold: 
             label = str(record["label"])
             record = {**record, "label": dataset.labels.get(label, label)}
         yield number, record
-    expected = part.gold if gold else part.rows
+    expected = part.gold_count if gold else part.row_count
     if found != expected:
         raise InputError(
             f"{place}: {found:,} rows of {dataset.name}:{split}, not {expected:,}; "
@@ -227,9 +228,9 @@ def _read_checked(path: Path, split: Split) -> Records:
     yield from read_file(path)
 
 
-def _read_copy(dataset: Dataset, split: str) -> Records:
+def _read_copy(dataset: Dataset, hub: HubSource, split: str) -> Records:
     try:
-        yield from read_hub(dataset.hub, "validation" if split == "dev" else split)
+        yield from read_hub(hub, split)
     except InputError as error:
         file = dataset.splits[split].file
         raise InputError(f"{dataset.name}: set ISOTUNE_DATA to a folder with {file}, or be online; {error}") from error

@@ -1,4 +1,4 @@
-"""Records, {column name: value}, out of files, streams and the Hugging Face hub, one at a time.
+"""Records, {column name: value}, out of files and streams, one at a time.
 
 A format is a function from a binary stream to (line number, record) pairs, in the table `FORMATS`. None holds
 more than one line, or one batch of a parquet file, so memory does not grow with the corpus.
@@ -73,19 +73,6 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         raise InputError(f"{path}: not a whole gzip file ({error})") from None
     except OSError as error:
         raise InputError(f"{path}: can't be read ({error.strerror or error})") from None
-
-
-def read_hub(name: str, split: str) -> Records:
-    """The records of a dataset on the Hugging Face hub, "owner/name" or "owner/name@revision", streamed."""
-    import datasets
-
-    repository, _, revision = name.partition("@")
-    try:
-        rows = datasets.load_dataset(repository, split=split, revision=revision or None, streaming=True)
-        yield from enumerate(rows, 1)
-    except Exception as error:  # of several libraries below, and of no common kind
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise InputError(f"hub:{name}:{split}: can't be read from the Hugging Face hub ({reason})") from error
 
 
 def read_text(file: BinaryIO, name: str) -> Records:

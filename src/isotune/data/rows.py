@@ -10,7 +10,7 @@ import math
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias, TypeVar, cast
+from typing import NamedTuple, TypeAlias, TypeVar, cast, get_args
 
 from isotune.errors import InputError, unknown
 
@@ -60,6 +60,7 @@ class ScoredPair(NamedTuple):
 
 
 Row: TypeAlias = Sentence | Pair | Triplet | LabelledPair | LabelledSentence | ScoredPair
+ROW_TYPES: Mapping[str, type[Row]] = MappingProxyType({row_type.__name__: row_type for row_type in get_args(Row)})
 R = TypeVar("R", bound=Row)
 Record: TypeAlias = Mapping[str, object]
 Records: TypeAlias = Iterator[tuple[int, Record]]  # with each record's line (or row) number, from 1

@@ -16,7 +16,8 @@ from typing import TypeAlias
 
 from isotune.data.datasets import DATASETS, ScoredPairs, dataset_rows, scored_pairs, to_scored_pairs
 from isotune.data.derived import make_rows
-from isotune.data.records import read_file, read_hub, read_text
+from isotune.data.hub import HubSource, read_hub
+from isotune.data.records import read_file, read_text
 from isotune.data.rows import Pair, R, Records, Row, ScoredPair
 from isotune.errors import InputError, unknown
 
@@ -107,7 +108,7 @@ def _records(source: Source, row: type[R]) -> list[tuple[str, Records]]:
         return [("<stdin>", read_text(sys.stdin.buffer, "<stdin>"))]
     if str(source).startswith("hub:"):
         repository, _, split = str(source).removeprefix("hub:").partition(":")
-        return [(str(source), read_hub(repository, split or "train"))]
+        return [(str(source), read_hub(HubSource.parse(repository), split or "train"))]
     return [(str(path), read_file(path)) for path in _files(source)]
 
 

@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from isotune.data import DATASETS, available, read_scored_pairs, scored_pairs
-from isotune.data.catalogue.sts import LANGUAGES, TRACKS
 from isotune.errors import unknown
 from isotune.evaluation.classifiers import Classifier, Logistic, SentEval
 from isotune.evaluation.geometry_task import load_geometry, load_labelled_geometry
@@ -73,6 +72,8 @@ def _transfer(name: str, title: str, columns: Mapping[str, str] | None = None) -
 _CLASSIFIERS: Mapping[str, Classifier] = MappingProxyType(
     {"": Logistic(), "senteval-": SentEval(), "senteval-50-": SentEval(hidden=50)}  # 50: SG-OPT's, its Table 9
 )
+_TRACKS = {"1": "ar-ar", "2": "ar-en", "3": "es-es", "4a": "es-en", "4b": "es-en", "5": "en-en", "6": "tr-en"}
+_LANGUAGES = ("de", "en", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh")
 _TRANSFER = ("mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc")
 
 TASKS: Mapping[str, Known] = MappingProxyType(
@@ -85,8 +86,8 @@ TASKS: Mapping[str, Known] = MappingProxyType(
         "stsb": Known("STS-B", _sts),
         "sickr": Known("SICK-R", _sts),
         "stsb-open": Known("STS-B open", _sts),
-        **{f"sts17-{track}": Known(f"STS17-{track} {pair}", _sts) for track, pair in TRACKS.items()},
-        **{f"stsb-{language}": Known(f"STS-B {language}", _sts) for language in LANGUAGES},
+        **{f"sts17-{track}": Known(f"STS17-{track} {pair}", _sts) for track, pair in _TRACKS.items()},
+        **{f"stsb-{language}": Known(f"STS-B {language}", _sts) for language in _LANGUAGES},
         **_transfer("mr", "MR"),
         **_transfer("cr", "CR"),
         **_transfer("subj", "SUBJ"),
@@ -103,8 +104,8 @@ TASKS: Mapping[str, Known] = MappingProxyType(
 GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "sts": ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr"),  # the seven of ConSERT, Table 2
-        "sts17": tuple(f"sts17-{track}" for track in TRACKS),
-        "stsb-multi": tuple(f"stsb-{language}" for language in LANGUAGES),
+        "sts17": tuple(f"sts17-{track}" for track in _TRACKS),
+        "stsb-multi": tuple(f"stsb-{language}" for language in _LANGUAGES),
         "transfer": _TRANSFER,  # SentEval's, in the order of its papers' tables
         "senteval": tuple(f"senteval-{name}" for name in _TRANSFER),
         "senteval-50": tuple(f"senteval-50-{name}" for name in _TRANSFER),

@@ -92,7 +92,7 @@ def load_transfer(
     Raises:
         InputError: the data can't be read.
     """
-    row = LabelledPair if LabelledPair in DATASETS[dataset].kinds else LabelledSentence
+    row = LabelledPair if LabelledPair in DATASETS[dataset].row_types else LabelledSentence
     rows = {split: _rows(f"{dataset}:{split}", row, columns) for split in DATASETS[dataset].splits}
     classes = {label: number for number, label in enumerate(sorted({row[-1] for row in rows["train"]}))}
     parts = {}

@@ -1,18 +1,131 @@
-"""The datasets known by name: what is in them, where they are, under which licence.
+"""The named datasets: the rows they hold, where their files are, their licences. The facts are in the TOML files here.
 
-Their files are lines of text, or tab-separated with a header.
+Each table of a TOML file is a dataset. Its keys are the attributes of `Dataset`, and:
+
+- `file` and `sha256` are those of every split that does not give its own;
+- a split without `gold_count` has a score or label in every row;
+- `like` names another table of the file; the dataset has all keys of that table that it does not give itself.
+
+A file holds lines of text, or tab-separated columns with a header.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import resources
 from types import MappingProxyType
+from typing import Any
 
-from isotune.data.catalogue.dataset import Dataset, Split
-from isotune.data.catalogue.labelled import LABELLED
-from isotune.data.catalogue.sts import STS
-from isotune.data.catalogue.text import TEXT
+from isotune.data.hub import HubSource
+from isotune.data.rows import ROW_TYPES, Row, ScoredPair
 
-__all__ = ["DATASETS", "Dataset", "Split"]
+FILES = ("sts", "labelled", "text")
 
-DATASETS: Mapping[str, Dataset] = MappingProxyType({dataset.name: dataset for dataset in (*STS, *LABELLED, *TEXT)})
+
+@dataclass(frozen=True)
+class Split:
+    """Where a split is and what it must hold.
+
+    Attributes:
+        file: the path relative to `$ISOTUNE_DATA`; splits of a dataset, and datasets, can share a file.
+        sha256: of the file's uncompressed content.
+        row_count: pairs in the split (sentences, if the file has no pairs).
+        gold_count: rows with a score or label; the others are read as text only.
+        names_in_file: the values of the file's column "split" for this split; empty if that is the split's own name.
+    """
+
+    file: str
+    sha256: str
+    row_count: int
+    gold_count: int
+    names_in_file: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A dataset with a name.
+
+    Attributes:
+        name: as the user writes it.
+        citation: what to cite.
+        licence: in a few words.
+        splits: the splits by their uniform names (train, dev, test); none if the dataset is a union.
+        row_types: the row types that its rows have; the sentences of every dataset can be read too.
+        union: the datasets whose sentences make up this one, with all of their splits.
+        scores: the lowest and the highest score possible.
+        positive: the label, in lower case, of pairs that mean the same; empty if pairs have no label.
+        labels: label in the file -> label as it is read; other labels are read as they are.
+        subset: the value of the column "subset" in the rows of this dataset, if datasets share a file; else empty.
+        blank: the text that takes the place of a blank sentence; empty if there are no blank sentences.
+        hub: the copy on the Hugging Face hub, if one is known.
+    """
+
+    name: str
+    citation: str
+    licence: str
+    splits: Mapping[str, Split]
+    row_types: tuple[type[Row], ...] = (ScoredPair,)
+    union: tuple[str, ...] = ()
+    scores: tuple[float, float] = (0.0, 5.0)
+    positive: str = ""
+    labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    subset: str = ""
+    blank: str = ""
+    hub: HubSource | None = None
+
+
+class _Catalogue(Mapping[str, Dataset]):
+    """The datasets by name; the TOML files are read on the first look."""
+
+    @cached_property
+    def _datasets(self) -> Mapping[str, Dataset]:
+        datasets = {}
+        for file in FILES:
+            tables = tomllib.loads((resources.files(__name__) / f"{file}.toml").read_text("utf-8"))
+            for name, table in tables.items():
+                datasets[name] = _dataset(name, {**tables.get(table.get("like"), {}), **table})
+        return datasets
+
+    def __getitem__(self, name: str) -> Dataset:
+        return self._datasets[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._datasets)
+
+    def __len__(self) -> int:
+        return len(self._datasets)
+
+
+DATASETS: Mapping[str, Dataset] = _Catalogue()
+
+
+def _dataset(name: str, table: dict[str, Any]) -> Dataset:
+    """A dataset from its table.
+
+    Raises:
+        TypeError: the table has an unknown key, or it lacks one.
+    """
+    table.pop("like", None)
+    file: dict[str, Any] = {key: table.pop(key) for key in ("file", "sha256") if key in table}
+    splits = {split: _split({**file, **facts}) for split, facts in table.pop("splits", {}).items()}
+    if "row_types" in table:
+        table["row_types"] = tuple(ROW_TYPES[row_type] for row_type in table["row_types"])
+    if "hub" in table:
+        table["hub"] = HubSource(**table["hub"])
+    for key in ("union", "scores"):
+        if key in table:
+            table[key] = tuple(table[key])
+    return Dataset(
+        name=name,
+        splits=MappingProxyType(splits),
+        labels=MappingProxyType(table.pop("labels", {})),
+        **table,
+    )
+
+
+def _split(table: dict[str, Any]) -> Split:
+    table = {"gold_count": table["row_count"], **table}
+    return Split(names_in_file=tuple(table.pop("names_in_file", ())), **table)

@@ -235,6 +235,6 @@ def _rows(source: str, of_a_pair: float) -> float:
     if name not in DATASETS:
         return OTHERS
     dataset = DATASETS[name]
-    rows = sum(part.rows for known, part in dataset.splits.items() if split in ("", known))
-    single = dataset.kinds[0] in (Sentence, LabelledSentence)
+    rows = sum(part.row_count for known, part in dataset.splits.items() if split in ("", known))
+    single = dataset.row_types[0] in (Sentence, LabelledSentence)
     return rows * (1 if single else of_a_pair) + sum(_rows(member, of_a_pair) for member in dataset.union)

@@ -119,8 +119,8 @@ def _sizes(name: str) -> dict[str, float]:
     """How large a dataset is: rows of each split with a score or label, and texts of all rows."""
     dataset = DATASETS[name]
     sizes = [_sizes(member) for member in dataset.union]
-    splits = {split: part.gold for split, part in dataset.splits.items()}
-    texts = sum(part.rows for part in dataset.splits.values()) * (1 if dataset.kinds == (Sentence,) else 2)
+    splits = {split: part.gold_count for split, part in dataset.splits.items()}
+    texts = sum(part.row_count for part in dataset.splits.values()) * (1 if dataset.row_types == (Sentence,) else 2)
     return {
         **{split: float(splits.get(split, 0)) for split in SPLITS},
         "texts": sum((size["texts"] for size in sizes), float(texts)),

@@ -1,0 +1,105 @@
+"""The catalogue of datasets: every table is complete, and tables that could not be are refused."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from importlib import resources
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from isotune.data.catalogue import DATASETS, FILES, Dataset, Split, _dataset
+from isotune.data.hub import HubSource
+from isotune.data.records import format_of
+from isotune.data.rows import LabelledPair, Row, ScoredPair, Sentence
+from isotune.files import toml_files
+
+SPLIT = {"file": "toy.tsv", "sha256": "0" * 64, "row_count": 3}
+TABLE: dict[str, Any] = {"citation": "nobody", "licence": "none", "splits": {"test": SPLIT}}
+
+
+def test_every_file_of_the_catalogue_is_read() -> None:
+    assert sorted(FILES) == list(toml_files(resources.files("isotune.data.catalogue")))
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_every_value_is_of_its_kind(name: str) -> None:
+    dataset = DATASETS[name]
+    assert dataset.name == name
+    assert isinstance(dataset.citation, str)
+    assert isinstance(dataset.licence, str)
+    assert dataset.citation and dataset.licence  # noqa: PT018
+    assert set(dataset.row_types) <= set(get_args(Row))
+    assert bool(dataset.union) != bool(dataset.splits)
+    assert set(dataset.union) <= set(DATASETS)
+    low, high = dataset.scores
+    assert low < high
+    assert dataset.positive == dataset.positive.lower()
+    assert all(
+        isinstance(text, str) for text in (dataset.subset, dataset.blank, *dataset.labels, *dataset.labels.values())
+    )
+    for split, facts in dataset.splits.items():
+        assert split in ("train", "dev", "test")
+        assert format_of(Path(facts.file))
+        assert re.fullmatch("[0-9a-f]{64}", facts.sha256)
+        assert 0 <= facts.gold_count <= facts.row_count
+        assert facts.row_count > 0
+        assert all(isinstance(value, str) for value in facts.names_in_file)
+    if dataset.hub:
+        assert re.fullmatch(r"[\w.-]+/[\w.-]+", dataset.hub.repository)
+        assert set(dataset.hub.splits) <= set(dataset.splits)
+
+
+def test_a_file_has_one_hash() -> None:
+    hashes = {(facts.file, facts.sha256) for dataset in DATASETS.values() for facts in dataset.splits.values()}
+    assert len(hashes) == len(dict(hashes))
+
+
+def test_what_a_table_leaves_out() -> None:
+    dataset = _dataset("toy", dict(TABLE))
+    assert dataset == Dataset("toy", "nobody", "none", {"test": Split(gold_count=3, **SPLIT)})  # type: ignore[arg-type]
+    assert dataset.row_types == (ScoredPair,)
+
+
+def test_splits_share_a_file_unless_they_name_their_own() -> None:
+    splits = {"train": {"row_count": 5, "gold_count": 0}, "dev": {**SPLIT, "names_in_file": ["a", "b"]}}
+    dataset = _dataset("toy", {**TABLE, "file": "all.tsv", "sha256": "1" * 64, "splits": splits})
+    assert dataset.splits == {
+        "train": Split("all.tsv", "1" * 64, 5, 0),
+        "dev": Split("toy.tsv", "0" * 64, 3, 3, ("a", "b")),
+    }
+
+
+def test_a_dataset_has_all_that_it_does_not_give_itself_of_the_one_it_is_like() -> None:
+    first, other = DATASETS["qqp"], DATASETS["qqp-10k"]
+    differ = {f.name for f in fields(Dataset) if getattr(first, f.name) != getattr(other, f.name)}
+    assert differ == {"name", "splits"}
+    assert list(other.splits) == ["dev", "test"]
+
+
+def test_row_types_and_hub_are_told_by_name() -> None:
+    more = {"row_types": ["LabelledPair", "Sentence"], "hub": {"repository": "a/b", "revision": "c"}}
+    dataset = _dataset("toy", {**TABLE, **more})
+    assert dataset.row_types == (LabelledPair, Sentence)
+    assert dataset.hub == HubSource.parse("a/b@c")
+    assert str(dataset.hub) == "hub:a/b@c"
+    assert str(HubSource.parse("a/b")) == "hub:a/b"
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"rows": 3}, TypeError),
+        ({"splits": {"test": {**SPLIT, "rows": 3}}}, TypeError),
+        ({"splits": {"test": {"row_count": 3}}}, TypeError),
+        ({"hub": {"repository": "a/b", "split": "test"}}, TypeError),
+        ({"row_types": ["Sentences"]}, KeyError),
+    ],
+)
+def test_a_table_with_an_unknown_or_missing_key_is_refused(change: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        _dataset("toy", {**TABLE, **change})
+    with pytest.raises(TypeError, match="licence"):
+        _dataset("toy", {"citation": "nobody"})
