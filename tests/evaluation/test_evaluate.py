@@ -19,8 +19,8 @@ from isotune.evaluation import (
     TASKS,
     Aggregates,
     Aggregation,
-    Average,
     AverageAccuracy,
+    Correlations,
     Evaluation,
     GeometryResult,
     Metric,
@@ -66,7 +66,7 @@ def evaluation(encoder: str, average: float | None = None, **tasks: float) -> Ev
         averages={}
         if average is None
         else {
-            "sts": Average(
+            "sts": Correlations(
                 spearman=Aggregates(all=average, mean=average, wmean=average),
                 pearson=Aggregates(all=0, mean=0, wmean=0),
             )
@@ -169,6 +169,13 @@ def test_a_file_is_a_task(tmp_path: Path) -> None:
     (task,) = evaluate(BagOfWords(), [str(path)], name="bag").tasks
     assert (task.name, task.pairs, list(task.subsets)) == (str(path), 4, ["news", "mail"])
     assert task.spearman.mean == pytest.approx(1)
+    assert evaluate(BagOfWords(), [path], name="bag").tasks == (task,)
+
+
+def test_a_path_is_a_file_even_if_a_task_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="stsb-open: no such file"):
+        load_tasks([Path("stsb-open")])
 
 
 def test_a_scored_split_is_a_task() -> None:
@@ -326,7 +333,13 @@ def test_a_spearman_of_our_own_on_real_data(real_data: Path) -> None:
 
 def test_multilingual_sts(real_data: Path) -> None:
     tasks = load_tasks(["sts17", "stsb-de", "stsb-zh"])
-    assert [task.title for task in tasks[:2] + tasks[-2:]] == ["STS17-1 ar-ar", "STS17-2 ar-en", "STS-B de", "STS-B zh"]
+    titles = [task_title(task.name) for task in tasks]
+    assert titles[:2] + titles[-2:] == [
+        "STS17-1 ar-ar",
+        "STS17-2 ar-en",
+        "STS-B de",
+        "STS-B zh",
+    ]
     found = evaluate_on(tasks, BagOfWords(), "bag")
     by_name = found.scores(metric="pearson")
     assert by_name["sts17"] == pytest.approx(np.mean([by_name[name] for name in GROUPS["sts17"]]))

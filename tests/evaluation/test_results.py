@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from isotune.evaluation import (
     Aggregates,
-    Average,
     AverageAccuracy,
+    Correlations,
     Evaluation,
     GeometryResult,
     RunEvaluation,
@@ -74,7 +74,7 @@ def test_json_gives_back_the_same_numbers(
         encoder="runs/æ/encoder",
         tasks=(task, transfer, geometry),
         averages={
-            "sts": Average(spearman=spearman, pearson=pearson),
+            "sts": Correlations(spearman=spearman, pearson=pearson),
             "transfer": AverageAccuracy(accuracy=accuracy),
         },
         versions={"torch": "2.13.0"},

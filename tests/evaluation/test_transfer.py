@@ -11,16 +11,16 @@ from sklearn.linear_model import LogisticRegression
 
 from isotune.errors import InputError
 from isotune.evaluation import GROUPS, classifiers, evaluate_on, load_tasks
-from isotune.evaluation.classifiers import Labelled, Logistic, Outcome, SentEval
-from isotune.evaluation.transfer import Part, TransferTask
+from isotune.evaluation.classifiers import ClassifierResult, LabelledFeatures, Logistic, SentEval
+from isotune.evaluation.transfer import LabelledTexts, TransferTask
 from tests.reference import senteval as reference
 
 
-def labelled(count: int, features: int = 6, classes: int = 3, seed: int = 0) -> Labelled:
+def labelled(count: int, features: int = 6, classes: int = 3, seed: int = 0) -> LabelledFeatures:
     generator = torch.Generator().manual_seed(seed)
     y = torch.randint(classes, (count,), generator=generator)
     x = torch.randn(count, features, generator=generator) + torch.nn.functional.one_hot(y, features)
-    return Labelled(x.double(), y.numpy())
+    return LabelledFeatures(x.double(), y.numpy())
 
 
 @pytest.mark.parametrize("hidden", [0, 4])
@@ -83,10 +83,10 @@ class Keeper:
 
     title = "constant"
 
-    def __call__(self, parts: Mapping[str, Labelled]) -> Outcome:
+    def __call__(self, parts: Mapping[str, LabelledFeatures]) -> ClassifierResult:
         self.parts = parts
         last = list(parts.values())[-1]
-        return Outcome(np.ones(len(last.targets), np.int64), "none", None, (1.0,))
+        return ClassifierResult(np.ones(len(last.targets), np.int64), "none", None, (1.0,))
 
 
 class Letters:
@@ -102,9 +102,9 @@ class Letters:
 
 def test_the_features_of_a_pair() -> None:
     classifier, encoder = Keeper(), Letters()
-    train = Part([("aaa", "b"), ("a", "b")], np.array([0, 1]))
-    test = Part([("ab", "aab", "b"), ("b", "bb", "ab")], np.array([1, 0, 1]))
-    result = TransferTask("toy", "Toy", classifier, {"train": train, "test": test}, f1=True).score(encoder)
+    train = LabelledTexts([("aaa", "b"), ("a", "b")], np.array([0, 1]))
+    test = LabelledTexts([("ab", "aab", "b"), ("b", "bb", "ab")], np.array([1, 0, 1]))
+    result = TransferTask("toy", classifier, {"train": train, "test": test}, f1=True).score(encoder)
     assert classifier.parts["train"].features.tolist() == [[2, 0, 3, 0], [0, 0, 0, 1]]  # |u - v|, u * v
     assert classifier.parts["test"].features.dtype == torch.float32
     assert result.rows == 3
@@ -119,9 +119,9 @@ def test_vectors_that_are_not_finite_are_refused() -> None:
         def encode(self, sentences: Sequence[str], /) -> np.ndarray:
             return np.full((len(sentences), 2), np.nan)
 
-    part = Part([("a", "b")], np.array([0, 1]))
+    part = LabelledTexts([("a", "b")], np.array([0, 1]))
     with pytest.raises(InputError, match="toy: the encoder gives vectors with NaN"):
-        TransferTask("toy", "Toy", Keeper(), {"train": part}).score(Broken())
+        TransferTask("toy", Keeper(), {"train": part}).score(Broken())
 
 
 def test_the_seven_tasks(real_data: Path) -> None:
@@ -159,8 +159,8 @@ def test_rows_are_in_sentevals_order(real_data: Path) -> None:
 
 def test_a_group_has_an_average_where_all_its_tasks_are() -> None:
     def task(name: str, *targets: int) -> TransferTask:
-        part = Part([tuple("ab"[target] for target in targets)], np.array(targets))
-        return TransferTask(name, name, Keeper(), {"train": part})
+        part = LabelledTexts([tuple("ab"[target] for target in targets)], np.array(targets))
+        return TransferTask(name, Keeper(), {"train": part})
 
     first, *others = GROUPS["transfer"]
     tasks = [task(first, 1, 0), *(task(name, 1, 1) for name in others)]

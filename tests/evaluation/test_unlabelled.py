@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity, normalize
 
 from isotune.evaluation.unlabelled import (
-    CHOOSES,
+    SELECTION_CRITERION,
     alignment_uniformity,
     measure_unlabelled,
     neighbour_rank,
@@ -76,4 +76,4 @@ def test_views_and_neighbours_go_to_their_own_criteria(vectors: Tensor) -> None:
         "view_retrieval": view_retrieval(vectors, views),
         "neighbour_rank": neighbour_rank(vectors, neighbours),
     }
-    assert CHOOSES in measure_unlabelled(vectors, views, neighbours)
+    assert SELECTION_CRITERION in measure_unlabelled(vectors, views, neighbours)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isotune.evaluation import GROUPS, Aggregates, Average, Evaluation, RunEvaluation, STSResult, SubsetResult
+from isotune.evaluation import GROUPS, Aggregates, Correlations, Evaluation, RunEvaluation, STSResult, SubsetResult
 
 STEPS, KEPT = 300, 150
 RECIPE = """\
@@ -49,7 +49,7 @@ def evaluation(values: dict[str, float], encoder: str = "bert-base") -> Evaluati
     return Evaluation(
         encoder=encoder,
         tasks=tasks,
-        averages={"sts": Average(spearman=aggregates(average), pearson=aggregates(average + 0.05))}
+        averages={"sts": Correlations(spearman=aggregates(average), pearson=aggregates(average + 0.05))}
         if values.keys() >= set(GROUPS["sts"])
         else {},
         versions={"isotune": "0.1.0", "torch": "2.13.0", "transformers": "5.23.0", "python": "3.11.2"},

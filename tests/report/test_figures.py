@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from isotune.report.figures import cosine_against_gold, learning_curves, space_monitor
-from isotune.report.stages import Stage
+from isotune.report.stages import StageRecords
 
 Records = list[dict[str, Any]]
 
@@ -31,8 +31,8 @@ def space(*values: tuple[int, float, float]) -> Records:
     return [{"step": step, "mean_cosine": cosine, "effective_rank": rank} for step, cosine, rank in values]
 
 
-def stage(train: Records = (), dev: Records = (), space: Records = (), number: int = 1) -> Stage:  # type: ignore[assignment]
-    return Stage(number, "simcse", train, dev, space)
+def stage(train: Records = (), dev: Records = (), space: Records = (), number: int = 1) -> StageRecords:  # type: ignore[assignment]
+    return StageRecords(number, "simcse", train, dev, space)
 
 
 def learning_curve(train: Records, dev: Records) -> str:

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 import isotune
 from isotune.encoder.encoder import Encoder
-from isotune.evaluation.unlabelled import CHOOSES
+from isotune.evaluation.unlabelled import SELECTION_CRITERION
 from isotune.training import Result
 from isotune.training.loop import Loop
 
@@ -30,7 +30,7 @@ def records(run: Path, kind: str) -> list[dict[str, Any]]:
 def best_step(run: Path) -> int:
     """The step that the criterion likes best, the first of several."""
     found = records(run, "unlabelled")
-    return int(max(found, key=lambda record: record[CHOOSES])["step"])
+    return int(max(found, key=lambda record: record[SELECTION_CRITERION])["step"])
 
 
 @pytest.fixture
@@ -60,8 +60,9 @@ def test_scored_pairs_choose_where_there_are_some(train: Train) -> None:
     result = train()
     scores = {record["step"]: record["score"] for record in records(result.folder, "dev")}
     assert result.evaluation.selected_step == max(scores, key=lambda step: scores[step])
-    assert all(CHOOSES in record and "best" not in record for record in records(result.folder, "unlabelled"))
-    assert len(records(result.folder, "unlabelled")) == len(scores)
+    unlabelled = records(result.folder, "unlabelled")
+    assert all(SELECTION_CRITERION in record and "best" not in record for record in unlabelled)
+    assert len(unlabelled) == len(scores)
 
 
 def test_patience_counts_the_criterion(train: Train) -> None:
@@ -73,7 +74,7 @@ def test_the_start_is_kept_if_no_step_is_better(train: Train) -> None:
     # With masked tokens alone, at a rate that ruins the model, all sentences become the same.
     result = train(method="mlm", dev="unlabelled", learning_rate=0.3, steps=8)
     assert result.evaluation.selected_step == 0
-    assert any(CHOOSES in record["message"] for record in records(result.folder, "warning"))
+    assert any(SELECTION_CRITERION in record["message"] for record in records(result.folder, "warning"))
 
 
 @pytest.mark.parametrize(

@@ -4,30 +4,28 @@ from isotune.evaluation.evaluate import evaluate, evaluate_on
 from isotune.evaluation.results import (
     Aggregates,
     Aggregation,
-    Average,
     AverageAccuracy,
+    Correlations,
     Evaluation,
     GeometryResult,
     Metric,
     RunEvaluation,
     STSResult,
     SubsetResult,
-    TaskResult,
     TransferResult,
 )
 from isotune.evaluation.sts import STSTask, correlations, cosine_similarities, score
-from isotune.evaluation.tables import AGGREGATIONS, comparison_tables
+from isotune.evaluation.tables import comparison_tables
 from isotune.evaluation.tasks import GROUPS, TASKS, Task, load_tasks
 from isotune.evaluation.vectors import SentenceEncoder, sentence_vectors
 
 __all__ = [
-    "AGGREGATIONS",
     "GROUPS",
     "TASKS",
     "Aggregates",
     "Aggregation",
-    "Average",
     "AverageAccuracy",
+    "Correlations",
     "Evaluation",
     "GeometryResult",
     "Metric",
@@ -37,7 +35,6 @@ __all__ = [
     "SentenceEncoder",
     "SubsetResult",
     "Task",
-    "TaskResult",
     "TransferResult",
     "comparison_tables",
     "correlations",

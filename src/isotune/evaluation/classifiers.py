@@ -1,7 +1,7 @@
-"""Classifiers on frozen vectors: what they are trained, chosen and tested on.
+"""Classifiers on frozen vectors: what they are trained on, how their settings are chosen, what they are tested on.
 
-A task has the part train alone, or train and test, or train, dev and test. With train alone every row is tested once,
-by a classifier that has not seen it. All folds are stratified, and shuffled by SentEval's seed.
+A task has the part train; train and test; or train, dev and test. With train alone, the rows are split into folds, and
+each row is tested by a classifier that has not seen it. All folds are stratified, and shuffled by SentEval's seed.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from torch import Tensor
 from isotune.evaluation.probes import SEED, Fold, Integers, Probes, train_probes
 
 FOLDS = 10  # of SentEval's full evaluation; its quick settings have 5
-DECAYS = (1e-5, 1e-4, 1e-3, 1e-2)  # SentEval's grid for a classifier trained by Adam
+DECAYS = (1e-5, 1e-4, 1e-3, 1e-2)  # SentEval's grid of weight decays
 
 
-class Labelled(NamedTuple):
-    """Rows of features with their classes.
+class LabelledFeatures(NamedTuple):
+    """The rows of one part of a task.
 
     Attributes:
         features: [N, d] float32.
-        targets: [N] int64, from 0.
+        targets: [N] int64 class numbers, from 0.
     """
 
     features: Tensor
     targets: Integers
 
 
-class Outcome(NamedTuple):
-    """What a classifier did.
+class ClassifierResult(NamedTuple):
+    """The predictions of a classifier, and how it was trained.
 
     Attributes:
-        predictions: [N] int64, the classes of the test rows, or where there are none of all rows.
-        protocol: what was trained, chosen and tested on.
-        dev_accuracy: what the regularisation was chosen by; None if it is fixed.
-        regularisation: of each classifier that was tested.
+        predictions: [N] int64, the classes of the test rows; of all rows if the task has no part test.
+        protocol: what the classifier was trained, chosen and tested on, in words.
+        dev_accuracy: the accuracy by which the regularisation was chosen; None if the regularisation is fixed.
+        regularisation: the strength of the regularisation, for each classifier that was tested.
     """
 
     predictions: Integers
@@ -50,35 +50,35 @@ class Outcome(NamedTuple):
 
 
 class Classifier(Protocol):
-    """Trains, chooses and tests."""
+    """A kind of classifier with its protocol."""
 
     @property
     def title(self) -> str:
-        """What it is, in a few words."""
+        """The classifier and its settings, in a few words."""
         ...
 
-    def __call__(self, parts: Mapping[str, Labelled]) -> Outcome:
-        """Does so on the parts of a task, by name."""
+    def __call__(self, parts: Mapping[str, LabelledFeatures]) -> ClassifierResult:
+        """Train, choose and test the classifier on the parts of a task, given by name."""
         ...
 
 
 @dataclass(frozen=True)
 class Logistic:
-    """scikit-learn's logistic regression (L2, L-BFGS) on standardised features.
+    """scikit-learn's logistic regression (L2, L-BFGS) on standardised features. Nothing is chosen.
 
     Attributes:
-        c: how little it is regularised: scikit-learn's C.
+        c: scikit-learn's C, the inverse of the strength of the regularisation.
     """
 
     c: float = 0.01  # measured: docs/evaluation.md
 
     @property
     def title(self) -> str:
-        """Also says the regularisation."""
+        """The classifier and its regularisation."""
         return f"logistic regression, standardised features, C = {self.c:g}"
 
-    def __call__(self, parts: Mapping[str, Labelled]) -> Outcome:
-        """Nothing is chosen, so a part dev is not looked at."""
+    def __call__(self, parts: Mapping[str, LabelledFeatures]) -> ClassifierResult:
+        """Train on train and test on test, or by folds if there is no test; a part dev is ignored."""
         from sklearn.linear_model import LogisticRegression
         from sklearn.model_selection import cross_val_predict
         from sklearn.pipeline import make_pipeline
@@ -92,59 +92,60 @@ class Logistic:
         else:
             predictions = cross_val_predict(classifier, x, y, cv=_folds(y))
             protocol = f"{FOLDS} folds"
-        return Outcome(predictions, protocol, None, (self.c,))
+        return ClassifierResult(predictions, protocol, None, (self.c,))
 
 
 @dataclass(frozen=True)
 class SentEval:
     """SentEval's own classifier and protocol (Conneau and Kiela 2018; its tools/validation.py, tools/classifier.py).
 
-    Without a split, 10 folds, for each of which the weight decay is chosen by 10 folds of what it trains on. With test
-    rows alone, it is chosen by 10 folds of the training rows. Then a classifier is trained with it on all but a
-    twentieth of them, which says when to stop. With dev rows, these do both.
+    - With train alone: 10 folds; for each, the weight decay is chosen by 10 inner folds of the fold's training rows.
+    - With train and test: the weight decay is chosen by 10 folds of the training rows.
+    - In both cases, a classifier is then trained with the chosen decay on 19 of 20 training rows; the accuracy on the
+      rest says when to stop.
+    - With dev rows, these choose the weight decay and say when to stop.
 
     Attributes:
-        hidden: units of a hidden layer; 0 is none.
+        hidden: units of a hidden layer; 0 means no hidden layer.
     """
 
     hidden: int = 0
 
     @property
     def title(self) -> str:
-        """Also says the hidden layer."""
+        """The classifier and its hidden layer."""
         return f"SentEval's classifier, {self.hidden or 'no'} hidden units"
 
-    def __call__(self, parts: Mapping[str, Labelled]) -> Outcome:
-        """It is trained where the features are."""
+    def __call__(self, parts: Mapping[str, LabelledFeatures]) -> ClassifierResult:
+        """Train, choose and test on the device of the features."""
         x = torch.cat([part.features for part in parts.values()])  # [N, d]
         y = np.concatenate([part.targets for part in parts.values()])  # [N]
         ends = np.cumsum([len(part.targets) for part in parts.values()])
         rows = dict(zip(parts, np.split(np.arange(len(y)), ends[:-1]), strict=True))
         if "dev" in rows:
-            return self._by_dev_rows(x, y, **rows)
+            return self._by_dev(x, y, **rows)
         return self._by_folds(x, y, [(rows["train"], rows["test"])] if "test" in rows else _folds(y))
 
-    def _by_dev_rows(self, x: Tensor, y: Integers, train: Integers, dev: Integers, test: Integers) -> Outcome:
+    def _by_dev(self, x: Tensor, y: Integers, train: Integers, dev: Integers, test: Integers) -> ClassifierResult:
         probes = self._train(x, y, [Fold.of(train, dev)], [DECAYS])
         (best,), (place,) = _choose(probes.accuracy)
         predictions = probes.predict(x[test], decay=place).cpu().numpy()
-        return Outcome(predictions, "weight decay chosen on dev, tested on test", best, (DECAYS[place],))
+        return ClassifierResult(predictions, "weight decay chosen on dev, tested on test", best, (DECAYS[place],))
 
-    def _by_folds(self, x: Tensor, y: Integers, trainings: Sequence[tuple[Integers, Integers]]) -> Outcome:
-        """The outcome of trainings, each of which has the rows that are seen and those that are tested."""
-        inner = [Fold.of(seen[train], seen[dev]) for seen, _ in trainings for train, dev in _folds(y[seen])]
-        accuracy = self._train(x, y, inner, [DECAYS] * len(inner)).accuracy  # [trainings x folds, decays]
-        best, places = _choose(accuracy.unflatten(0, (len(trainings), FOLDS)).mean(1))
+    def _by_folds(self, x: Tensor, y: Integers, outer: Sequence[tuple[Integers, Integers]]) -> ClassifierResult:
+        """Choose a weight decay for each outer fold, which has rows to train on and rows to test, and test with it."""
+        inner = [Fold.of(seen[train], seen[dev]) for seen, _ in outer for train, dev in _folds(y[seen])]
+        accuracy = self._train(x, y, inner, [DECAYS] * len(inner)).accuracy  # [outer x inner, decays]
+        best, places = _choose(accuracy.unflatten(0, (len(outer), FOLDS)).mean(1))
         decays = [DECAYS[place] for place in places]
-        probes = self._train(x, y, [Fold.holding_out(seen) for seen, _ in trainings], [[decay] for decay in decays])
+        probes = self._train(x, y, [Fold.holding_out(seen) for seen, _ in outer], [[decay] for decay in decays])
         predictions = np.empty_like(y)
-        for fold, (_, test) in enumerate(trainings):
+        for fold, (_, test) in enumerate(outer):
             predictions[test] = probes.predict(x[test], fold).cpu().numpy()
-        tested = np.sort(np.concatenate([test for _, test in trainings]))
-        protocol = f"weight decay chosen by {FOLDS} folds, tested " + (
-            "on test" if len(trainings) == 1 else f"by {len(trainings)} folds around these"
-        )
-        return Outcome(predictions[tested], protocol, float(np.mean(best)), tuple(decays))
+        tested = np.sort(np.concatenate([test for _, test in outer]))
+        tested_on = "on test" if len(outer) == 1 else f"by {len(outer)} folds around these"
+        protocol = f"weight decay chosen by {FOLDS} folds, tested {tested_on}"
+        return ClassifierResult(predictions[tested], protocol, float(np.mean(best)), tuple(decays))
 
     def _train(self, x: Tensor, y: Integers, folds: Sequence[Fold], decays: Sequence[Sequence[float]]) -> Probes:
         targets = torch.from_numpy(y).to(x.device)
@@ -153,14 +154,17 @@ class SentEval:
 
 
 def _choose(accuracy: Tensor) -> tuple[NDArray[np.float64], list[int]]:
-    """The best of each row of [K, decays] and its place: as in SentEval the first, where two decimals are equal."""
+    """Return the best accuracy of each row of [K, decays], and its place.
+
+    As in SentEval, accuracies that are equal in two decimals of per cent are ties, and the first wins.
+    """
     rounded = (100 * accuracy.cpu().numpy()).round(2)
     places = rounded.argmax(1)
     return rounded.max(1) / 100, places.tolist()
 
 
 def _folds(targets: Integers) -> list[tuple[Integers, Integers]]:
-    """Rows to train on and rows held out, for each fold."""
+    """Return the rows to train on and the rows held out, for each fold."""
     from sklearn.model_selection import StratifiedKFold
 
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=SEED)

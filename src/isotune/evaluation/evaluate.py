@@ -1,4 +1,4 @@
-"""An encoder's evaluation on tasks."""
+"""The evaluation of an encoder on tasks."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from statistics import fmean
 
 from isotune.evaluation.results import (
     Aggregates,
-    Average,
     AverageAccuracy,
+    Correlations,
     Evaluation,
     STSResult,
     TaskResult,
@@ -23,17 +23,17 @@ from isotune.evaluation.vectors import SentenceEncoder
 
 
 def evaluate(
-    encoder: SentenceEncoder | str | Path, tasks: Sequence[str] | None = None, *, name: str | None = None
+    encoder: SentenceEncoder | str | Path, tasks: Sequence[str | Path] | None = None, *, name: str | None = None
 ) -> Evaluation:
     """Score an encoder on tasks.
 
     Args:
-        encoder: anything that encodes; or a folder, hub name or file of word vectors, which is loaded.
-        tasks: as `load_tasks` takes them.
-        name: what the result calls it; the folder or hub name, or else its class, if None.
+        encoder: anything with a method `encode`; or a folder, hub name or file of word vectors to load.
+        tasks: names or files, as `load_tasks` takes them.
+        name: the encoder's name in the result. If None, it is the folder or hub name, or else the encoder's class.
 
     Raises:
-        InputError: the encoder can't be loaded, a task can't be read, or the encoder's space has collapsed.
+        InputError: the encoder cannot be loaded, a task cannot be read, or the encoder's space has collapsed.
     """
     if isinstance(encoder, str | Path):
         from isotune.encoder.load import load_encoder
@@ -43,38 +43,37 @@ def evaluate(
 
 
 def evaluate_on(tasks: Sequence[Task], encoder: SentenceEncoder, name: str) -> Evaluation:
-    """Score an encoder on tasks that `load_tasks` gave.
+    """Score an encoder on tasks that `load_tasks` has read.
 
     Raises:
         InputError: the encoder's vectors are not finite, or its space has collapsed.
     """
     results = {task.name: task.score(encoder) for task in tasks}
-    whole = {group: names for group, names in GROUPS.items() if results.keys() >= set(names)}
     return Evaluation(
         encoder=name,
         tasks=tuple(results.values()),
-        averages={group: _average([results[name] for name in names]) for group, names in whole.items()},
+        averages={
+            group: _average([results[task] for task in members])
+            for group, members in GROUPS.items()
+            if results.keys() >= set(members)
+        },
         versions={package: version(package) for package in ("isotune", "torch", "transformers")}
         | {"python": platform.python_version()},
         created=datetime.now(UTC).replace(microsecond=0),
     )
 
 
-def _average(results: Sequence[TaskResult]) -> Average | AverageAccuracy:
-    """The mean of a group's results, which are of one kind."""
+def _average(results: Sequence[TaskResult]) -> Correlations | AverageAccuracy:
+    """Return the mean of the results of a group, all of which are of one kind."""
     accuracies = [result.accuracy for result in results if isinstance(result, TransferResult)]
     if accuracies:
         return AverageAccuracy(accuracy=fmean(accuracies))
     correlations = [result for result in results if isinstance(result, STSResult)]
-    return Average(
+    return Correlations(
         spearman=_mean([result.spearman for result in correlations]),
         pearson=_mean([result.pearson for result in correlations]),
     )
 
 
-def _mean(parts: Sequence[Aggregates]) -> Aggregates:
-    return Aggregates(
-        all=fmean(part.all for part in parts),
-        mean=fmean(part.mean for part in parts),
-        wmean=fmean(part.wmean for part in parts),
-    )
+def _mean(values: Sequence[Aggregates]) -> Aggregates:
+    return Aggregates(**{name: fmean(getattr(value, name) for value in values) for name in Aggregates.model_fields})

@@ -1,4 +1,4 @@
-"""The geometry of an encoder's space as a task: on which sentences, and what a positive pair is."""
+"""The geometry of an encoder's space as a task: which sentences are encoded, and which pairs count as positive."""
 
 from __future__ import annotations
 
@@ -9,41 +9,56 @@ from isotune.data import DATASETS, LabelledPair, read, read_scored_pairs
 from isotune.errors import InputError
 from isotune.evaluation.geometry import alignment, effective_rank, isotropy, mean_cosine, uniformity
 from isotune.evaluation.results import GeometryResult
-from isotune.evaluation.vectors import SentenceEncoder, on_its_device, sentence_vectors
+from isotune.evaluation.vectors import SentenceEncoder, sentence_vectors, to_encoder_device
 
 POSITIVE = 0.8
-"""A scored pair is a positive from this share of the greatest score on: 4 of 5, as on STS-B in SimCSE (section 3)."""
+"""A scored pair is positive from this share of the greatest score on: 4 of 5, as on STS-B in SimCSE (section 3)."""
 
 
 @dataclass(frozen=True, eq=False)
 class GeometryTask:
-    """Sentences, and pairs of them that should lie close together.
+    """Pairs of sentences, some of which should lie close together.
 
     Attributes:
-        name: as the user writes it.
-        title: in tables.
-        data: what they are of, such as "stsb:dev".
-        sentences: distinct ones.
-        positives: pairs of them.
-        positive: what makes a pair one, in words.
+        name: the name that the user gives, such as "geometry:stsb:dev".
+        data: where the pairs come from, such as "stsb:dev".
+        pairs: all pairs.
+        positives: the pairs that should lie close together.
+        positive: what makes a pair positive, in words.
     """
 
     name: str
-    title: str
     data: str
-    sentences: Sequence[str]
+    pairs: Sequence[tuple[str, str]]
     positives: Sequence[tuple[str, str]]
     positive: str
 
+    def __post_init__(self) -> None:
+        """Check that there is something to measure.
+
+        Raises:
+            InputError: the pairs have fewer than two distinct sentences, or no pair is positive.
+        """
+        if len(self.sentences) < 2:
+            raise InputError(f"{self.data}: one sentence only; the geometry of a space needs different sentences")
+        if not self.positives:
+            raise InputError(f"{self.data}: no pair has a {self.positive}; alignment needs positive pairs")
+
+    @property
+    def sentences(self) -> list[str]:
+        """The distinct sentences of all pairs."""
+        return list(dict.fromkeys(sentence for pair in self.pairs for sentence in pair))
+
     def score(self, encoder: SentenceEncoder) -> GeometryResult:
-        """Every measure, on the encoder's vectors.
+        """Compute every measure on the encoder's vectors.
 
         Raises:
             InputError: the encoder gives a vector with a value that is not finite.
         """
-        vectors = on_its_device(sentence_vectors(encoder, self.sentences, self.name), encoder)  # [N, d]
-        place = {sentence: i for i, sentence in enumerate(self.sentences)}
-        first, second = (vectors[[place[pair[i]] for pair in self.positives]] for i in (0, 1))
+        sentences = self.sentences
+        place = {sentence: i for i, sentence in enumerate(sentences)}
+        vectors = to_encoder_device(sentence_vectors(encoder, sentences, self.name), encoder)  # [N, d]
+        first, second = (vectors[[place[pair[side]] for pair in self.positives]] for side in (0, 1))
         return GeometryResult(
             name=self.name,
             data=self.data,
@@ -59,43 +74,32 @@ class GeometryTask:
         )
 
 
-def load_geometry(name: str, title: str, source: str) -> GeometryTask:
-    """The geometry on scored pairs.
+def load_geometry(name: str, source: str) -> GeometryTask:
+    """Read scored pairs; those with at least `POSITIVE` of the greatest score are positive.
+
+    The greatest score is the highest possible score of a named dataset, and the highest score present in a file.
 
     Args:
-        name: of the task.
-        title: of the task.
-        source: as `read_scored_pairs` takes it. The greatest score is the one possible in a named dataset, and the one
-            there is in a file.
+        name: the name of the task.
+        source: a file or a dataset's split, as `read_scored_pairs` takes it.
 
     Raises:
-        InputError: the pairs can't be read, are of one sentence, or none is a positive.
+        InputError: the pairs cannot be read, are all of one sentence, or none is positive.
     """
-    pairs = read_scored_pairs(source)
-    greatest = DATASETS[pairs.name].scores[1] if pairs.name in DATASETS else float(pairs.scores.max())
-    rows = list(zip(pairs.sentence1, pairs.sentence2, strict=True))
-    positives = [row for row, score in zip(rows, pairs.scores, strict=True) if score >= POSITIVE * greatest]
-    return _task(name, title, source, rows, positives, f"score of {POSITIVE * greatest:g} or more")
+    scored = read_scored_pairs(source)
+    greatest = DATASETS[scored.name].scores[1] if scored.name in DATASETS else float(scored.scores.max())
+    pairs = list(zip(scored.sentence1, scored.sentence2, strict=True))
+    positives = [pair for pair, score in zip(pairs, scored.scores, strict=True) if score >= POSITIVE * greatest]
+    return GeometryTask(name, source, pairs, positives, f"score of {POSITIVE * greatest:g} or more")
 
 
-def load_labelled_geometry(name: str, title: str, source: str) -> GeometryTask:
-    """The geometry on labelled pairs of a named dataset, those that mean the same being the positives.
+def load_labelled_geometry(name: str, source: str) -> GeometryTask:
+    """Read the labelled pairs of a named dataset's split; those labelled as meaning the same are positive.
 
     Raises:
-        InputError: the pairs can't be read.
+        InputError: the pairs cannot be read.
     """
     label = DATASETS[source.partition(":")[0]].positive
-    found = list(read(source, LabelledPair))
-    positives = [row[:2] for row in found if row.label == label]
-    return _task(name, title, source, [row[:2] for row in found], positives, f"label {label}")
-
-
-def _task(
-    name: str, title: str, data: str, rows: list[tuple[str, str]], positives: list[tuple[str, str]], positive: str
-) -> GeometryTask:
-    sentences = list(dict.fromkeys(sentence for row in rows for sentence in row))
-    if len(sentences) < 2:
-        raise InputError(f"{data}: one sentence only; the geometry of a space needs different ones")
-    if not positives:
-        raise InputError(f"{data}: no pair has a {positive}; alignment needs some")
-    return GeometryTask(name, title, data, sentences, positives, positive)
+    rows = list(read(source, LabelledPair))
+    positives = [row[:2] for row in rows if row.label == label]
+    return GeometryTask(name, source, [row[:2] for row in rows], positives, f"label {label}")

@@ -1,9 +1,9 @@
-"""What an evaluation found, as frozen models with an exact JSON round trip.
+"""The results of an evaluation, as frozen models that JSON round-trips exactly.
 
-Correlations are in [-1, 1] and accuracies in [0, 1]; only tables print them x 100. Every correlation over a task is
-given in the three aggregations that the literature uses, which differ by several points and are easily confused.
-`model_dump_json` and `model_validate_json` write and read every class here. `scores` of a result is its numbers as one
-flat table, which is what studies and reports go by.
+Correlations lie in [-1, 1] and accuracies in [0, 1]; only tables print them x 100. Each correlation over a task is
+given in the three aggregations that the literature uses: they differ by several points and are easily confused.
+`model_dump_json` writes every class here and `model_validate_json` reads it. Each result's `scores` is a flat table of
+its numbers, which studies and reports read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from isotune.errors import unknown
 Aggregation = Literal["all", "mean", "wmean"]
 Metric = Literal["spearman", "pearson"]
 Correlation = Annotated[float, Field(ge=-1, le=1)]
-Share = Annotated[float, Field(ge=0, le=1)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -26,30 +26,30 @@ class _Result(BaseModel):
 
 
 class Aggregates(_Result):
-    """One correlation of a task, in the three ways a task's subsets are put together."""
+    """A task's correlation, with its subsets put together in three ways."""
 
     all: Correlation
     """One correlation over all subsets concatenated, the default: SBERT, SimCSE, ConSERT (section 4.1)."""
     mean: Correlation
     """The unweighted mean of the subsets' correlations: SentEval."""
     wmean: Correlation
-    """The same mean, weighted by the subsets' numbers of pairs: SentEval."""
+    """The mean of the subsets' correlations, weighted by their numbers of pairs: SentEval."""
 
 
 class Correlations(_Result):
-    """Both correlations, each in every aggregation."""
+    """Both correlations of a task, or their means over the tasks of a group, in every aggregation."""
 
     spearman: Aggregates
     pearson: Aggregates
 
     def correlation(self, aggregation: Aggregation, metric: Metric) -> float:
-        """One of them."""
+        """Return one of the correlations."""
         value: float = getattr(getattr(self, metric), aggregation)
         return value
 
 
 class SubsetResult(_Result):
-    """The correlations of one subset; None where its gold scores are all equal, so that none is defined."""
+    """The correlations of one subset; None if its gold scores are all equal, so that no correlation is defined."""
 
     pairs: int
     spearman: Correlation | None
@@ -57,7 +57,7 @@ class SubsetResult(_Result):
 
 
 class STSResult(Correlations):
-    """How well an encoder's cosines follow the gold scores of one task."""
+    """How well an encoder's cosines agree with the gold scores of one task."""
 
     kind: Literal["sts"] = "sts"
     name: str
@@ -66,7 +66,7 @@ class STSResult(Correlations):
     subsets: dict[str, SubsetResult]
 
     def scores(self, aggregation: Aggregation, metric: Metric) -> dict[str, float]:
-        """The correlation asked for, under the task's name."""
+        """Return the correlation that is asked for, under the task's name."""
         return {self.name: self.correlation(aggregation, metric)}
 
 
@@ -76,21 +76,21 @@ class TransferResult(_Result):
     kind: Literal["transfer"] = "transfer"
     name: str
     classifier: str
-    """What was trained on the vectors."""
+    """The classifier that was trained on the vectors."""
     protocol: str
-    """What it was trained, chosen and tested on."""
+    """What the classifier was trained, chosen and tested on."""
     rows: int
-    """Those that were tested on."""
-    accuracy: Share
-    f1: Share | None
-    """Of class 1; of tasks that report it (MRPC), None for the others."""
-    dev_accuracy: Share | None
-    """What the regularisation was chosen by; None where it is fixed."""
+    """The number of rows tested on."""
+    accuracy: Fraction
+    f1: Fraction | None
+    """F1 of class 1, for tasks that report it (MRPC); None for the others."""
+    dev_accuracy: Fraction | None
+    """The accuracy by which the regularisation was chosen; None if the regularisation is fixed."""
     regularisation: tuple[Finite, ...]
-    """Of each classifier that was tested."""
+    """The strength of the regularisation, for each classifier that was tested."""
 
     def scores(self, aggregation: Aggregation, metric: Metric) -> dict[str, float]:
-        """The accuracy under the task's name, and F1, if there is one, under NAME-f1."""
+        """Return the accuracy under the task's name and F1, if there is one, under NAME-f1."""
         return {self.name: self.accuracy} | ({} if self.f1 is None else {f"{self.name}-f1": self.f1})
 
 
@@ -102,13 +102,13 @@ class GeometryResult(_Result):
     data: str
     """The pairs whose sentences were encoded, such as "stsb:dev"."""
     sentences: int
-    """Distinct ones, each counted once."""
+    """The number of distinct sentences."""
     positives: int
-    """Pairs whose alignment was measured."""
+    """The number of positive pairs, over which alignment was measured."""
     positive: str
-    """What makes a pair a positive."""
+    """What makes a pair positive."""
     normalisation: str
-    """What was done to the vectors before."""
+    """What was done to the vectors before measuring."""
     alignment: Finite
     uniformity: Finite
     mean_cosine: Finite
@@ -116,7 +116,7 @@ class GeometryResult(_Result):
     effective_rank: Finite
 
     def scores(self, aggregation: Aggregation, metric: Metric) -> dict[str, float]:
-        """Each measure under its name; of another task than "geometry" that has the task's name before it."""
+        """Return each measure: of the task "geometry" under the measure's name, of any other under TASK-MEASURE."""
         prefix = "" if self.name == "geometry" else f"{self.name}-"
         return {f"{prefix}{measure}": getattr(self, measure) for measure in MEASURES}
 
@@ -125,61 +125,53 @@ MEASURES = ("alignment", "uniformity", "mean_cosine", "isotropy", "effective_ran
 TaskResult: TypeAlias = STSResult | TransferResult | GeometryResult
 
 
-class Average(Correlations):
-    """The mean over the tasks of a group that are correlations, in each aggregation."""
-
-    def scores(self, group: str, aggregation: Aggregation, metric: Metric) -> dict[str, float]:
-        """The correlation asked for, under the group's name."""
-        return {group: self.correlation(aggregation, metric)}
-
-
 class AverageAccuracy(_Result):
-    """The mean over the tasks of a group that are accuracies."""
+    """The mean accuracy over the tasks of a group."""
 
-    accuracy: Share
-
-    def scores(self, group: str, aggregation: Aggregation, metric: Metric) -> dict[str, float]:
-        """The accuracy, under the group's name."""
-        return {group: self.accuracy}
+    accuracy: Fraction
 
 
 class Evaluation(_Result):
-    """One encoder on several tasks, with what made the numbers."""
+    """The results of one encoder on several tasks, with the versions that made them."""
 
     encoder: str
     """The encoder's name or path."""
     tasks: tuple[TaskResult, ...]
-    averages: dict[str, Average | AverageAccuracy]
-    """By the group's name; of those groups all of whose tasks were evaluated."""
+    averages: dict[str, Correlations | AverageAccuracy]
+    """The mean over a group's tasks, by the group's name, for each group all of whose tasks were evaluated."""
     versions: dict[str, str]
     created: AwareDatetime
 
     def scores(self, aggregation: Aggregation = "all", metric: Metric = "spearman") -> dict[str, float]:
-        """All numbers as one flat table, the groups' averages last.
+        """Return all numbers as one flat table, the groups' averages last.
 
-        The keys: an STS task (its correlation) or a transfer task (its accuracy) by its name, also "mrpc-f1"; a group;
-        the measures of geometry, such as "alignment", and "geometry-qqp-alignment" of another task than "geometry".
+        An STS task's correlation and a transfer task's accuracy have the task's name as their key, F1 has "mrpc-f1",
+        and a group's average has the group's name. The measures of geometry have keys such as "alignment", and of
+        another task than "geometry" such as "geometry-qqp-alignment".
 
         Args:
-            aggregation: of the correlations; see `Aggregates`.
+            aggregation: how a correlation puts a task's subsets together; see `Aggregates`.
             metric: which correlation.
 
         Raises:
             InputError: there is no such aggregation or metric.
         """
-        for kind, got, allowed in (("aggregation", aggregation, Aggregation), ("metric", metric, Metric)):
-            if got not in get_args(allowed):
-                raise unknown(kind, got, get_args(allowed))
+        for kind, given, allowed in (("aggregation", aggregation, Aggregation), ("metric", metric, Metric)):
+            if given not in get_args(allowed):
+                raise unknown(kind, given, get_args(allowed))
         table: dict[str, float] = {}
         for task in self.tasks:
             table |= task.scores(aggregation, metric)
         for group, average in self.averages.items():
-            table |= average.scores(group, aggregation, metric)
+            if isinstance(average, AverageAccuracy):
+                table[group] = average.accuracy
+            else:
+                table[group] = average.correlation(aggregation, metric)
         return table
 
 
 class RunEvaluation(_Result):
-    """A run's `evaluation.json`: the start and the encoder kept, on the same tasks."""
+    """A run's `evaluation.json`: the encoder before training and the encoder kept, on the same tasks."""
 
     before: Evaluation
     after: Evaluation

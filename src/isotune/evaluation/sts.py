@@ -1,7 +1,8 @@
-"""Semantic textual similarity: how well the cosine of two sentences' vectors follows people's score for them.
+"""Semantic textual similarity (STS): do two sentences' vectors agree with people on how similar the sentences are?
 
-Nothing is fitted: a task is scored by a rank correlation (Spearman) and a linear one (Pearson) between the
-cosines and the gold scores as they are. The numbers are scipy's.
+People scored pairs of sentences for similarity: the gold scores. An encoder's score on a task is the correlation of
+its cosines with the gold scores: Spearman's, of their ranks, and Pearson's, of their values. Nothing is fitted. The
+correlations are scipy's.
 """
 
 from __future__ import annotations
@@ -24,14 +25,17 @@ Floats = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False)
 class STSTask:
-    """Scored pairs to score an encoder on."""
+    """Pairs of sentences with gold scores, to score an encoder on."""
 
-    name: str
-    title: str
     pairs: ScoredPairs
 
+    @property
+    def name(self) -> str:
+        """The name of the pairs."""
+        return self.pairs.name
+
     def score(self, encoder: SentenceEncoder) -> STSResult:
-        """The correlations of the encoder's cosines with the gold scores.
+        """Correlate the encoder's cosines with the gold scores.
 
         Raises:
             InputError: as `cosine_similarities` and `score`.
@@ -40,7 +44,7 @@ class STSTask:
 
 
 def cosine_similarities(encoder: SentenceEncoder, pairs: ScoredPairs) -> NDArray[np.float64]:
-    """The cosine of each pair's two vectors, [N]; 0 where one of them is the zero vector.
+    """Return the cosine of each pair's two vectors, [N]; 0 if one of the vectors is zero.
 
     Raises:
         InputError: the encoder gives a vector with a value that is not finite.
@@ -48,15 +52,15 @@ def cosine_similarities(encoder: SentenceEncoder, pairs: ScoredPairs) -> NDArray
     vectors = sentence_vectors(encoder, pairs.sentence1 + pairs.sentence2, pairs.name).astype(np.float64)  # [2 N, d]
     length = np.linalg.norm(vectors, axis=1, keepdims=True)  # [2 N, 1]
     first, second = np.split(np.divide(vectors, length, out=vectors, where=length > 0), 2)
-    # Rounded so that pairs of two equal sentences tie at exactly 1 and are not ranked by rounding errors.
+    # Rounded, so that all pairs of two equal sentences tie at exactly 1 and rounding errors do not rank them.
     cosines: NDArray[np.float64] = np.einsum("nd,nd->n", first, second)
     return cosines.round(10)
 
 
 def correlations(gold: Floats, cosines: Floats) -> tuple[float, float] | None:
-    """Spearman and Pearson of two arrays [N]; None where all gold scores are equal.
+    """Return Spearman's and Pearson's correlation of two arrays [N]; None if all gold scores are equal.
 
-    Equal cosines for pairs that people told apart rank nothing: both correlations are 0 then.
+    If only the cosines are all equal, the encoder ranks nothing, and both correlations are 0.
     """
     from scipy.stats import NearConstantInputWarning, pearsonr, spearmanr
 
@@ -65,61 +69,54 @@ def correlations(gold: Floats, cosines: Floats) -> tuple[float, float] | None:
     if not _varies(cosines):
         return 0.0, 0.0
     with warnings.catch_warnings():
-        # A space that is collapsing has such cosines; their correlation still tells how far it has come.
+        # The cosines of a space that is collapsing are nearly constant; their correlation is still meaningful.
         warnings.simplefilter("ignore", NearConstantInputWarning)
         return float(spearmanr(gold, cosines).statistic), float(pearsonr(gold, cosines).statistic)
 
 
 def score(pairs: ScoredPairs, cosines: Floats) -> STSResult:
-    """The task's result from its pairs and their cosines [N].
+    """Correlate the cosines [N] of N pairs with their gold scores, over all pairs and for each subset.
 
-    A subset whose gold scores are all equal has no correlation: it is None in the result and left out of mean
-    and wmean, for every encoder alike. A subset where only the cosines are equal counts as 0, so that an
-    encoder can't raise its mean by failing altogether.
+    A subset whose gold scores are all equal has no correlation: the result has None for it, and `mean` and `wmean`
+    leave it out, for every encoder alike. A subset where only the cosines are all equal counts as 0, so that an
+    encoder cannot raise its mean by failing altogether.
 
     Raises:
-        InputError: all cosines of the task are equal, or its gold scores are, or those of each subset.
+        InputError: all cosines of the task are equal, or all its gold scores, or all gold scores of each subset.
     """
-    gold = pairs.scores
-    whole = correlations(gold, cosines)
-    if whole is None:
+    gold, labels = pairs.scores, np.asarray(pairs.subsets)
+    overall = correlations(gold, cosines)
+    if overall is None:
         raise InputError(f"{pairs.name}: all {len(gold)} gold scores are equal, so no correlation is defined")
     if not _varies(cosines):
         raise InputError(
             f"{pairs.name}: the encoder gives all {len(gold)} pairs the same cosine ({cosines[0]:.4f}), so "
             "no correlation is defined; its space has collapsed"
         )
-    labels = np.asarray(pairs.subsets)
-    subsets, defined = {}, []
+    subsets = {}
     for name in dict.fromkeys(pairs.subsets):
         rows = labels == name
-        size = int(rows.sum())
-        both = correlations(gold[rows], cosines[rows])
-        if both is not None:
-            defined.append((size, *both))
-        spearman, pearson = both or (None, None)
-        subsets[name] = SubsetResult(pairs=size, spearman=spearman, pearson=pearson)
+        spearman, pearson = correlations(gold[rows], cosines[rows]) or (None, None)
+        subsets[name] = SubsetResult(pairs=int(rows.sum()), spearman=spearman, pearson=pearson)
+    defined = [subset for subset in subsets.values() if subset.spearman is not None]
     if not defined:
         raise InputError(f"{pairs.name}: each subset's gold scores are all equal, so it has no mean over subsets")
-    sizes, spearmans, pearsons = zip(*defined, strict=True)
+    sizes = [subset.pairs for subset in defined]
     return STSResult(
         name=pairs.name,
         split=pairs.split,
         pairs=len(gold),
-        spearman=_aggregates(whole[0], spearmans, sizes),
-        pearson=_aggregates(whole[1], pearsons, sizes),
+        spearman=_aggregates(overall[0], [subset.spearman for subset in defined], sizes),
+        pearson=_aggregates(overall[1], [subset.pearson for subset in defined], sizes),
         subsets=subsets,
     )
 
 
-def _aggregates(whole: float, parts: Sequence[float], sizes: Sequence[int]) -> Aggregates:
-    return Aggregates(
-        all=whole,
-        mean=float(np.mean(parts)),
-        wmean=float(np.average(parts, weights=np.asarray(sizes, float))),
-    )
+def _aggregates(overall: float, by_subset: Sequence[float | None], sizes: Sequence[int]) -> Aggregates:
+    values = np.asarray(by_subset, float)
+    return Aggregates(all=overall, mean=float(values.mean()), wmean=float(np.average(values, weights=sizes)))
 
 
 def _varies(values: Floats) -> bool:
-    """Whether the values differ by more than rounding errors."""
+    """Tell whether the values differ by more than rounding errors."""
     return bool(np.ptp(values) > 1e-9 * np.abs(values).max())

@@ -1,4 +1,4 @@
-"""Encoders side by side: a table for each kind of task and each group that has an average."""
+"""Tables that compare encoders: one for each kind of task and each group of tasks that has an average."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from isotune.evaluation.tasks import GROUPS, task_title
 if TYPE_CHECKING:
     from rich.table import Table
 
-AVERAGE = "Average"
-LONGEST = 110  # columns of a terminal that a title may ask for
+MAX_TITLE_WIDTH = 110  # characters; a longer title is broken into lines
 
 AGGREGATIONS: Mapping[str, str] = MappingProxyType(
     {
@@ -35,30 +34,29 @@ AGGREGATIONS: Mapping[str, str] = MappingProxyType(
 def comparison_tables(
     evaluations: Sequence[Evaluation], aggregation: Aggregation = "all", metric: Metric = "spearman"
 ) -> list[Table]:
-    """Encoders as rows, tasks and their average as columns; the best correlation or accuracy of each column bold.
+    """Show encoders as rows, tasks and their average as columns; the best correlation or accuracy of a column is bold.
 
     Raises:
         InputError: there is no such aggregation or metric.
     """
     rows = [(evaluation.encoder, evaluation.scores(aggregation, metric)) for evaluation in evaluations]
-    headers: dict[_Heading, dict[str, str]] = {}  # {key of the scores: what stands over its column}
+    columns: dict[_Heading, dict[str, str]] = {}  # for each table, {key of the scores: the column's header}
     for task in (task for evaluation in evaluations for task in evaluation.tasks):
-        heading = _Heading(_title(task, aggregation, metric), _group(task), not isinstance(task, GeometryResult))
-        columns = headers.setdefault(heading, {})
-        columns |= {key: _header(key, task) for key in task.scores(aggregation, metric)}
-    for heading, columns in headers.items():
+        headers = columns.setdefault(_heading(task, aggregation, metric), {})
+        headers |= {key: _header(key, task) for key in task.scores(aggregation, metric)}
+    for heading, headers in columns.items():
         if any(heading.group in scores for _, scores in rows):
-            columns[heading.group] = AVERAGE  # the last
-    return [_table(heading, columns, rows) for heading, columns in headers.items()]
+            headers[heading.group] = "Average"  # the last column
+    return [_table(heading, headers, rows) for heading, headers in columns.items()]
 
 
 class _Heading(NamedTuple):
-    """What a table is of.
+    """What distinguishes one table from the others.
 
     Attributes:
-        title: over the table.
-        group: its tasks' group; empty where they are of none.
-        percent: whether the values are x 100, and better the higher they are.
+        title: the text above the table.
+        group: the group that the tasks belong to; empty if they belong to none.
+        percent: whether the values are printed x 100, and higher ones are better.
     """
 
     title: str
@@ -66,46 +64,44 @@ class _Heading(NamedTuple):
     percent: bool
 
 
-def _group(task: TaskResult) -> str:
-    """The group whose table a result stands in; correlations of none stand beside the seven."""
-    default = "sts" if isinstance(task, STSResult) else ""
-    return next((group for group, names in GROUPS.items() if task.name in names), default)
-
-
-def _title(task: TaskResult, aggregation: Aggregation, metric: Metric) -> str:
+def _heading(task: TaskResult, aggregation: Aggregation, metric: Metric) -> _Heading:
+    """Return the table that a result belongs in. STS tasks of no group stand beside the seven."""
+    group = next((group for group, names in GROUPS.items() if task.name in names), "")
     match task:
         case STSResult():
-            return f'{metric.title()} x 100, aggregation "{aggregation}": {AGGREGATIONS[aggregation]}'
+            title = f'{metric.title()} x 100, aggregation "{aggregation}": {AGGREGATIONS[aggregation]}'
+            return _Heading(title, group or "sts", percent=True)
         case TransferResult():
-            return f"Accuracy x 100, {task.classifier}"
+            return _Heading(f"Accuracy x 100, {task.classifier}", group, percent=True)
         case GeometryResult():
-            return (
+            title = (
                 f"Geometry of {task.data}: {task.sentences:,} sentences, {task.normalisation}; "
                 f"{task.positives:,} positives, {task.positive}"
             )
+            return _Heading(title, group, percent=False)
 
 
 def _header(key: str, task: TaskResult) -> str:
-    """What stands over the column of one of a task's scores."""
+    """Return the header of the column for one of a task's scores."""
     if isinstance(task, GeometryResult):
         return key.removeprefix(f"{task.name}-").replace("_", " ")
     return task_title(task.name) + (" F1" if key != task.name else "")
 
 
-def _table(heading: _Heading, columns: Mapping[str, str], rows: Sequence[tuple[str, Mapping[str, float]]]) -> Table:
+def _table(heading: _Heading, headers: Mapping[str, str], rows: Sequence[tuple[str, Mapping[str, float]]]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=heading.title, min_width=min(len(heading.title), LONGEST))  # on one line, if not too long
+    table = Table(title=heading.title, min_width=min(len(heading.title), MAX_TITLE_WIDTH))
     table.add_column("Encoder", overflow="fold")
-    shown = []
+    for header in headers.values():
+        table.add_column(Text(header), justify="right")
+    printed = []
     for _, scores in rows:
-        values = {key: scores[key] for key in columns if key in scores}
-        shown.append({key: f"{100 * v:.2f}" if heading.percent else f"{v:.3f}" for key, v in values.items()})
-    best = {key: max((row[key] for row in shown if key in row), key=float) for key in columns if heading.percent}
-    for column in columns.values():
-        table.add_column(Text(column), justify="right")
-    for (encoder, _), row in zip(rows, shown, strict=True):
-        cells = [(row.get(key, "-"), row.get(key, "") == best.get(key)) for key in columns]
-        table.add_row(Text(encoder), *(Text(value, "bold" if top else "") for value, top in cells))
+        values = {key: scores[key] for key in headers if key in scores}
+        printed.append({key: f"{100 * v:.2f}" if heading.percent else f"{v:.3f}" for key, v in values.items()})
+    best = {key: max((row[key] for row in printed if key in row), key=float) for key in headers if heading.percent}
+    for (encoder, _), row in zip(rows, printed, strict=True):
+        cells = [(row.get(key, "-"), row.get(key, "") == best.get(key)) for key in headers]
+        table.add_row(Text(encoder), *(Text(value, "bold" if is_best else "") for value, is_best in cells))
     return table

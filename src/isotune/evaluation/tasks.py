@@ -1,4 +1,4 @@
-"""The table of tasks: what an encoder can be scored on, by name, and the groups that have an average."""
+"""The table of tasks that an encoder can be scored on, and the groups of tasks that have an average."""
 
 from __future__ import annotations
 
@@ -20,20 +20,15 @@ from isotune.evaluation.vectors import SentenceEncoder
 
 
 class Task(Protocol):
-    """Something to score an encoder on; its data are read."""
+    """Data that an encoder can be scored on, already read."""
 
     @property
     def name(self) -> str:
-        """As the user writes it."""
-        ...
-
-    @property
-    def title(self) -> str:
-        """Its name in tables."""
+        """The name by which the user asked for the task."""
         ...
 
     def score(self, encoder: SentenceEncoder) -> TaskResult:
-        """What the encoder does on it.
+        """Score the encoder.
 
         Raises:
             InputError: the encoder's vectors are not finite, or its space has collapsed.
@@ -41,30 +36,38 @@ class Task(Protocol):
         ...
 
 
-class Known(NamedTuple):
-    """A task of the table: its name in tables, and what makes it of its name and title, reading its data."""
+class NamedTask(NamedTuple):
+    """A row of the table of tasks.
+
+    Attributes:
+        title: the task's title in printed tables.
+        load: reads the task's data; takes the task's name.
+    """
 
     title: str
-    load: Callable[[str, str], Task]
+    load: Callable[[str], Task]
 
 
-def _sts(name: str, title: str, *, subsets: bool = False) -> STSTask:
-    """The test split of the dataset of that name.
+def _load_sts(name: str, *, by_subset: bool = False) -> STSTask:
+    """Read the test split of the dataset of this name.
 
-    Args:
-        name: also of the dataset.
-        title: of the task.
-        subsets: whether its mean and wmean are over subsets. SentEval scores a year's subsets apart, but STS-B and
-            SICK-R whole, so that there all three aggregations are one number.
+    SentEval scores each subset of STS12 to STS16 by itself, but STS-B and SICK-R as a whole. Without `by_subset`, all
+    pairs are one subset, and the three aggregations are one number.
     """
     pairs = scored_pairs(name)
-    return STSTask(name, title, pairs if subsets else replace(pairs, subsets=[name] * len(pairs.subsets)))
+    return STSTask(pairs if by_subset else replace(pairs, subsets=[name] * len(pairs.subsets)))
 
 
-def _transfer(name: str, title: str, columns: Mapping[str, str] | None = None) -> dict[str, Known]:
-    """The dataset of that name, by each classifier."""
+def _sts(title: str, *, by_subset: bool = False) -> NamedTask:
+    return NamedTask(title, partial(_load_sts, by_subset=by_subset))
+
+
+def _transfer(dataset: str, title: str, columns: Mapping[str, str] | None = None) -> dict[str, NamedTask]:
+    """The tasks on a dataset: one for each classifier."""
     return {
-        f"{prefix}{name}": Known(title, partial(load_transfer, classifier=classifier, dataset=name, columns=columns))
+        f"{prefix}{dataset}": NamedTask(
+            title, partial(load_transfer, classifier=classifier, dataset=dataset, columns=columns)
+        )
         for prefix, classifier in _CLASSIFIERS.items()
     }
 
@@ -76,18 +79,14 @@ _TRACKS = {"1": "ar-ar", "2": "ar-en", "3": "es-es", "4a": "es-en", "4b": "es-en
 _LANGUAGES = ("de", "en", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh")
 _TRANSFER = ("mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc")
 
-TASKS: Mapping[str, Known] = MappingProxyType(
+TASKS: Mapping[str, NamedTask] = MappingProxyType(
     {
-        "sts12": Known("STS12", partial(_sts, subsets=True)),
-        "sts13": Known("STS13", partial(_sts, subsets=True)),
-        "sts14": Known("STS14", partial(_sts, subsets=True)),
-        "sts15": Known("STS15", partial(_sts, subsets=True)),
-        "sts16": Known("STS16", partial(_sts, subsets=True)),
-        "stsb": Known("STS-B", _sts),
-        "sickr": Known("SICK-R", _sts),
-        "stsb-open": Known("STS-B open", _sts),
-        **{f"sts17-{track}": Known(f"STS17-{track} {pair}", _sts) for track, pair in _TRACKS.items()},
-        **{f"stsb-{language}": Known(f"STS-B {language}", _sts) for language in _LANGUAGES},
+        **{f"sts{year}": _sts(f"STS{year}", by_subset=True) for year in range(12, 17)},
+        "stsb": _sts("STS-B"),
+        "sickr": _sts("SICK-R"),
+        "stsb-open": _sts("STS-B open"),
+        **{f"sts17-{track}": _sts(f"STS17-{track} {pair}") for track, pair in _TRACKS.items()},
+        **{f"stsb-{language}": _sts(f"STS-B {language}") for language in _LANGUAGES},
         **_transfer("mr", "MR"),
         **_transfer("cr", "CR"),
         **_transfer("subj", "SUBJ"),
@@ -95,11 +94,11 @@ TASKS: Mapping[str, Known] = MappingProxyType(
         **_transfer("sst2", "SST-2"),
         **_transfer("trec", "TREC", {"label": "subset"}),  # the six coarse classes
         **_transfer("mrpc", "MRPC"),
-        "geometry": Known("Geometry", partial(load_geometry, source="stsb:dev")),
-        "geometry-qqp": Known("Geometry QQP", partial(load_labelled_geometry, source="qqp:train")),
+        "geometry": NamedTask("Geometry", partial(load_geometry, source="stsb:dev")),
+        "geometry-qqp": NamedTask("Geometry QQP", partial(load_labelled_geometry, source="qqp:train")),
     }
 )
-"""By name."""
+"""The tasks by name."""
 
 GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -119,38 +118,42 @@ _GROUP_TITLES = MappingProxyType(
 )
 
 
-def load_tasks(tasks: Sequence[str] | None = None) -> list[Task]:
-    """Tasks with their data, each once.
+def load_tasks(tasks: Sequence[str | Path] | None = None) -> list[Task]:
+    """Read the data of tasks. A task that is named twice is read once.
 
-    A task is a name of `TASKS`, or of `GROUPS` for all of its tasks; scored pairs: a file, or a dataset's split such as
-    "stsb:dev"; or the geometry on scored pairs, such as "geometry:mine.tsv" or "geometry:sickr:dev".
-
-    Without `tasks` these are the seven of the group "sts" if this machine has them all, else "stsb-open".
+    Args:
+        tasks: each a name of `TASKS`; a name of `GROUPS`, which stands for all tasks of the group; scored pairs, as a
+            file or a dataset's split such as "stsb:dev"; or the geometry on scored pairs, such as "geometry:mine.tsv"
+            or "geometry:sickr:dev". If None or empty, the tasks are the seven of the group "sts" if this machine has
+            their data, and "stsb-open" otherwise.
 
     Raises:
-        InputError: a task is neither known nor a file, or its data can't be read.
+        InputError: a task is neither known nor a file, or its data cannot be read.
     """
     default = ("sts",) if all(available(task) for task in GROUPS["sts"]) else ("stsb-open",)
-    names = dict.fromkeys(member for task in tasks or default for member in GROUPS.get(task, (task,)))
-    return [_load(name) for name in names]
+    members: list[str | Path] = []
+    for task in tasks or default:
+        members += GROUPS.get(task, (task,)) if isinstance(task, str) else (task,)
+    return [_load(task) for task in dict.fromkeys(members)]
 
 
-def task_title(task: str) -> str:
-    """The name of a task or of a group's average in tables; a file's is its path."""
-    if task in GROUPS:
-        return f"{_GROUP_TITLES[task]} average"
-    return TASKS[task].title if task in TASKS else task
+def task_title(name: str) -> str:
+    """Return the title in tables of a task, or of a group's average. A file's title is its path."""
+    if name in GROUPS:
+        return f"{_GROUP_TITLES[name]} average"
+    return TASKS[name].title if name in TASKS else name
 
 
-def _load(task: str) -> Task:
+def _load(task: str | Path) -> Task:
+    if isinstance(task, Path):
+        return STSTask(read_scored_pairs(task))
     if task in TASKS:
-        title, load = TASKS[task]
-        return load(task, title)
+        return TASKS[task].load(task)
     kind, _, source = task.partition(":")
     if kind == "geometry" and source:
-        return load_geometry(task, f"Geometry {source}", source)
+        return load_geometry(task, source)
     if kind in DATASETS:
-        return STSTask(task, task, replace(read_scored_pairs(task, "test"), name=task, split=""))
+        return STSTask(replace(read_scored_pairs(task, "test"), name=task, split=""))
     if Path(task).is_file():
-        return STSTask(task, task, read_scored_pairs(Path(task)))
+        return STSTask(read_scored_pairs(Path(task)))
     raise unknown("task or file", task, [*TASKS, *GROUPS])

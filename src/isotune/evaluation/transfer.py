@@ -1,4 +1,4 @@
-"""Transfer: how well a classifier does on frozen sentence vectors (SentEval, Conneau and Kiela 2018)."""
+"""Transfer tasks: how well a classifier does on frozen sentence vectors (SentEval, Conneau and Kiela 2018)."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import torch
 from torch import Tensor
 
 from isotune.data import DATASETS, LabelledPair, LabelledSentence, read
-from isotune.evaluation.classification import measure
-from isotune.evaluation.classifiers import Classifier, Labelled
+from isotune.evaluation.classifiers import Classifier, LabelledFeatures
+from isotune.evaluation.metrics import measure
 from isotune.evaluation.probes import Integers
 from isotune.evaluation.results import TransferResult
-from isotune.evaluation.vectors import SentenceEncoder, on_its_device, sentence_vectors
+from isotune.evaluation.vectors import SentenceEncoder, sentence_vectors, to_encoder_device
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """N labelled rows.
+class LabelledTexts:
+    """N labelled sentences, or N labelled pairs of sentences.
 
     Attributes:
-        columns: N sentences, or N first and N second ones.
+        columns: the N sentences; of pairs, the N first sentences and the N second ones.
         targets: [N] class numbers.
     """
 
@@ -33,34 +33,32 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class TransferTask:
-    """Labelled sentences, or pairs of them.
+    """A classification of sentences, or of pairs of sentences.
 
     Attributes:
-        name: as the user writes it.
-        title: in tables.
+        name: the name that the user gives, such as "mr".
         classifier: what is trained on the vectors.
-        parts: as the classifier takes them.
+        parts: the splits by name, as `classifiers` describes them.
         f1: whether F1 is reported too.
     """
 
     name: str
-    title: str
     classifier: Classifier
-    parts: Mapping[str, Part]
+    parts: Mapping[str, LabelledTexts]
     f1: bool = False
 
     def score(self, encoder: SentenceEncoder) -> TransferResult:
-        """The accuracy of the classifier on the encoder's vectors.
+        """Train the classifier on the encoder's vectors and return its accuracy.
 
         Raises:
             InputError: the encoder gives a vector with a value that is not finite.
         """
         columns = [column for part in self.parts.values() for column in part.columns]
-        vectors = on_its_device(sentence_vectors(encoder, list(chain(*columns)), self.name), encoder)
+        vectors = to_encoder_device(sentence_vectors(encoder, list(chain(*columns)), self.name), encoder)
         blocks = iter(vectors.split([len(column) for column in columns]))  # [n, d] each
-        outcome = self.classifier(
+        result = self.classifier(
             {
-                name: Labelled(_features([next(blocks) for _ in part.columns]), part.targets)
+                name: LabelledFeatures(_features([next(blocks) for _ in part.columns]), part.targets)
                 for name, part in self.parts.items()
             }
         )
@@ -68,50 +66,49 @@ class TransferTask:
         return TransferResult(
             name=self.name,
             classifier=self.classifier.title,
-            protocol=outcome.protocol,
+            protocol=result.protocol,
             rows=len(targets),
-            accuracy=measure("accuracy", targets, outcome.predictions),
-            f1=measure("f1", targets, outcome.predictions) if self.f1 else None,
-            dev_accuracy=outcome.dev_accuracy,
-            regularisation=outcome.regularisation,
+            accuracy=measure("accuracy", targets, result.predictions),
+            f1=measure("f1", targets, result.predictions) if self.f1 else None,
+            dev_accuracy=result.dev_accuracy,
+            regularisation=result.regularisation,
         )
 
 
 def load_transfer(
-    name: str, title: str, *, classifier: Classifier, dataset: str, columns: Mapping[str, str] | None = None
+    name: str, *, classifier: Classifier, dataset: str, columns: Mapping[str, str] | None = None
 ) -> TransferTask:
-    """The task of a dataset with labels: all of its splits.
+    """Read all splits of a labelled dataset as a task. A task of pairs reports F1 too.
 
     Args:
-        name: of the task.
-        title: of the task.
-        classifier: see `TransferTask`.
-        dataset: by name; F1 is reported too if it is of pairs.
+        name: the name of the task.
+        classifier: what is trained on the vectors.
+        dataset: the name of the dataset.
         columns: as `isotune.data.read` takes them.
 
     Raises:
-        InputError: the data can't be read.
+        InputError: the data cannot be read.
     """
-    row = LabelledPair if LabelledPair in DATASETS[dataset].row_types else LabelledSentence
-    rows = {split: _rows(f"{dataset}:{split}", row, columns) for split in DATASETS[dataset].splits}
-    classes = {label: number for number, label in enumerate(sorted({row[-1] for row in rows["train"]}))}
+    kind = LabelledPair if LabelledPair in DATASETS[dataset].row_types else LabelledSentence
+    rows = {
+        split: sorted([(*row,) for row in read(f"{dataset}:{split}", kind, columns)], key=_senteval_order)
+        for split in DATASETS[dataset].splits
+    }
+    numbers = {label: number for number, label in enumerate(sorted({row[-1] for row in rows["train"]}))}
     parts = {}
     for split, part in rows.items():
         *texts, labels = zip(*part, strict=True)
-        parts[split] = Part(texts, np.array([classes[label] for label in labels]))
-    return TransferTask(name, title, classifier, parts, f1=len(parts["train"].columns) == 2)
+        parts[split] = LabelledTexts(texts, np.array([numbers[label] for label in labels]))
+    return TransferTask(name, classifier, parts, f1=kind is LabelledPair)
 
 
-def _rows(
-    source: str, row: type[LabelledPair | LabelledSentence], columns: Mapping[str, str] | None
-) -> list[tuple[str, ...]]:
-    """By numbers of words, then by label: SentEval's order, on which its folds and batches depend."""
-    rows = [tuple(one) for one in read(source, row, columns)]
-    return sorted(rows, key=lambda texts: (*(len(text.split()) for text in texts[:-1]), texts[-1]))
+def _senteval_order(row: tuple[str, ...]) -> tuple[int | str, ...]:
+    """Return the numbers of words of a row's texts and its label: SentEval's folds and batches depend on this order."""
+    return *(len(text.split()) for text in row[:-1]), row[-1]
 
 
 def _features(vectors: Sequence[Tensor]) -> Tensor:
-    """The vectors [N, d] of a sentence; of a pair (u, v) the features |u - v|, u * v [N, 2 d], as SentEval."""
+    """Return the vectors [N, d] of a sentence; of a pair (u, v) SentEval's features |u - v| and u * v, [N, 2 d]."""
     if len(vectors) == 1:
         return vectors[0]
     first, second = vectors

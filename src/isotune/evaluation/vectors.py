@@ -1,4 +1,4 @@
-"""What every task asks of an encoder: finite vectors, each distinct sentence encoded once."""
+"""Sentence vectors for a task: each distinct sentence is encoded once, and every value must be finite."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from isotune.errors import InputError
 
 
 class SentenceEncoder(Protocol):
-    """Anything that turns sentences into vectors."""
+    """Anything that turns sentences into vectors: an `Encoder`, a `SentenceTransformer`, a class of your own."""
 
     def encode(self, sentences: Sequence[str], /) -> NDArray[np.floating[Any]]:
-        """Vectors [N, d] of N sentences, in their order."""
+        """Return the vectors [N, d] of N sentences, in the order of the sentences."""
         ...
 
 
 def sentence_vectors(encoder: SentenceEncoder, sentences: Sequence[str], task: str) -> NDArray[np.floating[Any]]:
-    """Vectors [N, d] of N sentences, in their order and the encoder's own precision.
+    """Return the vectors [N, d] of N sentences, in the order of the sentences and the encoder's own precision.
 
     Raises:
-        InputError: the encoder gives a vector with a value that is not finite; `task` is named.
+        InputError: a vector has a value that is not finite; the message names `task`.
     """
     place = {sentence: i for i, sentence in enumerate(dict.fromkeys(sentences))}
     vectors = np.asarray(encoder.encode(list(place)))  # [distinct, d]
@@ -36,6 +36,6 @@ def sentence_vectors(encoder: SentenceEncoder, sentences: Sequence[str], task: s
     return vectors[[place[sentence] for sentence in sentences]]
 
 
-def on_its_device(vectors: NDArray[np.floating[Any]], encoder: SentenceEncoder) -> Tensor:
-    """Vectors [N, d] as float32, where the encoder computes if it says so, and else on the CPU."""
+def to_encoder_device(vectors: NDArray[np.floating[Any]], encoder: SentenceEncoder) -> Tensor:
+    """Return the vectors [N, d] as float32 on the encoder's device, or on the CPU if the encoder names no device."""
     return torch.tensor(vectors, dtype=torch.float32, device=getattr(encoder, "device", "cpu"))

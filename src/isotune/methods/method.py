@@ -77,7 +77,7 @@ class Feed:
         data: what is read, as `data.read` takes it.
         batch_size: rows of it in a step.
         classes: the labels that labelled rows can have, in the order of their numbers.
-        metrics: what `evaluation.classification` computes of predictions on it, where it is for scoring.
+        metrics: what `evaluation.metrics` computes of predictions on it, where it is for scoring.
     """
 
     rows: type[Row]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from isotune.evaluation.sts import correlations
 from isotune.report.chart import Panel, Series, draw_panel
-from isotune.report.stages import METRICS, Record, Stage
+from isotune.report.stages import METRICS, Record, StageRecords
 from isotune.report.style import BLUE, GREEN, INK, PURPLE, STYLE, VERMILION
 
 PARTS = {"color": [GREEN, PURPLE, VERMILION] * 3, "linestyle": ["-"] * 3 + ["--"] * 3 + [":"] * 3}  # the whole is blue
@@ -29,7 +29,7 @@ Floats: TypeAlias = NDArray[np.floating[Any]]
 MOST_POINTS = 1000  # in a line; more are averaged in equal blocks, which a 4.4 inch figure can't tell apart
 
 
-def learning_curves(stages: Sequence[Stage]) -> list[str]:
+def learning_curves(stages: Sequence[StageRecords]) -> list[str]:
     """A figure for each stage: dev scores over steps, the start as a line and the kept step ringed; below, the loss.
 
     Scores by one metric have the same axis in all figures. What a stage has no records of is left out.
@@ -56,7 +56,7 @@ def learning_curves(stages: Sequence[Stage]) -> list[str]:
     return drawn
 
 
-def space_monitor(stages: Sequence[Stage]) -> list[str]:
+def space_monitor(stages: Sequence[StageRecords]) -> list[str]:
     """A figure for each stage: mean cosine of different sentences and effective rank of the probe batch over steps."""
     panels = (
         ("mean_cosine", "mean cosine", "Mean cosine of different sentences", VERMILION),
@@ -116,7 +116,7 @@ def cosine_panel(name: str, gold: Floats, cosines: Floats, hover: Sequence[str] 
     return Panel([points], f"{name}: {spearman}", "gold score", "cosine")
 
 
-def _dev_scores(ax: Axes, stage: Stage) -> str:
+def _dev_scores(ax: Axes, stage: StageRecords) -> str:
     steps, scores = _column(stage.dev, "step"), 100 * _column(stage.dev, "score")
     ax.set_prop_cycle(**PARTS)
     for part in stage.parts:
@@ -145,11 +145,11 @@ def _dev_scores(ax: Axes, stage: Stage) -> str:
     )
 
 
-def _dev_values(stage: Stage) -> list[float]:
+def _dev_values(stage: StageRecords) -> list[float]:
     return [record[key] for record in stage.dev for key in ("score", *stage.parts)]
 
 
-def _losses(ax: Axes, stage: Stage) -> str:
+def _losses(ax: Axes, stage: StageRecords) -> str:
     steps, total = _thinned(_column(stage.train, "step")), _thinned(_column(stage.train, "loss"))
     if len(stage.terms) > 1:
         ax.set_prop_cycle(**PARTS)

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from isotune.errors import InputError
-from isotune.evaluation.results import Average, Correlations, RunEvaluation, STSResult, TransferResult
+from isotune.evaluation.results import Correlations, RunEvaluation, STSResult, TransferResult
 from isotune.evaluation.tables import AGGREGATIONS
 from isotune.evaluation.tasks import task_title
 from isotune.files import write_text
 from isotune.report.figures import cosine_against_gold, learning_curves, space_monitor
-from isotune.report.stages import Record, Stage, read_records, stages
+from isotune.report.stages import Record, StageRecords, group_by_stage, read_records
 from isotune.report.templates import template
 
 
@@ -33,7 +33,7 @@ class Run:
     """What a run folder holds; None is a file that is not there."""
 
     folder: Path
-    stages: Sequence[Stage]
+    stages: Sequence[StageRecords]
     warnings: Sequence[Record]
     recipe: str | None
     data: Mapping[str, Any] | None
@@ -107,7 +107,7 @@ def _read(folder: Path) -> Run:
     metrics, recipe = read_records(folder / "metrics.jsonl"), _text(folder / "recipe.toml")
     return Run(
         folder=folder,
-        stages=stages(metrics, _methods(recipe, folder / "recipe.toml")),
+        stages=group_by_stage(metrics, _methods(recipe, folder / "recipe.toml")),
         warnings=metrics["warning"],
         recipe=recipe,
         data=_json(folder / "data.json"),
@@ -201,7 +201,7 @@ def _rows(evaluation: RunEvaluation) -> list[Row]:
     averages = [
         Row(task_title(group), None, old, new)
         for (group, old), new in zip(before.averages.items(), after.averages.values(), strict=True)
-        if isinstance(old, Average) and isinstance(new, Average)
+        if isinstance(old, Correlations) and isinstance(new, Correlations)
     ]
     return tasks + averages
 
@@ -209,7 +209,7 @@ def _rows(evaluation: RunEvaluation) -> list[Row]:
 def _measures(evaluation: RunEvaluation) -> list[Measure]:
     before, after = evaluation.before, evaluation.after
     correlations = {task.name for task in after.tasks if isinstance(task, STSResult)}
-    correlations |= {group for group, average in after.averages.items() if isinstance(average, Average)}
+    correlations |= {group for group, average in after.averages.items() if isinstance(average, Correlations)}
     old = before.scores()
     return [
         Measure(task_title(name), old[name], new) for name, new in after.scores().items() if name not in correlations

@@ -29,7 +29,7 @@ class Change(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Stage:
+class StageRecords:
     """What was recorded of one stage, each kind in the order written.
 
     Attributes:
@@ -102,7 +102,7 @@ class Stage:
         return [*terms, Change("sum", first["loss"], last["loss"])] if len(terms) > 1 else terms
 
 
-def stages(metrics: Mapping[str, Sequence[Record]], methods: Sequence[str]) -> list[Stage]:
+def group_by_stage(metrics: Mapping[str, Sequence[Record]], methods: Sequence[str]) -> list[StageRecords]:
     """The stages of which something was recorded.
 
     Args:
@@ -115,7 +115,7 @@ def stages(metrics: Mapping[str, Sequence[Record]], methods: Sequence[str]) -> l
     for number in numbers:
         train, dev, space = ([record for record in kind if record.get("stage", 1) == number] for kind in kinds)
         method = methods[number - 1] if number <= len(methods) else ""
-        found.append(Stage(number, method, train, dev, space))
+        found.append(StageRecords(number, method, train, dev, space))
     return found
 
 

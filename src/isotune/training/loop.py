@@ -23,9 +23,9 @@ from isotune.data.datasets import ScoredPairs
 from isotune.data.tokens import TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
-from isotune.evaluation.classification import measure
+from isotune.evaluation.metrics import measure
 from isotune.evaluation.sts import cosine_similarities, score
-from isotune.evaluation.unlabelled import CHOOSES
+from isotune.evaluation.unlabelled import SELECTION_CRITERION
 from isotune.kernels.float32 import fast_float32
 from isotune.methods.method import Batch, Method
 from isotune.recipes import TrainingOptions
@@ -201,9 +201,9 @@ class Loop:
         text = f"mean cosine {space['mean_cosine']:.3f}, effective rank {space['effective_rank']:.1f}"
         best, choice = True, dict[str, bool]()
         if self.unlabelled:
-            best = self._judge(criteria[CHOOSES])
+            best = self._judge(criteria[SELECTION_CRITERION])
             choice = {"best": best}
-            text = f"{CHOOSES} {criteria[CHOOSES]:.3f}{' (best)' if best else ''}, {text}"
+            text = f"{SELECTION_CRITERION} {criteria[SELECTION_CRITERION]:.3f}{' (best)' if best else ''}, {text}"
         self.recorder.record("unlabelled", stage=progress.stage + 1, step=step, **criteria, **choice)
         if found is not None:
             value, metric, parts = found

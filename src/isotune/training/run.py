@@ -25,7 +25,7 @@ from isotune.encoder.options import EncoderOptions
 from isotune.encoder.scratch import make_model
 from isotune.errors import InputError
 from isotune.evaluation import Evaluation, RunEvaluation, STSTask, Task, cosine_similarities, evaluate_on, load_tasks
-from isotune.evaluation.unlabelled import CHOOSES
+from isotune.evaluation.unlabelled import SELECTION_CRITERION
 from isotune.files import write_text
 from isotune.methods import method_class
 from isotune.methods.method import Method
@@ -43,7 +43,7 @@ from isotune.training.seeds import derive_seed
 # What chooses where `dev` names no scored pairs.
 CHOICES = {
     "none": "; the last encoder is kept, not the best",
-    "unlabelled": f"; {CHOOSES} of training sentences chooses",
+    "unlabelled": f"; {SELECTION_CRITERION} of training sentences chooses",
 }
 
 
@@ -252,7 +252,7 @@ class _Run:
         del encoder
         self.recorder.say(f"encoder: {kept}, from step {progress.best_step}; now it is evaluated, and the start too")
         if progress.best_step == 0 and progress.best_score is not None:
-            by = "on the dev data" if self.plan.dev != "unlabelled" else f"by {CHOOSES}"
+            by = "on the dev data" if self.plan.dev != "unlabelled" else f"by {SELECTION_CRITERION}"
             self.recorder.warn(0, f"no step scored better {by} than the start, so that is what was kept")
 
         # ConSERT's Figure 1 is drawn on STS-B; without it, on the first task of scored pairs.

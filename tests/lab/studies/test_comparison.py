@@ -21,7 +21,7 @@ def task(size: int = 200, parts: int = 2) -> STSTask:
     gold = np.random.default_rng(0).integers(0, 6, size).astype(np.float64)
     subsets = [f"part {i % parts}" for i in range(size)]
     texts = [""] * size
-    return STSTask("task", "Task", ScoredPairs("task", "", texts, texts, gold, subsets))
+    return STSTask(ScoredPairs("task", "", texts, texts, gold, subsets))
 
 
 class Encoders:

@@ -16,7 +16,7 @@ from statistics import fmean
 import numpy as np
 
 from isotune.evaluation import correlations
-from isotune.evaluation.unlabelled import CHOOSES
+from isotune.evaluation.unlabelled import SELECTION_CRITERION
 from isotune.lab.studies.statistics import Floats
 from isotune.report.stages import read_records
 
@@ -99,7 +99,7 @@ def courses(run: Path) -> list[Course]:
                 row |= {name: sign * record[name] for name, sign in SPACE.items()}
     found = []
     for steps in rows.values():
-        whole = {step: row for step, row in steps.items() if "dev" in row and CHOOSES in row}
+        whole = {step: row for step, row in steps.items() if "dev" in row and SELECTION_CRITERION in row}
         if len(whole) > 1:
             columns = {key: np.array([row[key] for row in whole.values()]) for key in next(iter(whole.values()))}
             found.append(Course(np.array(list(whole), float), columns.pop("dev"), columns))

@@ -39,7 +39,7 @@ from isotune.evaluation import RunEvaluation, STSTask, Task, cosine_similarities
 from isotune.evaluation.results import STSResult
 from isotune.evaluation.vectors import SentenceEncoder
 from isotune.files import replacing, write_text
-from isotune.report.stages import read_records, stages
+from isotune.report.stages import group_by_stage, read_records
 from isotune.training import train
 from isotune.training.run_folder import last_checkpoint, started
 
@@ -122,7 +122,7 @@ class _Kept:
     """An STS task that keeps the cosines that it was scored by."""
 
     def __init__(self, task: STSTask) -> None:
-        self.name, self.title, self.pairs = task.name, task.title, task.pairs
+        self.name, self.pairs = task.name, task.pairs
 
     def score(self, encoder: SentenceEncoder) -> STSResult:
         self.cosines = cosine_similarities(encoder, self.pairs)
@@ -165,7 +165,7 @@ def _train(folder: Path, recipe: Mapping[str, Any]) -> None:
 def _of_training(folder: Path) -> dict[str, float]:
     """What a study tells of a training: see `RUN_SCORES`."""
     records = read_records(folder / "metrics.jsonl")
-    found = stages(records, ())
+    found = group_by_stage(records, ())
     evaluation = RunEvaluation.model_validate_json((folder / "evaluation.json").read_text("utf-8"))
     scores: dict[str, float] = {"kept_step": evaluation.selected_step, "steps": max(stage.steps[1] for stage in found)}
     if scored := [stage for stage in found if stage.dev]:

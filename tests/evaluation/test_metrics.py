@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from isotune.errors import InputError
-from isotune.evaluation.classification import METRICS, measure
+from isotune.evaluation.metrics import METRICS, measure
 from tests.reference import supervised as reference
 
 TARGETS = [1, 0, 1, 1, 0, 0, 1, 0, 1, 1]

@@ -1,0 +1,48 @@
+"""Metrics of predicted classes and scores, by the names that a method's dev data gives.
+
+They are GLUE's: accuracy; F1 of class 1 (MRPC); Matthews' correlation (CoLA); Pearson's and Spearman's (STS-B). The
+numbers are scikit-learn's and scipy's. If all predictions are equal, a correlation is undefined and counts as 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isotune.errors import InputError, unknown
+from isotune.evaluation.sts import correlations
+
+Values = NDArray[np.integer[Any] | np.floating[Any]]
+
+METRICS = ("accuracy", "f1", "matthews", "pearson", "spearman")
+
+
+def measure(metric: str, targets: Values, predictions: Values) -> float:
+    """Compare N predictions with the true values by one metric; higher is better.
+
+    Args:
+        metric: one of `METRICS`.
+        targets: [N] true class numbers or scores.
+        predictions: [N] of the same kind.
+
+    Raises:
+        InputError: the metric is unknown, or a correlation is asked for and all targets are equal.
+    """
+    if metric not in METRICS:
+        raise unknown("metric", metric, METRICS)
+    if metric == "accuracy":
+        return float(np.mean(targets == predictions))
+    if metric == "f1":
+        from sklearn.metrics import f1_score
+
+        return float(f1_score(targets, predictions, zero_division=0.0))
+    if metric == "matthews":
+        from sklearn.metrics import matthews_corrcoef
+
+        return float(matthews_corrcoef(targets, predictions))
+    both = correlations(targets.astype(np.float64), predictions.astype(np.float64))
+    if both is None:
+        raise InputError(f"all {len(targets)} scores are equal, so no correlation with them is defined")
+    return both[0] if metric == "spearman" else both[1]
