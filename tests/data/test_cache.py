@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from isotune.data.cache import Derived, cache_folder
+from isotune.data.cache import TextCache, cache_folder
 from isotune.errors import InputError
 
 
@@ -33,18 +33,18 @@ def test_a_text_is_made_once_and_all_come_in_order(path: Path) -> None:
     make = Upper()
     texts = ["b", "a", "b", "ü\0\n'", "a"]
     expected = [(text, text.upper()) for text in texts]
-    assert list(Derived(path, {}).get_or_make(texts, make, 2)) == expected
+    assert list(TextCache(path, {}).get_or_make(texts, make, 2)) == expected
     assert make.calls == [["b", "a"], ["ü\0\n'"]]  # the second "b" is known by then, and so is the last "a"
-    assert list(Derived(path, {}).get_or_make(iter(["c", *texts]), make, 10)) == [("c", "C"), *expected]
+    assert list(TextCache(path, {}).get_or_make(iter(["c", *texts]), make, 10)) == [("c", "C"), *expected]
     assert make.calls[2:] == [["c"]]
 
 
 def test_each_settings_have_their_own_texts(path: Path) -> None:
     make = Upper()
     for settings in ({"models": ["x", "y"], "beam": 1}, {"models": ["x", "y"], "beam": 2}):
-        assert list(Derived(path, settings).get_or_make(["a"], make, 4)) == [("a", "A")]
+        assert list(TextCache(path, settings).get_or_make(["a"], make, 4)) == [("a", "A")]
     assert make.calls == [["a"], ["a"]]
-    assert list(Derived(path, {"beam": 1, "models": ("x", "y")}).get_or_make(["a"], make, 4)) == [("a", "A")]
+    assert list(TextCache(path, {"beam": 1, "models": ("x", "y")}).get_or_make(["a"], make, 4)) == [("a", "A")]
     assert len(make.calls) == 2
 
 
@@ -57,9 +57,9 @@ def test_what_was_made_before_a_kill_is_kept(path: Path) -> None:
         return [text.upper() for text in missing]
 
     with pytest.raises(KeyboardInterrupt):
-        list(Derived(path, {}).get_or_make(texts, fails_late, 3))
+        list(TextCache(path, {}).get_or_make(texts, fails_late, 3))
     make = Upper()
-    assert len(list(Derived(path, {}).get_or_make(texts, make, 3))) == 10
+    assert len(list(TextCache(path, {}).get_or_make(texts, make, 3))) == 10
     assert make.calls == [texts[6:9], texts[9:]]
 
 
@@ -68,14 +68,14 @@ def test_it_reads_no_further_than_the_batch(path: Path) -> None:
         while True:
             yield "a"
 
-    assert list(islice(Derived(path, {}).get_or_make(endless(), Upper(), 3), 4)) == [("a", "A")] * 4
+    assert list(islice(TextCache(path, {}).get_or_make(endless(), Upper(), 3), 4)) == [("a", "A")] * 4
 
 
 def test_without_a_file_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     make = Upper()
     for _ in range(2):
-        assert list(Derived(None, {}).get_or_make(["a", "a"], make, 1)) == [("a", "A")] * 2
+        assert list(TextCache(None, {}).get_or_make(["a", "a"], make, 1)) == [("a", "A")] * 2
     assert make.calls == [["a"], ["a"]]
     assert list(tmp_path.iterdir()) == []
 
@@ -83,7 +83,7 @@ def test_without_a_file_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.Monk
 def derive(path: Path, name: str) -> list[tuple[str, str]]:
     """In a process of its own: makes what tells who made it."""
     texts = [f"text {i}" for i in range(200)]
-    return list(Derived(path, {}).get_or_make(texts, lambda missing: [f"{t} by {name}" for t in missing], 5))
+    return list(TextCache(path, {}).get_or_make(texts, lambda missing: [f"{t} by {name}" for t in missing], 5))
 
 
 def test_two_processes_agree(path: Path) -> None:
@@ -95,32 +95,32 @@ def test_two_processes_agree(path: Path) -> None:
 
 def test_a_text_made_by_another_process_meanwhile_stands(path: Path) -> None:
     def slow(missing: list[str]) -> list[str]:
-        list(Derived(path, {}).get_or_make(missing, Upper(), 9))  # the other one
+        list(TextCache(path, {}).get_or_make(missing, Upper(), 9))  # the other one
         return ["mine"] * len(missing)
 
-    assert list(Derived(path, {}).get_or_make(["a"], slow, 9)) == [("a", "A")]
+    assert list(TextCache(path, {}).get_or_make(["a"], slow, 9)) == [("a", "A")]
 
 
 def test_a_damaged_file_is_one_clear_error(tmp_path: Path) -> None:
     path = tmp_path / "kind.sqlite"
     path.write_bytes(b"not a database at all " * 100)
     with pytest.raises(InputError, match=r"kind\.sqlite: the cache of derived texts is damaged .*; remove it"):
-        list(Derived(path, {}).get_or_make(["a"], Upper(), 2))
+        list(TextCache(path, {}).get_or_make(["a"], Upper(), 2))
 
 
 def test_a_file_damaged_in_the_middle_is_one_clear_error(path: Path) -> None:
     texts = [f"text {i} " * 20 for i in range(500)]
-    list(Derived(path, {}).get_or_make(texts, Upper(), 500))
+    list(TextCache(path, {}).get_or_make(texts, Upper(), 500))
     content = path.read_bytes()
     path.write_bytes(content[:20_000] + bytes(len(content) - 20_000))
     with pytest.raises(InputError, match="is damaged"):
-        list(Derived(path, {}).get_or_make(texts, Upper(), 500))
+        list(TextCache(path, {}).get_or_make(texts, Upper(), 500))
 
 
 def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="can't be used"):
-        list(Derived(tmp_path / "file" / "kind.sqlite", {}).get_or_make(["a"], Upper(), 2))
+        list(TextCache(tmp_path / "file" / "kind.sqlite", {}).get_or_make(["a"], Upper(), 2))
 
 
 def test_the_cache_is_beside_a_file_and_the_users_for_all_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

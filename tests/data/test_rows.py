@@ -15,7 +15,7 @@ from isotune.data.rows import (
     ScoredPair,
     Sentence,
     Triplet,
-    texts,
+    text_fields,
     to_rows,
 )
 from isotune.errors import InputError
@@ -28,9 +28,9 @@ def rows(
 
 
 def test_texts_are_all_fields_but_label_and_score() -> None:
-    assert texts(Sentence) == texts(LabelledSentence) == ("sentence",)
-    assert texts(Triplet) == ("anchor", "positive", "negative")
-    assert texts(Pair) == texts(LabelledPair) == texts(ScoredPair) == ("sentence1", "sentence2")
+    assert text_fields(Sentence) == text_fields(LabelledSentence) == ("sentence",)
+    assert text_fields(Triplet) == ("anchor", "positive", "negative")
+    assert text_fields(Pair) == text_fields(LabelledPair) == text_fields(ScoredPair) == ("sentence1", "sentence2")
 
 
 @pytest.mark.parametrize(

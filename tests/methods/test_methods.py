@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from isotune.data.packed import pack
-from isotune.data.rows import Pair, Row
-from isotune.data.rows import texts as row_texts
+from isotune.data.rows import Pair, Row, text_fields
 from isotune.data.tokens import Tokenized, TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import Pooling
@@ -39,7 +38,7 @@ def batch(encoder: Encoder, sentences: list[str]) -> Batch:
 def make_batch(method: Method, rows: type[Row], encoder: Encoder, sentences: list[str], classes: int) -> Batch:
     """Nine rows of a kind, as the trainer gives them to the method."""
     generator = torch.Generator().manual_seed(0)
-    columns = [sentences[9 * k : 9 * k + 9] for k in range(len(row_texts(rows)))]
+    columns = [sentences[9 * k : 9 * k + 9] for k in range(len(text_fields(rows)))]
     tokens = tuple(pack(encoder.tokenize(column)) for column in columns)
     targets = None
     if "label" in rows._fields:

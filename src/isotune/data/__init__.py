@@ -1,8 +1,8 @@
-"""Rows out of files, the hub and named datasets; tokenised once; packed into batches."""
+"""Rows from files, the hub and named datasets; their tokens; packed batches of these."""
 
 from isotune.data.datasets import DATASETS, Dataset, ScoredPairs, available, dataset_rows, scored_pairs
 from isotune.data.overlap import Overlap, Shared
-from isotune.data.rows import LabelledPair, LabelledSentence, Pair, Row, ScoredPair, Sentence, Triplet, texts
+from isotune.data.rows import LabelledPair, LabelledSentence, Pair, Row, ScoredPair, Sentence, Triplet, text_fields
 from isotune.data.sources import read, read_scored_pairs
 
 __all__ = [
@@ -23,5 +23,5 @@ __all__ = [
     "read",
     "read_scored_pairs",
     "scored_pairs",
-    "texts",
+    "text_fields",
 ]

@@ -1,8 +1,8 @@
-"""Texts made from texts at some cost (translations, negations), made once and kept.
+"""A cache of texts that are costly to make from other texts (translations, negations).
 
-A cache is one SQLite file. What is in it under one text and one set of settings never changes: whoever asks again,
-in this process or another, gets the same answer, and what was made is in the file before it is handed out. So a run
-that is killed loses one batch at most, and two runs that make the same text agree on one of the results.
+A cache is one SQLite file. The entry of a text under given settings never changes, so every reader, in this process or
+another, gets the same answer. An entry is in the file before it is handed out. So a killed run loses at most one
+batch, and two runs that make the same text agree on one of the results.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ _TABLES = """
 
 
 def cache_folder(source: str) -> Path:
-    """Where texts derived from a source are kept.
+    """The folder of the caches for a source.
 
-    `.isotune` beside it, if it is a file in a folder that can be written to, or else the user's cache folder.
+    It is `.isotune` beside the source, if the source is a file in a folder that can be written to; otherwise it is the
+    user's cache folder.
     """
     folder = Path(source).parent
     if Path(source).is_file() and os.access(folder, os.W_OK):
@@ -40,41 +41,42 @@ def cache_folder(source: str) -> Path:
 
 
 @dataclass(frozen=True)
-class Derived:
-    """What texts were turned into.
+class TextCache:
+    """The texts that were made from texts under one set of settings.
 
     Attributes:
-        path: the cache's file, which is made if it isn't there; None keeps nothing beyond one call.
-        settings: all that the derived text depends on besides the text, as JSON can write it.
+        path: the file of the cache, which is made if it does not exist; with None, results last for one call only.
+        settings: everything besides the text that the result depends on, as JSON can write it.
     """
 
     path: Path | None
     settings: Mapping[str, object]
 
     def get_or_make(
-        self, texts: Iterable[str], make: Callable[[list[str]], list[str]], batch: int
+        self, texts: Iterable[str], make: Callable[[list[str]], list[str]], batch_size: int
     ) -> Iterator[tuple[str, str]]:
-        """Each text with what it is turned into, in order; memory doesn't grow with their number.
+        """Yields each text with the text made from it, in order; memory does not grow with their number.
 
         Args:
-            texts: may repeat.
-            make: turns different texts, `batch` of them at most, into as many; called for what isn't known yet.
-            batch: how many texts are read, made and written at a time.
+            texts: the texts, which may repeat.
+            make: makes one text of each of up to `batch_size` different texts; called for texts that are not in the
+                cache.
+            batch_size: how many texts are read, made and written at a time.
 
         Raises:
             InputError: the file is damaged, or it can't be written.
         """
         texts = iter(texts)
-        with closing(self._opened()) as cache:
-            while chunk := list(islice(texts, batch)):
-                known = self._known(cache, chunk)
-                missing = [text for text in dict.fromkeys(chunk) if text not in known]
+        with closing(self._connect()) as cache:
+            while batch := list(islice(texts, batch_size)):
+                known = self._read(cache, batch)
+                missing = [text for text in dict.fromkeys(batch) if text not in known]
                 if missing:
-                    self._keep(cache, missing, make(missing))
-                    known |= self._known(cache, missing)  # another process may have been first
-                yield from ((text, known[text]) for text in chunk)
+                    self._write(cache, missing, make(missing))
+                    known |= self._read(cache, missing)  # another process may have been first
+                yield from ((text, known[text]) for text in batch)
 
-    def _opened(self) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         try:
             if self.path:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -88,15 +90,15 @@ class Derived:
             raise self._problem(error) from error
         return cache
 
-    def _known(self, cache: sqlite3.Connection, texts: Sequence[str]) -> dict[str, str]:
+    def _read(self, cache: sqlite3.Connection, texts: Sequence[str]) -> dict[str, str]:
         query = "SELECT derived FROM derived WHERE text = ? AND settings = (SELECT id FROM settings WHERE settings = ?)"
         try:
-            found = {text: cache.execute(query, (text, self._key)).fetchall() for text in texts}
+            answers = {text: cache.execute(query, (text, self._key)).fetchall() for text in texts}
         except sqlite3.Error as error:
             raise self._problem(error) from error
-        return {text: derived for text, rows in found.items() for (derived,) in rows}
+        return {text: derived for text, answer in answers.items() for (derived,) in answer}
 
-    def _keep(self, cache: sqlite3.Connection, texts: Sequence[str], derived: Sequence[str]) -> None:
+    def _write(self, cache: sqlite3.Connection, texts: Sequence[str], derived: Sequence[str]) -> None:
         insert = "INSERT OR IGNORE INTO derived SELECT id, ?, ? FROM settings WHERE settings = ?"
         try:
             with cache:  # one transaction

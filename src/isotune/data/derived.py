@@ -1,13 +1,13 @@
-"""Rows of one kind made from another, as they are read.
+"""Rows of one type made from rows of another type, while they are read.
 
-| asked for | made from | which |
+| rows asked for | made from | which |
 |---|---|---|
-| `Pair` | labelled pairs | those that mean the same: of natural language inference, the entailed ones |
-| `Pair` | scored pairs | those with at least the score asked for |
-| `Triplet` | labelled pairs | a premise, a hypothesis it entails, one it contradicts |
+| `Pair` | labelled pairs | pairs that mean the same; in natural language inference, the entailed pairs |
+| `Pair` | scored pairs | pairs with at least a given score |
+| `Triplet` | labelled pairs | a premise, a hypothesis that it entails, and a hypothesis that it contradicts |
 
-A premise's k-th entailed hypothesis goes with its k-th contradicted one, in the order of the source, so that none is
-used twice. A triplet is given as soon as its last part is read; memory grows with the distinct premises.
+The k-th entailed hypothesis of a premise goes with its k-th contradicted hypothesis, in the order of the source, so no
+hypothesis is used twice. A triplet is given as soon as its last part is read; memory grows with the distinct premises.
 """
 
 from __future__ import annotations
@@ -18,10 +18,21 @@ from itertools import chain, islice
 from types import MappingProxyType
 from typing import cast
 
-from isotune.data.rows import LabelledPair, Pair, R, Record, Row, ScoredPair, Triplet, layout, texts, to_rows
+from isotune.data.rows import (
+    LabelledPair,
+    Pair,
+    R,
+    Record,
+    Row,
+    ScoredPair,
+    Triplet,
+    match_columns,
+    text_fields,
+    to_rows,
+)
 from isotune.errors import InputError
 
-# The labels by which natural language inference is known; "-" is SNLI's where its annotators disagree.
+# The labels of natural language inference; "-" is SNLI's label of pairs on which the annotators disagree.
 NLI_LABELS = frozenset({"entailment", "neutral", "contradiction", "not_entailment", "-"})
 _OPPOSITE = MappingProxyType({"entailment": "contradiction", "contradiction": "entailment"})
 
@@ -29,67 +40,73 @@ _OPPOSITE = MappingProxyType({"entailment": "contradiction", "contradiction": "e
 def make_rows(
     source: str,
     records: Iterable[tuple[int, Record]],
-    row: type[R],
+    row_type: type[R],
     columns: Mapping[str, str] | None = None,
     *,
     positive: str = "",
     min_words: int | None = None,
     min_score: float | None = None,
 ) -> Iterator[R]:
-    """Turns records into rows that they hold (`to_rows`) or that can be made from those.
+    """Turns records into rows that they hold (`to_rows`), or that can be made from the rows that they hold.
 
     Args:
-        source: What the records are from, for error messages.
-        records: (line number, record); how rows are made is decided on the first one.
-        row: The kind of row to make.
-        columns: field -> column, for columns that don't have one of the usual names; the fields are those of the
-            kind that rows are made from.
-        positive: The label of pairs that mean the same, in lower case. If empty, pairs are chosen by their label
-            where the first one's is of natural language inference.
-        min_words: A row is left out if one of its texts has fewer words, split at white space.
-        min_score: Of scored pairs, those with at least this score are the pairs.
+        source: the name of the source, for error messages.
+        records: (line number, record); the first record decides how rows are made.
+        row_type: the row type to make.
+        columns: field -> column, for columns that do not have a usual name; the fields are those of the row type that
+            the records hold.
+        positive: the label, in lower case, of pairs that mean the same. If it is empty and the first label is a label
+            of natural language inference, the entailed pairs are taken.
+        min_words: rows with a text of fewer words (split at white space) are left out.
+        min_score: pairs are made of scored pairs with at least this score.
 
     Raises:
-        InputError: As `to_rows`, or no row is left.
+        InputError: as `to_rows`, or no row is left.
     """
-    columns = columns or {}
-    records = iter(records)
-    first = list(islice(records, 1))
-    label = _label(first[0][1], columns) if first else None
-    records = chain(first, records)
+    rows, conditions = _derive(source, iter(records), row_type, columns or {}, positive, min_score)
+    if min_words is not None:
+        width = len(text_fields(row_type))
+        rows = (row for row in rows if all(len(str(text).split()) >= min_words for text in row[:width]))
+        conditions.append(f"at least {min_words} words in each text")
+    empty = True
+    for row in rows:
+        empty = False
+        yield cast(R, row)
+    if empty:
+        raise InputError(f"{source}: no {row_type.__name__} in it with {' and '.join(conditions)}")
 
-    rows: Iterator[Row]
-    wanted = []
-    if row is Pair and min_score is not None:
+
+def _derive(
+    source: str,
+    records: Iterator[tuple[int, Record]],
+    row_type: type[R],
+    columns: Mapping[str, str],
+    positive: str,
+    min_score: float | None,
+) -> tuple[Iterator[Row], list[str]]:
+    """The rows, and the conditions that they meet, in words."""
+    if row_type is Pair and min_score is not None:
         scored = to_rows(source, records, ScoredPair, columns)
-        rows = (Pair(one.sentence1, one.sentence2) for one in scored if one.score >= min_score)
-        wanted.append(f"a score of at least {min_score:g}")
-    elif row is Pair and label is not None and (positive or label in NLI_LABELS or "label" in columns):
+        similar = (Pair(pair.sentence1, pair.sentence2) for pair in scored if pair.score >= min_score)
+        return similar, [f"a score of at least {min_score:g}"]
+
+    first = list(islice(records, 1))
+    records = chain(first, records)
+    label = _label(first[0][1], columns) if first else None
+    if row_type is Pair and label is not None and (positive or label in NLI_LABELS or "label" in columns):
         positive = positive or "entailment"
         labelled = to_rows(source, records, LabelledPair, columns)
-        rows = (Pair(one.sentence1, one.sentence2) for one in labelled if one.label.casefold() == positive)
-        wanted.append(f"the label {positive}")
-    elif row is Triplet and label is not None and not layout(Triplet, list(first[0][1]), columns):
-        rows = _triplets(to_rows(source, records, LabelledPair, columns))
-        wanted.append("an entailed and a contradicted hypothesis")
-    else:
-        rows = cast(Iterator[Row], to_rows(source, records, row, columns))
-    if min_words is not None:
-        width = len(texts(row))
-        rows = (one for one in rows if all(len(str(text).split()) >= min_words for text in one[:width]))
-        wanted.append(f"at least {min_words} words in each text")
-
-    found = False
-    for one in rows:
-        found = True
-        yield cast(R, one)
-    if not found:
-        raise InputError(f"{source}: no {row.__name__} in it with {' and '.join(wanted)}")
+        alike = (Pair(pair.sentence1, pair.sentence2) for pair in labelled if pair.label.casefold() == positive)
+        return alike, [f"the label {positive}"]
+    if row_type is Triplet and label is not None and not match_columns(Triplet, list(first[0][1]), columns):
+        labelled = to_rows(source, records, LabelledPair, columns)
+        return _triplets(labelled), ["an entailed and a contradicted hypothesis"]
+    return cast(Iterator[Row], to_rows(source, records, row_type, columns)), []
 
 
 def _label(record: Record, columns: Mapping[str, str]) -> str | None:
-    """The label of a labelled pair, to compare; None if the record isn't one."""
-    for *_, column in layout(LabelledPair, list(record), columns):
+    """The label of a labelled pair, in lower case; None if the record is no labelled pair."""
+    for *_, column in match_columns(LabelledPair, list(record), columns):
         return str(record[column]).strip().casefold()
     return None
 
@@ -100,8 +117,8 @@ def _triplets(pairs: Iterable[LabelledPair]) -> Iterator[Triplet]:
         label = label.casefold()
         if label not in _OPPOSITE:
             continue
-        if others := waiting.get((premise, _OPPOSITE[label])):
-            other = others.popleft()
-            yield Triplet(premise, *((hypothesis, other) if label == "entailment" else (other, hypothesis)))
+        if candidates := waiting.get((premise, _OPPOSITE[label])):
+            partner = candidates.popleft()
+            yield Triplet(premise, *((hypothesis, partner) if label == "entailment" else (partner, hypothesis)))
         else:
             waiting[premise, label].append(hypothesis)

@@ -1,8 +1,8 @@
-"""How much of the text that is evaluated on was trained on.
+"""Counts how much of the text that a run is evaluated on is in its training text.
 
-Two texts are the same if their letters and digits are, whatever the case, the punctuation and the white space: so
-the tokenised copy of a sentence is that sentence. What is held is the evaluation's text, so memory doesn't grow
-with the corpus.
+Two texts are equal here if their letters and digits are, whatever their case, punctuation and white space. So the
+tokenised copy of a sentence equals the sentence. Only the evaluation text is held, so memory does not grow with the
+corpus.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from isotune.data.datasets import ScoredPairs
-from isotune.data.rows import R, texts
+from isotune.data.rows import R, text_fields
 
-_ASCII_OTHERS = bytes(code for code in range(128) if not chr(code).isalnum())
+_ASCII_WITHOUT_LETTERS_AND_DIGITS = bytes(code for code in range(128) if not chr(code).isalnum())
 
 
 class Shared(NamedTuple):
     """How much of an evaluation set is in a corpus.
 
     Attributes:
-        sentences: Its distinct sentences that are.
-        of_sentences: Its distinct sentences.
-        pairs: Its pairs both sentences of which are; they need not be a row there.
-        of_pairs: Its pairs.
+        sentences: distinct sentences of the set that are in the corpus.
+        of_sentences: distinct sentences of the set.
+        pairs: pairs of the set with both sentences in the corpus, in one row or in two.
+        of_pairs: pairs of the set.
     """
 
     sentences: int
@@ -33,44 +33,41 @@ class Shared(NamedTuple):
 
 
 class Overlap:
-    """Looks at the rows of a corpus as they pass.
-
-    Args:
-        sets: The evaluation sets, by name.
-    """
+    """Compares the rows of a corpus with evaluation sets, while the rows pass."""
 
     def __init__(self, sets: Mapping[str, ScoredPairs]) -> None:
+        """Takes the evaluation sets by name."""
         self._pairs = {
-            name: list(zip(map(normal, pairs.sentence1), map(normal, pairs.sentence2), strict=True))
+            name: list(zip(map(normalized, pairs.sentence1), map(normalized, pairs.sentence2), strict=True))
             for name, pairs in sets.items()
         }
-        # What is nothing but punctuation tells nothing.
+        # A text of nothing but punctuation is no evidence.
         self._known = {text for pairs in self._pairs.values() for pair in pairs for text in pair} - {b""}
         self._seen: set[bytes] = set()
 
-    def watch(self, rows: Iterable[R], row: type[R]) -> Iterator[R]:
-        """Passes the rows of a corpus on, which are all of one kind."""
-        width = len(texts(row))
-        for one in rows:
-            self._seen.update(self._known.intersection([normal(str(text)) for text in one[:width]]))
-            yield one
+    def watch(self, rows: Iterable[R], row_type: type[R]) -> Iterator[R]:
+        """Passes the rows of a corpus on; all are of one row type."""
+        width = len(text_fields(row_type))
+        for row in rows:
+            self._seen.update(self._known.intersection([normalized(str(text)) for text in row[:width]]))
+            yield row
 
     def shared(self) -> dict[str, Shared]:
-        """For each set, how much of it has passed."""
-        found = {}
+        """How much of each set has passed so far."""
+        shared = {}
         for name, pairs in self._pairs.items():
             distinct = self._known.intersection(text for pair in pairs for text in pair)
-            found[name] = Shared(
+            shared[name] = Shared(
                 sentences=len(distinct & self._seen),
                 of_sentences=len(distinct),
                 pairs=sum(self._seen.issuperset(pair) for pair in pairs),
                 of_pairs=len(pairs),
             )
-        return found
+        return shared
 
 
-def normal(text: str) -> bytes:
+def normalized(text: str) -> bytes:
     """The letters and digits of a text, case folded, in UTF-8."""
-    if text.isascii():  # the same as below, ten times as fast
-        return text.lower().encode().translate(None, _ASCII_OTHERS)
+    if text.isascii():  # the same result as below, ten times as fast
+        return text.lower().encode().translate(None, _ASCII_WITHOUT_LETTERS_AND_DIGITS)
     return "".join(filter(str.isalnum, text.casefold())).encode()

@@ -1,11 +1,10 @@
-"""Sentences without padding: the token ids of N sentences in one row.
+"""Sentences without padding: the token ids of N sentences in one flat tensor.
 
-The invariant everything else rests on: the sentences of a `Packed` stand shortest first, so that those of equal
-length are one contiguous slice of the row and attention over them is one dense product with no mask. Results come
-out in this order; `Packed.restore` brings them back into the caller's.
+Invariant: the sentences of a `Packed` batch stand shortest first. So sentences of equal length are one contiguous
+slice, and attention over them is one dense product without a mask. Results come out in this order; `Packed.restore`
+brings them back into the caller's order.
 
-Letters of the shape comments, here and in views/ and encoder/:
-N sentences, T tokens of all of them, d features.
+Letters of the shape comments, here and in views/ and encoder/: N sentences, T tokens of all sentences, d features.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """Token ids of N sentences, packed, shortest sentence first.
+    """Token ids of N sentences, shortest sentence first.
 
     Attributes:
         ids: [T] int64, the token ids of all sentences, special tokens included.
-        lengths: [N] int64, ascending.
+        lengths: [N] int64, tokens of each sentence, ascending.
         order: [N] int64; packed sentence i is the caller's sentence `order[i]`.
-        types: [T] int64, 0 in a sequence's first text and 1 in its second; None where no sequence has two.
+        types: [T] int64, 0 in the first text of a sequence and 1 in its second; None if no sequence has two texts.
     """
 
     ids: Tensor
@@ -40,18 +39,18 @@ class Packed:
 
     @cached_property
     def offsets(self) -> Tensor:
-        """[N] int64: where each sentence's first token stands."""
+        """[N] int64: the place of each sentence's first token."""
         return self.lengths.cumsum(0) - self.lengths
 
     @cached_property
     def bounds(self) -> Tensor:
-        """[N + 1] int32: where each sentence's first token stands, and the end of the last."""
+        """[N + 1] int32: the place of each sentence's first token, and the end of the last sentence."""
         return nn.functional.pad(self.lengths.cumsum(0, dtype=torch.int32), (1, 0))
 
     @cached_property
     def segments(self) -> Tensor:
-        """[T] int64: which packed sentence each token belongs to."""
-        # Told the size of its result, a GPU doesn't wait for the lengths to be counted.
+        """[T] int64: the number of the packed sentence that each token belongs to."""
+        # With output_size, a GPU need not wait until the lengths are summed.
         return torch.repeat_interleave(self.lengths, output_size=len(self.ids))
 
     @cached_property
@@ -61,7 +60,7 @@ class Packed:
 
     @cached_property
     def groups(self) -> list[tuple[int, int]]:
-        """(length, number of sentences) of each run of equal length, in order."""
+        """(length, number of sentences of this length), lengths ascending."""
         return [(length, len(list(run))) for length, run in groupby(self.lengths.tolist())]
 
     def restore(self, x: Tensor) -> Tensor:
@@ -69,7 +68,7 @@ class Packed:
         return x[self.order.argsort()]
 
     def to(self, device: torch.device | str) -> Packed:
-        """The same batch on another device; the way to a GPU is from pinned memory, and isn't waited for."""
+        """The same batch on another device; the copy to a GPU is made from pinned memory and asynchronous."""
         device = torch.device(device)
 
         def move(x: Tensor) -> Tensor:
@@ -77,26 +76,26 @@ class Packed:
 
         types = None if self.types is None else move(self.types)
         moved = Packed(move(self.ids), move(self.lengths), move(self.order), types)
-        moved.__dict__["groups"] = self.groups  # counted here, since counting them there means to wait for the device
+        moved.__dict__["groups"] = self.groups  # counted here, because counting on a GPU would wait for the copy
         return moved
 
 
 def pack(sentences: Sequence[Sequence[int]]) -> Packed:
-    """Packs sentences given as sequences of token ids; their order is the caller's order."""
+    """Packs sentences that are sequences of token ids."""
     lengths = torch.tensor([len(sentence) for sentence in sentences])
     ids = torch.tensor([token for sentence in sentences for token in sentence], dtype=torch.long)
     return shortest_first(ids, lengths)
 
 
 def shortest_first(ids: Tensor, lengths: Tensor, types: Tensor | None = None) -> Packed:
-    """Packs N sentences whose tokens [T] lie one sentence after another in the caller's order."""
+    """Packs N sentences whose tokens [T] stand one sentence after another in the caller's order."""
     return _sort(ids, lengths, torch.arange(len(lengths), device=lengths.device), types)
 
 
 def concatenate(batches: Sequence[Packed]) -> Packed:
-    """Several batches as one: batch k's sentences follow those of batch k - 1 in the caller's order.
+    """Joins batches: in the caller's order, the sentences of batch k follow those of batch k - 1.
 
-    Either all of them have token types or none.
+    Either all batches have token types or none has.
     """
     if len(batches) == 1:
         return batches[0]
@@ -112,7 +111,7 @@ def concatenate(batches: Sequence[Packed]) -> Packed:
 
 
 def _sort(ids: Tensor, lengths: Tensor, order: Tensor, types: Tensor | None) -> Packed:
-    """Moves whole sentences so that their lengths ascend; equal lengths keep their order."""
+    """Sorts the sentences by length; sentences of equal length keep their order."""
     offsets = lengths.cumsum(0) - lengths  # [N]
     lengths, place = lengths.sort(stable=True)  # [N], [N]
     new_offsets = lengths.cumsum(0) - lengths  # [N]

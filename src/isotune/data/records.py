@@ -1,10 +1,10 @@
-"""Records, {column name: value}, out of files and streams, one at a time.
+"""Reads records, {column name: value}, from files and streams, one at a time.
 
-A format is a function from a binary stream to (line number, record) pairs, in the table `FORMATS`. None holds
-more than one line, or one batch of a parquet file, so memory does not grow with the corpus.
+The table `FORMATS` has a function for each file format. It turns a binary stream into (line number, record) pairs, and
+holds no more than one line, or one batch of a parquet file, so memory does not grow with the corpus.
 
-Text is UTF-8, and a line ends at a line feed only: Unicode's other line separators are part of a sentence.
-Blank lines are no records, but they count as lines.
+Text is UTF-8. A line ends at a line feed only; Unicode's other line separators are part of a sentence. Blank lines are
+no records, but they count as lines.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from isotune.errors import InputError
 
 Format: TypeAlias = Callable[[BinaryIO, str], Records]  # (stream, its name for error messages)
 
-LONGEST_LINE = 1_000_000  # bytes; what is longer is no sentence but a file with other line ends, or none
+LONGEST_LINE = 1_000_000  # bytes; a longer line is no sentence, but a file without line feeds
 
 
 def read_file(path: Path) -> Records:
-    """The records of a file, whose format is told by its name. It is opened on the first one.
+    """The records of a file, in the format that its name ends with. The file is opened with the first record.
 
     Raises:
-        InputError: The file is a folder or of an unknown format; when it is read, that it can't be.
+        InputError: the path is a folder or has an unknown format; with the first record: the file can't be read.
     """
     if path.is_dir():
         raise InputError(f"{path}: a folder; name its files with a pattern, such as '{path}/*.txt'")
@@ -46,25 +46,26 @@ def read_file(path: Path) -> Records:
 
 
 def format_of(path: Path) -> Format:
-    """The function that reads a file of this name.
+    """The function that reads files with this name's suffix.
 
     Raises:
-        InputError: No format has the name's suffix.
+        InputError: the suffix is unknown.
     """
     compressed = path.suffix.lower() == ".gz"
     suffix = Path(path.stem if compressed else path.name).suffix.lower()
     if suffix not in FORMATS or (compressed and suffix == ".parquet"):
-        *of_lines, last = FORMATS
-        raise InputError(f"{path}: unknown format; known are {', '.join(of_lines)}, each also with .gz, and {last}")
+        *line_formats, parquet = FORMATS
+        known = f"{', '.join(line_formats)}, each also with .gz, and {parquet}"
+        raise InputError(f"{path}: unknown format; known are {known}")
     return FORMATS[suffix]
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """A file's content as a binary stream, uncompressed if its name ends in .gz.
+    """Opens a file as a binary stream; a file whose name ends in .gz is uncompressed.
 
     Raises:
-        InputError: The file can't be opened, or reading it fails, within the `with` block too.
+        InputError: the file can't be opened, or reading it inside the `with` block fails.
     """
     try:
         with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
@@ -76,7 +77,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_text(file: BinaryIO, name: str) -> Records:
-    """One sentence a line, as the column "sentence"."""
+    """Reads one sentence a line, as the column "sentence"."""
     for number, line in enumerate(_lines(file, name), 1):
         if line.strip():
             yield number, {"sentence": line}
@@ -91,7 +92,7 @@ def _csv(file: BinaryIO, name: str) -> Records:
 
 
 def _tsv(file: BinaryIO, name: str) -> Records:
-    """Fields between tabs; a quote is a character like any other, as in all STS and GLUE files."""
+    """Reads fields between tabs; a quote is a character like any other, as in all STS and GLUE files."""
     lines = ((number, line.rstrip("\r\n")) for number, line in enumerate(_lines(file, name), 1))
     return _table(((number, line.split("\t")) for number, line in lines if line), name)
 
@@ -114,7 +115,7 @@ def _parquet(file: BinaryIO, name: str) -> Records:
     import pyarrow.parquet
 
     try:
-        # Page by page: by default whole row groups are held, and many writers make a file one row group.
+        # Read page by page: by default a whole row group is held, and many writers make the file one row group.
         parquet = pyarrow.parquet.ParquetFile(file, buffer_size=65_536, pre_buffer=False)
         batches = parquet.iter_batches(batch_size=1000)
         yield from enumerate((record for batch in batches for record in batch.to_pylist()), 1)
@@ -128,7 +129,7 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 
 
 def _table(lines: Iterator[tuple[int, list[str]]], name: str) -> Records:
-    """Records out of lines of fields, the first of which names the columns."""
+    """Records from lines of fields; the first line names the columns."""
     number, fields = next(lines, (0, []))
     header = [field.strip() for field in fields]
     if len(set(header)) < len(header):
@@ -140,7 +141,7 @@ def _table(lines: Iterator[tuple[int, list[str]]], name: str) -> Records:
 
 
 def _lines(file: BinaryIO, name: str) -> Iterator[str]:
-    """Lines with their ends, checked and decoded."""
+    """The decoded lines with their line ends; invalid lines are refused."""
     number = 0
     while line := file.readline(LONGEST_LINE + 1):
         number += 1

@@ -1,7 +1,7 @@
-"""The kinds of row, and how a record of a file becomes rows of one kind.
+"""The row types, and how a record of a file becomes rows of one type.
 
-A kind of row is a NamedTuple class: its text fields come first and are stripped strings, never blank; a label
-is a string, a score a finite float. A record is one line of a source as it stands: {column name: value}.
+A row type is a NamedTuple class. Its text fields come first; they hold stripped text that is never blank. A label is
+text, a score is a finite float. A record is one line of a source as {column name: value}.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from isotune.errors import InputError, unknown
 
 
 class Sentence(NamedTuple):
-    """One sentence, with no label."""
+    """A sentence without a label."""
 
     sentence: str
 
@@ -29,7 +29,7 @@ class Pair(NamedTuple):
 
 
 class Triplet(NamedTuple):
-    """A sentence, one that means the same and one that doesn't (a hard negative)."""
+    """A sentence, a sentence that means the same, and a sentence that does not (a hard negative)."""
 
     anchor: str
     positive: str
@@ -45,14 +45,14 @@ class LabelledPair(NamedTuple):
 
 
 class LabelledSentence(NamedTuple):
-    """One sentence and its class, such as a sentiment."""
+    """A sentence and its class, such as a sentiment."""
 
     sentence: str
     label: str
 
 
 class ScoredPair(NamedTuple):
-    """Two sentences and how similar they are; the scale is the source's own, higher is more similar."""
+    """Two sentences and how similar they are, on the scale of the source; higher is more similar."""
 
     sentence1: str
     sentence2: str
@@ -63,10 +63,10 @@ Row: TypeAlias = Sentence | Pair | Triplet | LabelledPair | LabelledSentence | S
 ROW_TYPES: Mapping[str, type[Row]] = MappingProxyType({row_type.__name__: row_type for row_type in get_args(Row)})
 R = TypeVar("R", bound=Row)
 Record: TypeAlias = Mapping[str, object]
-Records: TypeAlias = Iterator[tuple[int, Record]]  # with each record's line (or row) number, from 1
+Records: TypeAlias = Iterator[tuple[int, Record]]  # each record with its line (or row) number, from 1
 
-# The column names understood without being told, in order of preference; those of a tuple go together. First
-# are always the fields' own names, and by them TEXT_COLUMNS is looked up.
+# The column names that need no `columns` option, in order of preference. The names of a tuple go together. The first
+# tuple has the fields' own names; TEXT_COLUMNS is looked up by them.
 _SENTENCES = (("sentence",), ("text",))
 _PAIRS = (
     ("sentence1", "sentence2"),  # STS, GLUE
@@ -90,86 +90,98 @@ VALUE_COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
-def texts(row: type[R]) -> tuple[str, ...]:
-    """The text fields of a kind of row: all but its label or score."""
-    return tuple(field for field in row._fields if field not in VALUE_COLUMNS)
+def text_fields(row_type: type[R]) -> tuple[str, ...]:
+    """The text fields of a row type: all fields but the label or score."""
+    return tuple(field for field in row_type._fields if field not in VALUE_COLUMNS)
 
 
 def to_rows(
-    source: str, records: Iterable[tuple[int, Record]], row: type[R], columns: Mapping[str, str] | None = None
+    source: str, records: Iterable[tuple[int, Record]], row_type: type[R], columns: Mapping[str, str] | None = None
 ) -> Iterator[R]:
     """Turns records into rows, one at a time.
 
-    A record gives one row, except that for `Sentence` each of its text columns gives one, or none if blank.
+    A record gives one row. There is one exception: if the row type is `Sentence`, each text column of the record gives
+    a row, and a blank text gives none.
 
     Args:
-        source: What the records are from, for error messages.
-        records: (line number, record); the columns are decided on the first one.
-        row: The kind of row to make.
-        columns: field -> column, for columns that don't have one of the usual names.
+        source: the name of the source, for error messages.
+        records: (line number, record); the first record decides which columns are read.
+        row_type: the row type to make.
+        columns: field -> column, for columns that do not have a usual name.
 
     Raises:
-        InputError: A column is missing, a value isn't what its field takes, or there is no row at all.
+        InputError: a column is missing, a value does not fit its field, or there is no row at all.
     """
     groups: list[tuple[str, ...]] = []
-    found = False
+    empty = True
     for number, record in records:
-        groups = groups or _layout(source, row, list(record), columns or {})
+        groups = groups or _checked_columns(source, row_type, list(record), columns or {})
         place = f"{source}:{number}"
         for group in groups:
             values = [
-                _VALUES.get(field, _text)(_cell(record, column, place), column, place)
-                for field, column in zip(row._fields, group, strict=True)
+                _READ_VALUE.get(field, _text)(_cell(record, column, place), column, place)
+                for field, column in zip(row_type._fields, group, strict=True)
             ]
             if "" not in values:
-                found = True
-                yield cast(R, row._make(values))
-            elif row is not Sentence:
+                empty = False
+                yield cast(R, row_type._make(values))
+            elif row_type is not Sentence:
                 raise InputError(f"{place}: {group[values.index('')]} is blank")
-    if not found:
+    if empty:
         raise InputError(f"{source}: nothing in it but blank lines or a header")
 
 
-def layout(row: type[R], have: Collection[str], columns: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """Which columns fill the fields of a row: a tuple for each row that a record gives, none if that can't be told."""
-    fields = texts(row)
-    values = {f: c for f in row._fields[len(fields) :] for c in reversed(VALUE_COLUMNS[f]) if c in have}
+def match_columns(row_type: type[R], available: Collection[str], columns: Mapping[str, str]) -> list[tuple[str, ...]]:
+    """The columns that fill the fields of a row.
+
+    Returns:
+        A tuple of columns for each row that a record gives; an empty list if no columns fit.
+    """
+    fields = text_fields(row_type)
+    value_fields = row_type._fields[len(fields) :]
+    values = {field: name for field in value_fields for name in reversed(VALUE_COLUMNS[field]) if name in available}
     for names in TEXT_COLUMNS[fields]:
         chosen = {**dict(zip(fields, names, strict=True)), **values, **columns}
-        if chosen.keys() == set(row._fields) and all(column in have for column in chosen.values()):
-            return [tuple(chosen[field] for field in row._fields)]
-    if row is Sentence:
+        if chosen.keys() == set(row_type._fields) and all(column in available for column in chosen.values()):
+            return [tuple(chosen[field] for field in row_type._fields)]
+    if row_type is Sentence:
         for names in (*_TRIPLETS, *_PAIRS):
-            if all(name in have for name in names):
+            if all(name in available for name in names):
                 return [(name,) for name in names]
     return []
 
 
-def _layout(source: str, row: type[R], have: list[str], columns: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """The layout of a source; it's an error if there is none."""
+def _checked_columns(
+    source: str, row_type: type[R], available: list[str], columns: Mapping[str, str]
+) -> list[tuple[str, ...]]:
+    """The result of `match_columns`.
+
+    Raises:
+        InputError: no columns fit, or `columns` names an unknown field or column.
+    """
     for field, column in columns.items():
-        if field not in row._fields:
-            raise unknown(f"field of {row.__name__}", field, row._fields)
-        if column not in have:
-            raise InputError(f"{source}: no column {column!r}; it has {_names(have)}")
-    if groups := layout(row, have, columns):
+        if field not in row_type._fields:
+            raise unknown(f"field of {row_type.__name__}", field, row_type._fields)
+        if column not in available:
+            raise InputError(f"{source}: no column {column!r}; it has {_names(available)}")
+    if groups := match_columns(row_type, available, columns):
         return groups
-    if have == ["sentence"]:
+    if available == ["sentence"]:
         raise InputError(
-            f"{source}: it has sentences only, and {row.__name__} needs {', '.join(row._fields)}: "
+            f"{source}: it has sentences only, and {row_type.__name__} needs {', '.join(row_type._fields)}: "
             "use a .csv, .tsv, .jsonl or .parquet file with these columns"
         )
-    fields = texts(row)
+    fields = text_fields(row_type)
     usual = " or ".join(", ".join(names) for names in TEXT_COLUMNS[fields][:2])
-    also = "".join(f", and {field}" for field in row._fields[len(fields) :])
+    also = "".join(f", and {field}" for field in row_type._fields[len(fields) :])
     raise InputError(
-        f"{source}: can't tell which columns hold {', '.join(row._fields)}: it has {_names(have)}. "
+        f"{source}: can't tell which columns hold {', '.join(row_type._fields)}: it has {_names(available)}. "
         f"Name them with columns, or call them {usual}{also}"
     )
 
 
 def _names(columns: Iterable[str]) -> str:
-    # Cut, because what should be a header can be any text.
+    # Shortened, because the first line of a file without a header can be any text.
     return textwrap.shorten(", ".join(map(repr, columns)), 300, placeholder=" ...")
 
 
@@ -207,4 +219,4 @@ def _score(value: object, column: str, place: str) -> float:
     return score
 
 
-_VALUES: Mapping[str, Callable[[object, str, str], object]] = MappingProxyType({"label": _label, "score": _score})
+_READ_VALUE: Mapping[str, Callable[[object, str, str], object]] = MappingProxyType({"label": _label, "score": _score})

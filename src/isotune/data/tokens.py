@@ -1,21 +1,21 @@
-"""A corpus as token ids: tokenised once, flat, memory-mapped.
+"""A corpus as token ids: tokenised once, in one flat memory-mapped file.
 
-All sentences of all rows lie one after another in one file, so what a step costs doesn't depend on the corpus, and
-what is resident is one offset a sentence. The file is nameless (`tempfile.TemporaryFile`): it is gone with the
-process, however that ends, and tokenising again gives the same ids. Labels and scores lie beside them in memory; the
-texts themselves are kept, the same way as the ids, only for who asks for them.
+All sentences of all rows stand one after another in the file, so the cost of a step does not depend on the size of the
+corpus, and only one offset a sentence is held in memory. The file has no name (`tempfile.TemporaryFile`): it is gone
+when the process ends, however it ends, and tokenising again gives the same ids. Labels and scores are in memory. The
+texts are kept in a second file of the same form, for a method that needs them.
 """
 
 from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -23,10 +23,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotune.data.packed import Packed, shortest_first
-from isotune.data.rows import Row, texts
+from isotune.data.rows import Row, text_fields
 from isotune.errors import InputError, unknown
 
-# Rows that are tokenised in one call: enough to keep a multi-threaded tokenizer busy, few enough to forget.
+Entry = TypeVar("Entry")
+
+# Rows that are tokenised in one call: enough to keep a multi-threaded tokenizer busy, few enough to hold in memory.
 CHUNK_ROWS = 10_000
 
 
@@ -34,8 +36,8 @@ class Tokenized(NamedTuple):
     """Token ids of some rows.
 
     Attributes:
-        columns: for each text of a row, the ids of every row's; one where a row's texts are one sequence.
-        firsts: how many of a sequence's tokens belong to its first text, where it has two.
+        columns: for each text of a row, the ids of every row; one column if the texts of a row are one sequence.
+        firsts: for each row, how many tokens of the sequence belong to its first text, if a sequence has two texts.
     """
 
     columns: Sequence[Sequence[Sequence[int]]]
@@ -43,20 +45,20 @@ class Tokenized(NamedTuple):
 
 
 Tokenize = Callable[[Sequence[list[str]]], Tokenized]
-"""From the texts of some rows, column by column, to their tokens."""
+"""Makes tokens from the texts of some rows; the argument has a list of texts for each text field."""
 
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What a corpus holds; the same text in the same order gives the same fingerprint.
+    """The size and the hash of a corpus; the same text in the same order has the same fingerprint.
 
     Attributes:
         rows: rows of the corpus.
-        sentences: texts of all rows; what stands twice in a row counts once.
-        distinct: different texts among them.
-        tokens: token ids stored, special ones included.
-        cut: texts that reached the maximum length, and so may have been cut.
-        sha256: of the texts' own digests, in order.
+        sentences: texts of all rows; a text that stands twice in a row counts once.
+        distinct: different texts.
+        tokens: token ids stored, special tokens included.
+        cut: texts that have the maximum length, and so may have been cut.
+        sha256: of the digests of the texts, in order.
     """
 
     rows: int
@@ -72,41 +74,39 @@ class TokenStore:
 
     Attributes:
         columns: sequences in a row.
-        max_length: tokens that texts were cut to.
-        targets: [rows] int64 class numbers or float32 scores; None for rows that have neither.
-        fingerprint: what was stored.
+        max_length: the length in tokens to which texts were cut.
+        targets: [rows] int64 class numbers or float32 scores; None if rows have neither.
+        fingerprint: the size and the hash of the corpus.
     """
 
     def __init__(
         self,
-        ids: NDArray[np.int32],
-        offsets: NDArray[np.int64],
+        ids: _Flat,
         columns: int,
         max_length: int,
         fingerprint: Fingerprint,
         *,
         firsts: NDArray[np.int32] | None = None,
         targets: Tensor | None = None,
-        text: _Texts | None = None,
+        texts: _Flat | None = None,
     ) -> None:
-        self._ids = ids  # [tokens]
-        self._offsets = offsets  # [rows * columns + 1]
+        self._ids = ids  # [rows * columns] sequences
         self._firsts = firsts  # [rows]
-        self._text = text
+        self._texts = texts  # [rows * text fields] sequences of UTF-8
         self.columns = columns
         self.max_length = max_length
         self.targets = targets
         self.fingerprint = fingerprint
 
     def __len__(self) -> int:
-        """Rows."""
+        """The number of rows."""
         return self.fingerprint.rows
 
     @classmethod
     def build(
         cls,
         rows: Iterable[Row],
-        row: type[Row],
+        row_type: type[Row],
         tokenize: Tokenize,
         max_length: int,
         folder: Path | None = None,
@@ -117,102 +117,88 @@ class TokenStore:
         """Tokenises a corpus.
 
         Args:
-            rows: what `data.read` streams.
-            row: their kind.
-            tokenize: the texts' token ids, at most `max_length` each.
-            max_length: where `tokenize` cuts.
-            folder: whose disk holds the ids; the system's temporary folder if None.
-            classes: the labels that labelled rows can have, in the order of their numbers.
-            keep_text: keep the texts too, for `sentences`.
+            rows: the rows of the corpus, as `data.read` streams them.
+            row_type: their row type.
+            tokenize: makes the token ids of the texts, at most `max_length` for each.
+            max_length: the length at which `tokenize` cuts.
+            folder: the folder on whose disk the ids are stored; None is the system's temporary folder.
+            classes: the labels that labelled rows can have, in the order of their class numbers.
+            keep_text: whether to keep the texts too, for `sentences`.
 
         Raises:
             InputError: a row has a label that is not among the classes.
         """
-        fields = len(texts(row))
-        columns = fields
+        width = columns = len(text_fields(row_type))
         numbers = {label: number for number, label in enumerate(classes)}
-        lengths, firsts = array("i"), array("i")
-        targets: array[Any] = array("q" if "label" in row._fields else "f")
-        digests = array("Q")
-        sha256 = hashlib.sha256()
-        kept = _TextWriter(folder) if keep_text else None
-        with TemporaryFile(dir=folder) as file:
+        targets: array[Any] = array("q" if "label" in row_type._fields else "f")
+        firsts, digests = array("i"), _Digests()
+        with TemporaryFile(dir=folder) as id_file, TemporaryFile(dir=folder) as text_file:
+            ids, kept = _FlatWriter(id_file, np.int32), _FlatWriter(text_file, np.uint8)
             rows = iter(rows)
             while chunk := list(islice(rows, CHUNK_ROWS)):
-                for one in chunk:
-                    own = [hashlib.blake2b(str(text).encode(), digest_size=8).digest() for text in one[:fields]]
-                    sha256.update(b"".join(own))
-                    # A method may put a text twice in a row; that is no repeat.
-                    digests.extend(int.from_bytes(digest, "little") for digest in dict.fromkeys(own))
-                    if kept:
-                        kept.write(map(str, one[:fields]))
-                    if len(one) > fields:
-                        sha256.update(str(one[fields]).encode())
-                        targets.append(_target(one, numbers, len(targets) + 1))
-                tokenized = tokenize([[str(one[field]) for one in chunk] for field in range(fields)])
+                for row in chunk:
+                    digests.add(row, width)
+                    if len(row) > width:
+                        targets.append(_target(row, numbers, len(targets) + 1))
+                texts = [[str(row[field]) for row in chunk] for field in range(width)]
+                tokenized = tokenize(texts)
                 columns = len(tokenized.columns)
-                ids = [tokens for row_tokens in zip(*tokenized.columns, strict=True) for tokens in row_tokens]
                 firsts.extend(tokenized.firsts or ())
-                lengths.extend(map(len, ids))
-                file.write(np.concatenate([np.asarray(one, dtype=np.int32) for one in ids]).tobytes())
-            file.flush()
-            offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-            stored = np.memmap(file, dtype=np.int32, mode="r", shape=(int(offsets[-1]),))
-        fingerprint = Fingerprint(
-            rows=len(lengths) // columns,
-            sentences=len(digests),
-            distinct=len(np.unique(np.frombuffer(digests, dtype=np.uint64))),
-            tokens=int(offsets[-1]),
-            cut=int(np.sum(np.frombuffer(lengths, dtype=np.int32) >= max_length)),
-            sha256=sha256.hexdigest(),
-        )
+                ids.write(array("i", tokens).tobytes() for tokens in _row_by_row(tokenized.columns))
+                if keep_text:
+                    kept.write(text.encode() for text in _row_by_row(texts))
+            stored, stored_text = ids.mapped(), kept.mapped() if keep_text else None
         return cls(
             stored,
-            offsets,
             columns,
             max_length,
-            fingerprint,
+            digests.fingerprint(stored, columns, max_length),
             firsts=np.frombuffer(firsts, dtype=np.int32) if firsts else None,
             targets=torch.frombuffer(targets, dtype=_DTYPES[targets.typecode]) if targets else None,
-            text=kept.finish(fields) if kept else None,
+            texts=stored_text,
         )
 
     def pack(self, rows: NDArray[np.int64]) -> tuple[Packed, ...]:
-        """One packed batch for each column of these rows.
-
-        Args:
-            rows: [N] row numbers; sentence i of every batch belongs to `rows[i]`.
-        """
+        """One packed batch for each column of the rows with these numbers [N], in their order."""
         return tuple(self.pack_sequences(rows * self.columns + column) for column in range(self.columns))
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """[rows * columns] tokens of each sequence; those of a row stand together."""
-        lengths: NDArray[np.int64] = np.diff(self._offsets)
-        return lengths
+        """[rows * columns] the number of tokens of each sequence; sequences of a row stand together."""
+        return self._ids.lengths
 
     def sentences(self, rows: NDArray[np.int64]) -> tuple[list[str], ...]:
-        """The texts of these rows, a list for each text of a row; nothing where they were not kept."""
-        return self._text.read(rows) if self._text else ()
+        """The texts of the rows with these numbers: a list for each text field, or nothing if texts were not kept."""
+        if self._texts is None:
+            return ()
+        content, offsets = self._texts
+        width = (len(offsets) - 1) // len(self)
+        places = [rows * width + field for field in range(width)]
+        return tuple([content[offsets[i] : offsets[i + 1]].tobytes().decode() for i in column] for column in places)
 
     def pack_sequences(self, sequences: NDArray[np.int64]) -> Packed:
         """One packed batch of the sequences with these numbers [N], counted over all rows and columns."""
-        starts = self._offsets[sequences]
-        lengths = self._offsets[sequences + 1] - starts
-        offsets = np.cumsum(lengths) - lengths
+        starts = self._ids.offsets[sequences]  # [N]
+        lengths = self._ids.offsets[sequences + 1] - starts  # [N]
+        offsets = np.cumsum(lengths) - lengths  # [N]
         positions = np.arange(lengths.sum()) - np.repeat(offsets, lengths)  # [T]
-        ids = torch.from_numpy(self._ids[np.repeat(starts, lengths) + positions].astype(np.int64))
+        ids = torch.from_numpy(self._ids.values[np.repeat(starts, lengths) + positions].astype(np.int64))  # [T]
         types = None
         if self._firsts is not None:
             types = torch.from_numpy((positions >= np.repeat(self._firsts[sequences], lengths)).astype(np.int64))
         return shortest_first(ids, torch.from_numpy(lengths), types)
 
 
+def _row_by_row(columns: Sequence[Sequence[Entry]]) -> Iterator[Entry]:
+    """The entries of all columns: those of the first row, then those of the second."""
+    return chain.from_iterable(zip(*columns, strict=True))
+
+
 _DTYPES = {"q": torch.int64, "f": torch.float32}
 
 
 def _target(row: Row, numbers: dict[str, int], place: int) -> float:
-    """The number of a row's label, or its score; `place` counts rows from 1."""
+    """The class number of a row's label, or the row's score; `place` counts rows from 1."""
     value = row[-1]
     if not isinstance(value, str):
         return value
@@ -223,45 +209,72 @@ def _target(row: Row, numbers: dict[str, int], place: int) -> float:
     return numbers[value]
 
 
-class _Texts:
-    """Texts in a file, memory-mapped."""
+class _Digests:
+    """Collects the fingerprint of a corpus, row by row."""
 
-    def __init__(self, content: NDArray[np.uint8], offsets: NDArray[np.int64], fields: int) -> None:
-        self._content = content  # [bytes]
-        self._offsets = offsets  # [rows * fields + 1]
-        self._fields = fields
+    def __init__(self) -> None:
+        self._sha256 = hashlib.sha256()
+        self._texts = array("Q")
 
-    def read(self, rows: NDArray[np.int64]) -> tuple[list[str], ...]:
-        """The texts of rows, field by field."""
-        return tuple([self._one(row * self._fields + field) for row in rows] for field in range(self._fields))
+    def add(self, row: Row, width: int) -> None:
+        """Adds a row, whose first `width` fields are texts."""
+        digests = [hashlib.blake2b(str(text).encode(), digest_size=8).digest() for text in row[:width]]
+        self._sha256.update(b"".join(digests))
+        # A method may put a text twice in a row; that is no repeat.
+        self._texts.extend(int.from_bytes(digest, "little") for digest in dict.fromkeys(digests))
+        if len(row) > width:
+            self._sha256.update(str(row[width]).encode())
 
-    def _one(self, place: int) -> str:
-        return self._content[self._offsets[place] : self._offsets[place + 1]].tobytes().decode()
+    def fingerprint(self, ids: _Flat, columns: int, max_length: int) -> Fingerprint:
+        return Fingerprint(
+            rows=len(ids.lengths) // columns,
+            sentences=len(self._texts),
+            distinct=len(np.unique(np.frombuffer(self._texts, dtype=np.uint64))),
+            tokens=int(ids.offsets[-1]),
+            cut=int(np.sum(ids.lengths >= max_length)),
+            sha256=self._sha256.hexdigest(),
+        )
 
 
-class _TextWriter:
-    """Writes texts one after another into a nameless file."""
+class _Flat(NamedTuple):
+    """Sequences one after another in a memory-mapped file.
 
-    def __init__(self, folder: Path | None) -> None:
-        self._file: IO[bytes] = TemporaryFile(dir=folder)  # noqa: SIM115 (closed by finish)
+    Attributes:
+        values: [T], of all sequences.
+        offsets: [sequences + 1], the place of each sequence's first value, and the end of the last sequence.
+    """
+
+    values: NDArray[Any]
+    offsets: NDArray[np.int64]
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """[sequences] the number of values of each sequence."""
+        lengths: NDArray[np.int64] = np.diff(self.offsets)
+        return lengths
+
+
+class _FlatWriter:
+    """Writes sequences one after another into a file."""
+
+    def __init__(self, file: IO[bytes], dtype: type[np.generic]) -> None:
+        self._file, self._dtype = file, np.dtype(dtype)
         self._lengths = array("i")
 
-    def write(self, row: Iterable[str]) -> None:
-        self._lengths.extend(self._file.write(text.encode()) for text in row)
+    def write(self, sequences: Iterable[bytes]) -> None:
+        self._lengths.extend(self._file.write(content) // self._dtype.itemsize for content in sequences)
 
-    def finish(self, fields: int) -> _Texts:
-        """Closes the file; its content stays mapped."""
-        with self._file:
-            self._file.flush()
-            offsets = np.concatenate([[0], np.cumsum(self._lengths, dtype=np.int64)])
-            content = np.memmap(self._file, dtype=np.uint8, mode="r", shape=(int(offsets[-1]),))
-        return _Texts(content, offsets, fields)
+    def mapped(self) -> _Flat:
+        """The sequences; the mapping outlives the file object."""
+        self._file.flush()
+        offsets = np.concatenate([[0], np.cumsum(self._lengths, dtype=np.int64)])
+        return _Flat(np.memmap(self._file, self._dtype, mode="r", shape=(int(offsets[-1]),)), offsets)
 
 
 class BatchOrder:
-    """Which rows make which step: every epoch in a new order, a function of the seed and the step alone.
+    """Which rows make which step: a new order in every epoch, which depends on the seed and the step alone.
 
-    The rows that don't fill a last batch sit that epoch out.
+    The rows that do not fill a last batch are left out of that epoch.
     """
 
     def __init__(self, rows: int, batch_size: int, seed: int) -> None:
@@ -273,7 +286,7 @@ class BatchOrder:
         self._order = np.empty(0, dtype=np.int64)
 
     def __getitem__(self, step: int) -> np.ndarray:
-        """[batch_size] row numbers of a step, counted from 0 over all epochs."""
+        """[batch_size] row numbers of a step, which is counted from 0 over all epochs."""
         epoch, place = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             self._order = np.random.default_rng([self.seed, epoch]).permutation(self.rows)

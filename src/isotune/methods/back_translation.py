@@ -14,7 +14,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from isotune.data.cache import Derived
+from isotune.data.cache import TextCache
 from isotune.data.rows import Pair, Row, Sentence
 from isotune.encoder.encoder import Encoder
 from isotune.losses import nt_xent
@@ -57,7 +57,7 @@ class Paraphrased(Method):
 
         path = cache and cache / "back-translation.sqlite"
         say(f"back-translation: by {' and '.join(translate.models)}, kept in {path or 'memory'}")
-        for text, paraphrase in Derived(path, translate.settings).get_or_make((row[0] for row in rows), make, BATCH):
+        for text, paraphrase in TextCache(path, translate.settings).get_or_make((row[0] for row in rows), make, BATCH):
             if paraphrase:
                 yield Pair(text, paraphrase)
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from isotune.data.cache import Derived
+from isotune.data.cache import TextCache
 from isotune.data.rows import Row, Sentence, Triplet
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.prompt import mask_id
@@ -83,7 +83,7 @@ class SNCSE(Method):
         def make(texts: list[str]) -> list[str]:
             return [f"{rule}\t{text}" for text, rule in self.negator(texts)]
 
-        negations = Derived(path, self.negator.settings).get_or_make((row[0] for row in rows), make, BATCH)
+        negations = TextCache(path, self.negator.settings).get_or_make((row[0] for row in rows), make, BATCH)
         for sentence, made in negations:
             rule, _, negation = made.partition("\t")
             counts[rule] += 1

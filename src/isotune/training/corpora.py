@@ -11,7 +11,7 @@ from random import Random
 from isotune.data import ScoredPairs, read
 from isotune.data.cache import cache_folder
 from isotune.data.overlap import Overlap, Shared
-from isotune.data.rows import Row, Sentence, texts
+from isotune.data.rows import Row, Sentence, text_fields
 from isotune.data.sources import Source
 from isotune.data.tokens import Fingerprint, Tokenize, Tokenized, TokenStore
 from isotune.encoder.encoder import Encoder
@@ -67,7 +67,7 @@ class Corpora:
             for source in self._sources(feed.data):
                 if source != "-":
                     next(self._read([source], feed, stage.training))
-        _tokenizer(method, encoder, _length(stage, encoder))([["a"]] * len(texts(method.rows)))
+        _tokenizer(method, encoder, _length(stage, encoder))([["a"]] * len(text_fields(method.rows)))
 
     def texts(self) -> Iterator[str]:
         """The text of the first stage, to make a vocabulary from.
