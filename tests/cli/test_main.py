@@ -1,33 +1,51 @@
-"""What holds for every command: help without torch, one line for what is wrong, pipes and Ctrl-C."""
+"""What holds for every command: help that imports little, errors of one line, pipes and Ctrl-C."""
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from subprocess import PIPE
 
 import pytest
 
+from isotune.cli.app import COMMANDS
+from isotune.cli.option_names import option_names
+from isotune.cli.train import train_command
+from isotune.methods import METHODS
 from tests.cli.conftest import Call
 
-COMMANDS = (
-    "train evaluate report analyse study reproduce encode similarity recipes datasets doctor".split()  # noqa: SIM905
-)
 HEAVY = {"torch", "transformers", "tokenizers", "datasets", "numpy", "scipy", "pandas", "pyarrow", "matplotlib"}
 ISOTUNE = [sys.executable, "-m", "isotune"]
+
+
+def modules_after(*command_lines: list[str]) -> set[str]:
+    """The modules that a new process has imported after these command lines."""
+    code = f"import sys; from isotune.cli import main; [main(words) for words in {command_lines}]; print(*sys.modules)"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(process.stdout.splitlines()[-1].split())
 
 
 def test_help_names_every_command_in_the_order_of_use(isotune: Call) -> None:
     code, out, err = isotune("--help")
     assert (code, err) == (0, "")
-    places = [out.index(f" {command} ") for command in COMMANDS]
+    assert max(map(len, out.splitlines())) <= 80
+    places = [out.index(f"\n  {command} ") for command in COMMANDS]
     assert places == sorted(places)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_a_command_starts_with_its_summary(isotune: Call, command: str) -> None:
+    usage, _, summary, *_ = isotune(command, "--help").out.splitlines()
+    assert usage == f"Usage: isotune {command} {COMMANDS[command].usage}".rstrip()
+    assert summary == COMMANDS[command].summary
 
 
 @pytest.mark.parametrize("columns", ["80", "120"])
@@ -45,11 +63,46 @@ def test_help_fits_the_terminal_and_cuts_nothing(
     assert "[default: ]" not in out
 
 
-def test_no_help_imports_anything_heavy() -> None:
-    helps = [["--help"], ["--version"], *([command, "--help"] for command in COMMANDS)]
-    code = f"import sys; from isotune.cli import main; [main(words) for words in {helps}]; print(*sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert HEAVY.isdisjoint(run.stdout.splitlines()[-1].split())
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["--version"],
+        [],
+        ["trian"],
+        ["train", "--lerning-rate", "1"],
+        ["train", "--no-steps"],
+        ["encode", "--ot"],
+    ],
+    ids=" ".join,
+)
+def test_top_level_help_and_mistyped_words_import_the_standard_library_only(words: list[str]) -> None:
+    packages = {name.partition(".")[0] for name in modules_after(words) - modules_after()}
+    assert packages - sys.stdlib_module_names == {"isotune"}
+
+
+def test_help_imports_nothing_heavy() -> None:
+    others = [[command, "--help"] for command in COMMANDS if command != "train"]
+    assert {*HEAVY, "pydantic"}.isdisjoint(modules_after(*others))
+    assert HEAVY.isdisjoint(modules_after(["train", "--help"]))
+
+
+def test_the_help_of_train_imports_the_options_of_its_own_methods_only() -> None:
+    room = "isotune.methods.options."
+    imported = {name.removeprefix(room) for name in modules_after(["train", "--help"]) if name.startswith(room)}
+    assert imported == {"base", "simcse", "whitening"}  # the methods of the recipe for the bundled model
+
+
+def test_the_names_of_all_options_are_known() -> None:
+    for command in COMMANDS.keys() - {"train"}:
+        parameters = inspect.signature(getattr(import_module(f"isotune.cli.{command}"), command)).parameters
+        options = {name for name, parameter in parameters.items() if parameter.kind is inspect.Parameter.KEYWORD_ONLY}
+        assert options <= option_names(command) <= {*parameters, "help", "version"}
+    for method in METHODS:
+        for name, parameter in inspect.signature(train_command(["--method", method])).parameters.items():
+            assert name in option_names("train") or name == "text"
+            if name != "resume" and parameter.annotation.__origin__ is bool:
+                assert f"no_{name}" in option_names("train")
 
 
 def test_the_version(isotune: Call) -> None:
@@ -65,7 +118,8 @@ def test_no_arguments_give_the_help_on_standard_error(isotune: Call) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["trian"], 'Unknown command "trian". Did you mean "train"? Available commands: train, evaluate'),
+        (["trian"], "unknown command 'trian': did you mean 'train'? Known: analyse, datasets"),
+        (["--hlep"], "unknown command '--hlep'. Known: analyse"),
         (["train", "--temprature", "1"], "Unknown option: --temprature. Did you mean --temperature?"),
         (["train", "--temprature=1"], "Unknown option: --temprature"),
         (["train", "--no-resume"], "Did you mean --resume? See isotune train --help"),
@@ -84,13 +138,13 @@ def test_no_arguments_give_the_help_on_standard_error(isotune: Call) -> None:
         (["doctor", "--fix"], "Unknown option: --fix"),
     ],
 )
-def test_words_that_fit_nowhere_are_refused_in_one_line(
+def test_a_wrong_command_line_is_refused_in_one_line(
     refused: Callable[..., str], words: list[str], message: str
 ) -> None:
     assert message in refused(*words)
 
 
-def test_a_reader_that_has_gone_is_no_error() -> None:
+def test_a_closed_pipe_is_no_error() -> None:
     for unbuffered in ("", "1"):
         environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
         with subprocess.Popen([*ISOTUNE, "datasets"], env=environment, stdout=PIPE, stderr=PIPE, text=True) as run:

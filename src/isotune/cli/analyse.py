@@ -1,4 +1,4 @@
-"""`isotune analyse`: a look at encoders, as a table and a figure."""
+"""`isotune analyse`: an analysis of encoders, as a table and a figure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from cyclopts import Parameter
 
 from isotune.cli.parameters import ENCODER, labels
 
-NAME = "The analysis; without one, they are listed."
+NAME = "The analysis to make. Without a name, the analyses are listed."
 TASKS = (
-    "Scored pairs: datasets (their test split, or the one named, as in stsb:dev), the group sts, or files with "
-    "sentence1, sentence2 and score. Unset: what the published figure is of, where $ISOTUNE_DATA has it, or else the "
-    "bundled pairs."
+    "The scored sentence pairs to look at: named datasets (their test split, or another one as in stsb:dev), the group "
+    "sts, or files with the columns sentence1, sentence2 and score. Unset: the data of the published figure if "
+    "$ISOTUNE_DATA has it, otherwise the bundled pairs."
 )
-OUT = "A folder for NAME.json, NAME.png and NAME.html."
-SEED = "Of what is drawn by chance: the pairs of tsne and pairs, and the plane of tsne."
+OUT = "The folder for NAME.json, NAME.png and NAME.html."
+SEED = (
+    "The random seed. Only tsne and pairs use it: both choose pairs at random, and tsne computes a random projection."
+)
 
 
 def analyse(
@@ -27,7 +29,7 @@ def analyse(
     out: Annotated[Path, Parameter(help=OUT, metavar="DIR")] = Path("analyses"),
     seed: Annotated[int | None, Parameter(help=SEED)] = None,
 ) -> None:
-    """Look at encoders side by side: the papers' analyses, each with its figure."""
+    """Analyse encoders: a table and a figure, as in the papers."""
     from rich.console import Console
 
     from isotune.encoder.load import load_encoder
@@ -42,31 +44,24 @@ def analyse(
     pairs = load_pairs(name, tasks, options)
     if not encoder:
         raise InputError("no encoder: name at least one folder or hub name")
-    if twice := next((one for one in encoder if encoder.count(one) > 1), None):
-        raise InputError(f"encoder {twice} is named twice")
+    if repeated := next((path for path in encoder if encoder.count(path) > 1), None):
+        raise InputError(f"encoder {repeated} is named twice")
     if (out / f"{name}.json").exists():
         raise InputError(f"{out / name}.json: it exists already; choose another --out")
-    loaded = {label: load_encoder(path) for label, path in zip(labels(encoder), encoder, strict=True)}
+    encoders = {label: load_encoder(path) for label, path in zip(labels(encoder), encoder, strict=True)}
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{out}: it can't be written ({error.strerror}); choose another --out") from error
     with Console(stderr=True).status(f"analysing: {name}"):
-        found = analyse_on(name, loaded, pairs, **options)
-        paths = found.write(out)
-    print(*found.findings, *paths, sep="\n")
+        analysis = analyse_on(name, encoders, pairs, **options)
+        paths = analysis.write(out)
+    print(*analysis.findings, *paths, sep="\n")
 
 
 def _list() -> None:
-    import rich
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
+    from isotune.cli.tables import print_table
     from isotune.lab.analyses import ANALYSES
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in ("Analysis", "Shows", "Published", "On"):
-        table.add_column(column)
-    for name, entry in ANALYSES.items():
-        table.add_row(name, entry.title, entry.source, ", ".join(entry.tasks))
-    rich.print(table)
+    rows = [(name, entry.title, entry.source, ", ".join(entry.tasks)) for name, entry in ANALYSES.items()]
+    print_table(("Analysis", "Shows", "Published", "On"), rows)

@@ -1,107 +1,87 @@
-"""The table of commands, and how one is run. No command's module loads torch before it runs."""
+"""The table of commands, the top-level help, and the call of one command.
+
+The top-level help, the version and the error of a mistyped command use neither cyclopts nor rich, so that they take
+some hundredths of a second. A command's module is imported when the command is called.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
 from typing import NamedTuple
 
-from cyclopts import (
-    App,
-    Argument,
-    CycloptsError,
-    MissingArgumentError,
-    Parameter,
-    UnknownOptionError,
-    UnusedCliTokensError,
-)
-from rich.console import Console
-
-from isotune.cli.analyse import analyse
-from isotune.cli.datasets import datasets
-from isotune.cli.doctor import doctor
-from isotune.cli.encode import encode
-from isotune.cli.evaluate import evaluate
-from isotune.cli.recipes import recipes
-from isotune.cli.report import report
-from isotune.cli.reproduce import reproduce
-from isotune.cli.similarity import similarity
-from isotune.cli.study import study
-from isotune.cli.train import train_command
-from isotune.errors import InputError
-from isotune.methods import METHODS
+import isotune
+from isotune.errors import InputError, unknown
 
 
 class Command(NamedTuple):
-    """A command's function, and the words that follow its name."""
+    """What follows the command's name on the command line, and what the command does, in at most 66 characters."""
 
-    function: Callable[..., object]
-    usage: str = ""
+    usage: str
+    summary: str
+
+
+# The command `train` is the function `train` of the module `isotune.cli.train`; so with every other command.
+COMMANDS = {
+    "train": Command("TEXT... [OPTIONS]", "Train a sentence encoder on text and report what it gained."),
+    "evaluate": Command("ENCODER... [OPTIONS]", "Score sentence encoders side by side."),
+    "report": Command("FOLDER", "Write the report page of a run or a study again."),
+    "analyse": Command("[NAME ENCODER...] [OPTIONS]", "Analyse encoders: a table and a figure, as in the papers."),
+    "study": Command("[NAME] [OPTIONS]", "Compare methods, models and options over several seeds."),
+    "reproduce": Command("[NAME] [OPTIONS]", "Reproduce a table or figure of a paper, or list them all."),
+    "encode": Command("ENCODER FILE [OPTIONS]", "Turn the sentences of a file into vectors."),
+    "similarity": Command("ENCODER FIRST SECOND", "Print the cosine similarity of two sentences, from -1 to 1."),
+    "recipes": Command("", "List the recipes: the training settings that come with isotune."),
+    "datasets": Command("", "List the datasets that isotune knows by name."),
+    "doctor": Command("", "Check the installation and this machine."),
+}
+HELP = "\n".join(
+    [
+        "Usage: isotune COMMAND",
+        "",
+        "Turn a pretrained language model into a better sentence encoder.",
+        "",
+        "Commands:",
+        *(f"  {name:12}{command.summary}" for name, command in COMMANDS.items()),
+        "",
+        "isotune COMMAND --help explains a command. isotune --version prints the version.",
+    ]
+)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs the command that the arguments name; returns its exit code, or 2 after a line on what is wrong with them."""
+    """Runs the command that the arguments name and returns its exit code.
+
+    The exit code is 2 if the arguments cannot be used; one line on standard error then says why.
+    """
+    command, *words = arguments or [""]
     try:
-        commands = {
-            "train": Command(train_command(arguments[1:] if arguments[:1] == ["train"] else ()), "TEXT... [OPTIONS]"),
-            "evaluate": Command(evaluate, "ENCODER... [OPTIONS]"),
-            "report": Command(report, "DIR"),
-            "analyse": Command(analyse, "[NAME ENCODER...] [OPTIONS]"),
-            "study": Command(study, "[NAME] [OPTIONS]"),
-            "reproduce": Command(reproduce, "[NAME] [OPTIONS]"),
-            "encode": Command(encode, "ENCODER FILE [OPTIONS]"),
-            "similarity": Command(similarity, "ENCODER FIRST SECOND"),
-            "recipes": Command(recipes),
-            "datasets": Command(datasets),
-            "doctor": Command(doctor),
-        }
-        app = App(
-            name="isotune",
-            help="From a pretrained language model to a sentence encoder, by contrastive learning.",
-            version=_version,
-            help_format="plaintext",
-            default_parameter=Parameter(negative=(), show_default=lambda value: str(value) if value else None),
-            suppress_keyboard_interrupt=False,
-        )
-        for place, (name, command) in enumerate(commands.items()):
-            usage = f"Usage: isotune {name} {command.usage}".rstrip()
-            app.command(command.function, name=name, usage=usage, sort_key=place)
-        if not arguments:
-            app.help_print(console=Console(stderr=True))
-            return 2
-        if "-" in arguments and "--" not in arguments:
-            # To cyclopts a lone hyphen, standard input, is an option, but not behind the end of options.
-            arguments = [*(word for word in arguments if word != "-"), "--", "-"]
-        result = app(arguments, exit_on_error=False, print_error=False, verbose=False, result_action="return_value")
-    except CycloptsError as error:
-        command_line = " ".join(["isotune", *(error.command_chain or ())])
-        return _fail(f"{_message(error)} See {command_line} --help")
+        match command:
+            case "":
+                print(HELP, file=sys.stderr)
+                return 2
+            case "--help" | "-h":
+                print(HELP)
+                return 0
+            case "--version":
+                print(isotune.__version__)
+                return 0
+        if command not in COMMANDS:
+            raise InputError(f"{unknown('command', command, COMMANDS)}. See isotune --help")
+        return _call(command, words)
     except InputError as error:
-        return _fail(str(error))
-    return result if isinstance(result, int) else 0
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
 
 
-def _message(error: CycloptsError) -> str:
-    """What cyclopts says, in one line; clearer where it is about what this command line has no place for."""
-    match error:
-        case UnusedCliTokensError(unused_tokens=[word, *_]):
-            return f"Unexpected argument {word!r}."
-        case MissingArgumentError(argument=Argument(index=int(), name=name)):
-            return f"{name} is missing."
-        case UnknownOptionError(token=token):
-            flag = token.keyword or token.value
-            name = flag.lstrip("-").replace("-", "_")
-            if owners := [method for method, entry in METHODS.items() if name in entry.options.model_fields]:
-                return f"{flag} is an option of another method: --method {' or '.join(owners)}."
-    return str(error)
+def _call(command: str, words: Sequence[str]) -> int:
+    """Calls a command with the words that follow its name."""
+    from isotune.cli.option_names import refuse_mistyped
 
+    refuse_mistyped(command, words)
+    from isotune.cli.parser import call  # imports cyclopts
 
-def _fail(message: str) -> int:
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
-    return 2
-
-
-def _version() -> str:
-    from importlib.metadata import version
-
-    return version("isotune")
+    module = import_module(f"isotune.cli.{command}")
+    function = module.train_command(words) if command == "train" else getattr(module, command)
+    return call(f"isotune {command}", COMMANDS[command].usage, function, words)

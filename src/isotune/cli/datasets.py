@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from isotune.data import Dataset
+
 
 def datasets() -> None:
-    """List the named datasets: whether they are on this machine, their sizes, their kind, source and licence.
+    """List the datasets that isotune knows by name.
 
-    Where only some rows have a score or label, their number comes first.
+    The table shows whether a dataset is on this machine, how many rows each split has, and the kind of row, source
+    and licence. "100 of 900" means that 100 of the 900 rows have a score or label.
     """
-    import rich
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
+    from rich.table import Column
     from rich.text import Text
 
-    from isotune.data import DATASETS, Sentence, available
+    from isotune.cli.tables import print_table
+    from isotune.data import DATASETS, available
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in ("Dataset", "Here", "Rows"):
-        table.add_column(column, no_wrap=True)
-    table.add_column("Kind of row, source, licence")
+    rows = []
     for name, dataset in DATASETS.items():
-        rows = []
-        for split, part in dataset.splits.items():
-            if Sentence in dataset.row_types or part.gold_count == part.row_count:
-                rows.append(f"{split} {part.row_count:,}")
-            elif part.gold_count:
-                rows.append(f"{split} {part.gold_count:,} of {part.row_count:,}")
-            else:
-                rows.append(f"{split} {part.row_count:,} as text")
         kinds = " and ".join(row_type.__name__ for row_type in dataset.row_types)
         about = Text(f"{kinds}\n{dataset.citation}\n{dataset.licence}")
-        table.add_row(name, "yes" if available(name) else "no", "\n".join(rows or dataset.union), about)
-    rich.print(table)
+        rows.append((name, "yes" if available(name) else "no", "\n".join(_sizes(dataset) or dataset.union), about))
+    columns = [Column(header, no_wrap=True) for header in ("Dataset", "Here", "Rows")]
+    print_table([*columns, "Kind of row, source, licence"], rows)
+
+
+def _sizes(dataset: Dataset) -> list[str]:
+    """The number of rows of each split, such as "train 5,749"."""
+    from isotune.data import Sentence
+
+    sizes = []
+    for name, split in dataset.splits.items():
+        if Sentence in dataset.row_types or split.gold_count == split.row_count:
+            sizes.append(f"{name} {split.row_count:,}")
+        elif split.gold_count:
+            sizes.append(f"{name} {split.gold_count:,} of {split.row_count:,}")
+        else:
+            sizes.append(f"{name} {split.row_count:,} as text")
+    return sizes

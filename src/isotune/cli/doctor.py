@@ -1,10 +1,14 @@
-"""`isotune doctor`: what this machine has, and whether the encoder computes here what it should."""
+"""`isotune doctor`: what this machine has, and whether the encoder computes correctly on it."""
 
 from __future__ import annotations
 
 
 def doctor() -> int:
-    """Check the installation: versions, processor, data, disk, and the packed encoder against the padded one."""
+    """Check the installation and this machine.
+
+    Prints the versions, the processor, the free disk space and the datasets, and tests that isotune's packed encoder
+    gives the same vectors as the padded model of transformers.
+    """
     import os
     import platform
     import shutil
@@ -30,12 +34,12 @@ def doctor() -> int:
     line("free disk", f"{shutil.disk_usage('.').free / 1e9:.0f} GB here")
     line("ISOTUNE_DATA", os.environ.get("ISOTUNE_DATA", "not set"))
     line("datasets here", ", ".join(name for name in DATASETS if available(name)))
-    sentences = ["Short.", "A longer sentence, to be packed beside the short one."]
+    sentences = ["Short.", "A longer sentence, packed in the same batch as the short one."]
     encoder = Encoder.load(bundled_model())
     packed = encoder.encode(sentences)
-    # The same weights again, as transformers runs them.
+    # Encode again with the same weights, padded and with the attention of transformers.
     encoder.backbone.model.set_attn_implementation("eager")
     encoder.backbone.padded = True
     error = abs(packed - encoder.encode(sentences)).max()
-    line("packed encoder", f"{'right' if error < 1e-4 else 'WRONG'}: off by {error:.1e} from the padded one")
+    line("packed encoder", f"{'right' if error < 1e-4 else 'WRONG'}: off by {error:.1e} from the padded encoder")
     return 0 if error < 1e-4 else 1

@@ -1,4 +1,4 @@
-"""`isotune encode`: sentences of a file or stream to a file of vectors."""
+"""`isotune encode`: the vectors of the sentences in a file or stream."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from isotune.cli.parameters import COLUMNS, ENCODER, PRECISION, columns_table, new_file
-from isotune.encoder.options import Precision
+from isotune.encoder.precision import Precision
 
 FILE = (
-    "Sentences: a file (.txt, .csv, .tsv, .jsonl, .parquet, also .gz), a pattern, a named dataset, or - for standard "
-    "input. A blank line is no sentence and gets no vector. It is read as a stream, of any length."
+    "The sentences: a file (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), a file pattern, a named dataset, or - for "
+    "standard input. It may be of any length. Blank lines are skipped."
 )
-OUT = "A new file: .npy for the vectors alone (float32, a row a sentence), .parquet for each sentence with its vector."
-COLUMN = "Which column holds the sentence, where its name isn't a usual one, e.g. sentence=body."
+OUT = "The new file. .npy holds the vectors alone (float32, one row per sentence); .parquet holds the sentences too."
+COLUMN = "The column that holds the sentence, such as sentence=body. Unset: a column with a usual name."
 
 
 def encode(
@@ -24,11 +24,11 @@ def encode(
     /,
     *,
     out: Annotated[Path, Parameter(help=OUT, metavar="FILE")] = Path("vectors.npy"),
-    normalize: Annotated[bool, Parameter(help="Scale every vector to length 1.")] = False,
+    normalize: Annotated[bool, Parameter(help="Scale each vector to length 1.")] = False,
     precision: Annotated[Precision | None, PRECISION] = None,
     columns: Annotated[tuple[str, ...], Parameter(help=COLUMN), COLUMNS] = (),
 ) -> None:
-    """Encode sentences: one vector each, in their order."""
+    """Turn the sentences of a file into vectors."""
     import time
 
     from isotune.data import Sentence, read

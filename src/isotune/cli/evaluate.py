@@ -1,4 +1,4 @@
-"""`isotune evaluate`: encoders side by side."""
+"""`isotune evaluate`: the scores of encoders, side by side."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from isotune.cli.parameters import ENCODER, PRECISION, labels, new_file
-from isotune.encoder.options import Precision
+from isotune.encoder.precision import Precision
 
 TASKS = (
-    "Named tasks; the groups sts, sts17, stsb-multi, transfer, senteval and senteval-50; geometry, geometry-qqp or "
-    "geometry:DATA; or files with sentence1, sentence2 and score. Unset: the seven STS tasks where $ISOTUNE_DATA has "
-    "them, or else the bundled test pairs."
+    "What to evaluate on: named tasks such as stsb; groups of tasks (sts, sts17, stsb-multi, transfer, senteval, "
+    "senteval-50); the distribution of the vectors (geometry, geometry-qqp or geometry:DATA); or files with the "
+    "columns sentence1, sentence2 and score. Unset: the seven STS tasks (semantic textual similarity) if $ISOTUNE_DATA "
+    "has them, otherwise the bundled test pairs."
 )
 AGGREGATION = (
-    "How an STS task's subsets are put together: all in one correlation (the papers' way), their mean, or their mean "
-    "weighted by size."
+    "How to score an STS task that has subsets. all: one correlation over all pairs together, as the papers do. mean: "
+    "the mean of the subsets' correlations. wmean: their mean, weighted by the size of the subsets."
 )
+METRIC = "The correlation that the table shows."
 JSON = "Write all results, with every aggregation and metric, to this new file."
 
 
@@ -27,13 +29,14 @@ def evaluate(
     *encoder: Annotated[str, ENCODER],
     tasks: Annotated[tuple[str, ...], Parameter(help=TASKS, metavar="NAME...", consume_multiple=1)] = (),
     aggregation: Annotated[Literal["all", "mean", "wmean"], Parameter(help=AGGREGATION)] = "all",
-    metric: Annotated[
-        Literal["spearman", "pearson"], Parameter(help="Which correlation the table shows.")
-    ] = "spearman",
+    metric: Annotated[Literal["spearman", "pearson"], Parameter(help=METRIC)] = "spearman",
     precision: Annotated[Precision | None, PRECISION] = None,
     json: Annotated[Path | None, Parameter(help=JSON, metavar="FILE")] = None,
 ) -> None:
-    """Score sentence encoders side by side: similarity, transfer to classification, and geometry."""
+    """Score sentence encoders side by side.
+
+    There are three kinds of task: semantic similarity, transfer to classification, and the geometry of the vectors.
+    """
     import rich
     from rich.console import Console
     from rich.progress import track
@@ -46,19 +49,21 @@ def evaluate(
         raise InputError("no encoder: name at least one folder or hub name")
     with ExitStack() as stack:
         file = stack.enter_context(new_file(json)) if json else None
-        # Before the first is evaluated, so that a wrong name costs nothing.
+        # All tasks and encoders are loaded before the first is evaluated, so that a wrong name costs no time.
         loaded_tasks = load_tasks(tasks)
-        named = f", {precision}" if precision else ""
-        loaded = {name: load_encoder(name, precision) for name in encoder}
+        suffix = f", {precision}" if precision else ""
+        encoders = {name: load_encoder(name, precision) for name in encoder}
         console = Console(stderr=True)
-        shown = track(loaded.items(), "evaluating", console=console, transient=True, disable=not console.is_terminal)
-        results = [evaluate_on(loaded_tasks, one, name + named) for name, one in shown]
-        short = [
-            result.model_copy(update={"encoder": label + named})
-            for label, result in zip(labels(list(loaded)), results, strict=True)
+        progress = track(
+            encoders.items(), "evaluating", console=console, transient=True, disable=not console.is_terminal
+        )
+        evaluations = [evaluate_on(loaded_tasks, model, name + suffix) for name, model in progress]
+        labelled = [
+            evaluation.model_copy(update={"encoder": label + suffix})
+            for label, evaluation in zip(labels(list(encoders)), evaluations, strict=True)
         ]
-        for table in comparison_tables(short, aggregation, metric):
+        for table in comparison_tables(labelled, aggregation, metric):
             rich.print(table)
         if file:
-            written = ",\n".join(result.model_dump_json(indent=2) for result in results)
-            file.write(f"[{written}]\n".encode())
+            texts = ",\n".join(evaluation.model_dump_json(indent=2) for evaluation in evaluations)
+            file.write(f"[{texts}]\n".encode())

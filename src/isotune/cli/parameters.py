@@ -1,4 +1,4 @@
-"""Parameters that several commands have, and the files they write."""
+"""Parameters that several commands have, and the files that commands write."""
 
 from __future__ import annotations
 
@@ -13,47 +13,64 @@ from isotune.errors import InputError
 from isotune.files import replacing
 
 ENCODER = Parameter(
-    help="An encoder or a plain language model: a folder, or a name on the Hugging Face hub; or a file of word vectors "
-    "(.txt, .vec, also .gz), which are averaged."
+    help="A sentence encoder or a pretrained language model: a folder, or a name on the Hugging Face hub. Or a file of "
+    "word vectors (.txt or .vec, also .gz); the vector of a sentence is then the mean over its words."
 )
 PRECISION = Parameter(
-    help="What the encoder computes in. bfloat16 and, on a CPU, int8 are faster and differ a little from float32. "
-    "Unset: the type of its weights, mostly float32."
+    help="The number type that the encoder computes in. bfloat16 is faster than float32, and so is int8 on a CPU; both "
+    "give slightly different vectors. Unset: the type of the saved weights, usually float32."
 )
-PROCESSES = Parameter(help="Runs side by side. Unset: one a GPU; without any a core, 4 at most.")
-THREADS = Parameter(help="Of each process. Unset: their share of the cores.")
+PROCESSES = Parameter(
+    help="How many runs to make at the same time. Unset: one per GPU; without a GPU, one per core but at most 4."
+)
+THREADS = Parameter(help="CPU threads per process. Unset: the processes share the cores equally.")
 COLUMNS = Parameter(consume_multiple=1, metavar="FIELD=COLUMN...")
 
 
-def columns_table(words: Sequence[str]) -> dict[str, str]:
-    """{field: column} out of the words of --columns.
+def key_values(option: str, words: Sequence[str], form: str, example: str) -> dict[str, str]:
+    """{key: value} of words such as "sentence=body".
+
+    Args:
+        option: the option that the words follow, for errors; so are the form of a word and the example.
+        words: the words, each with a "=" between key and value.
+        form: such as "FIELD=COLUMN".
+        example: such as "sentence=body".
 
     Raises:
-        InputError: a word has no "=", or nothing on one side of it.
+        InputError: a word has no "=", or nothing before or after it.
     """
     for word in words:
         if not all(word.partition("=")):
-            raise InputError(f"--columns {word}: write FIELD=COLUMN, such as sentence=body")
+            raise InputError(f"{option} {word}: write {form}, such as {example}")
     return dict(word.split("=", 1) for word in words)
 
 
+def columns_table(words: Sequence[str]) -> dict[str, str]:
+    """{field: column} of the words of --columns.
+
+    Raises:
+        InputError: a word is not FIELD=COLUMN.
+    """
+    return key_values("--columns", words, "FIELD=COLUMN", "sentence=body")
+
+
 def labels(encoders: Sequence[str]) -> list[str]:
-    """What a table or figure calls each encoder: its folder's name or that of its run; its whole name if two share it.
+    """A short label for each encoder: the name of its folder or run, or its whole path if two labels would be equal.
 
     >>> labels(["models/mini", "runs/demo/encoder"])
     ['mini', 'demo']
     """
     paths = [Path(encoder).resolve() for encoder in encoders]
     short = [(path.parent.name if path.name == "encoder" else "") or path.name for path in paths]
-    return [one if short.count(one) == 1 else whole for one, whole in zip(short, encoders, strict=True)]
+    return [label if short.count(label) == 1 else whole for label, whole in zip(short, encoders, strict=True)]
 
 
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that is there whole or not at all; that it can be made is found out before the work.
+    """Opens a new file to write. It appears when the block ends without an error, and not otherwise.
 
     Raises:
-        InputError: there is one of that name, or it can't be written.
+        InputError: the file exists, or cannot be written. Most of this is noticed before the block starts.
     """
     if path.exists():
         raise InputError(f"{path}: it exists already; name another file")

@@ -1,4 +1,4 @@
-"""`isotune report`: the page of a run or of a study, made again."""
+"""`isotune report`: the page of a run or of a study, written again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 
 def report(folder: Annotated[Path, Parameter(help="The folder of a run or of a study.")], /) -> None:
-    """Make the page of a run, or that of a study, again from what is in its folder."""
+    """Write the report page of a run or a study again."""
     if (folder / "study.json").exists():
         from isotune.lab.studies.page import write_page
 

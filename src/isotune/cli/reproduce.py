@@ -1,4 +1,4 @@
-"""`isotune reproduce`: the papers' tables and figures, listed or made."""
+"""`isotune reproduce`: the papers' tables and figures, made again or listed."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import PROCESSES, THREADS
+from isotune.cli.parameters import PROCESSES, THREADS, key_values
 
-NAME = "The table or figure, such as consert/table4; without one, they are listed."
-MODEL = "In place of every published model: a folder, a name on the Hugging Face hub, or mini."
-SEEDS = "In place of the published ones."
+NAME = "The table or figure, such as consert/table4. Without a name, all are listed."
+MODEL = "Use this model instead of every published model: a folder, a name on the Hugging Face hub, or mini."
+SEEDS = "Use these seeds instead of the published ones."
 OPTIONS = (
-    "Options other than the published ones, of all runs that have them, such as learning_rate=1e-4 steps=200: a small "
-    "model wants a higher rate and fewer steps. They are part of the result."
+    "Change options of all runs that have them, such as learning_rate=1e-4 steps=200. A small model needs a higher "
+    "learning rate and fewer steps than the published models. The page names the changed options."
 )
-BUDGET = "Begin no run that, by its estimate, isn't over after this many minutes. Unset: all are made."
-OUT = "A folder for all of them: the page is in DIR/NAME, and the runs, which studies share, in DIR/runs."
+BUDGET = "Start only runs that are estimated to end within this many minutes from now. Unset: start all runs."
+OUT = "The folder for all tables and figures: the page is written to DIR/NAME, the runs, which they share, to DIR/runs."
 
 
 def reproduce(
@@ -34,16 +34,17 @@ def reproduce(
     processes: Annotated[int | None, PROCESSES] = None,
     threads: Annotated[int | None, THREADS] = None,
 ) -> int:
-    """Make a table or figure of the papers, and see published beside measured; or list them all.
+    """Reproduce a table or figure of a paper, or list them all.
 
-    The list has what each needs, whether that is on this machine, and hours, which are estimates.
+    The result shows the measured scores beside the published ones. The list shows which models and data each table or
+    figure needs, whether they are on this machine, and how many hours it is estimated to take.
     """
     if not name:
         _list(model)
         return 0
-    from isotune.lab.studies.reproduce import reproduce as run
+    from isotune.lab.studies.reproduce import reproduce as reproduce_study
 
-    outcome = run(
+    outcome = reproduce_study(
         name,
         out,
         model=model,
@@ -59,59 +60,55 @@ def reproduce(
 
 
 def option_values(words: Sequence[str]) -> dict[str, Any]:
-    """{option: value} out of the words of --options; a value is as in TOML, or text as it is.
+    """{option: value} of the words of --options. A value that is not TOML is a string.
 
     >>> option_values(["learning_rate=1e-4", "steps=200", "pooling=cls", "layers=[0, -1]"])
     {'learning_rate': 0.0001, 'steps': 200, 'pooling': 'cls', 'layers': [0, -1]}
 
     Raises:
-        InputError: a word has no "=", or nothing on one side of it.
+        InputError: a word is not NAME=VALUE.
     """
-    from isotune.errors import InputError
-
     values: dict[str, Any] = {}
-    for word in words:
-        key, _, text = word.partition("=")
-        if not key or not text:
-            raise InputError(f"--options {word}: write NAME=VALUE, such as steps=200")
+    for name, text in key_values("--options", words, "NAME=VALUE", "steps=200").items():
         try:
-            values[key] = tomllib.loads(f"value = {text}")["value"]
+            values[name] = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
-            values[key] = text
+            values[name] = text
     return values
 
 
 def _list(model: str) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column
 
+    from isotune.cli.tables import print_table, stdout_console
     from isotune.lab.studies import paper_names, read_study
     from isotune.lab.studies.estimate import needs
 
-    console = Console(highlight=False, markup=False, emoji=False)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in ("Table or figure", "Here"):
-        table.add_column(column, no_wrap=True)
-    for column in ("Runs", "CPU h", "GPU h"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("What it shows; models; data", overflow="fold")
+    rows = []
     for name in paper_names():
         study = read_study(name)
         need = needs(study, model)
-        about = [study.title.partition(": ")[2], _named(need.models), _named(need.data)]
+        about = [study.title.partition(": ")[2], _needed(need.models), _needed(need.data)]
         here = "no" if need.missing else "yes"
-        table.add_row(name, here, f"{need.runs}", _hours(need.cpu), _hours(need.gpu), "\n".join(filter(None, about)))
-    console.print(table)
-    console.print(
-        "Hours are estimated from the size of the model and of the data: two cores, float32; a GPU that is assumed to "
-        "do 10 TFLOP/s and 10 steps a second. (-) isn't on this machine; a model may be fetched from the hub when a "
-        "run needs it. For another model: --model."
+        rows.append((name, here, f"{need.runs}", _hours(need.cpu), _hours(need.gpu), "\n".join(filter(None, about))))
+    names = [Column(header, no_wrap=True) for header in ("Table or figure", "Here")]
+    numbers = [Column(header, justify="right", no_wrap=True) for header in ("Runs", "CPU h", "GPU h")]
+    print_table([*names, *numbers, Column("What it shows; models; data", overflow="fold")], rows)
+    stdout_console().print(
+        "The hours are estimated from the sizes of model and data, for two CPU cores in float32, and for a GPU with 10 "
+        "TFLOPS and 10 steps a second. (-) means: not on this machine. A model on the Hugging Face hub is "
+        "downloaded when a run needs it. --model MODEL lists the hours for another model."
     )
 
 
-def _named(here: Mapping[str, bool]) -> str:
-    """Names, those that aren't here marked: a model's last part, a dataset without its split, the STS tasks as one."""
+def _needed(here: Mapping[str, bool]) -> str:
+    """What is needed, in short names, with (-) after what is not on this machine.
+
+    A model is named without its owner and a dataset without its split; the seven STS tasks together are "sts".
+
+    Args:
+        here: whether a model or dataset is on this machine, by its name.
+    """
     from isotune.evaluation import GROUPS
 
     short: dict[str, bool] = {}
@@ -119,8 +116,8 @@ def _named(here: Mapping[str, bool]) -> str:
         label = name.rpartition("/")[2].partition(":")[0]
         short[label] = short.get(label, True) and is_here
     if short.keys() >= set(GROUPS["sts"]):
-        seven = [short.pop(task) for task in GROUPS["sts"]]
-        short = {"sts": all(seven), **short}
+        sts = all([short.pop(task) for task in GROUPS["sts"]])
+        short = {"sts": sts, **short}
     return ", ".join(label if is_here else f"{label} (-)" for label, is_here in short.items())
 
 
@@ -129,23 +126,16 @@ def _hours(value: float) -> str:
 
 
 def _show(folder: Path) -> None:
-    """The study's table: of each line what was measured, and below it what is printed."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
+    """Prints the study's table: below each line of measured scores, the published ones."""
+    from rich.table import Column
 
+    from isotune.cli.tables import print_table, stdout_console
     from isotune.lab.studies.reproduce import beside, of_analyses
     from isotune.lab.studies.table import Results
 
     results = Results.read(folder)
     study = results.study
-    console = Console(highlight=False, markup=False, emoji=False)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column(study.title, overflow="fold")
-    for score in study.scores:
-        table.add_column(score, justify="right", no_wrap=True)
-    for row in beside(results):
-        table.add_row(*row)
-    console.print(table)
+    scores = [Column(score, justify="right", no_wrap=True) for score in study.scores]
+    print_table([Column(study.title, overflow="fold"), *scores], beside(results))
     for text in (*of_analyses(results, folder), *filter(None, [study.note])):
-        console.print(text)
+        stdout_console().print(text)

@@ -1,4 +1,4 @@
-"""`isotune similarity`: the cosine of two sentences."""
+"""`isotune similarity`: the cosine similarity of two sentences."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from isotune.cli.parameters import ENCODER
 def similarity(
     encoder: Annotated[str, ENCODER],
     first: Annotated[str, Parameter(help="A sentence.")],
-    second: Annotated[str, Parameter(help="Another one.")],
+    second: Annotated[str, Parameter(help="Another sentence.")],
     /,
 ) -> None:
     """Print the cosine similarity of two sentences, from -1 to 1."""
     from isotune.encoder.load import load_encoder
 
-    a, b = load_encoder(encoder).encode([first, second], normalize=True)
-    print(f"{a @ b:.4f}")
+    vector1, vector2 = load_encoder(encoder).encode([first, second], normalize=True)
+    print(f"{vector1 @ vector2:.4f}")

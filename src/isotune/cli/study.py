@@ -1,4 +1,4 @@
-"""`isotune study`: a comparison that a file describes."""
+"""`isotune study`: a comparison of methods, models or options, which a file describes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from cyclopts import Parameter
 
 from isotune.cli.parameters import PROCESSES, THREADS
 
-NAME = "A TOML file, or a study of the package, such as own/methods; without one, these are listed."
-OUT = "The study's folder: page, table, figures. Unset: studies/NAME."
-RUNS = "A folder for the runs, which several studies can share. Unset: runs in the study's folder."
-MODEL = "In place of every model that the study names: a folder, a name on the Hugging Face hub, or mini."
-SEEDS = "In place of the study's."
+NAME = "A TOML file, or a study that comes with isotune, such as own/methods. Without a name, these are listed."
+OUT = "The folder for the page, the table and the figures. Unset: studies/NAME."
+RUNS = "The folder for the runs. Several studies can share it. Unset: runs in the study's folder."
+MODEL = "Use this model instead of every model that the study names: a folder, a name on the Hugging Face hub, or mini."
+SEEDS = "Use these seeds instead of the study's."
 
 
 def study(
@@ -27,9 +27,10 @@ def study(
     processes: Annotated[int | None, PROCESSES] = None,
     threads: Annotated[int | None, THREADS] = None,
 ) -> int:
-    """Compare methods, models and options over several seeds, and say which differences there are.
+    """Compare methods, models and options over several seeds.
 
-    A run that was made is not made again: what was stopped or killed goes on with the same command.
+    The study ends with a page of tables, significance tests and figures. Finished runs are kept, so the same command
+    resumes a study that was stopped.
     """
     if not name:
         _list()
@@ -43,15 +44,10 @@ def study(
 
 
 def _list() -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column
 
+    from isotune.cli.tables import print_table
     from isotune.lab.studies import read_study, study_names
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column("Study", no_wrap=True)
-    table.add_column("What it is")
-    for name in study_names():
-        table.add_row(name, read_study(name).title)
-    Console(highlight=False, markup=False, emoji=False).print(table)
+    rows = [(name, read_study(name).title) for name in study_names()]
+    print_table((Column("Study", no_wrap=True), "What it compares"), rows)

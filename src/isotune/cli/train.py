@@ -1,18 +1,25 @@
-"""`isotune train`: one flag for every option of the recipe that is asked for."""
+"""`isotune train`: an option for every field of the chosen recipe.
+
+Which options there are, and the defaults that their help shows, depend on --recipe, --method and --model. So
+`train_command` reads these three first and gives the function a keyword parameter for every field of that recipe.
+"""
 
 from __future__ import annotations
 
 import inspect
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 from cyclopts import Group, Parameter
 from pydantic import BaseModel
 
+from isotune.cli.option_names import RUN_OPTIONS, given_options
 from isotune.cli.parameters import COLUMNS, columns_table
+from isotune.cli.parser import read_options
+from isotune.errors import InputError
 from isotune.methods import METHODS
 from isotune.recipes import BUNDLED_RECIPE, DEFAULT_RECIPE, Recipe, plan_table
 
@@ -21,35 +28,35 @@ ENCODER = Group("Encoder", sort_key=2)
 TRAINING = Group("Training", sort_key=4)
 
 TEXT = (
-    "What to train on: files (.txt, .csv, .tsv, .jsonl, .parquet, also .gz), patterns, named datasets such as "
-    "stsb-open:train, hub:owner/name, or - for standard input."
+    "The text to train on: files (.txt, .csv, .tsv, .jsonl or .parquet, also compressed as .gz), file patterns such as "
+    "texts/*.txt, named datasets such as stsb-open:train, datasets on the Hugging Face hub as hub:OWNER/NAME, or - for "
+    "standard input."
 )
-OUT = "The run folder to make: metrics, checkpoints, encoder, report. Unset: runs/METHOD-DATE-TIME."
+OUT = (
+    "A new folder for the run: the encoder, the report, the metrics and the checkpoints. Unset: runs/METHOD-DATE-TIME."
+)
 RECIPE = (
-    f"A recipe's name (isotune recipes lists them) or TOML file. Unset: {BUNDLED_RECIPE} for the bundled model, "
-    f"{DEFAULT_RECIPE} for any other."
+    "The name of a recipe (isotune recipes lists them) or a TOML file. "
+    f"Unset: {BUNDLED_RECIPE} for the bundled model, {DEFAULT_RECIPE} for any other model."
 )
-METHOD = "A method with its own defaults, in place of a recipe."
-RESUME = "Go on with the run in --out, as it was started: nothing else is given."
+METHOD = "Train with this method and its default options, instead of a recipe."
+RESUME = "Resume the run in --out. No other option is allowed."
+OTHER_METHODS = "isotune train --method NAME --help shows the options of another method."
 
-RUN_FLAGS = ("model", "dev", "tasks", "columns", "seed")
 METAVARS = {"model": "NAME", "dev": "NAME", "tasks": "NAME...", "prompt": "TEXT"}
 
 
-def train_command(arguments: Sequence[str]) -> Callable[..., int]:
-    """The command's function, with the flags of the method or recipe that the arguments name."""
-    recipe, method, model = (_value(arguments, flag) for flag in ("--recipe", "--method", "--model"))
-    plan = Recipe.from_table(plan_table(recipe, method, model), recipe or method or "recipe")
-    panels: list[tuple[Group, BaseModel, Sequence[str]]] = [
-        (RUN, plan, RUN_FLAGS),
-        (ENCODER, plan.encoder, list(type(plan.encoder).model_fields)),
-        *(
-            (_method_panel(stage.method), stage.options, list(type(stage.options).model_fields))
-            for stage in plan.stages
-        ),
-        (TRAINING, plan.stages[0].training, list(type(plan.stages[0].training).model_fields)),
-    ]
-    parameters = {name: _flag(name, options, panel) for panel, options, names in panels for name in names}
+def train_command(words: Sequence[str]) -> Callable[..., int]:
+    """The function behind `isotune train`, with a keyword parameter for every option of the recipe in the words.
+
+    Raises:
+        InputError: there is no such recipe or method, or an option belongs to another method.
+    """
+    plan = _chosen_recipe(words)
+    flags = _flags(plan, RUN, RUN_OPTIONS) | _flags(plan.encoder, ENCODER)
+    for stage in plan.stages:
+        flags |= _flags(stage.options, Group(f"Method {stage.method}", help=OTHER_METHODS, sort_key=3))
+    flags |= _flags(plan.stages[0].training, TRAINING)
 
     def train(
         *text: Annotated[str, Parameter(help=TEXT)],
@@ -59,49 +66,63 @@ def train_command(arguments: Sequence[str]) -> Callable[..., int]:
         resume: Annotated[bool, Parameter(help=RESUME, group=RUN)] = False,
         **options: Any,
     ) -> int:
-        """Tune a sentence encoder on plain text, and show what it gained."""
-        from isotune.errors import InputError
-        from isotune.training import train as run
+        """Train a sentence encoder on text and report what it gained."""
+        from isotune.training import train as train_encoder
 
         if resume and out is None:
-            raise InputError("--resume needs --out: the folder of the run to go on with")
+            raise InputError("--resume needs --out: the folder of the run to resume")
         out = out or Path("runs", f"{plan.stages[0].method}-{time.strftime('%Y%m%d-%H%M%S')}")
         if "columns" in options:
             options["columns"] = columns_table(options["columns"])
-        result = run(text, out=out, recipe=recipe, method=method, resume=resume, **options)
+        result = train_encoder(text, out=out, recipe=recipe, method=method, resume=resume, **options)
         print(result.report)
         return 128 + signal.Signals[result.stopped] if result.stopped else 0
 
-    own = inspect.signature(train, eval_str=True)
-    fixed = [parameter for parameter in own.parameters.values() if parameter.name != "options"]
-    train.__signature__ = own.replace(parameters=[*fixed, *parameters.values()])  # type: ignore[attr-defined]
+    # cyclopts makes a flag of every parameter in the signature; the values of the added ones arrive in `options`.
+    written = inspect.signature(train, eval_str=True)
+    parameters = {name: parameter for name, parameter in written.parameters.items() if name != "options"} | flags
+    _refuse_options_of_other_methods(words, parameters)
+    train.__signature__ = written.replace(parameters=[*parameters.values()])  # type: ignore[attr-defined]
     return train
 
 
-def _method_panel(method: str) -> Group:
-    return Group(f"Method {method}", help="For those of another method: isotune train --method NAME --help", sort_key=3)
+def _chosen_recipe(words: Sequence[str]) -> Recipe:
+    """The recipe that --recipe, --method and --model choose, before any other option changes it."""
+
+    def choice(*, recipe: str | None = None, method: str | None = None, model: str | None = None) -> None: ...
+
+    chosen = {"recipe": None, "method": None, "model": None} | read_options("isotune train", choice, words)
+    return Recipe.from_table(plan_table(**chosen), chosen["recipe"] or chosen["method"] or "recipe")
 
 
-def _flag(name: str, options: BaseModel, panel: Group) -> inspect.Parameter:
-    """A keyword whose help tells what the recipe has; its limits are the recipe's to check."""
-    kind, default = get_type_hints(type(options))[name], getattr(options, name)
-    text = " ".join((type(options).model_fields[name].description or "").split())
-    parameter = Parameter(
-        help=text if default in (None, (), {}) else text.partition(" Unset:")[0],
-        group=panel,
-        metavar=METAVARS.get(name),
-        consume_multiple=1,
-        negative=None if kind is bool else (),
-        show_default=_as_typed(name, default) or False,
-    )
-    annotation: Any = Annotated[kind, parameter]
-    if name == "columns":
-        annotation, default = Annotated[tuple[str, ...], parameter, COLUMNS], ()
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+def _flags(options: BaseModel, panel: Group, names: Iterable[str] = ()) -> dict[str, inspect.Parameter]:
+    """A keyword parameter for each of these fields, or for all; its help shows the value that the recipe has.
+
+    The recipe checks the limits of a value, so only the type is passed on.
+    """
+    model = type(options)
+    types = get_type_hints(model)
+    flags = {}
+    for name in names or model.model_fields:
+        default = getattr(options, name)
+        text = " ".join((model.model_fields[name].description or "").split())
+        parameter = Parameter(
+            help=text if default in (None, (), {}) else text.partition(" Unset:")[0],
+            group=panel,
+            metavar=METAVARS.get(name),
+            consume_multiple=1,
+            negative=None if types[name] is bool else (),
+            show_default=_as_typed(name, default) or False,
+        )
+        annotation: Any = Annotated[types[name], parameter]
+        if name == "columns":
+            annotation, default = Annotated[tuple[str, ...], parameter, COLUMNS], ()
+        flags[name] = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    return flags
 
 
 def _as_typed(name: str, value: object) -> str:
-    """A default as it is written on the command line; empty where there is none."""
+    """A default as a user would type it; empty if there is none."""
     match value:
         case None:
             return ""
@@ -114,11 +135,10 @@ def _as_typed(name: str, value: object) -> str:
     return str(value)
 
 
-def _value(arguments: Sequence[str], flag: str) -> str | None:
-    """What follows a flag, as "--flag value" or "--flag=value"."""
-    for word, following in zip(arguments, [*arguments[1:], None], strict=False):
-        if word == flag:
-            return following
-        if word.startswith(f"{flag}="):
-            return word.partition("=")[2]
-    return None
+def _refuse_options_of_other_methods(words: Sequence[str], parameters: Iterable[str]) -> None:
+    """Refuses an option that the recipe does not have, but a method that is not in the recipe has."""
+    known = {*parameters, "help", "version"}
+    for name, option in given_options(words).items():
+        field = name.removeprefix("no_")
+        if field not in known and (methods := [key for key in METHODS if field in METHODS[key].options.model_fields]):
+            raise InputError(f"{option} is an option of another method: --method {' or '.join(methods)}")

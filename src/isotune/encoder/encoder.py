@@ -21,8 +21,9 @@ from isotune.encoder.format.pretrained import load_model, load_tokenizer, local_
 from isotune.encoder.format.prompt import SENTENCE, Prompts, mask_id, take_suffix
 from isotune.encoder.heads import Head, Heads
 from isotune.encoder.heads.language import LanguageHead
-from isotune.encoder.options import PoolingMode, Precision
+from isotune.encoder.options import PoolingMode
 from isotune.encoder.pooling import Pooling
+from isotune.encoder.precision import Precision
 from isotune.encoder.stream import Advance, Parts, StreamEncoder, encode_stream
 from isotune.encoder.wk_pooling import wk_layers
 from isotune.errors import InputError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.options import Precision
+from isotune.encoder.precision import Precision
 from isotune.encoder.word_vectors import WordVectors
 from isotune.errors import InputError
 

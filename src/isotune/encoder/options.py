@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 PoolingMode = Literal["cls", "mean", "max", "weightedmean", "mask", "wk"]
-Precision = Literal["float32", "bfloat16", "int8"]
 
 
 class EncoderOptions(BaseModel):

@@ -1,0 +1,54 @@
+"""A quick answer to a mistyped option.
+
+The parser would refuse the option too, but it needs cyclopts and, for `isotune train`, the pydantic models of all
+options. Their import takes ten times longer than all that is done here, where the names of the options are read from
+source text. A name that is read by mistake does no harm: the parser refuses it later.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from itertools import takewhile
+from pathlib import Path
+
+from isotune.errors import InputError
+
+RUN_OPTIONS = ("model", "dev", "tasks", "columns", "seed")  # options of train that are fields of the recipe itself
+
+_PARAMETER = re.compile(r"^ +(\w+): Annotated\[", re.MULTILINE)  # of a command's function
+_FIELD = re.compile(r"^    ([a-z]\w*): (bool\b|)", re.MULTILINE)  # of an option model
+_OPTION_MODELS = ("encoder/options.py", "recipes/training.py", "methods/options/*.py")
+
+
+def option_names(command: str) -> set[str]:
+    """The options of a command, such as batch_size and no_projection; for train, those of all methods."""
+    package = Path(__file__).parents[1]
+    names = {"help", "version", *_PARAMETER.findall((package / "cli" / f"{command}.py").read_text("utf-8"))}
+    if command == "train":
+        names.update(RUN_OPTIONS)
+        for path in (path for pattern in _OPTION_MODELS for path in package.glob(pattern)):
+            for name, is_bool in _FIELD.findall(path.read_text("utf-8")):
+                names.update([name, f"no_{name}"] if is_bool else [name])
+    return names
+
+
+def given_options(words: Sequence[str]) -> dict[str, str]:
+    """The options among the words of a command line, without their values, as {"batch_size": "--batch-size"}."""
+    options = [word.partition("=")[0] for word in takewhile(lambda word: word != "--", words) if word.startswith("--")]
+    return {option[2:].replace("-", "_"): option for option in options}
+
+
+def refuse_mistyped(command: str, words: Sequence[str]) -> None:
+    """Refuses an option that the command does not have.
+
+    Raises:
+        InputError: there is one; the message names the most similar option.
+    """
+    names = option_names(command)
+    for name, option in given_options(words).items():
+        if name not in names:
+            similar = difflib.get_close_matches(option, [f"--{name.replace('_', '-')}" for name in sorted(names)], n=1)
+            hint = f" Did you mean {similar[0]}?" if similar else ""
+            raise InputError(f"Unknown option: {option}.{hint} See isotune {command} --help")
