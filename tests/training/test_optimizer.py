@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from isotune.recipes import TrainingOptions
 from isotune.training.optimizer import Optimizers, schedule
@@ -46,15 +46,68 @@ def test_muon_takes_the_matrices_of_the_blocks_only() -> None:
     torch.testing.assert_close((embedding.weight - before[1]).abs(), torch.full((6, 4), 0.1), rtol=1e-2, atol=0)
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "sgd", "muon"])
-def test_the_state_comes_back(optimizer: str) -> None:
-    block, embedding, optimizers = make(optimizer=optimizer)
+def adamw_step(
+    weight: Tensor, gradient: Tensor, averages: list[Tensor], step: int, rate: float, options: TrainingOptions
+) -> Tensor:
+    """Loshchilov and Hutter 2019, algorithm 2, lines 6 to 12, literally; `step` counts from 1."""
+    beta1, beta2 = options.betas
+    averages[0] = beta1 * averages[0] + (1 - beta1) * gradient
+    averages[1] = beta2 * averages[1] + (1 - beta2) * gradient**2
+    first, second = averages
+    if options.bias_correction:
+        first, second = first / (1 - beta1**step), second / (1 - beta2**step)
+    decay = options.weight_decay if weight.ndim > 1 else 0.0
+    return weight - rate * (first / (second.sqrt() + options.epsilon) + decay * weight)
+
+
+@pytest.mark.parametrize("bias_correction", [True, False])
+@pytest.mark.parametrize("betas", [(0.9, 0.999), (0.9, 0.9), (0.0, 0.5)])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-11), (torch.float32, 1e-4)])
+def test_adamw_is_its_transcription(
+    bias_correction: bool, betas: tuple[float, float], dtype: torch.dtype, tolerance: float
+) -> None:
+    options = TrainingOptions(learning_rate=0.01, weight_decay=0.1, betas=betas, bias_correction=bias_correction)
+    weights = [nn.Parameter(torch.randn(3, 4, dtype=dtype)), nn.Parameter(torch.randn(4, dtype=dtype))]
+    optimizers = Optimizers(weights, [], options)
+    expected = [weight.detach().double() for weight in weights]
+    averages = [[torch.zeros_like(weight)] * 2 for weight in expected]
+    for step in range(1, 301):
+        share = step / 300
+        gradients = [torch.randn_like(weight).double() for weight in weights]
+        for place, (weight, gradient) in enumerate(zip(weights, gradients, strict=True)):
+            weight.grad = gradient.to(dtype)
+            expected[place] = adamw_step(expected[place], gradient, averages[place], step, 0.01 * share, options)
+        optimizers.step(share)
+    for weight, true in zip(weights, expected, strict=True):
+        torch.testing.assert_close(weight.detach().double(), true, rtol=tolerance, atol=tolerance)
+
+
+def test_without_bias_correction_the_first_step_is_longer() -> None:
+    block, embedding, optimizers = make(bias_correction=False, weight_decay=0.0)
+    before = embedding.weight.detach().clone()
+    update(block, embedding, optimizers)
+    # (1 - 0.9) / sqrt(1 - 0.999) = 3.16 times the learning rate.
+    torch.testing.assert_close((embedding.weight - before).abs(), torch.full((6, 4), 0.316), rtol=1e-2, atol=0)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"optimizer": "adamw"},
+        {"optimizer": "adamw", "bias_correction": False},
+        {"optimizer": "sgd"},
+        {"optimizer": "muon"},
+    ],
+    ids=["adamw", "adamw without bias correction", "sgd", "muon"],
+)
+def test_the_state_comes_back(options: dict[str, Any]) -> None:
+    block, embedding, optimizers = make(**options)
     update(block, embedding, optimizers)
     state = {key: value.clone() for key, value in optimizers.state_dict().items()}
     weights = {key: value.clone() for key, value in nn.ModuleList([block, embedding]).state_dict().items()}
     update(block, embedding, optimizers, 0.5)
 
-    again_block, again_embedding, again = make(optimizer=optimizer)
+    again_block, again_embedding, again = make(**options)
     nn.ModuleList([again_block, again_embedding]).load_state_dict(weights)
     again.load_state_dict(state)
     update(again_block, again_embedding, again, 0.5)

@@ -17,7 +17,8 @@ class Optimizers:
     """The optimisers of a stage as one: each parameter belongs to one of them.
 
     AdamW and SGD take all; Muon takes the matrices of the transformer blocks, which it was made for, and leaves the
-    rest (embeddings, vectors, heads) to AdamW. Weight decay leaves out vectors: biases and normalisation.
+    rest (embeddings, vectors, heads) to AdamW. Weight decay leaves out vectors: biases and normalisation. AdamW is that
+    of Loshchilov and Hutter (2019), algorithm 2; `bias_correction = false` leaves its lines 9 and 10 out.
     """
 
     def __init__(
@@ -42,7 +43,10 @@ class Optimizers:
         if options.optimizer == "sgd":
             self._optimizers.append(SGD(groups, lr=rate, momentum=betas[0], fused=True))
         else:
-            self._optimizers.append(AdamW(groups, lr=rate, betas=betas, eps=options.epsilon, fused=True))
+            adamw = AdamW(groups, lr=rate, betas=betas, eps=options.epsilon, fused=True)
+            if not options.bias_correction:
+                _leave_out_bias_correction(adamw)
+            self._optimizers.append(adamw)
         self._peaks = [group["lr"] for group in self._groups]
 
     @property
@@ -75,6 +79,20 @@ class Optimizers:
                 if int(owner) == number:
                     state.setdefault(int(parameter), {})[name] = value
             optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def _leave_out_bias_correction(adamw: AdamW) -> None:
+    """Starts AdamW at step infinity: the corrections, 1 - beta^step, are then exactly 1 in every step.
+
+    The step is a part of the optimiser's state, so a checkpoint keeps it, and torch's fused kernel does the update.
+    """
+    for group in adamw.param_groups:
+        for parameter in group["params"]:
+            adamw.state[parameter] = {
+                "step": torch.tensor(math.inf, dtype=torch.float32, device=parameter.device),
+                "exp_avg": torch.zeros_like(parameter),
+                "exp_avg_sq": torch.zeros_like(parameter),
+            }
 
 
 def schedule(step: int, total: int, options: TrainingOptions) -> float:
