@@ -40,5 +40,5 @@ class SelfGuidedOptions(TetheredOptions):
     first ones out for SentEval (A.3). Unset: all."""
 
     frozen_dropout: bool = False
-    """Keep dropout on in the fixed copy while training. The authors' code does, by accident, and so do the published
-    numbers."""
+    """Keep dropout on in the fixed copy while training. The authors' released code does, by accident; whether the
+    published numbers were made so is not told."""
