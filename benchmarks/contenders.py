@@ -29,11 +29,12 @@ def isotune(
     """This package; with batches of another size, or all threads within each batch."""
     import torch
 
-    from isotune import Encoder
+    from isotune import Encoder, tune_process
     from isotune.data.packed import pack
     from isotune.encoder import encoder as module
     from isotune.kernels.prepacked import prepacked
 
+    tune_process()
     encoder = Encoder.load(model, precision=precision, device="cpu")
     batch_bytes = batch_bytes or module.BATCH_BYTES["cpu"]
 

@@ -94,11 +94,12 @@ def measure(x: float, model: str, count: int, length: int | None = None, tokens:
         length: their tokens; those of the package's text if None.
         tokens: of a batch; the encoder's own number if None.
     """
-    from isotune import Encoder
+    from isotune import Encoder, tune_process
     from isotune.bundled import bundled_data
     from isotune.encoder import encoder as module
     from isotune.encoder.vector_file import VECTOR_FILES
 
+    tune_process()
     encoder = Encoder.load(Path(os.environ["ISOTUNE_MODELS"]) / model, precision=PRECISION, device="cpu")
     if tokens:
         module.BATCH_BYTES["cpu"] = tokens * encoder.backbone.dimension * encoder.backbone.model.dtype.itemsize

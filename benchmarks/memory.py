@@ -66,8 +66,10 @@ def measure(model: str, method: str, batch_size: int, chunk_size: int | None, pr
     """Trains for some steps in this process."""
     from steps import training_loop
 
+    from isotune import tune_process
     from isotune.bundled import bundled_data
 
+    tune_process()
     text = (bundled_data() / "stsb-open" / "train.txt").read_text("utf-8").splitlines()
     sentences = list(islice(cycle(text), batch_size))
     training = {"batch_size": batch_size, "chunk_size": chunk_size, "precision": precision}

@@ -24,7 +24,7 @@ from torch.profiler import ProfilerActivity, profile
 from trainers import MAX_LENGTH
 from training import BATCH, DROPOUT, sentences
 
-from isotune import Encoder
+from isotune import Encoder, tune_process
 from isotune.data.packed import pack
 from isotune.kernels.float32 import fast_float32
 from isotune.kernels.prepacked import prepacked
@@ -69,6 +69,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=["mini", "all-minilm", "bert-base-ner"])
     parser.add_argument("--precisions", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"])
     options = parser.parse_args()
+    tune_process()
     torch.set_num_threads(1)
     columns = {
         f"{name}, {kind}, {precision}": measured(Path(os.environ["ISOTUNE_MODELS"]) / name, precision)

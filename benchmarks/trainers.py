@@ -52,9 +52,10 @@ def isotune(
     """Trains an epoch; gives the losses, the rows of each step, and the vectors' cosines of some pairs."""
     import torch
 
-    from isotune import Encoder, train
+    from isotune import Encoder, train, tune_process
     from isotune.training.loop import Loop
 
+    tune_process()
     torch.set_num_threads(threads)
     step = Loop.step
     losses: list[float] = []

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import os
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from textwrap import dedent
 from zipfile import ZipFile
 
 import pytest
 
 import isotune
+from isotune.kernels import memory
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src"
@@ -32,13 +35,111 @@ def test_importing_isotune_imports_the_standard_library_only() -> None:
 
 def test_every_public_name_is_there() -> None:
     assert set(isotune.__all__) <= set(dir(isotune))
-    objects = [isotune.Encoder, isotune.InputError, isotune.evaluate, isotune.train]
-    assert [value.__name__ for value in objects] == ["Encoder", "InputError", "evaluate", "train"]
+    objects = [isotune.Encoder, isotune.InputError, isotune.evaluate, isotune.train, isotune.tune_process]
+    assert [value.__name__ for value in objects] == ["Encoder", "InputError", "evaluate", "train", "tune_process"]
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'isotune' has no attribute 'encode'"):
         _ = isotune.encode  # type: ignore[attr-defined]
+
+
+USE_OF_AN_ENCODER = """
+    import os, random, sys, threading, warnings
+
+    import huggingface_hub.utils
+    import numpy
+    import torch
+    import transformers
+
+    torch.nn.Linear(1, 1)  # torch and transformers themselves change the process when they are first used
+    transformers.AutoModel, transformers.BertModel, transformers.AttentionInterface
+
+    def state():
+        mkldnn, cuda, logging = torch.backends.mkldnn, torch.backends.cuda, transformers.logging
+        in_a_new_thread = []
+        thread = threading.Thread(target=lambda: in_a_new_thread.append(torch.get_num_threads()))
+        thread.start()
+        thread.join()
+        return {
+            "environment": dict(os.environ),
+            "threads": (torch.get_num_threads(), *in_a_new_thread, torch.get_num_interop_threads()),
+            "types": (torch.get_default_dtype(), str(torch.get_default_device()), torch.get_float32_matmul_precision()),
+            "precisions": [part.fp32_precision for part in (torch.backends, mkldnn, mkldnn.matmul, cuda.matmul)],
+            "denormal numbers": float(torch.tensor(1e-40) * 1),
+            "deterministic": (torch.get_deterministic_debug_mode(), mkldnn.deterministic),
+            "random": (torch.get_rng_state().tolist(), random.getstate(), str(numpy.random.get_state())),
+            "gradients": (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu")),
+            "logging": (logging.get_verbosity(), logging.is_progress_bar_enabled()),
+            "progress bars": huggingface_hub.utils.are_progress_bars_disabled(),
+            "warnings": list(map(str, warnings.filters)),
+            "hooks": (sys.excepthook, threading.excepthook),
+        }
+
+    def check(step):
+        for name, value in state().items():
+            assert value == before[name], f"{step}: {name} was {before[name]}, is {value}"
+        assert "mallopt" not in looked_up, step
+
+    huggingface_hub.utils.disable_progress_bars()  # not transformers' own bars
+    before, looked_up = state(), []
+
+    import isotune
+    from isotune.kernels import memory
+
+    c_function = memory._c_function
+    memory._c_function = lambda name: looked_up.append(name) or c_function(name)
+    check("import isotune")
+    encoder = isotune.Encoder.load(sys.argv[1])
+    check("Encoder.load")
+
+    from isotune.encoder import encoder as module, stream
+
+    module.BATCH_BYTES["cpu"], stream.PART = 2**12, 200
+    sentences = ["a dog eats", "the man sees a small cat"] * 500
+    encoder.encode("a dog")
+    encoder.encode(sentences, normalize=True)
+    check("encode")
+    parts = encoder.encode_parts(sentences)
+    next(parts)
+    check("encode_parts, half-way")
+    del parts
+    check("encode_parts, abandoned")
+    try:
+        encoder.encode([*sentences, 7])
+    except isotune.InputError:
+        check("encode, after an error")
+        print("done", *sorted(set(looked_up)))
+"""
+
+
+def test_using_an_encoder_leaves_the_process_as_it_was(tiny_model: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name not in memory.PREPARED_VARIABLES}
+    environment |= {"OMP_NUM_THREADS": "2", "ISOTUNE_FLOAT32": "onednn"}
+    command = [sys.executable, "-c", dedent(USE_OF_AN_ENCODER), str(tiny_model)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["done", "malloc_trim"]
+
+
+def test_tune_process_sets_the_environment_and_malloc() -> None:
+    code = """
+        import os, sys
+        import isotune
+        from isotune.kernels import memory
+
+        calls = []
+        memory._c_function = lambda name: lambda *arguments: calls.append((name, *arguments))
+        for _ in range(2):
+            assert isotune.tune_process() is None
+        assert {os.environ[name] for name in memory.PREPARED_VARIABLES} == {"128"}
+        assert calls == [("mallopt", *option) for option in memory.MALLOC_OPTIONS.items()] * 2
+        assert "torch" not in sys.modules
+    """
+    variables = {*memory.PREPARED_VARIABLES, *memory.MALLOC_VARIABLES}
+    environment = {name: value for name, value in os.environ.items() if name not in variables}
+    done = subprocess.run([sys.executable, "-c", dedent(code)], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     out = parser.parse_args().out
+    isotune.tune_process()
     run = out / "run"
     if not (run / "recipe.toml").exists():
         out.mkdir(parents=True, exist_ok=True)

@@ -3,8 +3,8 @@
     encoder = isotune.Encoder.load("runs/demo/encoder")
     vectors = encoder.encode(["one sentence", "another"])
 
-A name is imported from its room when it is first used, so `import isotune` costs nothing: it brings in neither
-torch nor transformers.
+Each name is imported when it is first used, so `import isotune` loads neither torch nor transformers. Importing isotune
+and using an `Encoder` change no setting of the process; `tune_process` does, for speed.
 """
 
 from __future__ import annotations
@@ -17,13 +17,20 @@ from isotune.errors import InputError
 if TYPE_CHECKING:
     from isotune.encoder.encoder import Encoder
     from isotune.evaluation import evaluate
+    from isotune.kernels.memory import tune_process
     from isotune.training import train
 
     __version__: str
 
-__all__ = ["Encoder", "InputError", "__version__", "evaluate", "train"]
+__all__ = ["Encoder", "InputError", "__version__", "evaluate", "train", "tune_process"]
 
-_ROOMS = {"Encoder": "isotune.encoder.encoder", "evaluate": "isotune.evaluation", "train": "isotune.training"}
+# The module of each name that is imported on first use.
+_MODULES = {
+    "Encoder": "isotune.encoder.encoder",
+    "evaluate": "isotune.evaluation",
+    "train": "isotune.training",
+    "tune_process": "isotune.kernels.memory",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -31,11 +38,11 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         value: Any = version("isotune")
-    elif name in _ROOMS:
-        value = getattr(importlib.import_module(_ROOMS[name]), name)
+    elif name in _MODULES:
+        value = getattr(importlib.import_module(_MODULES[name]), name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value  # the next use finds it without coming here
+    globals()[name] = value  # the next use finds the name without a call of this function
     return value
 
 

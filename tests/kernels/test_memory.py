@@ -17,11 +17,11 @@ def test_the_environment_has_the_last_word(monkeypatch: pytest.MonkeyPatch) -> N
     onednn, torch_ = memory.PREPARED_VARIABLES
     monkeypatch.setenv(onednn, "7")
     monkeypatch.delenv(torch_, raising=False)
-    memory.limit_prepared()
+    memory.tune_process()
     assert (os.environ[onednn], os.environ[torch_]) == ("7", "128")
 
 
-@pytest.mark.skipif(not memory._from_c_library("mallopt"), reason="the C library isn't glibc")
+@pytest.mark.skipif(not memory._c_function("mallopt"), reason="the C library isn't glibc")
 def test_what_is_freed_is_kept_until_it_is_given_back() -> None:
     """In a process of its own: malloc's options are the whole process's, and can't be read."""
     script = """
@@ -32,7 +32,7 @@ def test_what_is_freed_is_kept_until_it_is_given_back() -> None:
         def resident():
             return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20
 
-        memory.keep_freed()
+        memory.tune_process()
         before = resident()
         tensor = torch.ones(2**24)  # 64 MiB
         del tensor
@@ -40,7 +40,7 @@ def test_what_is_freed_is_kept_until_it_is_given_back() -> None:
         memory.give_back()
         print(resident() - before)
     """
-    plain = {name: value for name, value in os.environ.items() if name not in memory.KEEP_VARIABLES}
+    plain = {name: value for name, value in os.environ.items() if name not in memory.MALLOC_VARIABLES}
 
     def megabytes(environment: dict[str, str]) -> list[float]:
         command = [sys.executable, "-c", dedent(script)]
@@ -56,10 +56,10 @@ def test_what_is_freed_is_kept_until_it_is_given_back() -> None:
 
 def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
-    memory._from_c_library.cache_clear()
+    memory._c_function.cache_clear()
     try:
-        assert memory._from_c_library("mallopt") is None
-        memory.keep_freed()
+        assert memory._c_function("mallopt") is None
+        memory.tune_process()
         memory.give_back()
     finally:
-        memory._from_c_library.cache_clear()
+        memory._c_function.cache_clear()

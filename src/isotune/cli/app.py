@@ -80,6 +80,7 @@ def _call(command: str, words: Sequence[str]) -> int:
     from isotune.cli.option_names import refuse_mistyped
 
     refuse_mistyped(command, words)
+    isotune.tune_process()
     from isotune.cli.parser import call  # imports cyclopts
 
     module = import_module(f"isotune.cli.{command}")

@@ -24,7 +24,6 @@ from isotune.errors import InputError, unknown
 from isotune.kernels.attention import PACKED
 from isotune.kernels.dropout import replace_dropout
 from isotune.kernels.float32 import fast_float32
-from isotune.kernels.memory import keep_freed, limit_prepared
 from isotune.views.augmentation import Augmentation, NoAugmentation
 
 logger = logging.getLogger(__name__)
@@ -47,8 +46,6 @@ class Backbone(nn.Module):
             InputError: the model is of a type that is not known here, or attends only to what came before.
         """
         super().__init__()
-        limit_prepared()
-        keep_freed()
         kind = model.config.model_type
         if kind not in PACKED_TYPES + PADDED_TYPES:
             raise unknown("model type", str(kind), PACKED_TYPES + PADDED_TYPES)

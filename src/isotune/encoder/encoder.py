@@ -89,6 +89,7 @@ class Encoder(nn.Module, StreamEncoder):
         self.language_head: LanguageHead | None = None
 
     @classmethod
+    @torch.random.fork_rng(devices=[])  # new layers draw random weights before they get their own
     def load(
         cls,
         model: str | Path,

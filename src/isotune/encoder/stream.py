@@ -1,9 +1,9 @@
-"""Sentences in, vectors out, however many there are.
+"""Encodes any number of sentences, part by part, so that memory does not grow with the stream.
 
-They are taken in parts, so memory doesn't grow with the stream. A part's sentences are sorted by their number of tokens
-and cut into batches of like length, as many tokens in each as suit the device. While a part is encoded, the next one is
-tokenised. On a CPU each thread encodes batches of its own, so that within a batch nobody waits for anybody. A GPU gets
-one batch after another without being waited for, and gives the part's vectors back at its end.
+The sentences of a part are sorted by their number of tokens and cut into batches; a batch has about as many tokens as
+suit the device, and sentences of similar length. While a part is encoded, the next part is tokenised. On a CPU, each
+thread encodes whole batches, so that no thread waits for another within a batch. A GPU gets one batch after another,
+without a wait in between, and returns the vectors once a part.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from isotune.kernels.prepacked import prepacked
 if TYPE_CHECKING:
     from isotune.encoder.encoder import Encoder
 
-# Sentences of a part: enough that a batch of them has one length or two, and few enough to be held twice.
+# Sentences of a part: enough that the sentences of a batch have one or two lengths, and few enough to hold two parts.
 PART = 16_384
 
 Advance: TypeAlias = Callable[[int], object]
-"""Is told how many sentences more are done."""
+"""Is called with the number of sentences encoded since the last call."""
 Parts: TypeAlias = Iterator[tuple[list[str], NDArray[np.float32]]]
-"""The sentences of each part of a stream and their vectors [n, d], in its order."""
+"""The parts of a stream, in order: n sentences and their vectors [n, d]."""
 
 
 class StreamEncoder(ABC):
-    """What encodes sentences part by part, and so all at once too."""
+    """An encoder that encodes sentences part by part, and so all at once too."""
 
     @property
     @abstractmethod
@@ -58,24 +58,24 @@ class StreamEncoder(ABC):
             advance: is told of progress within a part.
 
         Raises:
-            InputError: one of them is not a string.
+            InputError: an element of the stream is not a string.
         """
 
     def encode(
         self, sentences: str | Iterable[str], *, normalize: bool = False, show_progress: bool = False
     ) -> NDArray[np.float32]:
-        """Sentence vectors.
+        """Encodes sentences.
 
         Args:
             sentences: one sentence, or several.
             normalize: scale each vector to length 1.
-            show_progress: a progress bar on standard error, where that is a terminal.
+            show_progress: show a progress bar on standard error, if that is a terminal.
 
         Returns:
             float32 [d] for one sentence, [N, d] for several, in their order.
 
         Raises:
-            InputError: one of them is not a string.
+            InputError: an element of `sentences` is not a string.
         """
         if isinstance(sentences, str):
             vector: NDArray[np.float32] = self.encode([sentences], normalize=normalize)[0]
@@ -92,14 +92,17 @@ class StreamEncoder(ABC):
 
 @contextmanager
 def progress(total: int | None, show: bool = True) -> Iterator[Advance]:
-    """A bar on standard error, where that is a terminal, with the sentences done and their rate; `total` if known."""
+    """Shows the sentences done and their rate on standard error, if that is a terminal; None for an unknown total."""
+    if not show:  # rich draws from Python's global random generator
+        yield lambda count: None
+        return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
     console = Console(stderr=True)
     columns = "encoding", BarColumn(), TextColumn("{task.completed:,} sentences, {task.fields[rate]:,.0f} a second")
     start, done = time.perf_counter(), 0
-    with Progress(*columns, console=console, disable=not (show and console.is_terminal)) as bar:
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=total, rate=0.0)
 
         def advance(count: int) -> None:
@@ -111,45 +114,51 @@ def progress(total: int | None, show: bool = True) -> Iterator[Advance]:
 
 
 def parts_of(sentences: Iterable[str]) -> Iterator[list[str]]:
-    """A stream's parts.
+    """Cuts a stream into parts of `PART` sentences.
 
     Raises:
-        InputError: one of the sentences is not a string.
+        InputError: an element of the stream is not a string.
     """
     rest, done = iter(sentences), 0
     while part := list(islice(rest, PART)):
-        for i, sentence in enumerate(part, done):
+        for number, sentence in enumerate(part, done):
             if not isinstance(sentence, str):
-                raise InputError(f"sentence {i} is {type(sentence).__name__}, not a string")
+                raise InputError(f"sentence {number} is {type(sentence).__name__}, not a string")
         yield part
         done += len(part)
 
 
 def encode_stream(encoder: Encoder, sentences: Iterable[str], normalize: bool, advance: Advance | None) -> Parts:
-    """The sentences of each part and their vectors; arguments as `StreamEncoder` has them."""
+    """Encodes a stream with an encoder in evaluation mode; arguments as `StreamEncoder.encode_parts` has them."""
     parts = parts_of(sentences)
-    texts = next(parts, [])
-    ids = encoder.tokenize(texts) if texts else []
-    threads = torch.get_num_threads()
-    with _workers(threads) as workers:
-        while texts:
-            following = next(parts, [])
-            ahead = workers.submit(encoder.tokenize, following) if following else None
-            yield texts, _encode(encoder, ids, normalize, advance, workers, threads)
-            texts, ids = following, ahead.result() if ahead else []
-            if texts:
-                give_back()
+    part = next(parts, [])
+    ids = encoder.tokenize(part) if part else []
+    while part:
+        next_part = next(parts, [])
+        with _single_threads() as workers:
+            next_ids = workers.submit(encoder.tokenize, next_part) if next_part else None
+            vectors = _encode(encoder, ids, normalize, advance, workers)
+        yield part, vectors
+        part, ids = next_part, next_ids.result() if next_ids else []
+        if part:
+            give_back()
 
 
 @contextmanager
-def _workers(threads: int) -> Iterator[ThreadPoolExecutor]:
-    """Threads that encode a batch each; torch's own, which share the work within a batch, are off in them."""
+def _single_threads() -> Iterator[ThreadPoolExecutor]:
+    """As many workers as torch has threads; a worker computes without torch's other threads.
+
+    `torch.set_num_threads` in a worker also sets the number for threads that start later. So the number is put back
+    before anything is handed to the caller.
+    """
+    threads = torch.get_num_threads()
     workers = ThreadPoolExecutor(threads, "encode", initializer=torch.set_num_threads, initargs=(1,))
     try:
         yield workers
+        workers.shutdown()
     finally:
-        workers.shutdown(cancel_futures=True)  # after an error, what isn't begun is left
-        torch.set_num_threads(threads)  # the workers have set it for threads to come too
+        workers.shutdown(cancel_futures=True)  # after an error, no further batch is begun
+        torch.set_num_threads(threads)
 
 
 def _encode(
@@ -158,21 +167,20 @@ def _encode(
     normalize: bool,
     advance: Advance | None,
     workers: ThreadPoolExecutor,
-    threads: int,
 ) -> NDArray[np.float32]:
-    """Vectors [n, d] of a part's sentences, given as token ids."""
-    batches = encoder.batches([len(tokens) for tokens in ids], threads)
+    """Encodes the token ids of a part's sentences; returns [n, d]."""
+    batches = encoder.batches([len(tokens) for tokens in ids], torch.get_num_threads())
 
     @torch.no_grad()
     def encode(batch: NDArray[np.int64]) -> Tensor:
         vectors: Tensor = encoder(pack([ids[i] for i in batch]).to(encoder.device)).float()  # [n of the batch, d]
         return torch.nn.functional.normalize(vectors, dim=-1) if normalize else vectors
 
-    # All threads share a single batch, and one thread feeds a GPU.
-    alone = len(batches) == 1 or encoder.device.type != "cpu"
+    # All of torch's threads share a single batch, and one thread feeds a GPU.
+    in_turn = len(batches) == 1 or encoder.device.type != "cpu"
     encoded = []
-    with nullcontext() if alone else prepacked(encoder.backbone):
-        for batch, vectors in zip(batches, (map if alone else workers.map)(encode, batches), strict=True):
+    with nullcontext() if in_turn else prepacked(encoder.backbone):
+        for batch, vectors in zip(batches, (map if in_turn else workers.map)(encode, batches), strict=True):
             encoded.append(vectors)
             if advance:
                 advance(len(batch))

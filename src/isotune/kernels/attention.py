@@ -1,9 +1,11 @@
-"""Attention over packed sentences: block-diagonal, without a mask.
+"""Attention over packed sentences: every token sees the tokens of its own sentence, without a mask.
 
-transformers' models look their attention function up by name (`AttentionInterface`), and hand it every keyword
-argument that the model was called with. Ours, registered under `PACKED`, takes the batch that way. Since a `Packed`
-holds its sentences shortest first, those of one length are a slice of the row: each slice becomes a dense
-[sentences, heads, length, features] product, and no key is ever masked out.
+A `Packed` holds its sentences shortest first, so the sentences of one length are a slice of the row. Each slice becomes
+a dense [sentences, heads, length, features] product; no key is padding, and none has to be masked.
+
+A model of transformers looks up its attention function by name, and passes on all keyword arguments of the model's
+call; the packed batch is one of them. Importing this module adds our function to transformers' registry under the name
+`PACKED`. This is the one lasting change to another library: it affects no model that doesn't ask for that name.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""The memory of batches that come and go: kept as long as it is used again, and held within bounds.
+"""The process's memory settings for packed batches, which a program asks for by `tune_process`.
 
-Packed batches have new shapes all the time, and oneDNN, and what calls it in torch, keep each product that they have
-once prepared, 1,024 of them each. These lie between the pieces of memory that are freed, which soon are too small for
-what is wanted next.
+Nothing else in isotune changes settings of the whole process. There are two of them:
 
-The C library gives large pieces back to the system when they are freed, and gets them again, cleared page by page, for
-the next operation. That can take a tenth of the time, or nothing, by where the pieces happen to lie.
+- oneDNN, and torch's interface to it, each keep up to 1,024 prepared products, one for each shape. Packed batches have
+  new shapes all the time, so the prepared products pile up, and lie scattered between freed blocks of memory. The freed
+  blocks are then often too small for the next batch, and the process grows. `tune_process` keeps 128 of them.
+- glibc returns large freed blocks to the system at once. The next operation gets them back cleared, page by page, which
+  takes up to a tenth of the time. `tune_process` has glibc keep them. `give_back` returns them, between two parts of a
+  stream.
 """
 
 from __future__ import annotations
@@ -14,41 +16,49 @@ import ctypes
 import os
 from functools import cache
 
-# Products that are kept: those of one large batch, which its layers share. The next batch has others. With 64, steps of
-# 512 sentences take 1.05 times as long; with 256, encoding takes 1.03 times as long, and training 0.3 GB more.
+# One large batch needs about this many prepared products; its layers share them, and the next batch has others. With
+# 64, steps of 512 sentences take 1.05 times as long. With 256, encoding takes 1.03 times as long, and training needs
+# 0.3 GB more.
 PREPARED = 128
 PREPARED_VARIABLES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 
-# glibc's options, as malloc.h numbers them, and what they are set to, in bytes.
-KEEP = {
-    -1: 2**31 - 1,  # M_TRIM_THRESHOLD: what the end of the heap has free before it is given back; this is the most
-    -2: 2**27,  # M_TOP_PAD: what stays there; a thread's heap comes in pieces of 64 MiB, of which none goes then
-    -3: 2**28,  # M_MMAP_THRESHOLD: what is as large as this is got by itself, and given back when it is freed
+# glibc's options by their numbers in malloc.h, with their values in bytes.
+MALLOC_OPTIONS = {
+    -1: 2**31 - 1,  # M_TRIM_THRESHOLD: return the free end of the heap only if it is larger than this, the maximum
+    -2: 2**27,  # M_TOP_PAD: keep this much at the end; more than a thread's heap (64 MiB), so none is returned
+    -3: 2**28,  # M_MMAP_THRESHOLD: only larger blocks get memory of their own, which is returned when they are freed
 }
-KEEP_VARIABLES = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
+MALLOC_VARIABLES = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
 
 
-def limit_prepared() -> None:
-    """Limits the products that are kept, unless the environment says how many; works before the first product."""
+def tune_process() -> None:
+    """Sets up this process for speed on a CPU: it keeps freed memory, and fewer prepared matrix products.
+
+    Call it once, before torch multiplies its first matrices; later calls change nothing more. The `isotune` command
+    calls it, and a Python program may. Without it all results are the same; some programs are slower or need more
+    memory (docs/performance.md).
+
+    It sets the environment variables ONEDNN_PRIMITIVE_CACHE_CAPACITY and LRU_CACHE_CAPACITY to 128, where they are not
+    set. If the C library is glibc, it sets malloc's options M_TRIM_THRESHOLD, M_TOP_PAD and M_MMAP_THRESHOLD, unless an
+    environment variable sets one of malloc's options. Encoding becomes 1.00 to 1.15 times as fast, a training step
+    0.99 to 1.08 times; and memory stays within bounds over a long run.
+    """
     for variable in PREPARED_VARIABLES:
         os.environ.setdefault(variable, str(PREPARED))
-
-
-def keep_freed() -> None:
-    """Has the C library keep what is freed until `give_back`, if it is glibc, unless the environment sets it up."""
-    if (mallopt := _from_c_library("mallopt")) and os.environ.keys().isdisjoint(KEEP_VARIABLES):
-        for option, value in KEEP.items():
+    if (mallopt := _c_function("mallopt")) and os.environ.keys().isdisjoint(MALLOC_VARIABLES):
+        for option, value in MALLOC_OPTIONS.items():
             mallopt(option, value)
 
 
 def give_back() -> None:
-    """Gives what is freed back to the system, if the C library is glibc; takes some milliseconds."""
-    if trim := _from_c_library("malloc_trim"):
+    """Returns freed memory to the system, if the C library is glibc; takes some milliseconds."""
+    if trim := _c_function("malloc_trim"):
         trim(0)
 
 
 @cache
-def _from_c_library(name: str) -> ctypes._NamedFuncPointer | None:
+def _c_function(name: str) -> ctypes._NamedFuncPointer | None:
+    """A function of the C library; None if the library doesn't have it."""
     try:
         function: ctypes._NamedFuncPointer = getattr(ctypes.CDLL(None), name)
     except (AttributeError, TypeError):  # another C library, or Windows

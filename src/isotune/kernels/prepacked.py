@@ -64,11 +64,11 @@ def _can_pack(weight: Tensor) -> bool:
 
 @cache
 def _works(dtype: torch.dtype) -> bool:
-    """Whether this build of torch does it on this CPU."""
-    linear = nn.Linear(16, 16, dtype=dtype)
-    x = torch.ones(1, 16, dtype=dtype)
+    """Whether this build of torch multiplies packed weights on this CPU."""
+    weight = torch.linspace(0, 1, 256).view(16, 16).to(dtype)  # not random: nothing is drawn from torch's generator
+    bias, x = weight[0], torch.full((1, 16), 1 / 16, dtype=dtype)
     try:
-        weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), None)
-        return torch.allclose(_linear(x, weight, linear.bias, "gelu"), gelu(linear(x)), rtol=0.01)
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight, None)
+        return torch.allclose(_linear(x, packed, bias, "gelu"), gelu(nn.functional.linear(x, weight, bias)), rtol=0.01)
     except (AttributeError, RuntimeError):
         return False

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 import transformers
+from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
@@ -141,16 +142,22 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Within it, transformers reports neither progress nor what it initialised: that is checked here instead."""
-    verbosity, bar = transformers.logging.get_verbosity(), transformers.logging.is_progress_bar_enabled()
+    """Keeps transformers from showing progress and from reporting new weights, which are checked here instead.
+
+    transformers switches the progress bars of huggingface_hub together with its own; both are put back.
+    """
+    verbosity, bars = transformers.logging.get_verbosity(), transformers.logging.is_progress_bar_enabled()
+    no_hub_bars = are_progress_bars_disabled()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     try:
         yield
     finally:
         transformers.logging.set_verbosity(verbosity)
-        if bar:
+        if bars:
             transformers.logging.enable_progress_bar()
+        if no_hub_bars:
+            disable_progress_bars()
 
 
 def _check_files(folder: Path) -> None:

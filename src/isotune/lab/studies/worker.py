@@ -39,6 +39,7 @@ from isotune.evaluation import RunEvaluation, STSTask, Task, cosine_similarities
 from isotune.evaluation.results import STSResult
 from isotune.evaluation.vectors import SentenceEncoder
 from isotune.files import replacing, write_text
+from isotune.kernels.memory import tune_process
 from isotune.report.stages import group_by_stage, read_records
 from isotune.training import train
 from isotune.training.run_folder import last_checkpoint, started
@@ -188,6 +189,7 @@ def main() -> None:
     """Makes the runs asked for until the input ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what libraries print is for the log
+    tune_process()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the study, which stops its processes by SIGTERM
     lines: SimpleQueue[str] = SimpleQueue()
     Thread(target=_receive, args=(lines,), daemon=True).start()
