@@ -54,6 +54,7 @@ REFERENCES = {
 UNKNOWN = {
     "bert-cf/table2": {"BERT-CF, fine-tuned"},
     "consert/figure6": {"ConSERT, batches of 10", "ConSERT sup-unsup, batches of 10"},
+    "small-bert/table1": {"BERT-Mini, further pretrained", "BERT-Small, further pretrained"},
 }
 FILES = {"sts14-es.tsv"}  # that a user has to bring
 # The columns that are means, and of how many others.
@@ -129,6 +130,16 @@ def test_averages_are_those_of_their_row(name: str) -> None:
         for average in AVERAGES.keys() & row.scores.keys():
             marked = re.match(r"The mean of the \w+ numbers is [\d.]+, not the printed", row.note)
             assert _mean_is_printed(row, average, AVERAGES[average]) is not bool(marked), row.arm
+
+
+@pytest.mark.parametrize("name", ["small-bert/table2", "small-bert/figure2"])
+def test_numbers_of_others_are_marked(name: str) -> None:
+    """The paper's lines without contrastive training are GLUE's server's: the checkpoints' card and BERT's Table 1."""
+    for row in read_study(name).published:
+        plain = re.fullmatch(r"BERT-(Base|Large|Mini|Small)( on (\S+))?", row.arm)
+        assert row.note.startswith("From ") is bool(plain)
+        if plain and plain[3] in (None, "STSB"):
+            assert row.note.endswith("Pearson." if plain[1] in ("Mini", "Small") else "Spearman.")
 
 
 def test_the_defect_of_small_bert_is_marked() -> None:
@@ -211,6 +222,39 @@ def test_a_recipe_of_one_stage_is_that_of_the_whole(part: str, whole: str, stage
     )
     assert one.data == (expected.data or all_of_it.data)
     assert (one.encoder, one.dev, one.seed) == (all_of_it.encoder, all_of_it.dev, all_of_it.seed)
+
+
+@pytest.mark.parametrize(
+    ("name", "arm", "settings"),
+    [  # scripts/sup-consert-joint-large.sh, sup-consert-joint-unsup-large.sh, roberta/sup-consert-sup-unsup-large.sh
+        ("consert/table2", "ConSERT-large", {"epochs": 25, "max_length": 64, "eval_every": 100}),
+        ("consert/table3", "ConSERT-base joint", {"epochs": 1, "max_length": 64}),
+        ("consert/table3", "ConSERT-large joint", {"epochs": 1, "max_length": 40}),
+        ("consert/table3", "ConSERT-base sup-unsup", {"epochs": 25, "max_length": 64}),
+        ("consert/table3", "ConSERT-large sup-unsup", {"epochs": 10, "max_length": 64}),
+        ("consert/table3", "ConSERT-base joint-unsup", {"epochs": 25, "max_length": 64}),
+        ("consert/table3", "ConSERT-large joint-unsup", {"epochs": 10, "max_length": 40}),
+        ("self-guided/table6", "Flow", {"batch_size": 16}),  # section 5.3
+        ("self-guided/table6", "SG-OPT", {"batch_size": 16}),
+    ],
+)
+def test_settings_that_differ_between_arms(name: str, arm: str, settings: dict[str, Any]) -> None:
+    (run,) = [run for run in expand(read_study(name)) if run.arm == arm and run.recipe]
+    assert run.recipe is not None
+    training = run.recipe.stages[-1].training
+    assert {key: getattr(training, key) for key in settings} == settings
+
+
+def test_the_learning_rates_of_soft_negatives() -> None:
+    """Section 5.3 of the small-BERT paper."""
+    for size in ("Mini", "Small"):
+        runs = [run for run in expand(read_study("small-bert/table1")) if run.arm == f"BERT-{size} (Soft)"]
+        assert {run.cell["learning_rate"] for run in runs} == {2e-4, 3e-5, 5e-5}
+
+
+def test_what_drops_a_flow_can_be_seen() -> None:
+    """Where no step is better than the start, the flow goes and the start's score stays: kept_step is 0 then."""
+    assert all("kept_step" in read_study(f"bert-cf/{name}").scores for name in ("ablation", "table1"))
 
 
 @pytest.mark.parametrize(
