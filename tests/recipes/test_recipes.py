@@ -11,7 +11,7 @@ import tomli_w
 from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError
 from isotune.methods import METHODS
-from isotune.recipes import Recipe, TrainingOptions, override, plan_table, read_recipe, recipe_names
+from isotune.recipes import Recipe, TrainingOptions, plan_table, read_recipe, recipe_names
 
 
 @pytest.mark.parametrize("name", recipe_names())
@@ -52,8 +52,8 @@ def test_the_published_values_of_consert() -> None:
 
 
 def test_an_option_goes_where_it_belongs() -> None:
-    table = override(read_recipe("consert-unsup-base"), {"seed": 3, "layers": [0, -1], "temperature": 0.2, "dev": "x"})
-    recipe = Recipe.from_table(table)
+    options = {"seed": 3, "layers": [0, -1], "temperature": 0.2, "dev": "x"}
+    recipe = Recipe.from_table(read_recipe("consert-unsup-base")).with_options(options)
     assert (recipe.seed, recipe.dev, recipe.encoder.layers) == (3, "x", (0, -1))
     assert recipe.stages[0].options.temperature == 0.2  # type: ignore[attr-defined]
     assert recipe.stages[0].training.learning_rate == 5e-7
@@ -61,9 +61,11 @@ def test_an_option_goes_where_it_belongs() -> None:
 
 def test_an_option_changes_every_stage_that_has_it() -> None:
     table = {"data": ["x"], "stages": [{"method": "simcse", "epochs": 2}, {"method": "consert", "steps": 9}]}
-    first, second = Recipe.from_table(override(table, {"batch_size": 8, "projection": False})).stages
+    recipe = Recipe.from_table(table)
+    first, second = recipe.with_options({"batch_size": 8, "projection": False}).stages
     assert first.training.batch_size == second.training.batch_size == 8
     assert first.options.projection is False  # type: ignore[attr-defined]
+    assert recipe.stages[0].training.batch_size == 64  # the recipe itself stays as it is
 
 
 def test_a_stage_trains_on_the_data_of_the_recipe_unless_it_names_its_own() -> None:
@@ -99,10 +101,11 @@ def test_translation_models_are_loaded_where_paraphrases_are_made(method: str) -
 
 
 def test_steps_take_the_place_of_epochs() -> None:
-    (stage,) = Recipe.from_table(override(read_recipe("consert-unsup-base"), {"steps": 7})).stages
+    recipe = Recipe.from_table(read_recipe("consert-unsup-base"))
+    (stage,) = recipe.with_options({"steps": 7}).stages
     assert stage.training.total_steps(1000) == 7
     with pytest.raises(InputError, match="epochs and steps are both given"):
-        Recipe.from_table(override(read_recipe("consert-unsup-base"), {"steps": 7, "epochs": 2}))
+        recipe.with_options({"steps": 7, "epochs": 2})
 
 
 def test_what_a_run_starts_from() -> None:

@@ -261,8 +261,8 @@ def test_sources_and_options_of_all_stages_are_tried_before_the_first_trains(
 
     missing = {"method": "simcse", "data": ["missing.txt"]}
     assert refused([{"method": "simcse"}, missing]) == "missing.txt: no such file"
-    assert "it names itself what it reads, so give no other sources" in refused([missing])
-    assert "it names itself what it reads" in refused([missing], sources=None, rows=["a dog", "a cat"])
+    assert "every stage names the data it reads, so give no other sources" in refused([missing])
+    assert "every stage names the data it reads" in refused([missing], sources=None, rows=["a dog", "a cat"])
     assert "this run needs it 2 times" in refused([{"method": "simcse"}, {"method": "mlm"}], sources="-")
 
     def refused_later(stage: Mapping[str, Any], **options: Any) -> str:

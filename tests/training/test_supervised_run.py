@@ -134,7 +134,7 @@ def test_three_tasks_in_one_update_go_on_after_a_signal_as_if_there_had_been_non
         "steps": 6,
         "eval_every": 2,
     }
-    with pytest.raises(InputError, match="it names itself what it reads, so give no other sources"):
+    with pytest.raises(InputError, match="every stage names the data it reads, so give no other sources"):
         train("whole", **{**options, "sources": labelled})
     with pytest.raises(InputError, match=r"paraphrase_batch_size 1000 is larger than .* \(--paraphrase-batch-size\)"):
         train("large", **{**options, "paraphrase_batch_size": 1000})

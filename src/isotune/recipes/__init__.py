@@ -1,4 +1,4 @@
-"""Recipes: a run as data. One TOML file a published setting, each value with its source. No torch here."""
+"""Recipes: the configuration of a run as data. One TOML file for each published setting. No torch here."""
 
 from __future__ import annotations
 
@@ -11,44 +11,34 @@ from isotune.bundled import BUNDLED_MODEL
 from isotune.errors import InputError, unknown
 from isotune.files import read_toml, toml_files
 from isotune.methods import METHODS
-from isotune.recipes.recipe import Inputs, Recipe, Stage, override
+from isotune.recipes.recipe import Inputs, Recipe, Stage
 from isotune.recipes.training import TrainingOptions
 
-__all__ = [
-    "Inputs",
-    "Recipe",
-    "Stage",
-    "TrainingOptions",
-    "override",
-    "plan_table",
-    "read_recipe",
-    "recipe_names",
-    "resolve",
-]
+__all__ = ["Inputs", "Recipe", "Stage", "TrainingOptions", "plan_table", "read_recipe", "recipe_names", "resolve"]
 
 BUNDLED_RECIPE = "mini"  # for the bundled model
-DEFAULT_RECIPE = "default"  # for any other
+DEFAULT_RECIPE = "default"  # for any other model
 
 
 def recipe_names() -> list[str]:
-    """The recipes that come with the package."""
+    """The names of the recipes in the package."""
     return list(toml_files(resources.files(__name__)))
 
 
 def read_recipe(name: str | Path) -> dict[str, Any]:
-    """The table of a recipe of the package, or of a TOML file.
+    """The table of a recipe in the package, or of a TOML file.
 
     Raises:
-        InputError: there is neither, or the file isn't TOML.
+        InputError: there is no such recipe or file, or the file is not TOML.
     """
     return read_toml("recipe", name, toml_files(resources.files(__name__)))
 
 
 def plan_table(recipe: str | Path | None, method: str | None, model: str | None) -> dict[str, Any]:
-    """The table that a run starts from: the recipe named, a method's defaults, or the default recipe for the model.
+    """The table that a run starts from: the recipe, or the defaults of the method, or the default recipe of the model.
 
     Raises:
-        InputError: both a recipe and a method are given, or there is none of that name.
+        InputError: a recipe and a method are both given, or there is none of that name.
     """
     if recipe and method:
         raise InputError(f"recipe {recipe} and method {method} are both given; a recipe names its own method")
@@ -62,17 +52,20 @@ def plan_table(recipe: str | Path | None, method: str | None, model: str | None)
 def resolve(
     sources: Sequence[str], recipe: str | Path | None, method: str | None, options: Mapping[str, Any]
 ) -> Recipe:
-    """The recipe of a run: the one named, or the method's defaults, or the default recipe, with the options over it.
+    """The recipe of a run: that of `plan_table`, with the sources and options set in it.
 
     Raises:
-        InputError: recipe and method are both given, an option is unknown or not allowed, or there is no data.
+        InputError: a recipe and a method are both given, an option is unknown or not allowed, or there is no data.
     """
     name = str(recipe or method or "options")
-    table = Recipe.from_table(plan_table(recipe, method, options.get("model")), name).table()
-    plan = Recipe.from_table(override(table, {**options, "data": sources} if sources else options), name)
-    reading = [stage for stage in plan.stages if not stage.named_sources]
-    if sources and not reading:
-        raise InputError(f"{name}: it names itself what it reads, so give no other sources (got {sources[0]})")
-    if reading and not plan.data:
+    plan = Recipe.from_table(plan_table(recipe, method, options.get("model")), name)
+    if sources:
+        options = {**options, "data": sources}
+    if options:
+        plan = plan.with_options(options, name)
+    without_sources = [stage for stage in plan.stages if not stage.named_sources]
+    if sources and not without_sources:
+        raise InputError(f"{name}: every stage names the data it reads, so give no other sources (got {sources[0]})")
+    if without_sources and not plan.data:
         raise InputError("no data: name at least one file or dataset to train on, such as stsb-open:train")
     return plan

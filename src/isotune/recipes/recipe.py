@@ -1,8 +1,8 @@
-"""What a run is told: recipes, their stages, and the options of a stage. No torch here.
+"""Recipes: the configuration of a run. No torch here.
 
-A recipe is one TOML table: what is read, which model it starts from, and a list of stages. A stage is one flat table:
-its method, the method's options and the training options. The same names are the flags of the command line and the
-keyword arguments of `isotune.train`, and `override` lays those over a recipe.
+A recipe is one TOML table: the data, the model to start from, and a list of stages. A stage is one flat table: its
+method, the options of the method, and the training options. The keys are also the flags of `isotune train` and the
+keyword arguments of `isotune.train`; `Recipe.with_options` sets them in a recipe.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from isotune.errors import InputError, unknown
 from isotune.methods import METHODS
 from isotune.methods.options.base import MethodOptions
 from isotune.recipes.training import TrainingOptions
+
+RUN_OPTIONS = ("data", "columns", "model", "dev", "tasks", "seed")
 
 
 class Inputs(NamedTuple):
@@ -34,13 +36,13 @@ class Inputs(NamedTuple):
 
 
 class Stage(BaseModel):
-    """One method, trained once.
+    """A part of a run that trains with one method.
 
     Attributes:
-        method: a name of `isotune.methods.METHODS`.
-        options: that method's.
-        training: see `TrainingOptions`.
-        data: what it reads; the recipe's if empty.
+        method: a name in `isotune.methods.METHODS`.
+        options: the options of the method.
+        training: how long, how fast and how carefully the stage trains.
+        data: the sources that the stage trains on; if empty, the recipe's data.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -53,7 +55,7 @@ class Stage(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _from_table(cls, table: Mapping[str, Any]) -> dict[str, Any]:
-        """Sorts the keys of the flat table into the models they belong to."""
+        """Splits the flat table into the fields of a stage."""
         if not isinstance(table, Mapping):
             raise InputError("a stage is a table")
         method = str(table.get("method", ""))
@@ -75,58 +77,68 @@ class Stage(BaseModel):
         return self.options.training_sources() or self.data
 
     def table(self) -> dict[str, Any]:
-        """The flat table, defaults written out."""
+        """The flat table of the stage, with every default written out."""
         data = {"data": self.data} if self.data else {}
         options = {**self.options.model_dump(exclude_none=True), **self.training.model_dump(exclude_none=True)}
         return {"method": self.method, **data, **options}
 
 
 class Recipe(BaseModel):
-    """A whole run.
-
-    Attributes:
-        title: what it is, in a line.
-        paper: whose method it is, in a word.
-        source: where its values are from.
-        published: the score its source reports.
-        cost: what a run took, and where.
-    """
+    """The configuration of a whole run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     title: str = ""
+    """What the recipe does, in one line."""
+
     paper: str = ""
+    """The paper of the method, in a word."""
+
     source: str = ""
+    """Where the values of the recipe are from."""
+
     published: str = ""
+    """The score that the source reports."""
+
     cost: str = ""
+    """How long a run took, and on what machine."""
+
     data: tuple[str, ...] = ()
+    """The sources that stages train on: files, patterns, named datasets, hub:owner/name, or - for standard input."""
+
     columns: dict[str, str] = {}
-    """Which column holds which field, where the names aren't the usual ones, e.g. sentence=body."""
+    """The columns of the data, where they have unusual names, such as sentence=body."""
 
     model: Annotated[str, Field(min_length=1)] | None = None
-    """The pretrained model: a name on the Hugging Face hub, a local folder, or mini. Unset: mini, the bundled one."""
+    """The pretrained model to start from: a name on the Hugging Face hub, a local folder, or mini. Unset: mini, the
+    bundled model."""
 
     scratch: Scratch | None = None
-    """A new model of this size in place of a pretrained one; its vocabulary is made from the first stage's text."""
+    """The size of a new model with random weights, in place of a pretrained model. Its vocabulary is made from the text
+    of the first stage."""
 
     dev: str = "stsb-open:dev"
-    """Scored pairs that choose the encoder that is kept: a named dataset or a file; or unlabelled (a criterion on
-    training sentences chooses), or none (the last is kept)."""
+    """How the best step is chosen: by the correlation with the scores of these pairs (a named dataset or a file); by a
+    criterion on training sentences, without labels (unlabelled); or not at all (none), so that the last step is
+    kept."""
 
     tasks: tuple[str, ...] = ()
-    """What the start and the result are evaluated on: names or files. Unset: the seven STS tasks where
-    $ISOTUNE_DATA has them, or else the bundled test pairs."""
+    """The tasks on which the start and the result are evaluated: names or files of scored pairs. Unset: the seven STS
+    tasks, if $ISOTUNE_DATA has them, otherwise the bundled test pairs."""
 
     seed: Annotated[int, Field(ge=0)] = 0
-    """Every random number of the run follows from it."""
+    """The seed of every random number of the run."""
 
     encoder: EncoderOptions = EncoderOptions()
+    """How sentence vectors are made from the model."""
+
     stages: tuple[Stage, ...]
+    """The stages, in order. Each starts from the best encoder of the stage before."""
 
     @field_validator("stages")
     @classmethod
     def _some_stage(cls, stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
-        # Not as a min_length of the field: that counts the valid ones, and complains of every other mistake too.
+        # A min_length of the field would count valid stages only, and so add a second error to one invalid stage.
         if not stages:
             raise ValueError("a recipe has at least one stage")
         return stages
@@ -141,7 +153,7 @@ class Recipe(BaseModel):
 
     @property
     def dev_pairs(self) -> str | None:
-        """The scored pairs that choose, if any do."""
+        """The scored pairs that choose the best step; None if `dev` is "unlabelled" or "none"."""
         return None if self.dev in ("unlabelled", "none") else self.dev
 
     def inputs(self, stage: Stage) -> Inputs:
@@ -151,10 +163,10 @@ class Recipe(BaseModel):
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], name: str = "recipe") -> Recipe:
-        """Validates a recipe's table.
+        """The recipe that a table describes; `name` is for error messages.
 
         Raises:
-            InputError: a key is unknown, or a value not allowed; in one line.
+            InputError: a key is unknown or missing, or a value is not allowed.
         """
         try:
             return cls.model_validate(table)
@@ -169,49 +181,47 @@ class Recipe(BaseModel):
             raise InputError(f"{name}: {'; '.join(problems)}") from error
 
     def table(self) -> dict[str, Any]:
-        """The recipe's table, defaults written out; `from_table` takes it back."""
+        """The table of the recipe, with every default written out; `from_table` reads it."""
         table = self.model_dump(exclude={"stages", "encoder"}, exclude_none=True)
         encoder = {"encoder": self.encoder.model_dump(exclude_none=True)}
         return {**table, **encoder, "stages": [stage.table() for stage in self.stages]}
 
+    def with_options(self, options: Mapping[str, Any], name: str = "recipe") -> Recipe:
+        """This recipe with other values of some options; `name` is for error messages.
 
-RUN_OPTIONS = ("data", "columns", "model", "dev", "tasks", "seed")
+        An option of a stage is set in every stage that has it. `steps` takes the place of `epochs`, and `epochs` that
+        of `steps`.
 
-
-def override(table: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """The table of a recipe (one that `Recipe.from_table` takes) with single options changed.
-
-    An option of a stage is changed in every stage that has it; giving steps takes a recipe's epochs away, and the
-    other way round.
-
-    Raises:
-        InputError: no part of the recipe has an option of that name.
-    """
-    result = {**table, "encoder": dict(table.get("encoder", {})), "stages": [dict(s) for s in table["stages"]]}
-    for key, value in options.items():
-        if key in RUN_OPTIONS:
-            result[key] = value
-            continue
-        if key in EncoderOptions.model_fields:
-            result["encoder"][key] = value
-            continue
-        stages = [stage for stage in result["stages"] if key in _stage_keys(stage["method"])]
-        if not stages:
-            known = {key for stage in result["stages"] for key in _stage_keys(stage["method"])}
-            raise unknown("option", key, {*RUN_OPTIONS, *EncoderOptions.model_fields, *known})
-        for stage in stages:
-            stage[key] = value
-            other = {"steps": "epochs", "epochs": "steps"}.get(key)
-            if other and other not in options:
-                stage.pop(other, None)
-    return result
+        Raises:
+            InputError: no part of the recipe has an option of that name, or a value is not allowed.
+        """
+        table = self.table()
+        for key, value in options.items():
+            if key in RUN_OPTIONS:
+                table[key] = value
+                continue
+            if key in EncoderOptions.model_fields:
+                table["encoder"][key] = value
+                continue
+            stages = [stage for stage in table["stages"] if key in _stage_keys(stage["method"])]
+            if not stages:
+                of_stages = {known for stage in self.stages for known in _stage_keys(stage.method)}
+                raise unknown("option", key, {*RUN_OPTIONS, *EncoderOptions.model_fields, *of_stages})
+            for stage in stages:
+                stage[key] = value
+                rival = {"steps": "epochs", "epochs": "steps"}.get(key)
+                if rival and rival not in options:
+                    stage.pop(rival, None)
+        return Recipe.from_table(table, name)
 
 
 def _stage_keys(method: str) -> set[str]:
+    """The options of a stage with this method."""
     if method not in METHODS:
         raise unknown("method", method, METHODS)
     return {*METHODS[method].options.model_fields, *TrainingOptions.model_fields}
 
 
 def _only(table: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:
+    """The entries of a table that are fields of a model."""
     return {key: value for key, value in table.items() if key in model.model_fields}

@@ -1,4 +1,4 @@
-"""How long, how fast and how carefully a stage trains. No torch here."""
+"""Training options: how long, how fast and how carefully a stage trains. No torch here."""
 
 from __future__ import annotations
 
@@ -19,45 +19,46 @@ class TrainingOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     batch_size: Annotated[int, Field(ge=2)] = 64
-    """Rows in a step; to a contrastive loss, each is the negative of all others."""
+    """Rows in a step. A contrastive loss takes the other rows of the step as negatives. 64: SimCSE, BERT-base."""
 
     chunk_size: Count | None = None
-    """Rows that are encoded at a time, so that memory doesn't grow with batch_size; takes about a third more time.
-    Unset: all at once."""
+    """Rows that are encoded at a time. It bounds the memory of a large batch and takes about a third more time. Unset:
+    the whole batch."""
 
     epochs: Positive | None = None
     """Passes over the data. Unset: 1, or as many as steps takes."""
 
     steps: Count | None = None
-    """Updates, whatever the size of the data."""
+    """Updates of the weights, in place of epochs."""
 
     max_length: Annotated[int, Field(ge=3)] = 64
-    """Sentences are cut to this many tokens while training, special ones included."""
+    """Tokens to which sentences are cut in training, special tokens included. 64: ConSERT, section 4.1."""
 
     learning_rate: Positive = 3e-5
-    """The peak of the schedule. 3e-5 is SimCSE's for BERT-base; small models want more."""
+    """The highest learning rate of the schedule. 3e-5: SimCSE, BERT-base; small models need more."""
 
     schedule: Literal["linear", "cosine", "constant", "wsd"] = "linear"
-    """How the learning rate falls after warm-up; wsd (warm-up, stable, decay) stays at its peak and falls linearly at
-    the end."""
+    """How the learning rate falls after the warm-up. wsd (warm-up, stable, decay) stays at its highest value and falls
+    linearly at the end."""
 
     cooldown: Share = 0.4
-    """Share of the steps over which a wsd schedule falls."""
+    """Share of the steps in which a wsd schedule falls. 0.4: the run that made the bundled model."""
 
     warmup: Share = 0.1
-    """Share of the steps over which the learning rate rises from 0."""
+    """Share of the steps in which the learning rate rises from 0. 0.1: ConSERT, section 4.1."""
 
     optimizer: Literal["adamw", "sgd", "muon"] = "adamw"
-    """Muon is for the matrices of the transformer blocks; all else is AdamW's then."""
+    """The optimiser. muon trains the matrices of the transformer blocks, and AdamW the other weights."""
 
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
-    """On all weights but biases and normalisation."""
+    """Weight decay of all weights except biases and normalisation. 0.01: BERT, ConSERT's code."""
 
     betas: tuple[Rate, Rate] = (0.9, 0.999)
-    """AdamW's: how slowly its averages of the gradient and of its square change. The first one is sgd's momentum."""
+    """Decay rates of AdamW's averages of the gradient and of its square. The first is also the momentum of sgd. Adam's
+    own."""
 
     epsilon: Positive = 1e-6
-    """AdamW's: keeps it from dividing by 0."""
+    """Added to AdamW's denominator. 1e-6: BERT, ConSERT's code."""
 
     bias_correction: bool = True
     """AdamW's: whether its averages, which start at 0, are divided by the weight they have gathered by then (Kingma and
@@ -65,48 +66,50 @@ class TrainingOptions(BaseModel):
     they stay longer. BERT's own optimiser is without, and so are the released runs of ConSERT and BERT-flow."""
 
     muon_learning_rate: Positive = 0.02
-    """Muon's peak, beside learning_rate for the rest. 0.02 is its author's."""
+    """The highest learning rate of Muon; learning_rate is that of the other weights. 0.02: Muon's author."""
 
     max_gradient_norm: Positive = 1.0
-    """Gradients longer than this are scaled down to it; inf leaves them all."""
+    """Longer gradients are scaled down to this norm; with inf, none is. 1.0: BERT, ConSERT's code."""
 
     model_dropout: Rate | None = None
-    """Rate of the model's own dropout layers while training. Unset: as the model was made."""
+    """Rate of the model's own dropout layers in training. Unset: the rate in the model's configuration."""
 
     head_dropout: Rate = 0.0
-    """Rate at which whole attention heads of a sentence are dropped while training (DropHead)."""
+    """Rate at which whole attention heads are dropped in training, for each sentence anew (DropHead)."""
 
     mlm_weight: Annotated[float, Field(ge=0)] = 0.0
-    """Weight of masked language modelling beside the method's own loss; 0 leaves it out. The small-BERT paper's sum is
-    1, section 5.3."""
+    """Weight of masked language modelling beside the method's loss; with 0 there is none. The small-BERT paper has 1
+    (section 5.3)."""
 
     mlm_rate: Rate = 0.15
-    """Share of the tokens that are masked for it. BERT, section 3.1."""
+    """Share of the tokens that are masked for masked language modelling. 0.15: BERT, section 3.1."""
 
     precision: Literal["float32", "bfloat16"] = "float32"
-    """What the forward pass computes in; weights and optimiser stay float32."""
+    """Number type of the forward pass. Weights and optimiser are always float32."""
 
     eval_every: Count = 50
-    """Steps between evaluations on the dev pairs, each followed by a checkpoint."""
+    """Steps between two evaluations on the dev pairs. Each is followed by a checkpoint. 50: the self-guided paper's
+    code."""
 
     metric: Literal["spearman", "pearson"] = "spearman"
-    """Which correlation on the dev pairs chooses the encoder that is kept."""
+    """The correlation on the dev pairs that chooses the best step."""
 
     patience: Count | None = None
-    """Stop after this many evaluations in a row without a new best. Unset: never."""
+    """The stage ends after this many evaluations in a row without a new best score. Unset: it runs to its last step."""
 
     early_stopping: Literal["best", "previous"] = "best"
-    """What patience counts: evaluations in a row without a new best, or all those below the one before it (the
-    self-guided paper's code)."""
+    """The evaluations that patience counts: best counts those in a row without a new best score; previous counts all
+    that score lower than the evaluation before (the self-guided paper's code)."""
 
     sample: Annotated[int, Field(ge=2)] | None = None
-    """Train on this many rows, drawn by the seed; of each kind, where there are several. Unset: all."""
+    """Train on this many rows, drawn at random with the seed; on so many for each task of a method with several tasks.
+    Unset: all rows."""
 
     min_words: Count | None = None
-    """Rows with a text of fewer words are left out. Unset: none are."""
+    """Leave out rows with a text of fewer words. Unset: none is left out."""
 
     min_score: float | None = None
-    """Where pairs are made of scored ones: those with at least this score. Unset: the source must hold plain pairs."""
+    """Make pairs of scored pairs with at least this score. Unset: the data must hold pairs."""
 
     @model_validator(mode="after")
     def _one_length(self) -> TrainingOptions:
@@ -115,5 +118,5 @@ class TrainingOptions(BaseModel):
         return self
 
     def total_steps(self, steps_per_epoch: int) -> int:
-        """Updates of the whole stage."""
+        """The number of steps of the stage."""
         return self.steps or max(1, round((self.epochs or 1.0) * steps_per_epoch))

@@ -1,7 +1,7 @@
 """What a study is told: arms, a grid of options, seeds and tasks, with what a paper prints of it. No torch here.
 
 A study file is one TOML table. Its arms are recipes, methods or models as they are; each is run at every cell of the
-grid with every seed. The options that a study lays over its arms are those of `isotune.recipes.override`, and one more
+grid with every seed. The options that a study lays over its arms are those of `Recipe.with_options`, and one more
 form: "augmentations.0" is the first value of an option that is a list. An arm takes those of them that it has.
 """
 
