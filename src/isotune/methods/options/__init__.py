@@ -1,6 +1,6 @@
-"""Options of the methods. No torch here: the command line's help and recipes read these models.
+"""The options of the methods. No torch here: recipes and the command line's help read these models.
 
-A field's name is its key in a recipe's TOML, its flag on the command line and its entry in a run's record; its
-docstring is the flag's help. Defaults come from the paper's text; where the authors' code differs, the docstring says
-so.
+The name of a field is its key in a recipe's TOML file, its flag on the command line, and its entry in the record of a
+run. Its docstring is the help of the flag. Defaults are those of the paper's text; if the authors' code differs, the
+docstring says so.
 """

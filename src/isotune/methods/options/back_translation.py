@@ -11,24 +11,24 @@ from isotune.methods.options.self_guided import SelfGuidedOptions, TetheredOptio
 
 
 class ParaphraseOptions(MethodOptions):
-    """Where paraphrases are from."""
+    """Where the paraphrases come from."""
 
     translate: tuple[str, str] | None = None
-    """Two translation models, there and back, such as Helsinki-NLP/opus-mt-en-de Helsinki-NLP/opus-mt-de-en: folders,
-    or names on the Hugging Face hub. They make the paraphrases of a corpus of sentences, once. Unset: the corpus is
-    pairs of a sentence and its paraphrase."""
+    """Make the paraphrases by translating each sentence with the first model and back with the second: folders or names
+    on the Hugging Face hub, such as Helsinki-NLP/opus-mt-en-de Helsinki-NLP/opus-mt-de-en. Unset: read them; the data
+    are pairs of a sentence and its paraphrase."""
 
     beams: Annotated[int, Field(ge=1)] = 100
-    """Width of the translation's beam search; its time and memory grow with it. Self-guided paper, A.2."""
+    """Width of the translation's beam search; its time and memory grow with the width. Self-guided paper, A.2."""
 
     def extra_models(self) -> tuple[str, ...]:
-        """The translation models, if the paraphrases are made and not read."""
+        """The translation models, if the paraphrases are made."""
         return self.translate or ()
 
 
 class BackTranslationOptions(ParaphraseOptions, TetheredOptions):
-    """Contrastive learning from paraphrases by back-translation: a sentence and its paraphrase are the two views."""
+    """Contrastive learning from paraphrases: the two views are a sentence and its back-translation."""
 
 
 class SelfGuidedBackTranslationOptions(ParaphraseOptions, SelfGuidedOptions):
-    """Self-guidance with back-translation: the fixed copy sees the paraphrase."""
+    """Self-guidance with back-translation: the fixed copy encodes the paraphrase."""

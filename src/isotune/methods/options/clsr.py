@@ -10,7 +10,7 @@ from isotune.methods.options.base import MethodOptions, Temperature
 
 
 class CLSROptions(MethodOptions):
-    """CLSR: layers on top of a frozen sentence encoder, trained by NT-Xent on pairs of sentences that mean the same."""
+    """CLSR: layers on a frozen sentence encoder, trained by NT-Xent on pairs of sentences that mean the same."""
 
     temperature: Temperature = 0.1
     """Divides the cosine similarities. CLSR, section 4.1."""

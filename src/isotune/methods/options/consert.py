@@ -32,23 +32,23 @@ class ConSERTOptions(AugmentationOptions):
     """ConSERT without labels: two views by augmentations in the embedding layer, compared by NT-Xent."""
 
     augmentations: tuple[AugmentationName, AugmentationName] = ("feature_cutoff", "shuffle")
-    """How each of the two views is made: none, shuffle, token_cutoff, feature_cutoff or dropout. The best pair of
-    ConSERT's Figure 5."""
+    """The augmentations of the two views: none, shuffle, token_cutoff, feature_cutoff or dropout. The default is the
+    best pair of ConSERT's Figure 5."""
 
 
 class ConSERTJointOptions(AugmentationOptions):
-    """ConSERT with labels: pairs classified from their two vectors, and each side's views compared by NT-Xent."""
+    """ConSERT with labels: pairs are classified from their two vectors, and the views of each side are compared."""
 
     augmentations: tuple[JointAugmentationName, JointAugmentationName] = ("none", "token_cutoff")
-    """How each of a sentence's two views is made: none, shuffle, token_cutoff, feature_cutoff, dropout or adversarial.
-    None first is the view that is classified, as in the authors' script for this setting; the text names no pair."""
+    """The augmentations of a sentence's two views: none, shuffle, token_cutoff, feature_cutoff, dropout or adversarial.
+    The first view is the one that is classified. The default is that of the authors' script; the text names no pair."""
 
     alpha: Annotated[float, Field(ge=0)] = 0.15
-    """Weight of the contrastive loss. ConSERT, section 4.1. The authors' NT-Xent is twice the text's, so 0.3 is what
-    their 0.15 did."""
+    """Weight of the contrastive loss. ConSERT, section 4.1. NT-Xent in the authors' code is twice that of the text, so
+    their 0.15 is 0.3 here."""
 
     adversarial_norm: Annotated[float, Field(gt=0)] = 1.0
     """Length of the noise that adversarial adds to each token. The authors' code; the text names none."""
 
     max_square: bool = False
-    """Classify from max(u, v)^2 too, beside u, v and |u - v| (ConSERT, equation 2). The published numbers did."""
+    """Classify from max(u, v)^2 too, besides u, v and |u - v| (ConSERT, equation 2). The published numbers did."""

@@ -9,22 +9,23 @@ from pydantic import Field
 from isotune.methods.options.base import MethodOptions, Rate
 
 MetricName = Literal["accuracy", "f1", "matthews", "pearson", "spearman"]
+Sources = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
 class FinetuneOptions(MethodOptions):
-    """What fine-tuning on sentences and on pairs have in common."""
+    """The options of fine-tuning on sentences and on pairs."""
 
     metrics: Annotated[tuple[MetricName, ...], Field(min_length=1)] = ("accuracy",)
-    """What is measured on the dev data: accuracy, f1, matthews, pearson or spearman. Their mean chooses the step."""
+    """The metrics on the dev data: accuracy, f1, matthews, pearson or spearman. Their mean chooses the best step."""
 
     dropout: Rate = 0.1
-    """Rate of the dropout before the output layer. BERT's own."""
+    """Rate of the dropout before the output layer. 0.1: BERT."""
 
-    dev_data: Annotated[tuple[str, ...], Field(min_length=1)]
-    """Labelled rows on which the metrics are measured."""
+    dev_data: Sources
+    """Labelled rows on which the metrics are computed."""
 
     def dev_sources(self) -> tuple[str, ...]:
-        """The labelled rows on which the metrics are measured."""
+        """The labelled rows on which the metrics are computed."""
         return self.dev_data
 
 
@@ -32,17 +33,18 @@ class FinetuneSentenceOptions(FinetuneOptions):
     """GLUE-style fine-tuning on sentences: a class from the [CLS] vector."""
 
     classes: Annotated[tuple[str, ...], Field(min_length=2)] = ("0", "1")
-    """The labels: SST-2's. f1 is that of the second one."""
+    """The labels of the classes. f1 is that of the second class. The default is SST-2's."""
 
-    dev_data: Annotated[tuple[str, ...], Field(min_length=1)] = ("sst2:dev",)
-    """Labelled sentences on which the metrics are measured."""
+    dev_data: Sources = ("sst2:dev",)
+    """Labelled sentences on which the metrics are computed."""
 
 
 class FinetunePairOptions(FinetuneOptions):
     """GLUE-style fine-tuning on pairs: a class or a score from the [CLS] vector of both texts as one sequence."""
 
     classes: tuple[str, ...] = ("entailment", "not_entailment")
-    """The labels: RTE's and QNLI's. f1 is that of the second one. With none, pairs have scores, which are predicted."""
+    """The labels of the classes; with none, the method predicts the scores of scored pairs. f1 is that of the second
+    class. The default is RTE's and QNLI's."""
 
-    dev_data: Annotated[tuple[str, ...], Field(min_length=1)] = ("rte:dev",)
-    """Labelled (or scored) pairs on which the metrics are measured."""
+    dev_data: Sources = ("rte:dev",)
+    """Labelled or scored pairs on which the metrics are computed."""

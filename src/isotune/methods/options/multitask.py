@@ -18,28 +18,29 @@ class MultitaskOptions(MethodOptions):
     """BERT-CF's fine-tuning: sentiment, paraphrase and similarity in every update."""
 
     sentiment_data: Sources = ("sst5:train",)
-    """Sentences with a label, in place of data. BERT-CF, section 5.1."""
+    """Sentences with a label, to train on. BERT-CF, section 5.1."""
 
     paraphrase_data: Sources = ("qqp:train",)
-    """Pairs with the label 1 (paraphrases) or 0. BERT-CF, section 5.1."""
+    """Pairs with the label 1 (paraphrases) or 0, to train on. BERT-CF, section 5.1."""
 
     similarity_data: Sources = ("minbert-sts:train",)
-    """Pairs with a score. BERT-CF's "STS-13" is this split of STS-B in the CS224N project's files."""
+    """Pairs with a score, to train on. This is the split of STS-B in the files of the CS224N project; BERT-CF calls it
+    "STS-13"."""
 
     sentiment_dev: Sources = ("sst5:dev",)
-    """Sentences with a label; accuracy."""
+    """Sentences with a label, for the accuracy."""
 
     paraphrase_dev: Sources = ("minbert-quora:dev",)
-    """Pairs with the label 1 or 0; accuracy."""
+    """Pairs with the label 1 or 0, for the accuracy."""
 
     similarity_dev: Sources = ("minbert-sts:dev",)
-    """Pairs with a score; Pearson's correlation. The mean of the three metrics chooses the encoder that is kept."""
+    """Pairs with a score, for Pearson's correlation. The mean of the three metrics chooses the best step."""
 
     sentiment_classes: Annotated[tuple[str, ...], Field(min_length=2)] = ("0", "1", "2", "3", "4")
-    """The labels of the sentences: SST-5's."""
+    """The labels of the sentences. The default is SST-5's."""
 
     similarity_scale: tuple[float, float] = (0.0, 5.0)
-    """The least and the greatest score: STS's."""
+    """The lowest and the highest score. The default is STS's."""
 
     @field_validator("similarity_scale")
     @classmethod
@@ -49,13 +50,13 @@ class MultitaskOptions(MethodOptions):
         return scale
 
     sentiment_batch_size: BatchSize = 32
-    """Sentences in an update. BERT-CF, section 5.3."""
+    """Sentences with a label in an update. BERT-CF, section 5.3."""
 
     paraphrase_batch_size: BatchSize = 96
-    """Labelled pairs in an update. BERT-CF, section 5.3."""
+    """Pairs with a label in an update. BERT-CF, section 5.3."""
 
     similarity_batch_size: BatchSize = 32
-    """Scored pairs in an update. BERT-CF, section 5.3."""
+    """Pairs with a score in an update. BERT-CF, section 5.3."""
 
     sentiment_weight: Weight = 5.0
     """Weight of the sentiment loss. BERT-CF, section 5.3."""
@@ -70,10 +71,11 @@ class MultitaskOptions(MethodOptions):
     """Features of the two projections whose cosine is taken. BERT-CF, section 5.3."""
 
     paraphrase_hinge: Hinge = 0.7
-    """Cosines below it count as this much; pairs halfway from it to 1 are called paraphrases. BERT-CF, section 5.3."""
+    """Lower cosines count as this much. Pairs above the middle between it and 1 are called paraphrases. BERT-CF,
+    section 5.3."""
 
     similarity_hinge: Hinge = 0.0
-    """Cosines below it count as this much, and it is the least score. BERT-CF, section 5.3."""
+    """Lower cosines count as this much, which stands for the lowest score. BERT-CF, section 5.3."""
 
     sentiment_dropout: Rate = 0.3
     """Rate of the dropout before the sentiment layer. BERT-CF, section 5.3."""
@@ -82,7 +84,7 @@ class MultitaskOptions(MethodOptions):
     """Rate of the dropout before the similarity layer. BERT-CF, section 5.3."""
 
     def training_sources(self) -> tuple[str, ...]:
-        """The sources of the three tasks."""
+        """The data of the three tasks."""
         return (*self.sentiment_data, *self.paraphrase_data, *self.similarity_data)
 
     def dev_sources(self) -> tuple[str, ...]:

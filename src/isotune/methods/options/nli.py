@@ -6,7 +6,7 @@ from isotune.methods.options.base import MethodOptions
 
 
 class NLIOptions(MethodOptions):
-    """Pairs classified as contradiction, entailment or neutral from their two vectors (SBERT-NLI, ConSERT's "sup")."""
+    """SBERT-NLI: pairs are classified as contradiction, entailment or neutral from their two vectors."""
 
     max_square: bool = False
-    """Classify from max(u, v)^2 too, beside u, v and |u - v| (ConSERT, equation 2). ConSERT's published numbers did."""
+    """Classify from max(u, v)^2 too, besides u, v and |u - v| (ConSERT, equation 2). The published numbers did."""

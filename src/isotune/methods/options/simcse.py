@@ -6,23 +6,24 @@ from isotune.methods.options.base import MethodOptions, Temperature
 
 
 class SimCSEOptions(MethodOptions):
-    """SimCSE without labels: a sentence's two views differ only by the model's dropout."""
+    """SimCSE without labels: the two views of a sentence differ only by the model's dropout."""
 
     temperature: Temperature = 0.05
-    """Divides the cosine similarities. 0.05 is the authors' choice."""
+    """Divides the cosine similarities. 0.05: the authors."""
 
     projection: bool = True
-    """Train through a linear layer with tanh, dropped afterwards, as the authors do with the [CLS] vector."""
+    """Train through a linear layer with tanh, which is dropped after training, as the authors do on the [CLS]
+    vector."""
 
 
 class SimCSESupervisedOptions(MethodOptions):
-    """SimCSE with labels: entailed sentences against those of all others and the contradicted ones."""
+    """SimCSE with labels: the negatives of a premise are all other hypotheses, the contradicted ones too."""
 
     temperature: Temperature = 0.05
-    """Divides the cosine similarities. 0.05 is the authors' choice."""
+    """Divides the cosine similarities. 0.05: the authors."""
 
     hard_negative_weight: float = 0.0
-    """Added to the logit of a sentence's own hard negative. 0 is the authors' choice."""
+    """Added to the logit of a sentence's own hard negative. 0: the authors."""
 
     projection: bool = True
-    """Add a linear layer with tanh to the encoder, and keep it, as the authors do with the [CLS] vector."""
+    """Add a linear layer with tanh to the encoder and keep it, as the authors do on the [CLS] vector."""

@@ -10,7 +10,7 @@ from isotune.methods.options.base import MethodOptions
 
 
 class WhiteningOptions(MethodOptions):
-    """Whitening: a linear map that makes the covariance of the training text's vectors the identity; no steps."""
+    """Whitening: a linear map after which the vectors of the training text have covariance 1; it takes no steps."""
 
     dimensions: Annotated[int, Field(ge=1)] | None = None
-    """Features that are kept, those of the largest variance; the paper has 256 of 768. Unset: all."""
+    """Features to keep, those of the largest variance. The paper keeps 256 of 768. Unset: all."""
