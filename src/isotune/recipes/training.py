@@ -61,9 +61,9 @@ class TrainingOptions(BaseModel):
     """Added to AdamW's denominator. 1e-6: BERT, ConSERT's code."""
 
     bias_correction: bool = True
-    """AdamW's: whether its averages, which start at 0, are divided by the weight they have gathered by then (Kingma and
-    Ba 2015, section 3). Without it the steps are about three times as long at first, and for a thousand steps or so
-    they stay longer. BERT's own optimiser is without, and so are the released runs of ConSERT and BERT-flow."""
+    """Correct the bias of AdamW's averages, which start at 0 (Kingma and Ba 2015, section 3). Without it the first
+    steps are about three times as long, and steps stay longer for about a thousand steps. BERT's own optimiser has
+    none, nor have the released runs of ConSERT and BERT-flow."""
 
     muon_learning_rate: Positive = 0.02
     """The highest learning rate of Muon; learning_rate is that of the other weights. 0.02: Muon's author."""
