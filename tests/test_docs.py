@@ -1,0 +1,172 @@
+"""The documentation against the repository: its links, paths, commands, flags, names and imports exist."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
+from functools import cache
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from isotune.cli import main
+from isotune.methods import METHODS
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "isotune"
+PAGES = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").glob("*.md"))]
+ROOMS = [path.name for path in PACKAGE.iterdir() if path.is_dir() and not path.name.startswith("_")]
+COMMANDS = ["evaluate", "encode", "analyse", "study", "reproduce"]  # those with flags, besides train
+TOP_FOLDERS = ["src", "tests", "docs", "benchmarks", "tools"]
+
+FENCE = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+INDENTED_BLOCK = re.compile(r"(?<=\n\n)(?: {4}.*\n)+")
+CODE_SPAN = re.compile(r"`([^`]+)`")
+LINK = re.compile(r"\[[^]]*]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+PATH = re.compile(rf"(?<![\w./$-])(?:{'|'.join([*TOP_FOLDERS, *ROOMS])})/[\w./-]*")
+FLAG_OF_HELP = re.compile(r"^│ \*? *((?:--[a-z][a-z0-9-]* ?)+)", re.MULTILINE)
+
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+
+
+@pages
+def test_every_relative_link_leads_to_a_file_and_a_heading(page: Path) -> None:
+    for link in LINK.findall(_without_code(page.read_text("utf-8"))):
+        if "://" in link:
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name) if name else page
+        assert target.exists(), f"{page.name}: {link}"
+        assert not anchor or anchor in _anchors(target), f"{page.name}: {link}"
+
+
+@pages
+def test_every_path_in_code_exists(page: Path) -> None:
+    text = page.read_text("utf-8")
+    for code in [*_blocks(text), *_spans(text)]:
+        for path in PATH.findall(code):
+            folder = ROOT if path.partition("/")[0] in TOP_FOLDERS else PACKAGE
+            assert (folder / path.rstrip(".")).exists(), f"{page.name}: {path}"
+
+
+@pages
+def test_every_command_and_flag_exists(page: Path, flags: Callable[..., set[str]]) -> None:
+    for words in _commands(page.read_text("utf-8")):
+        given = {word.partition("=")[0] for word in words if word.startswith("--")} - {"--help", "--version"}
+        if not words[0].startswith("--"):
+            given -= flags(words[0], _value(words, "--method"), _value(words, "--recipe"))
+        assert not given, f"{page.name}: isotune {' '.join(words)}: {given}"
+
+
+@pages
+def test_every_flag_by_itself_is_one_of_some_command(page: Path, flags: Callable[..., set[str]]) -> None:
+    named = {span.partition(" ")[0].partition("=")[0] for span in _spans(page.read_text("utf-8")) if span[:2] == "--"}
+    named -= {"--help", "--version", "--short"}  # the last one is of benchmarks/run.py
+    helps = [("train",), *((command,) for command in COMMANDS), *(("train", method) for method in METHODS)]
+    for words in helps:
+        named = named and named - flags(*words)
+    assert not named, f"{page.name}: {named}"
+
+
+@pages
+def test_every_recipe_study_and_analysis_exists(page: Path) -> None:
+    from isotune.lab.analyses import ANALYSES
+
+    for words in _commands(page.read_text("utf-8")):
+        names = [_value(words, "--recipe")]
+        if words[0] in ("study", "reproduce") and len(words) > 1 and re.fullmatch(r"[a-z-]+/[a-z0-9-]+", words[1]):
+            names.append(words[1])
+        if words[0] == "analyse" and len(words) > 1:
+            assert words[1] in ANALYSES, f"{page.name}: isotune analyse {words[1]}"
+        for name in names:
+            if re.fullmatch(r"[a-z0-9/-]+", name):
+                assert list(PACKAGE.rglob(f"{name}.toml")), f"{page.name}: {name}"
+
+
+@pages
+def test_every_import_from_isotune_exists(page: Path) -> None:
+    code = "\n".join(_blocks(page.read_text("utf-8")))
+    for module, names in re.findall(r"^ *from (isotune[\w.]*) import ([\w, ]+)", code, re.MULTILINE):
+        for name in names.split(","):
+            assert hasattr(importlib.import_module(module), name.strip()), f"{page.name}: {module}.{name.strip()}"
+    for name in set(re.findall(r"\bisotune\.([A-Za-z]\w+)\(", code)):
+        assert hasattr(importlib.import_module("isotune"), name), f"{page.name}: isotune.{name}"
+
+
+def test_the_tables_list_every_method_recipe_and_analysis() -> None:
+    from isotune.lab.analyses import ANALYSES
+
+    methods = (ROOT / "docs" / "methods.md").read_text("utf-8")
+    analyses = (ROOT / "docs" / "analyses.md").read_text("utf-8")
+    rows = re.compile(r"^\| `([a-z-]+)` \|.*\|(.*)\|$", re.MULTILINE)  # the first cell and the last
+    assert {name for name, _ in rows.findall(methods)} == set(METHODS)
+    recipes = {name for _, cell in rows.findall(methods) for name in re.findall(r"[a-z][a-z0-9-]+", cell)}
+    assert {path.stem for path in (PACKAGE / "recipes").glob("*.toml")} <= recipes
+    assert [name for name, _ in rows.findall(analyses)] == list(ANALYSES)
+
+
+def test_a_wrong_command_line_is_noticed(flags: Callable[..., set[str]]) -> None:
+    text = (
+        "`isotune train a.txt --no-such-flag`\n\n    A=1 isotune encode - \\\n        --out x\n\n```\nisotune.x\n```\n"
+    )
+    assert list(_commands(text)) == [["encode", "-", "--out", "x"], ["train", "a.txt", "--no-such-flag"]]
+    assert "--no-such-flag" not in flags("train")
+    assert {"--out", "--objective", "--batch-size"} <= flags("train", "self-guided")
+
+
+@pytest.fixture(scope="module")
+def flags() -> Callable[..., set[str]]:
+    """The flags of a command, or of `isotune train` with a method or recipe of the package, as its help lists them."""
+
+    @cache
+    def of(command: str, method: str = "", recipe: str = "") -> set[str]:
+        chosen = ["--method", method] if method in METHODS else []
+        if (PACKAGE / "recipes" / f"{recipe}.toml").exists():
+            chosen = ["--recipe", recipe]
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as help_text:
+            patch.setenv("COLUMNS", "200")
+            assert main([command, *chosen, "--help"]) == 0, f"isotune {command}"
+        return {flag for group in FLAG_OF_HELP.findall(help_text.getvalue()) for flag in group.split()}
+
+    return of
+
+
+def _without_code(text: str) -> str:
+    return CODE_SPAN.sub("", INDENTED_BLOCK.sub("", FENCE.sub("", text)))
+
+
+def _blocks(text: str) -> list[str]:
+    """The contents of fenced and indented blocks of code."""
+    return FENCE.findall(text) + INDENTED_BLOCK.findall(FENCE.sub("", text))
+
+
+def _spans(text: str) -> list[str]:
+    """What stands in backticks within the text, each in one line."""
+    return [" ".join(span.split()) for span in CODE_SPAN.findall(FENCE.sub("", text))]
+
+
+def _commands(text: str) -> Iterator[list[str]]:
+    """The words after "isotune" of every command in the code of a page."""
+    lines = [line for block in _blocks(text) for line in block.replace("\\\n", " ").splitlines()]
+    for line in [*lines, *_spans(text)]:
+        before, isotune, after = line.rpartition("isotune ")
+        prompt = before.split("|")[-1].strip()  # behind a pipe, settings of the environment
+        if isotune and re.fullmatch(r"(\$|[A-Z_]+=\S+|/usr/bin/time -v| )*", prompt):
+            yield shlex.split(after, comments=True)
+
+
+def _value(words: list[str], flag: str) -> str:
+    """What follows a flag; empty without it."""
+    return words[words.index(flag) + 1] if flag in words[:-1] else ""
+
+
+@cache
+def _anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    titles = HEADING.findall(FENCE.sub("", page.read_text("utf-8")))
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
