@@ -7,8 +7,9 @@ from math import nan
 import pytest
 from matplotlib.colors import to_hex
 
-from isotune.report.chart import Bars, Chart, Panel, Series, draw
-from isotune.report.interactive import figure
+from isotune.report.chart import Bars, Chart, Panel, Series
+from isotune.report.drawing import draw
+from isotune.report.interactive import plotly_figure
 from isotune.report.style import look
 
 LINE = Series([0, 1, 2], [1.0, nan, 3.0], "line", "#D55E00", "--", "s", hover=["a<b", "", "c"])
@@ -50,10 +51,10 @@ def test_axes_of_their_own() -> None:
     one, two = draw(Chart([PANEL, other], same_axes=False)).axes
     assert one.get_xlim() != two.get_xlim()
     assert (two.get_xlabel(), two.get_ylabel()) == ("x", "y")
-    one, two = draw(Chart([PANEL, other], own_y=True)).axes
+    one, two = draw(Chart([PANEL, other], same_y=False)).axes
     assert one.get_xlim() == two.get_xlim()
     assert one.get_ylim() != two.get_ylim()
-    layouts = [figure(Chart([PANEL, other], own_y=own)).layout for own in (False, True)]
+    layouts = [plotly_figure(Chart([PANEL, other], same_y=same)).layout for same in (True, False)]
     assert [(layout.xaxis2.matches, layout.yaxis2.matches) for layout in layouts] == [("x", "y"), ("x", None)]
 
 
@@ -76,7 +77,7 @@ def test_names_stand_from_the_top_down() -> None:
     (ax,) = draw(Chart([Panel([LINE], y_names=["first", "second"])])).axes
     assert [text.get_text() for text in ax.get_yticklabels()] == ["first", "second"]
     assert ax.get_ylim() == (1.5, -0.5)
-    axis = figure(Chart([Panel([LINE], y_names=["first\nline", "2 < 3"])])).layout.yaxis
+    axis = plotly_figure(Chart([Panel([LINE], y_names=["first\nline", "2 < 3"])])).layout.yaxis
     assert list(axis.ticktext) == ["first<br>line", "2 &lt; 3"]
     assert list(axis.range) == [1.5, -0.5]
 
@@ -85,11 +86,11 @@ def test_axes_without_meaning_are_bare() -> None:
     chart = Chart([Panel([LINE], bare=True)])
     (ax,) = draw(chart).axes
     assert (list(ax.get_xticks()), list(ax.get_yticks())) == ([], [])
-    assert figure(chart).layout.xaxis.visible is False
+    assert plotly_figure(chart).layout.xaxis.visible is False
 
 
 def test_marks_in_a_browser() -> None:
-    bars, line, rings, *others = figure(THREE).data
+    bars, line, rings, *others = plotly_figure(THREE).data
     assert list(bars.x) == [0.5, 1.25]
     assert (list(bars.base), list(bars.y), list(bars.width)) == ([0, 2], [3, 4], [1, 0.5])
     assert (line.mode, line.line.dash, line.marker.symbol, line.line.color) == (
@@ -103,7 +104,7 @@ def test_marks_in_a_browser() -> None:
     assert [trace.showlegend for trace in (bars, line, rings)] == [True, True, False]
     assert [trace.showlegend for trace in others] == [False, False]  # the first stands for all of its name
     assert {trace.legendgroup for trace in others} == {"line"}
-    assert [note.text for note in figure(THREE).layout.annotations] == ["Title &lt;1&gt;", "Second", "Third"]
+    assert [note.text for note in plotly_figure(THREE).layout.annotations] == ["Title &lt;1&gt;", "Second", "Third"]
 
 
 @pytest.mark.parametrize("count", [4, 12])

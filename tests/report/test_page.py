@@ -93,14 +93,14 @@ def test_a_finished_run(run: Path) -> None:
         "Warnings",
         "Before and after",
         "Learning curve",
-        "The space",
+        "The vector space",
         "Cosine against gold score",
         "Settings",
         "Data",
         "Environment",
         "Load the encoder",
     ]
-    assert page.verdict == "STS average 40.9 → 51.3 (+10.4), best at step 150 of 300."
+    assert page.verdict == "Training helped: STS average 40.9 → 51.3 (+10.4), best at step 150 of 300."
     assert "STS12 1,500 31.00 44.00 +13.00" in page.text
     assert "STS average 40.86 51.29 +10.43" in page.text
     assert "STS12 31.00 → 44.00 32.00 → 45.00 33.00 → 46.00" in page.text  # all, mean, wmean
@@ -166,7 +166,10 @@ def test_every_stage_is_shown(run: Path) -> None:
     assert "1 consert 0 to 300" in page.text
     assert "2 multitask 300 to 400 mean 30.00 → 67.50 sentiment 20.00 → 45.00 similarity 40.00 → 90.00" in page.text
     assert "cross_entropy 1.5 → 1" in page.text
-    assert page.verdict == "Dev mean 30.0 → 67.5 (+37.5), STS-B 40.0 → 38.0 (-2.0), best at step 400 of 400."
+    assert (
+        page.verdict
+        == "Training helped: Dev mean 30.0 → 67.5 (+37.5), STS-B 40.0 → 38.0 (-2.0), best at step 400 of 400."
+    )
 
 
 def test_a_metric_of_the_methods_own_that_did_not_rise(run: Path) -> None:
@@ -188,7 +191,7 @@ def test_a_method_without_steps(run: Path) -> None:
     write_metrics(run, records)
     set_evaluation(run, {"stsb": 0.3}, {"stsb": 0.4}, step=1)
     page = report(run)
-    assert page.verdict == "STS-B 30.0 → 40.0 (+10.0), best at step 1 of 1."
+    assert page.verdict == "Training helped: STS-B 30.0 → 40.0 (+10.0), best at step 1 of 1."
     assert "1 consert 0 to 1 Spearman 30.00 → 40.00" in page.text
     assert "training loss" not in page.text
 
@@ -227,7 +230,7 @@ def test_a_start_with_new_layers_is_not_called_untouched(run: Path) -> None:
         (
             {"stsb": 0.40, "sickr": 0.5},
             {"stsb": 0.5004, "sickr": 0.48},
-            "STS-B 40.0 → 50.0 (+10.0), SICK-R 50.0 → 48.0 (-2.0), ",
+            "Training helped: STS-B 40.0 → 50.0 (+10.0), SICK-R 50.0 → 48.0 (-2.0), ",
         ),
         (
             {"stsb": 0.40},
@@ -268,7 +271,7 @@ def add_results(run: Path, accuracy: tuple[float, float], geometry: bool, *, alo
 def test_accuracies_and_geometry_have_a_table(run: Path) -> None:
     add_results(run, (0.7, 0.75), geometry=True, alone=False)
     page = report(run)
-    assert page.verdict.startswith("STS average 40.9 → 51.3 (+10.4), best at")
+    assert page.verdict.startswith("Training helped: STS average 40.9 → 51.3 (+10.4), best at")
     assert "STS average 40.86 51.29 +10.43" in page.text
     assert "Measure Before After Change MR 0.7000 0.7500 +0.0500" in page.text
     assert "uniformity -2.3000 -2.2500 +0.0500" in page.text
@@ -295,7 +298,9 @@ def test_a_run_without_a_dev_set(run: Path) -> None:
     keep_metrics(run, "train", "space")
     set_evaluation(run, {"stsb": 0.4}, {"stsb": 0.5}, step=300)
     page = report(run)
-    assert page.verdict == ("STS-B 40.0 → 50.0 (+10.0), kept at step 300 of 300, without a dev set to choose by.")
+    assert page.verdict == (
+        "Training helped: STS-B 40.0 → 50.0 (+10.0), kept at step 300 of 300, without a dev set to choose by."
+    )
     assert "The run had no dev set" in page.text
     assert "Warnings" not in page.headings
 
@@ -311,7 +316,7 @@ def test_a_run_that_was_interrupted(run: Path) -> None:
     assert page.verdict.startswith(
         "<strong>Warning.</strong> No verdict yet: the run has no final evaluation. Its last"
     )
-    assert page.headings == ["Learning curve", "The space", "Settings", "Data", "Environment"]
+    assert page.headings == ["Learning curve", "The vector space", "Settings", "Data", "Environment"]
 
 
 def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
@@ -355,11 +360,11 @@ def test_only_the_last_line_of_the_metrics_may_be_broken(run: Path) -> None:
     ("name", "content", "message"),
     [
         ("evaluation.json", '{"before": 3}', "evaluation.json: .*before"),
-        ("evaluation.json", "{", "evaluation.json: Invalid JSON"),
+        ("evaluation.json", "{", "evaluation.json: not an evaluation: Invalid JSON"),
         ("data.json", "{", "data.json: not JSON"),
-        ("data.json", "\udcff", "data.json: not text"),
-        ("metrics.jsonl", '{"loss": 1}', "metrics.jsonl, line 1: not what a run writes: {.loss.: 1}"),
-        ("metrics.jsonl", "5", "metrics.jsonl, line 1: not what a run writes: 5"),
+        ("data.json", "\udcff", "data.json: not JSON: .utf-8. codec"),
+        ("metrics.jsonl", '{"loss": 1}', "metrics.jsonl, line 1: not a record of a run: {.loss.: 1}"),
+        ("metrics.jsonl", "5", "metrics.jsonl, line 1: not a record of a run: 5"),
         ("recipe.toml", "stages = [", "recipe.toml: not TOML"),
         ("cosines.npz", "", "cosines.npz: not a file of arrays"),
         ("cosines.npz", "PK\3\4", "cosines.npz: not a file of arrays"),

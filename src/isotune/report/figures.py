@@ -1,114 +1,76 @@
-"""The report's figures, each an SVG element to stand inside an HTML page.
-
-Invariant: a figure has no colour of its own for text, axes and grid. They are drawn in one marker colour that
-becomes `currentColor`, so that the page's light, dark or printed text colour is the figure's too. Many points are
-one embedded bitmap, so that a figure's size does not grow with the data.
-"""
+"""The figures of a run's report, each an SVG element."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from html import escape
-from io import StringIO
-from typing import Any, TypeAlias
+from dataclasses import replace
 
 import numpy as np
-from matplotlib import rc_context
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from isotune.evaluation.sts import correlations
-from isotune.report.chart import Panel, Series, draw_panel
-from isotune.report.stages import METRICS, Record, StageRecords
-from isotune.report.style import BLUE, GREEN, INK, PURPLE, STYLE, VERMILION
+from isotune.evaluation.sts import Floats, correlations
+from isotune.report.chart import Chart, Panel, Series
+from isotune.report.drawing import svg
+from isotune.report.stages import MetricsRecord, StageRecords, metric_title
+from isotune.report.style import BLUE, GREEN, INK, PURPLE, VERMILION
 
-PARTS = {"color": [GREEN, PURPLE, VERMILION] * 3, "linestyle": ["-"] * 3 + ["--"] * 3 + [":"] * 3}  # the whole is blue
-Floats: TypeAlias = NDArray[np.floating[Any]]
-MOST_POINTS = 1000  # in a line; more are averaged in equal blocks, which a 4.4 inch figure can't tell apart
+PART_COLOURS, PART_DASHES = (GREEN, PURPLE, VERMILION), ("-", "--", ":")  # the whole is blue
+MAX_POINTS = 1000  # in a line; a longer one is averaged in equal blocks, which a 4.4 inch figure does not show
 
 
 def learning_curves(stages: Sequence[StageRecords]) -> list[str]:
-    """A figure for each stage: dev scores over steps, the start as a line and the kept step ringed; below, the loss.
+    """Draw a figure for each stage: the dev scores over the steps, and below them the training loss.
 
-    Scores by one metric have the same axis in all figures. What a stage has no records of is left out.
+    A dashed line shows the score at the start, a ring the step that was kept. Scores by one metric have the same axis
+    in all figures.
     """
-    several = len(stages) > 1
-    drawn = []
-    for stage in (stage for stage in stages if stage.dev or stage.train):
-        rows = [kind for kind, records in (("dev", stage.dev), ("train", stage.train)) if records]
-        with rc_context(STYLE):
-            figure = _figure(height=4.2 if len(rows) > 1 else 2.4)
-            axes = dict(zip(rows, figure.subplots(len(rows), 1, sharex=True, squeeze=False)[:, 0], strict=True))
-            described = [f"{stage.title}."] if several else []
-            if "dev" in axes:
-                described.append(_dev_scores(axes["dev"], stage))
-                same = [other for other in stages if other.dev and other.metric == stage.metric]
-                if len(same) > 1:
-                    axes["dev"].set_ylim(*_limits([100 * value for other in same for value in _dev_values(other)]))
-            if "train" in axes:
-                described.append(_losses(axes["train"], stage))
-            axes[rows[0]].set_title(stage.title if several else "", fontsize=10, loc="left")
-            axes[rows[-1]].set_xlabel("step")
-            axes[rows[-1]].xaxis.get_major_locator().set_params(integer=True)
-            drawn.append(svg(figure, f"learning-curve-{stage.number}", " ".join(described)))
-    return drawn
+    figures = []
+    for stage in stages:
+        drawn = [_dev_scores(stage, stages)] if stage.dev else []
+        drawn += [_losses(stage)] if stage.train else []
+        if drawn:
+            figures.append(_stage_figure("learning-curve", stage, stages, drawn))
+    return figures
 
 
 def space_monitor(stages: Sequence[StageRecords]) -> list[str]:
-    """A figure for each stage: mean cosine of different sentences and effective rank of the probe batch over steps."""
-    panels = (
-        ("mean_cosine", "mean cosine", "Mean cosine of different sentences", VERMILION),
-        ("effective_rank", "effective rank", "Effective rank", GREEN),
-    )
-    several = len(stages) > 1
-    drawn = []
+    """Draw a figure for each stage: the mean cosine of different sentences and the effective rank over the steps."""
+    figures = []
     for stage in (stage for stage in stages if stage.space):
-        steps = _column(stage.space, "step")
-        with rc_context(STYLE):
-            figure = _figure(height=3.8)
-            described = [f"{stage.title}."] if several else []
-            axes = figure.subplots(2, 1, sharex=True)
-            for ax, (field, label, sentence, colour) in zip(axes, panels, strict=True):
-                values = _column(stage.space, field)
-                ax.plot(steps, values, color=colour, marker="o", markersize=4)
-                ax.set_ylabel(label)
-                if several:
-                    ax.set_ylim(*_limits([record[field] for other in stages for record in other.space]))
-                described.append(f"{sentence}: {values[0]:.3g} at step {steps[0]:.0f}, {values[-1]:.3g} at the end.")
-            axes[0].set_title(stage.title if several else "", fontsize=10, loc="left")
-            axes[-1].set_xlabel("step")
-            axes[-1].xaxis.get_major_locator().set_params(integer=True)
-            drawn.append(svg(figure, f"space-{stage.number}", " ".join(described)))
-    return drawn
+        steps, drawn = _column(stage.space, "step"), []
+        for key, title, colour in (
+            ("mean_cosine", "Mean cosine of different sentences", VERMILION),
+            ("effective_rank", "Effective rank", GREEN),
+        ):
+            values = _column(stage.space, key)
+            limits = _limits([record[key] for other in stages for record in other.space])
+            marks = [_line(steps, values, colour=colour, marker="o")]
+            text = f"{title}: {values[0]:.3g} at step {steps[0]:.0f}, {values[-1]:.3g} at the end."
+            drawn.append((_panel(marks, key.replace("_", " "), limits if len(stages) > 1 else None), text))
+        figures.append(_stage_figure("space", stage, stages, drawn))
+    return figures
 
 
 def cosine_against_gold(gold: Floats, panels: Mapping[str, Floats]) -> list[str]:
-    """One figure an encoder, on the same axes: gold score against cosine, a point a pair (ConSERT, Figure 1).
+    """Draw a figure for each encoder, all on the same axes: a point for each pair (ConSERT, Figure 1).
 
     `gold` and each of `panels` are [N].
     """
     low = min(0.0, *(float(cosines.min()) for cosines in panels.values()))
-    drawn = []
+    figures = []
     for name, cosines in panels.items():
-        panel = cosine_panel(name.capitalize(), gold, cosines)
-        with rc_context(STYLE):
-            figure = _figure(width=4.0, height=3.4)
-            ax = figure.subplots()
-            draw_panel(ax, panel)
-            ax.set_ylim(low - 0.03, 1.03)
-            quarter, three_quarters = np.quantile(cosines, (0.25, 0.75))
-            description = (
-                f"{panel.title}, cosine against gold score of {len(gold)} pairs; "
-                f"half of the cosines lie between {quarter:.2f} and {three_quarters:.2f}."
-            )
-            drawn.append(svg(figure, f"cosines-{name}", description))
-    return drawn
+        panel = replace(cosine_panel(name.capitalize(), gold, cosines), y_limits=(low - 0.03, 1.03))
+        quarter, three_quarters = np.quantile(cosines, (0.25, 0.75))
+        description = (
+            f"{panel.title}, cosine against gold score of {len(gold)} pairs; "
+            f"half of the cosines lie between {quarter:.2f} and {three_quarters:.2f}."
+        )
+        figures.append(svg(Chart([panel], (4.0, 3.4)), f"cosines-{name}", description))
+    return figures
 
 
 def cosine_panel(name: str, gold: Floats, cosines: Floats, hover: Sequence[str] = ()) -> Panel:
-    """Gold scores [N] against cosines [N], with Spearman's correlation in the title."""
+    """Plot gold scores [N] against cosines [N], with Spearman's correlation in the title."""
     both = correlations(gold, cosines)
     spearman = "Spearman undefined" if both is None else f"Spearman {100 * both[0]:.2f}"
     opacity = float(np.clip(500 / len(gold), 0.1, 0.6))
@@ -116,87 +78,75 @@ def cosine_panel(name: str, gold: Floats, cosines: Floats, hover: Sequence[str] 
     return Panel([points], f"{name}: {spearman}", "gold score", "cosine")
 
 
-def _dev_scores(ax: Axes, stage: StageRecords) -> str:
+def _stage_figure(
+    name: str, stage: StageRecords, stages: Sequence[StageRecords], drawn: Sequence[tuple[Panel, str]]
+) -> str:
+    """Draw panels with their descriptions one below the other; the stage is named if the run has several."""
+    title = stage.title if len(stages) > 1 else ""
+    panels, descriptions = zip(*drawn, strict=True)
+    size = 4.4, 2.1 if len(panels) > 1 else 2.4
+    chart = Chart([replace(panels[0], title=title), *panels[1:]], size, columns=1, same_y=False)
+    return svg(chart, f"{name}-{stage.number}", " ".join([f"{title}."] * bool(title) + list(descriptions)))
+
+
+def _panel(marks: Sequence[Series], y_label: str, y_limits: tuple[float, float] | None = None) -> Panel:
+    return Panel(marks, x_label="step", y_label=y_label, whole_x=True, y_limits=y_limits, legend=True)
+
+
+def _line(steps: Floats, values: Floats, name: str = "", colour: str = BLUE, marker: str = "") -> Series:
+    return Series(steps.tolist(), values.tolist(), name, colour, "-", marker, width=1.8, size=4)
+
+
+def _parts(steps: Floats, parts: Mapping[str, Floats]) -> list[Series]:
+    """Return thin lines for what a score or loss is made of; no two of the first nine look the same."""
+    return [
+        replace(_line(steps, values, name, PART_COLOURS[i % 3]), dash=PART_DASHES[i // 3 % 3], width=1.2)
+        for i, (name, values) in enumerate(parts.items())
+    ]
+
+
+def _dev_scores(stage: StageRecords, stages: Sequence[StageRecords]) -> tuple[Panel, str]:
     steps, scores = _column(stage.dev, "step"), 100 * _column(stage.dev, "score")
-    ax.set_prop_cycle(**PARTS)
-    for part in stage.parts:
-        ax.plot(steps, 100 * _column(stage.dev, part), linewidth=1.2, label=METRICS.get(part, part))
-    ax.plot(steps, scores, color=BLUE, marker="o", markersize=4, label=stage.metric if stage.parts else None)
-    ax.axhline(scores[0], color=INK, linewidth=1, linestyle=(0, (4, 3)), label=f"start: {scores[0]:.2f}")
-    ax.set_ylabel(f"dev {stage.metric} x 100")
-    step, score = stage.kept["step"], 100 * stage.kept["score"]
+    step, kept = stage.kept["step"], 100 * stage.kept["score"]
     at = "its start" if step == steps[0] and stage.number > 1 else f"step {step}"
-    ax.plot(
-        step,
-        score,
-        linestyle="none",
-        marker="o",
-        markersize=11,
-        markerfacecolor="none",
-        markeredgecolor=VERMILION,
-        markeredgewidth=2.2,
-        clip_on=False,
-        label=f"kept: {score:.2f} at {at}",
-    )
-    ax.legend(loc="best", ncols=2 if stage.parts else 1)
-    return (
+    marks = [
+        *_parts(steps, {metric_title(part): 100 * _column(stage.dev, part) for part in stage.parts}),
+        _line(steps, scores, stage.metric if stage.parts else "", marker="o"),
+        Series([steps[0], steps[-1]], [scores[0]] * 2, f"start: {scores[0]:.2f}", INK, "--", width=1),
+        Series([step], [kept], f"kept: {kept:.2f} at {at}", VERMILION, marker="o", hollow=True, size=11),
+    ]
+    same = [other for other in stages if other.dev and other.metric == stage.metric]
+    values = [100 * record[key] for other in same for record in other.dev for key in ("score", *other.parts)]
+    description = (
         f"Dev {stage.metric} x 100 over {len(steps)} evaluations, from {scores[0]:.2f} to {scores[-1]:.2f}. "
-        f"The encoder kept is that of {at}, at {score:.2f}."
+        f"The encoder kept is that of {at}, at {kept:.2f}."
     )
+    return _panel(marks, f"dev {stage.metric} x 100", _limits(values) if len(same) > 1 else None), description
 
 
-def _dev_values(stage: StageRecords) -> list[float]:
-    return [record[key] for record in stage.dev for key in ("score", *stage.parts)]
-
-
-def _losses(ax: Axes, stage: StageRecords) -> str:
+def _losses(stage: StageRecords) -> tuple[Panel, str]:
     steps, total = _thinned(_column(stage.train, "step")), _thinned(_column(stage.train, "loss"))
-    if len(stage.terms) > 1:
-        ax.set_prop_cycle(**PARTS)
-        for term in stage.terms:
-            values = _thinned(np.array([record["terms"][term] for record in stage.train]))
-            ax.plot(steps, values, linewidth=1.2, label=term)
-        ax.plot(steps, total, color=BLUE, label="sum")
-        ax.legend(loc="best")
-    else:
-        ax.plot(steps, total, color=BLUE, linewidth=1.2)
-    ax.set_ylabel("training loss")
-    return f"Training loss from {total[0]:.3g} to {total[-1]:.3g}, up to step {steps[-1]:.0f}."
+    several = len(stage.terms) > 1
+    terms = {term: np.array([record["terms"][term] for record in stage.train]) for term in stage.terms if several}
+    parts = _parts(steps, {term: _thinned(values) for term, values in terms.items()})
+    whole = replace(_line(steps, total, "sum" if several else ""), width=1.8 if several else 1.2)
+    description = f"Training loss from {total[0]:.3g} to {total[-1]:.3g}, up to step {steps[-1]:.0f}."
+    return _panel([*parts, whole], "training loss"), description
 
 
 def _limits(values: Sequence[float]) -> tuple[float, float]:
-    """An axis on which all of these values are, with matplotlib's own margin."""
+    """Return the limits of an axis that holds all values, with a margin."""
     low, high = min(values), max(values)
-    margin = 0.05 * (high - low) or 0.5
+    margin = 0.08 * (high - low) or 0.5
     return low - margin, high + margin
 
 
-def _figure(width: float = 4.4, *, height: float) -> Figure:
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def _column(records: Sequence[Record], field: str) -> NDArray[np.float64]:
-    return np.array([record[field] for record in records], float)
+def _column(records: Sequence[MetricsRecord], key: str) -> NDArray[np.float64]:
+    return np.array([record[key] for record in records], float)
 
 
 def _thinned(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The values, or the means of `MOST_POINTS` blocks of them."""
-    if len(values) <= MOST_POINTS:
+    """Return the values, or the means of `MAX_POINTS` blocks of them."""
+    if len(values) <= MAX_POINTS:
         return values
-    return np.array([block.mean() for block in np.array_split(values, MOST_POINTS)])
-
-
-def svg(figure: Figure, name: str, description: str) -> str:
-    """The figure as an `<svg>` element, with ids that no other figure in the page has."""
-    figure.set_facecolor("none")
-    for ax in figure.axes:
-        ax.set_facecolor("none")
-    file = StringIO()
-    no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    figure.savefig(file, format="svg", dpi=200, metadata=no_metadata)
-    text = file.getvalue()
-    text = text[text.index("<svg") :]
-    text = re.sub(r' id="', f' id="{name}-', text)
-    text = re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", text)
-    text = text.replace(INK, "currentColor")
-    return text.replace("<svg ", f'<svg role="img" aria-label="{escape(description)}" ', 1)
+    return np.array([block.mean() for block in np.array_split(values, MAX_POINTS)])

@@ -1,6 +1,6 @@
-"""Charts for a browser, by plotly: they zoom, series can be switched off, and what a point stands for is shown.
+"""Charts for a browser, drawn by plotly: they zoom, series can be switched off, and hovering explains a point.
 
-plotly's script, 5 MB, is one file beside all pages of a folder; nothing is fetched from elsewhere.
+plotly's script, 5 MB, is one file that all pages of a folder share; a page fetches nothing from elsewhere.
 """
 
 from __future__ import annotations
@@ -8,24 +8,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from isotune.files import write_text
-from isotune.report.chart import BAND, Band, Bars, Chart, Mark, Panel
+from isotune.report.chart import Band, Bars, Chart, Mark, Panel
+from isotune.report.style import BAND_OPACITY
 from isotune.report.templates import template
 
 if TYPE_CHECKING:
     from plotly.basedatatypes import BaseTraceType
     from plotly.graph_objects import Figure
 
-PIXELS = 110  # of an inch of the printed figure
-BETWEEN = 90  # pixels, for what stands below a panel and above the next
+PIXELS = 110  # per inch of the printed figure
+GAP = 90  # pixels between two rows of panels, for the labels below one and the title of the next
 DASHES = {"-": "solid", "--": "dash", ":": "dot"}
 MARKERS = {"o": "circle", "s": "square", "^": "triangle-up", "D": "diamond"}
 
 
 def save_page(path: Path, title: str, texts: Sequence[str], chart: Chart) -> None:
-    """Writes a page with the chart under a title, and some paragraphs below it.
+    """Write a page with a title, the chart, and paragraphs below it.
 
     Raises:
         ImportError: plotly is not installed.
@@ -35,12 +36,12 @@ def save_page(path: Path, title: str, texts: Sequence[str], chart: Chart) -> Non
     script = path.with_name("plotly.min.js")
     if not script.exists():
         write_text(script, get_plotlyjs())
-    div = figure(chart).to_html(full_html=False, include_plotlyjs="directory", config={"responsive": True})
+    div = plotly_figure(chart).to_html(full_html=False, include_plotlyjs="directory", config={"responsive": True})
     write_text(path, template("chart.html.j2").render(title=title, chart=div, texts=texts))
 
 
-def figure(chart: Chart) -> Figure:
-    """The chart as a figure of plotly's.
+def plotly_figure(chart: Chart) -> Figure:
+    """Return the chart as a figure of plotly's.
 
     Raises:
         ImportError: plotly is not installed.
@@ -49,70 +50,65 @@ def figure(chart: Chart) -> Figure:
 
     rows, columns = chart.shape
     height = PIXELS * rows * chart.size[1]
-    result = make_subplots(
+    figure = make_subplots(
         rows,
         columns,
-        subplot_titles=[_plain(panel.title) for panel in chart.panels],
+        subplot_titles=[_html(panel.title) for panel in chart.panels],
         shared_xaxes="all" if chart.same_axes else False,
-        shared_yaxes="all" if chart.same_axes and not chart.own_y else False,
-        vertical_spacing=BETWEEN / height if rows > 1 else None,
+        shared_yaxes="all" if chart.same_axes and chart.same_y else False,
+        vertical_spacing=GAP / height if rows > 1 else None,
     )
     named: set[str] = set()
     for i, panel in enumerate(chart.panels):
         place = {"row": i // columns + 1, "col": i % columns + 1}
         for mark in panel.marks:
-            result.add_trace(_trace(mark, first=mark.name not in named), **place)
+            figure.add_trace(_trace(mark, first=mark.name not in named), **place)
             if not isinstance(mark, Band):
                 named.add(mark.name)
-        _axes(result, panel, place)
-    result.update_xaxes(showticklabels=True)
-    result.update_layout(
+        _format_axes(figure, panel, place)
+    figure.update_xaxes(showticklabels=True)
+    figure.update_layout(
         template="simple_white",
         height=height + 100,
-        barmode="overlay",  # they know where they stand
+        barmode="overlay",  # bars have a place of their own
         hovermode="closest",
         legend={"orientation": "h", "yanchor": "bottom", "y": 1 + 30 / height},
     )
-    return result
+    return figure
 
 
 def _trace(mark: Mark, first: bool) -> BaseTraceType:
-    """A mark as plotly has it; of those of one name, the first is in the legend and stands for all."""
+    """Return a mark as plotly's trace. Of the marks of one name, the first is in the legend and stands for all."""
     from plotly import graph_objects
 
     if isinstance(mark, Band):
+        red, green, blue = (int(mark.colour[i : i + 2], 16) for i in (1, 3, 5))
         return graph_objects.Scatter(
             x=[*mark.x, *reversed(mark.x)],
             y=[*mark.low, *reversed(mark.high)],
             mode="none",
             fill="toself",
-            fillcolor=f"rgba({', '.join(str(int(mark.colour[i : i + 2], 16)) for i in (1, 3, 5))}, {BAND})",
+            fillcolor=f"rgba({red}, {green}, {blue}, {BAND_OPACITY})",
             legendgroup=mark.name,
             showlegend=False,
             hoverinfo="skip",
         )
     common = {
-        "name": _plain(mark.name),
+        "name": _html(mark.name),
         "legendgroup": mark.name,
         "showlegend": bool(mark.name) and first,
-        "hovertext": [_plain(text) for text in mark.hover] or None,
+        "hovertext": [_html(text) for text in mark.hover] or None,
         "hoverinfo": "text" if mark.hover else None,
     }
     if isinstance(mark, Bars):
         middles = [left + width / 2 for left, width in zip(mark.left, mark.width, strict=True)]
-        return graph_objects.Bar(
-            x=middles,
-            y=mark.height,
-            base=mark.bottom,
-            width=mark.width,
-            marker={"color": mark.colour, "line": {"width": 0}},
-            **common,
-        )
+        marker = {"color": mark.colour, "line": {"width": 0}}
+        return graph_objects.Bar(x=middles, y=mark.height, base=mark.bottom, width=mark.width, marker=marker, **common)
     drawn = {"lines": mark.dash, "markers": mark.marker, "text": mark.labels}
     return graph_objects.Scatter(
         x=mark.x,
         y=mark.y,
-        mode="+".join(mode for mode, there in drawn.items() if there),
+        mode="+".join(mode for mode, is_drawn in drawn.items() if is_drawn),
         text=list(mark.labels) or None,
         textfont={"color": mark.colour},
         opacity=mark.opacity if mark.dash else 1,
@@ -120,7 +116,7 @@ def _trace(mark: Mark, first: bool) -> BaseTraceType:
         marker={
             "color": mark.colour,
             "size": 1.5 * mark.size,
-            "opacity": 1 if mark.dash else mark.opacity,  # of each by itself, so that many are darker
+            "opacity": 1 if mark.dash else mark.opacity,  # of each point, so that many points are darker
             "symbol": MARKERS.get(mark.marker, "circle") + ("-open" if mark.hollow else ""),
             "line": {"width": 2 if mark.hollow else 0},
         },
@@ -128,21 +124,27 @@ def _trace(mark: Mark, first: bool) -> BaseTraceType:
     )
 
 
-def _axes(result: Figure, panel: Panel, place: dict[str, int]) -> None:
-    result.update_xaxes(title_text=panel.x_label, showgrid=not panel.bare, visible=not panel.bare, **place)
-    result.update_yaxes(title_text=panel.y_label, showgrid=not panel.bare, visible=not panel.bare, **place)
+def _format_axes(figure: Figure, panel: Panel, place: dict[str, int]) -> None:
+    shown = {"showgrid": not panel.bare, "visible": not panel.bare}
+    figure.update_xaxes(title_text=panel.x_label, **shown, **_named_ticks(panel.x_names), **place)
+    y_names = _named_ticks(panel.y_names)
+    if y_names:
+        y_names["range"].reverse()  # names stand from the top down
+    figure.update_yaxes(title_text=panel.y_label, **shown, **y_names, **place)
     if panel.whole_x:
-        result.update_xaxes(tickformat="d", **place)
+        figure.update_xaxes(tickformat="d", **place)
     if panel.log_x:
-        result.update_xaxes(type="log", tickvals=panel.points, **place)
-    if panel.x_names:
-        names = [_plain(name) for name in panel.x_names]
-        result.update_xaxes(tickvals=list(range(len(names))), ticktext=names, range=[-0.5, len(names) - 0.5], **place)
-    if panel.y_names:
-        names = [_plain(name) for name in panel.y_names]
-        result.update_yaxes(tickvals=list(range(len(names))), ticktext=names, range=[len(names) - 0.5, -0.5], **place)
+        figure.update_xaxes(type="log", tickvals=panel.points, **place)
 
 
-def _plain(text: str) -> str:
-    """Text for plotly, to which some signs are HTML."""
+def _named_ticks(names: Sequence[str]) -> dict[str, list[Any]]:
+    """Return plotly's options for names at 0, 1, ... of an axis; none if there are no names."""
+    if not names:
+        return {}
+    texts = [_html(name) for name in names]
+    return {"tickvals": list(range(len(names))), "ticktext": texts, "range": [-0.5, len(names) - 0.5]}
+
+
+def _html(text: str) -> str:
+    """Return text as plotly needs it, which reads some HTML."""
     return escape(text).replace("\n", "<br>")

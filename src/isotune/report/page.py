@@ -1,17 +1,18 @@
-"""A run folder's `report.html`: one file that needs nothing else, made from nothing but the run folder.
+"""A run folder's `report.html`: one file without scripts or outside resources, made from the run folder alone.
 
-A run that crashed or was stopped has a page too: only metrics.jsonl is needed, and a section whose file is
-missing is left out. Everything the page shows from outside (paths, names, warnings, settings) is escaped.
+A run that crashed or was stopped has a report too: only metrics.jsonl is needed, and a section whose file is missing is
+left out. Paths, names, warnings and settings are escaped.
 """
 
 from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
@@ -19,22 +20,24 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from isotune.errors import InputError
-from isotune.evaluation.results import Correlations, RunEvaluation, STSResult, TransferResult
+from isotune.evaluation.results import Correlations, Evaluation, RunEvaluation, STSResult, TransferResult
 from isotune.evaluation.tables import AGGREGATIONS
 from isotune.evaluation.tasks import task_title
 from isotune.files import write_text
 from isotune.report.figures import cosine_against_gold, learning_curves, space_monitor
-from isotune.report.stages import Record, StageRecords, group_by_stage, read_records
+from isotune.report.stages import Change, MetricsRecord, StageRecords, group_by_stage, read_records
 from isotune.report.templates import template
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Run:
-    """What a run folder holds; None is a file that is not there."""
+class RunFiles:
+    """The content of a run folder; None for a file that is missing."""
 
     folder: Path
     stages: Sequence[StageRecords]
-    warnings: Sequence[Record]
+    warnings: Sequence[MetricsRecord]
     recipe: str | None
     data: Mapping[str, Any] | None
     environment: Mapping[str, Any] | None
@@ -48,41 +51,8 @@ class Run:
 
     @property
     def has_dev(self) -> bool:
-        """Whether there was anything to choose the encoder by."""
+        """Whether there was a dev score to choose the encoder by."""
         return any(stage.dev for stage in self.stages)
-
-
-class Verdict(NamedTuple):
-    """One sentence on what the run gained, and whether it gained at all."""
-
-    text: str
-    helped: bool
-
-
-class Row(NamedTuple):
-    """One line of the before and after table: a task, or where it has no pairs the average of a group."""
-
-    title: str
-    pairs: int | None
-    before: Correlations
-    after: Correlations
-
-
-class Measure(NamedTuple):
-    """What is not a correlation, before and after."""
-
-    title: str
-    before: float
-    after: float
-
-
-class Seen(NamedTuple):
-    """How much of an evaluation set is in the training text of a stage: shares of its sentences and of its pairs."""
-
-    read: str
-    task: str
-    sentences: tuple[int, int]
-    pairs: tuple[int, int]
 
 
 def write_report(run: Path) -> Path:
@@ -92,183 +62,142 @@ def write_report(run: Path) -> Path:
         InputError: the folder has no metrics.jsonl, or a file in it is damaged.
     """
     page = run / "report.html"
-    text = _render(_read(run))
-    write_text(page, text)
+    write_text(page, _render(_read(run)))
     return page
 
 
-def _read(folder: Path) -> Run:
-    evaluation = _text(folder / "evaluation.json")
-    try:
-        found = None if evaluation is None else RunEvaluation.model_validate_json(evaluation)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise InputError(f"{folder / 'evaluation.json'}: {first['msg']} at {first['loc']}") from error
-    metrics, recipe = read_records(folder / "metrics.jsonl"), _text(folder / "recipe.toml")
-    return Run(
+def _read(folder: Path) -> RunFiles:
+    metrics = read_records(folder / "metrics.jsonl")
+    recipe = _parse(folder / "recipe.toml", bytes.decode, "text")
+    settings = _parse(folder / "recipe.toml", lambda content: tomllib.loads(content.decode()), "TOML") or {}
+    return RunFiles(
         folder=folder,
-        stages=group_by_stage(metrics, _methods(recipe, folder / "recipe.toml")),
+        stages=group_by_stage(metrics, [stage.get("method", "") for stage in settings.get("stages", [])]),
         warnings=metrics["warning"],
         recipe=recipe,
-        data=_json(folder / "data.json"),
-        environment=_json(folder / "environment.json"),
-        evaluation=found,
-        cosines=_arrays(folder / "cosines.npz"),
+        data=_parse(folder / "data.json", json.loads, "JSON"),
+        environment=_parse(folder / "environment.json", json.loads, "JSON"),
+        evaluation=_parse(folder / "evaluation.json", _run_evaluation, "an evaluation"),
+        cosines=_parse(folder / "cosines.npz", lambda content: dict(np.load(BytesIO(content))), "a file of arrays"),
     )
 
 
-def _text(path: Path) -> str | None:
+def _parse(path: Path, parse: Callable[[bytes], T], kind: str) -> T | None:
+    """Return what `parse` makes of a file; None if there is no such file.
+
+    Raises:
+        InputError: the file is not of this kind.
+    """
     try:
-        return path.read_text(encoding="utf-8") if path.exists() else None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not text: {error}") from error
-
-
-def _methods(recipe: str | None, path: Path) -> list[str]:
-    """The method of each stage."""
-    try:
-        return [stage.get("method", "") for stage in tomllib.loads(recipe or "").get("stages", [])]
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path}: not TOML: {error}") from error
-
-
-def _json(path: Path) -> dict[str, Any] | None:
-    text = _text(path)
-    try:
-        return None if text is None else json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}: not JSON: {error}") from error
-
-
-def _arrays(path: Path) -> dict[str, NDArray[Any]] | None:
-    try:
-        with path.open("rb") as file, np.load(file) as arrays:
-            return dict(arrays)
+        return parse(path.read_bytes())
     except FileNotFoundError:
         return None
     except (ValueError, EOFError, BadZipFile) as error:
-        raise InputError(f"{path}: not a file of arrays: {error}") from error
+        raise InputError(f"{path}: not {kind}: {error}") from error
 
 
-def _render(run: Run) -> str:
+def _run_evaluation(content: bytes) -> RunEvaluation:
+    try:
+        return RunEvaluation.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(f"{first['msg']} at {first['loc']}") from error
+
+
+def _render(run: RunFiles) -> str:
     encoder = run.folder / "encoder"
-    page = template("report.html.j2", x100=lambda value: f"{100 * value:.2f}", change=_change)
-    return page.render(
+    verdict, helped = _verdict(run)
+    filters: dict[str, Callable[..., str]] = {
+        "x100": lambda value: f"{100 * value:.2f}",
+        "change": _difference,
+        "task_title": task_title,
+    }
+    return template("report.html.j2", **filters).render(
         run=run,
-        verdict=_verdict(run),
+        verdict=verdict,
+        helped=helped,
         warnings=_warnings(run.warnings),
-        rows=_rows(run.evaluation) if run.evaluation else [],
-        measures=_measures(run.evaluation) if run.evaluation else [],
+        before=_correlations(run.evaluation.before) if run.evaluation else {},
+        after=_correlations(run.evaluation.after) if run.evaluation else {},
+        measures=_other_changes(run.evaluation) if run.evaluation else [],
         aggregations=AGGREGATIONS,
         curves=learning_curves(run.stages),
         space=space_monitor(run.stages),
-        panels=_panels(run.cosines) if run.cosines else [],
-        facts=_facts(run),
-        overlap=_overlap(run.data or {}),
+        panels=cosine_against_gold(run.cosines["gold"], {name: run.cosines[name] for name in ("before", "after")})
+        if run.cosines
+        else [],
+        facts={title: facts for title, facts in (("Data", run.data), ("Environment", run.environment)) if facts},
+        overlap=[
+            (stage, task, counts)
+            for stage, facts in (run.data or {}).items()
+            if isinstance(facts, dict)
+            for task, counts in facts.get("overlap", {}).items()
+        ],
         encoder=repr(str(encoder)) if encoder.exists() else None,
     )
 
 
-def _facts(run: Run) -> dict[str, Mapping[str, Any]]:
-    """The sections of what was read and where it ran; the overlap has a table of its own."""
-    data = {
-        title: {name: value for name, value in part.items() if name != "overlap"} if isinstance(part, dict) else part
-        for title, part in (run.data or {}).items()
-    }
-    return {title: facts for title, facts in (("Data", data), ("Environment", run.environment)) if facts}
+def _correlations(evaluation: Evaluation) -> dict[str, Correlations]:
+    """Return the correlations of tasks, then those of groups, by name."""
+    named = [(task.name, task) for task in evaluation.tasks] + list(evaluation.averages.items())
+    return {name: result for name, result in named if isinstance(result, Correlations)}
 
 
-def _overlap(data: Mapping[str, Any]) -> list[Seen]:
-    return [
-        Seen(title, task, (found["sentences"], found["of_sentences"]), (found["pairs"], found["of_pairs"]))
-        for title, part in data.items()
-        if isinstance(part, dict)
-        for task, found in part.get("overlap", {}).items()
-    ]
+def _other_changes(evaluation: RunEvaluation) -> list[Change]:
+    """Return the changes of accuracies and measures of geometry."""
+    before, correlations = evaluation.before.scores(), _correlations(evaluation.after)
+    after = {name: score for name, score in evaluation.after.scores().items() if name not in correlations}
+    return [Change(task_title(name), before[name], score) for name, score in after.items()]
 
 
-def _panels(cosines: Mapping[str, NDArray[Any]]) -> list[str]:
-    return cosine_against_gold(cosines["gold"], {name: cosines[name] for name in ("before", "after")})
+def _main_changes(evaluation: RunEvaluation) -> list[Change]:
+    """Return the changes that the verdict is about: averages, or else correlations, or else accuracies, x 100.
 
-
-def _rows(evaluation: RunEvaluation) -> list[Row]:
-    before, after = evaluation.before, evaluation.after
-    tasks = [
-        Row(task_title(new.name), new.pairs, old, new)
-        for old, new in zip(before.tasks, after.tasks, strict=True)
-        if isinstance(old, STSResult) and isinstance(new, STSResult)
-    ]
-    averages = [
-        Row(task_title(group), None, old, new)
-        for (group, old), new in zip(before.averages.items(), after.averages.values(), strict=True)
-        if isinstance(old, Correlations) and isinstance(new, Correlations)
-    ]
-    return tasks + averages
-
-
-def _measures(evaluation: RunEvaluation) -> list[Measure]:
-    before, after = evaluation.before, evaluation.after
-    correlations = {task.name for task in after.tasks if isinstance(task, STSResult)}
-    correlations |= {group for group, average in after.averages.items() if isinstance(average, Correlations)}
-    old = before.scores()
-    return [
-        Measure(task_title(name), old[name], new) for name, new in after.scores().items() if name not in correlations
-    ]
-
-
-def _points(evaluation: RunEvaluation) -> list[tuple[str, float, float]]:
-    """What the verdict goes by: averages, or else correlations, or else accuracies. Geometry alone tells nothing."""
+    Geometry does not count, because it does not say which encoder is better.
+    """
     before, after = evaluation.before.scores(), evaluation.after.scores()
-    kinds = (STSResult, TransferResult)
-    tasks = [[task.name for task in evaluation.after.tasks if isinstance(task, kind)] for kind in kinds]
-    names = list(evaluation.after.averages) or tasks[0] or tasks[1]
-    return [(task_title(name), _tenths(before[name]), _tenths(after[name])) for name in names]
+    tasks = evaluation.after.tasks
+    sts, transfer = ([task.name for task in tasks if isinstance(task, kind)] for kind in (STSResult, TransferResult))
+    names = list(evaluation.after.averages) or sts or transfer
+    return [_tenths(Change(task_title(name), before[name], after[name])) for name in names]
 
 
-def _verdict(run: Run) -> Verdict:
+def _verdict(run: RunFiles) -> tuple[str, bool]:
+    """Return a sentence on what the run gained, and whether it gained anything."""
+    last = run.last_step
     if run.evaluation is None:
-        return Verdict(
-            f"No verdict yet: the run has no final evaluation. Its last recorded step is {run.last_step}.",
-            False,
-        )
-    points = _points(run.evaluation)
-    if run.stages and run.stages[-1].own_metric:
-        # What the method was trained for comes first; the encoder's similarities are a side effect.
-        (whole, *_) = run.stages[-1].scores
-        points.insert(0, (f"Dev {whole.name}", _tenths(whole.first), _tenths(whole.last)))
-        judged = points[:1]
-    else:
-        judged = points
-    if not points:
-        return Verdict("No verdict: the run was evaluated on geometry alone, which doesn't say what is better.", False)
-    kept_step = run.evaluation.selected_step
-    scores = ", ".join(f"{title} {old:.1f} → {new:.1f} ({new - old:+.1f})" for title, old, new in points)
-    if kept_step == 0:
-        kept = f"the untouched start ({', '.join(f'{title} {before:.1f}' for title, before, _ in points)})"
-        if any(old != new for _, old, new in points):
+        return f"No verdict yet: the run has no final evaluation. Its last recorded step is {last}.", False
+    shown = judged = _main_changes(run.evaluation)
+    if run.stages and run.stages[-1].has_labelled_dev:
+        # The score that the method was trained for decides; the encoder's similarities are a side effect.
+        dev_score = run.stages[-1].scores[0]
+        judged = [_tenths(dev_score._replace(title=f"Dev {dev_score.title}"))]
+        shown = judged + shown
+    if not shown:
+        return "No verdict: the run was evaluated on geometry alone, which does not say which encoder is better.", False
+    scores = ", ".join(f"{title} {old:.1f} → {new:.1f} ({new - old:+.1f})" for title, old, new in shown)
+    step = run.evaluation.selected_step
+    if step == 0:
+        kept = f"the untouched start ({', '.join(f'{title} {old:.1f}' for title, old, _ in shown)})"
+        if any(change.before != change.after for change in shown):
             kept = f"the start with the method's layers, untrained ({scores})"
-        return Verdict(
-            f"Training did not help: the encoder kept is {kept}. "
-            f"None of the {run.last_step} steps scored better on the dev set.",
-            False,
-        )
-    step = f"best at step {kept_step} of {run.last_step}"
+        none_better = f"None of the {last} steps scored better on the dev set."
+        return f"Training did not help: the encoder kept is {kept}. {none_better}", False
+    gain = round(sum(change.after - change.before for change in judged), 1)
+    effect = "helped" if gain > 0 else "made no difference" if gain == 0 else "made the encoder worse"
+    chosen = f"best at step {step} of {last}"
     if not run.has_dev:
-        step = f"kept at step {kept_step} of {run.last_step}, without a dev set to choose by"
-    gain = round(sum(new - old for _, old, new in judged), 1)
-    if gain > 0:
-        return Verdict(f"{scores}, {step}.", True)
-    found = "made no difference" if gain == 0 else "made the encoder worse"
-    return Verdict(f"Training {found}: {scores}, {step}.", False)
+        chosen = f"kept at step {step} of {last}, without a dev set to choose by"
+    return f"Training {effect}: {scores}, {chosen}.", gain > 0
 
 
-def _tenths(score: float) -> float:
-    """A score x 100 as the verdict prints it, so that its change is the difference of the numbers shown."""
-    return round(100 * score, 1)
+def _tenths(change: Change) -> Change:
+    """Return the scores x 100 as the verdict prints them, so that their difference is that of the numbers shown."""
+    return change._replace(before=round(100 * change.before, 1), after=round(100 * change.after, 1))
 
 
-def _warnings(records: Sequence[Record]) -> dict[str, str]:
-    """Each message once, with the steps it came at."""
+def _warnings(records: Sequence[MetricsRecord]) -> dict[str, str]:
+    """Return each message once, with the steps it came at."""
     steps: dict[str, list[int]] = {}
     for record in records:
         steps.setdefault(record["message"], []).append(record["step"])
@@ -278,6 +207,6 @@ def _warnings(records: Sequence[Record]) -> dict[str, str]:
     }
 
 
-def _change(before: float, after: float) -> str:
-    """The difference x 100 of two correlations, as the numbers shown differ."""
+def _difference(before: float, after: float) -> str:
+    """Return the change x 100 of a correlation, as the numbers shown differ."""
     return f"{round(100 * after, 2) - round(100 * before, 2):+.2f}"

@@ -1,7 +1,7 @@
-"""The stages of a run, out of the records of its metrics.jsonl.
+"""What a run recorded in its metrics.jsonl, stage by stage.
 
-Steps count through all stages, so a stage begins at the step where the one before ended, and its first dev record is
-that of the encoder it starts from.
+Steps count through all stages: a stage begins at the step where the stage before ended, and its first dev record is of
+the encoder that it starts from.
 """
 
 from __future__ import annotations
@@ -14,41 +14,41 @@ from typing import Any, NamedTuple
 
 from isotune.errors import InputError
 
-Record = Mapping[str, Any]
+MetricsRecord = Mapping[str, Any]
 
-DEV_KEYS = ("kind", "stage", "step", "metric", "score", "best")  # of a dev record; what else it has is a part
-METRICS = {"spearman": "Spearman", "pearson": "Pearson", "matthews": "Matthews", "f1": "F1"}  # others are words
+DEV_KEYS = ("kind", "stage", "step", "metric", "score", "best")  # a dev record's other keys are parts of its score
+METRIC_TITLES = {"spearman": "Spearman", "pearson": "Pearson", "matthews": "Matthews", "f1": "F1"}  # the rest are words
 
 
 class Change(NamedTuple):
-    """A number at two moments of a stage."""
+    """A number before and after."""
 
-    name: str
-    first: float
-    last: float
+    title: str
+    before: float
+    after: float
 
 
 @dataclass(frozen=True)
 class StageRecords:
-    """What was recorded of one stage, each kind in the order written.
+    """The records of one stage of a run, each kind in the order written.
 
     Attributes:
-        number: from 1.
-        method: its method; blank where the recipe isn't known.
-        train: losses.
-        dev: dev scores.
-        space: measurements of the collapse monitor.
+        number: the stage's number, from 1.
+        method: the stage's method; empty if the recipe is missing.
+        train: the losses.
+        dev: the dev scores.
+        space: the measures of the vector space.
     """
 
     number: int
     method: str
-    train: Sequence[Record]
-    dev: Sequence[Record]
-    space: Sequence[Record]
+    train: Sequence[MetricsRecord]
+    dev: Sequence[MetricsRecord]
+    space: Sequence[MetricsRecord]
 
     @property
     def title(self) -> str:
-        """What it is, in a line."""
+        """The stage's number and method."""
         return f"Stage {self.number}: {self.method}" if self.method else f"Stage {self.number}"
 
     @property
@@ -59,22 +59,21 @@ class StageRecords:
 
     @property
     def metric(self) -> str:
-        """What the dev score is, in words."""
-        metric: str = self.dev[0]["metric"]
-        return METRICS.get(metric, metric)
+        """The title of the dev score's metric."""
+        return metric_title(self.dev[0]["metric"])
 
     @property
     def parts(self) -> list[str]:
-        """The names of what a dev score is the mean of; none where it is no mean."""
+        """The names of the scores whose mean the dev score is; empty if it is no mean."""
         return [key for key in self.dev[0] if key not in DEV_KEYS] if self.dev else []
 
     @property
-    def own_metric(self) -> bool:
-        """Whether the method is scored on labelled data of its own, not by the correlation on scored pairs."""
+    def has_labelled_dev(self) -> bool:
+        """Whether the dev score is the method's, on labelled data, and not the correlation on scored pairs."""
         return bool(self.dev) and (bool(self.parts) or self.dev[0]["metric"] not in ("spearman", "pearson"))
 
     @property
-    def kept(self) -> Record:
+    def kept(self) -> MetricsRecord:
         """The dev record of the encoder that the stage kept."""
         return [record for record in self.dev if record["best"]][-1]
 
@@ -85,16 +84,15 @@ class StageRecords:
 
     @property
     def scores(self) -> list[Change]:
-        """The dev score and its parts, at the start and for the encoder that was kept."""
+        """The dev score and its parts, at the start and of the encoder that was kept."""
         if not self.dev:
             return []
-        start, kept = self.dev[0], self.kept
-        names = {"score": self.metric, **{part: METRICS.get(part, part) for part in self.parts}}
-        return [Change(name, start[key], kept[key]) for key, name in names.items()]
+        titles = {"score": self.metric, **{part: metric_title(part) for part in self.parts}}
+        return [Change(title, self.dev[0][key], self.kept[key]) for key, title in titles.items()]
 
     @property
     def losses(self) -> list[Change]:
-        """The terms of the loss, in the first and the last record; with their sum if there are several."""
+        """The terms of the loss in the first and the last record, and their sum if there are several."""
         if not self.train:
             return []
         first, last = self.train[0], self.train[-1]
@@ -102,32 +100,40 @@ class StageRecords:
         return [*terms, Change("sum", first["loss"], last["loss"])] if len(terms) > 1 else terms
 
 
-def group_by_stage(metrics: Mapping[str, Sequence[Record]], methods: Sequence[str]) -> list[StageRecords]:
-    """The stages of which something was recorded.
+def metric_title(metric: str) -> str:
+    """Return the metric's name as prose writes it."""
+    return METRIC_TITLES.get(metric, metric)
+
+
+def group_by_stage(metrics: Mapping[str, Sequence[MetricsRecord]], methods: Sequence[str]) -> list[StageRecords]:
+    """Return the records of each stage of which anything was recorded.
 
     Args:
-        metrics: the records of metrics.jsonl by kind; those without a stage are the first one's.
+        metrics: the records of metrics.jsonl by kind. A record without a stage belongs to the first.
         methods: the method of each stage, if they are known.
     """
     kinds = [metrics[kind] for kind in ("train", "dev", "space")]
     numbers = sorted({record.get("stage", 1) for records in kinds for record in records})
-    found = []
-    for number in numbers:
-        train, dev, space = ([record for record in kind if record.get("stage", 1) == number] for kind in kinds)
-        method = methods[number - 1] if number <= len(methods) else ""
-        found.append(StageRecords(number, method, train, dev, space))
-    return found
+    names = dict(enumerate(methods, start=1))
+    return [
+        StageRecords(
+            number,
+            names.get(number, ""),
+            *([record for record in records if record.get("stage", 1) == number] for records in kinds),
+        )
+        for number in numbers
+    ]
 
 
-def read_records(path: Path) -> dict[str, list[Record]]:
-    """The records of a metrics.jsonl by kind. A crash can cut the last line short: it is left out where it is broken.
+def read_records(path: Path) -> dict[str, list[MetricsRecord]]:
+    """Return the records of a metrics.jsonl by kind. A last line that a crash has cut short is left out.
 
     Raises:
         InputError: there is no such file, or it is damaged.
     """
     if not path.exists():
         raise InputError(f"{path} does not exist: {path.parent} is not a run folder, or its training never began")
-    records: dict[str, list[Record]] = {"train": [], "dev": [], "space": [], "warning": []}
+    records: dict[str, list[MetricsRecord]] = {"train": [], "dev": [], "space": [], "warning": []}
     lines = path.read_bytes().splitlines()  # bytes: a line may be cut inside a character
     for number, line in enumerate(lines, start=1):
         try:
@@ -137,6 +143,6 @@ def read_records(path: Path) -> dict[str, list[Record]]:
                 break
             raise InputError(f"{path}, line {number}: not JSON: {error}") from error
         if not isinstance(record, dict) or "kind" not in record:
-            raise InputError(f"{path}, line {number}: not what a run writes: {str(record)[:60]}")
+            raise InputError(f"{path}, line {number}: not a record of a run: {str(record)[:60]}")
         records.setdefault(record["kind"], []).append(record)
     return records

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from matplotlib.typing import RcKeyType
 
 BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-INK = "#010203"  # text, axes and grid; a page's SVGs have its own text colour there
+INK = "#010203"  # of text, axes and grid; in an SVG it becomes the text colour of the page
+BAND_OPACITY = 0.18
 
 
 class Look(NamedTuple):

@@ -1,4 +1,4 @@
-"""The pages' templates, which have one look: `page.css`."""
+"""The templates of the HTML pages, which share one look: `page.css`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 
 def template(name: str, **filters: Callable[..., str]) -> Template:
-    """A template of this folder, with these filters and `plain`; what it shows is escaped."""
+    """Return a template of this folder, with these filters and `plain`. It escapes the values it shows."""
     environment = Environment(
         loader=PackageLoader("isotune", "report"),
         autoescape=True,
@@ -21,7 +21,7 @@ def template(name: str, **filters: Callable[..., str]) -> Template:
 
 
 def plain(value: object) -> str:
-    """A JSON value in words: thousands separated, lists and objects joined."""
+    """Return a JSON value as text: thousands separated, lists and objects joined by commas."""
     match value:
         case None:
             return "none"

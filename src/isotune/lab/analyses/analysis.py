@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from isotune.data import ScoredPairs
 from isotune.evaluation import correlations
 from isotune.files import write_text
-from isotune.report.chart import Chart, save_png
+from isotune.report.chart import Chart
+from isotune.report.drawing import save_png
 
 logger = logging.getLogger(__name__)
 

@@ -85,7 +85,7 @@ def draw(table: Table) -> Chart:
             )
             base = base + counts
         panels.append(Panel(marks, name, "cosine", "pairs"))
-    return Chart(panels, own_y=True)
+    return Chart(panels, same_y=False)
 
 
 def _span(row: Mapping[str, float]) -> str:

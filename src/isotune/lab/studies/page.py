@@ -13,8 +13,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from matplotlib import rc_context
-
 from isotune.errors import InputError
 from isotune.evaluation.tables import AGGREGATIONS
 from isotune.files import write_text
@@ -23,9 +21,7 @@ from isotune.lab.studies.figures import chart, title
 from isotune.lab.studies.study import Published
 from isotune.lab.studies.table import Line, Results, lines, of_analysis
 from isotune.lab.studies.words import heading, is_share, printed, score_title
-from isotune.report.chart import draw, save_png
-from isotune.report.figures import svg
-from isotune.report.style import STYLE
+from isotune.report.drawing import save_png, svg
 from isotune.report.templates import template
 
 
@@ -132,8 +128,7 @@ def _figure(folder: Path, results: Results, found: Sequence[Line], number: int) 
     place.mkdir(exist_ok=True)
     path = place / f"figure-{number + 1}.png"
     save_png(drawn, path)
-    with rc_context(STYLE):
-        element = svg(draw(drawn), f"figure-{number + 1}", name)
+    element = svg(drawn, f"figure-{number + 1}", name)
     page = path.with_suffix(".html")
     try:
         from isotune.report.interactive import save_page
