@@ -11,7 +11,7 @@ import transformers
 from transformers import PreTrainedModel
 
 from isotune.data.packed import Packed, pack
-from isotune.encoder.backbone import PACKED_TYPES, PADDED_TYPES, Backbone, _say_padded
+from isotune.encoder.backbone import PACKED_TYPES, PADDED_TYPES, Backbone, _warn_padded
 from isotune.errors import InputError
 from isotune.views.augmentation import FeatureCutoff, Shuffle
 
@@ -184,7 +184,7 @@ def test_what_is_not_known_is_refused() -> None:
 
 def test_a_padded_model_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        _say_padded.cache_clear()
+        _warn_padded.cache_clear()
         for _ in range(2):
             Backbone(make("mpnet"))(batch()[0])
     assert [r.getMessage() for r in caplog.records] == [

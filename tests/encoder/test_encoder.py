@@ -12,8 +12,10 @@ import torch
 from sentence_transformers import SentenceTransformer
 from transformers import AutoModel, AutoTokenizer
 
+from isotune.data.packed import pack
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense, Normalize
+from isotune.encoder.pooling import EachLayer, Pooling, TokenStates
 from isotune.errors import InputError
 
 OPTIONS: list[dict[str, Any]] = [
@@ -45,6 +47,20 @@ def test_heads_and_max_length_are_kept(tiny_model: Path, sentences: list[str], t
     assert (loaded.dimension, loaded.max_length, vectors.shape[1]) == (8, 6, 8)
     assert np.array_equal(loaded.encode(sentences), vectors)
     np.testing.assert_allclose(SentenceTransformer(str(tmp_path / "saved")).encode(sentences), vectors, atol=1e-5)
+
+
+@torch.no_grad()
+def test_pool_gives_the_vectors_that_the_heads_get(tiny_model: Path, sentences: list[str]) -> None:
+    encoder = Encoder.load(tiny_model)
+    tokens = pack(encoder.tokenize(sentences))
+    states = encoder.backbone(tokens, all_layers=True)
+    mean = Pooling("mean", (1,))
+    assert torch.equal(encoder.pool(tokens, pooling=mean), tokens.restore(mean(states, tokens)))
+    both = encoder.pool(tokens, pooling=EachLayer("mean", (1, 3)))  # [N, 2, d]
+    assert torch.equal(both[:, 0], encoder.pool(tokens, pooling=mean))
+    assert torch.equal(both[:, 1], encoder.pool(tokens))
+    places = torch.tensor([40, 2, 300])
+    assert torch.equal(encoder.pool(tokens, pooling=TokenStates(places)), states[-1][places])
 
 
 def test_a_folder_of_sentence_transformers_is_read_as_it_is(real_models: Path, tmp_path: Path) -> None:

@@ -1,19 +1,25 @@
 """A pretrained transformers model, run on packed sentences.
 
-The model is transformers' own class, unchanged. Packed sentences enter it as a batch of one row [1, T], with explicit
-position ids and `attention.packed_attention` between the tokens; augmentations act on the position ids before, and on
-the output of the embedding layer by a forward hook. A model whose attention can't be replaced (MPNet, DeBERTa) runs
-padded and gives the same numbers. Only the types in the two tables below are run: each is tested against its padded
-self, and a type that looks alike can differ in ways that nothing would show (an embedding layer that joins
-neighbouring tokens, positions that start elsewhere).
+A packed batch is all its sentences one after another, without padding: a row of T token ids, and the length of each
+sentence (`data/packed.py`). The model is transformers' own class, unchanged. It gets the row as a batch of one long
+text [1, T]. Two things keep the sentences apart: position ids that start anew at each sentence, and an attention
+function in which a token sees only its own sentence (`kernels/attention.py`). Layers that work token by token need
+nothing. Augmentations change the position ids, and the output of the embedding layer by a forward hook.
+
+The attention of a few models can't be replaced (MPNet, DeBERTa). They run on a padded batch, which is slower, and give
+the same numbers.
+
+Only the model types in the two tables below are accepted. Each of them is tested against its own padded forward pass. A
+type that looks alike can differ unnoticed: an embedding layer that joins neighbouring tokens, or other positions.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
@@ -37,31 +43,39 @@ PADDED_TYPES = ("deberta", "deberta-v2", "megatron-bert", "mpnet", "rembert")
 
 
 class Backbone(nn.Module):
-    """Token ids in, hidden states of every layer out, packed on both sides."""
+    """A pretrained model that takes packed sentences and gives packed hidden states.
+
+    With T tokens in all sentences of a batch together, token ids are [T] and a hidden state is [T, d]: row t of it
+    belongs to token t. Nothing is padded, so nothing has to be masked.
+
+    Attributes:
+        model: the transformers model, without a task head.
+        padded: whether the model runs on a padded batch inside; its results are packed all the same.
+        head_dropout: rate at which training drops attention heads, see `drop_heads`.
+    """
 
     def __init__(self, model: PreTrainedModel) -> None:
-        """Takes a base model (no task head) and switches its attention to the packed one where that is possible.
+        """Replaces the model's attention by packed attention where possible, and its dropout by a faster one.
 
         Raises:
-            InputError: the model is of a type that is not known here, or attends only to what came before.
+            InputError: the model's type is not supported, or its tokens don't see the tokens after them.
         """
         super().__init__()
-        kind = model.config.model_type
-        if kind not in PACKED_TYPES + PADDED_TYPES:
-            raise unknown("model type", str(kind), PACKED_TYPES + PADDED_TYPES)
+        model_type = model.config.model_type
+        if model_type not in PACKED_TYPES + PADDED_TYPES:
+            raise unknown("model type", str(model_type), PACKED_TYPES + PADDED_TYPES)
         if getattr(model.config, "is_decoder", False):
             raise InputError("the model is set up as a decoder (is_decoder), whose tokens don't see what follows them")
         replace_dropout(model)
         self.model = model
         self.head_dropout = 0.0
-        self.padded = kind in PADDED_TYPES
+        self.padded = model_type in PADDED_TYPES
         if self.padded:
-            _say_padded(kind)
+            _warn_padded(model_type)
         else:
             model.set_attn_implementation(PACKED)
-        embeddings: nn.Module = model.get_submodule("embeddings")
         # RoBERTa and its kin count positions from padding_idx + 1; only their embedding layers have the attribute.
-        self.first_position: int = getattr(embeddings, "padding_idx", -1) + 1
+        self.first_position: int = getattr(model.get_submodule("embeddings"), "padding_idx", -1) + 1
 
     @property
     def dimension(self) -> int:
@@ -75,7 +89,7 @@ class Backbone(nn.Module):
 
     @property
     def max_tokens(self) -> int | None:
-        """The longest sentence, in tokens with the special ones, that has position embeddings; None if unlimited."""
+        """Tokens of the longest sentence that has position embeddings, special tokens included; None if unlimited."""
         limit = getattr(self.model.config, "max_position_embeddings", None)
         return None if limit is None else int(limit) - self.first_position
 
@@ -92,72 +106,65 @@ class Backbone(nn.Module):
         generator: Generator | None = None,
         all_layers: bool = False,
     ) -> tuple[Tensor, ...]:
-        """Hidden states of packed sentences.
+        """Computes the hidden states of packed sentences.
 
         Args:
             tokens: the batch.
-            augmentation: how the sentences are changed in the embedding layer; None leaves them as they are.
-            generator: where the augmentation's random numbers come from; needed with one.
-            all_layers: every hidden state, embeddings first, or only the last.
+            augmentation: changes the sentences in the embedding layer; None changes nothing.
+            generator: draws the augmentation's random numbers; needed with an augmentation.
+            all_layers: return every hidden state, embeddings first, instead of the last.
 
         Returns:
-            Hidden states [T, d], `layers + 1` of them or one.
+            Hidden states [T, d]: `layers + 1` of them, or one.
         """
         augmentation = augmentation or NoAugmentation()
         generator = generator or torch.default_generator
         layout = _Padded(tokens, self.model.config.pad_token_id or 0) if self.padded else _OneRow(tokens)
-        options = {
-            "input_ids": layout.lay(tokens.ids),
-            "position_ids": layout.lay(augmentation.positions(tokens, generator) + self.first_position),
+        inputs = {
+            "input_ids": layout.to_model(tokens.ids),
+            "position_ids": layout.to_model(augmentation.positions(tokens, generator) + self.first_position),
             "output_hidden_states": all_layers,
-            **layout.options,
+            **layout.inputs,
         }
         if tokens.types is not None and getattr(self.model.config, "type_vocab_size", 0) > 1:
-            options["token_type_ids"] = layout.lay(tokens.types)
+            inputs["token_type_ids"] = layout.to_model(tokens.types)
         if self.training and self.head_dropout:
-            options["head_dropout"] = self.head_dropout
-        if augmentation == NoAugmentation():
-            # No hook then: it would hang on the model itself, for every thread that encodes with it.
-            output = self.model(**options)
-        else:
+            inputs["head_dropout"] = self.head_dropout
 
-            def augment(module: nn.Module, inputs: tuple[Tensor, ...], embeddings: Tensor) -> Tensor:
-                return layout.lay(augmentation.embeddings(layout.take(embeddings), tokens, generator))
+        def augment(module: nn.Module, inputs: tuple[Tensor, ...], embeddings: Tensor) -> Tensor:
+            return layout.to_model(augmentation.embeddings(layout.to_packed(embeddings), tokens, generator))
 
+        # A hook is on the model itself, and would be called in every thread that encodes with it.
+        hook: AbstractContextManager[Any] = nullcontext()
+        if augmentation != NoAugmentation():
             hook = self.model.get_submodule("embeddings").register_forward_hook(augment)
-            try:
-                output = self.model(**options)
-            finally:
-                hook.remove()
+        with hook:
+            output = self.model(**inputs)
         states = output.hidden_states if all_layers else (output.last_hidden_state,)
-        return tuple(layout.take(state) for state in states)
+        return tuple(layout.to_packed(state) for state in states)
 
     @contextmanager
     def dropout(self, rate: float | None) -> Iterator[None]:
-        """Within it, every dropout layer of the model has this rate; None keeps the model's own."""
-        if rate is None:
-            yield
-            return
+        """Sets the rate of every dropout layer of the model for a `with` block; None keeps the model's own rates."""
+        modules = [] if rate is None else list(self.model.modules())
         # A layer's rate is the p of an nn.Dropout, or a number of its own (ModernBERT's attention).
-        places: list[tuple[nn.Module, str]] = [
-            (module, "p") for module in self.model.modules() if isinstance(module, nn.Dropout)
-        ]
+        places: list[tuple[nn.Module, str]] = [(module, "p") for module in modules if isinstance(module, nn.Dropout)]
         places += [
             (module, "attention_dropout")
-            for module in self.model.modules()
+            for module in modules
             if isinstance(getattr(module, "attention_dropout", None), float)
         ]
-        own = [getattr(module, name) for module, name in places]
+        rates = [getattr(module, name) for module, name in places]
         for module, name in places:
             setattr(module, name, rate)
         try:
             yield
         finally:
-            for (module, name), value in zip(places, own, strict=True):
-                setattr(module, name, value)
+            for (module, name), model_rate in zip(places, rates, strict=True):
+                setattr(module, name, model_rate)
 
     def check_drop_heads(self, rate: float) -> None:
-        """That heads can be dropped at this rate.
+        """Checks that the model can drop attention heads at this rate.
 
         Raises:
             InputError: the model runs padded, with its own attention.
@@ -170,7 +177,7 @@ class Backbone(nn.Module):
 
     @contextmanager
     def drop_heads(self, rate: float) -> Iterator[None]:
-        """Within it, training drops whole attention heads of a sentence at this rate (DropHead).
+        """Has training drop whole attention heads of a sentence at this rate (DropHead), for a `with` block.
 
         Raises:
             InputError: as `check_drop_heads`.
@@ -184,37 +191,37 @@ class Backbone(nn.Module):
 
 
 @cache
-def _say_padded(kind: str) -> None:
-    """Once a process for each type."""
-    logger.warning("Models of type %s can't run on packed sentences; they run padded, which is slower.", kind)
+def _warn_padded(model_type: str) -> None:
+    """Warns once a process for each model type."""
+    logger.warning("Models of type %s can't run on packed sentences; they run padded, which is slower.", model_type)
 
 
 class _OneRow:
-    """Packed sentences as a batch of one row: [T, ...] and [1, T, ...]."""
+    """Packed sentences as a batch of one long text: packed [T, ...], for the model [1, T, ...]."""
 
     def __init__(self, tokens: Packed) -> None:
-        self.options = {"packed": tokens}
+        self.inputs = {"packed": tokens}
 
-    def lay(self, x: Tensor) -> Tensor:
+    def to_model(self, x: Tensor) -> Tensor:
         return x.unsqueeze(0)
 
-    def take(self, x: Tensor) -> Tensor:
+    def to_packed(self, x: Tensor) -> Tensor:
         return x.squeeze(0)
 
 
 class _Padded:
-    """Packed sentences as a padded batch: [T, ...] and [N, longest, ...]."""
+    """Packed sentences as a padded batch: packed [T, ...], for the model [N, longest, ...]."""
 
     def __init__(self, tokens: Packed, padding: int) -> None:
         self.padding = padding
-        longest = torch.arange(int(tokens.lengths[-1]), device=tokens.ids.device)
-        self.mask = longest < tokens.lengths[:, None]  # [N, longest]
-        self.options = {"attention_mask": self.mask.long()}
+        places = torch.arange(int(tokens.lengths[-1]), device=tokens.ids.device)
+        self.mask = places < tokens.lengths[:, None]  # [N, longest]
+        self.inputs = {"attention_mask": self.mask.long()}
 
-    def lay(self, x: Tensor) -> Tensor:
+    def to_model(self, x: Tensor) -> Tensor:
         padded = x.new_full(self.mask.shape + x.shape[1:], self.padding)
         padded[self.mask] = x
         return padded
 
-    def take(self, x: Tensor) -> Tensor:
+    def to_packed(self, x: Tensor) -> Tensor:
         return x[self.mask]

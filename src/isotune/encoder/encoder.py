@@ -22,38 +22,43 @@ from isotune.encoder.format.prompt import SENTENCE, Prompts, mask_id, take_suffi
 from isotune.encoder.heads import Head, Heads
 from isotune.encoder.heads.language import LanguageHead
 from isotune.encoder.options import PoolingMode
-from isotune.encoder.pooling import Pooling
+from isotune.encoder.pooling import EachLayer, Pooling, TokenStates, change_pooling
 from isotune.encoder.precision import Precision
 from isotune.encoder.stream import Advance, Parts, StreamEncoder, encode_stream
-from isotune.encoder.wk_pooling import wk_layers
 from isotune.errors import InputError
 from isotune.kernels.int8 import is_quantized, quantize
 from isotune.views.augmentation import Augmentation
 
-# Size of a batch that is encoded, as bytes of one hidden state of all its tokens. A CPU multiplies larger ones faster,
-# up to about here; twice as large ones are slower or faster, by model and measurement. A GPU wants to be busy.
+# Size of a batch of `encode`: bytes of one hidden state of all its tokens. A CPU multiplies larger batches faster up to
+# about this size; twice as large ones are faster or slower, by model and measurement. A GPU needs more work at once.
 BATCH_BYTES = {"cpu": 2**22, "cuda": 2**25}
-# What the weights are loaded as; those of linear layers become integers from there.
+# The type that the weights are loaded in; int8 rounds those of linear layers afterwards.
 DTYPES: Mapping[Precision | None, torch.dtype | None] = MappingProxyType(
     {None: None, "float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.float32}
 )
-# Tokenizers that know no limit say a number beyond this one.
+# Tokenizers without a limit give a larger number than this as their limit.
 UNLIMITED = 1_000_000
+DEFAULT_MAX_LENGTH = 512  # tokens, where neither the folder nor the model has a limit
 
 
 class Encoder(nn.Module, StreamEncoder):
-    """Sentences in, vectors out. Its saved form is a sentence-transformers folder.
+    """Turns sentences into vectors. An encoder is saved as a sentence-transformers folder.
+
+    `encode` is for use: sentences in, a numpy array out. Training calls the encoder on packed sentences instead
+    (`forward`): all sentences of a batch one after another, without padding, see `Packed` and `Backbone`. The path is
+
+        sentences -> tokenize -> pack -> backbone -> pooling -> heads -> vectors [N, d]
 
     Attributes:
         backbone: the pretrained model on packed sentences.
         pooling: which layers and tokens make the sentence vector.
-        heads: what comes after it (Dense, Normalize, Flow), in order.
+        heads: layers after the pooling (Dense, Normalize, NormalizingFlow), in order.
         tokenizer: transformers' tokenizer.
-        max_length: longer sentences are cut to this many tokens, special ones included.
+        max_length: longer sentences are cut to this many tokens, special tokens included.
         lowercase: whether text is lowercased before the tokenizer.
         prompt: text put before every sentence, or around it, see `EncoderOptions`.
-        prompts: the tokenizer under this and other prompts.
-        settings: what the folder says besides to sentence-transformers, such as its other prompts; kept on saving.
+        prompts: prepares the tokenizer for this prompt and others.
+        settings: other settings of the folder for sentence-transformers, such as further prompts; kept on saving.
         language_head: the masked-LM head, once a method trains one; it is saved in the same file as the model.
     """
 
@@ -69,11 +74,11 @@ class Encoder(nn.Module, StreamEncoder):
         prompt: str = "",
         settings: Mapping[str, Any] | None = None,
     ) -> None:
-        """Puts the parts together.
+        """Joins the parts.
 
         Raises:
-            InputError: they don't fit: the pooling names a layer that the backbone doesn't have, or a head takes
-                another dimension than what comes before it gives.
+            InputError: the parts don't fit: the pooling names a layer that the backbone doesn't have, or a head takes
+                vectors of another dimension than it gets.
         """
         super().__init__()
         pooling.resolve(backbone.layers)
@@ -89,7 +94,7 @@ class Encoder(nn.Module, StreamEncoder):
         self.language_head: LanguageHead | None = None
 
     @classmethod
-    @torch.random.fork_rng(devices=[])  # new layers draw random weights before they get their own
+    @torch.random.fork_rng(devices=[])  # a new layer draws random weights before it gets those of the folder
     def load(
         cls,
         model: str | Path,
@@ -100,50 +105,44 @@ class Encoder(nn.Module, StreamEncoder):
         precision: Precision | None = None,
         device: str | torch.device | None = None,
     ) -> Encoder:
-        """Loads a sentence-transformers folder, or any pretrained language model of Hugging Face's form.
+        """Loads a sentence-transformers folder, or any pretrained language model in Hugging Face's format.
 
         Args:
             model: a local folder, or a name on the Hugging Face hub.
-            pooling, layers, prompt: what is to differ from the folder's own settings, see `EncoderOptions`. A plain
-                language model has none: it gets the mean of its last layer.
-            precision: what the pretrained model computes in; with int8, on a CPU, its linear layers do, and the rest in
-                float32. The type of the folder's weights if None.
-            device: where it computes; a GPU if there is one, if None.
+            pooling, layers, prompt: replace the folder's settings, see `EncoderOptions`. The default for a plain
+                language model, which has no such settings, is the mean of its last layer.
+            precision: what the pretrained model computes in; None for the type of the saved weights. In int8, for CPUs
+                only, linear layers compute in 8-bit integers and the rest in float32.
+            device: where the encoder computes; None for a GPU if there is one.
 
         Raises:
-            InputError: the folder lacks a part, its weights don't fit, or it uses something unknown here; or this
-                machine can't compute in int8.
+            InputError: the folder lacks a part, its weights don't fit, or it uses a module that is not supported; or
+                this machine can't compute in int8.
         """
         if device is None:
             device = "cuda" if torch.cuda.is_available() and precision != "int8" else "cpu"
         if precision == "int8" and torch.device(device).type != "cpu":
             raise InputError(f"precision int8 on {device}: it is for CPUs; use bfloat16 there")
-        own = read_modules(local_folder(model))
-        backbone = Backbone(load_model(own.transformer, DTYPES[precision]))
+        saved = read_modules(local_folder(model))
+        backbone = Backbone(load_model(saved.transformer, DTYPES[precision]))
         if precision == "int8":
             quantize(backbone.model)
-        tokenizer = load_tokenizer(own.transformer)
-        suffix = take_suffix(tokenizer)
-        own_prompt = f"{own.prompt}{SENTENCE}{suffix}" if suffix else own.prompt
+        tokenizer = load_tokenizer(saved.transformer)
         if len(tokenizer) > (known := backbone.model.config.vocab_size):
             raise InputError(f"model {model}: its tokenizer has {len(tokenizer)} tokens, its embeddings only {known}")
-        limits = [own.max_length, tokenizer.model_max_length, backbone.max_tokens, UNLIMITED]
+        suffix = take_suffix(tokenizer)
+        saved_prompt = f"{saved.prompt}{SENTENCE}{suffix}" if suffix else saved.prompt
+        limits = [saved.max_length, tokenizer.model_max_length, backbone.max_tokens, UNLIMITED]
         max_length = min(limit for limit in limits if limit is not None)
-        if layers is None and pooling == "wk" and own.pooling.mode != "wk":
-            layers = wk_layers(backbone.layers)
         encoder = cls(
             backbone,
-            Pooling(
-                pooling or own.pooling.mode,
-                own.pooling.layers if layers is None else tuple(layers),
-                own.pooling.weights if layers is None else None,
-            ),
-            own.heads,
+            change_pooling(saved.pooling, pooling, layers, backbone.layers),
+            saved.heads,
             tokenizer,
-            512 if max_length == UNLIMITED else max_length,
-            lowercase=own.lowercase,
-            prompt=own_prompt if prompt is None else prompt,
-            settings=own.settings,
+            DEFAULT_MAX_LENGTH if max_length == UNLIMITED else max_length,
+            lowercase=saved.lowercase,
+            prompt=saved_prompt if prompt is None else prompt,
+            settings=saved.settings,
         )
         return encoder.to(device).eval()
 
@@ -164,13 +163,16 @@ class Encoder(nn.Module, StreamEncoder):
         generator: Generator | None = None,
         pooling: Pooling | None = None,
     ) -> Tensor:
-        """Vectors of packed sentences, [N, d], in the caller's order.
+        """Encodes packed sentences.
 
         Args:
             tokens: the batch.
-            augmentation: how the sentences are changed in the embedding layer.
-            generator: where the augmentation's random numbers come from; needed with one.
-            pooling: takes the place of the encoder's own (a method may train on another than it is used with).
+            augmentation: changes the sentences in the embedding layer; None changes nothing.
+            generator: draws the augmentation's random numbers; needed with an augmentation.
+            pooling: replaces the encoder's pooling; a method may train another pooling than it is used with.
+
+        Returns:
+            Vectors [N, d], in the caller's order.
         """
         vectors: Tensor = self.heads(self.pool(tokens, augmentation, generator, pooling))
         return vectors
@@ -180,26 +182,31 @@ class Encoder(nn.Module, StreamEncoder):
         tokens: Packed,
         augmentation: Augmentation | None = None,
         generator: Generator | None = None,
-        pooling: Pooling | None = None,
+        pooling: Pooling | EachLayer | TokenStates | None = None,
     ) -> Tensor:
-        """What the heads get: pooled hidden states [N, d], in the caller's order; arguments as `forward` has them."""
+        """Computes the pooled hidden states, without the heads; arguments as `forward` has them.
+
+        Returns:
+            [N, d] in the caller's order; from `EachLayer` [N, layers, d] in the caller's order; from `TokenStates`
+            [M, d] in the order of its places.
+        """
         pooling = pooling or self.pooling
-        all_layers = pooling.needs_all_layers(self.backbone.layers)
-        states = self.backbone(tokens, augmentation, generator, all_layers)
-        return tokens.restore(pooling(states, tokens))
+        states = self.backbone(tokens, augmentation, generator, pooling.needs_all_layers(self.backbone.layers))
+        pooled = pooling(states, tokens)
+        return pooled if isinstance(pooling, TokenStates) else tokens.restore(pooled)
 
     def tokenize(
         self, sentences: Sequence[str], max_length: int | None = None, prompt: str | None = None
     ) -> list[list[int]]:
-        """Token ids of each sentence, prompt and special tokens included.
+        """Converts each sentence to token ids, with prompt and special tokens.
 
         Args:
             sentences: the texts.
-            max_length: longer ones are cut to this many tokens; the encoder's own if None.
-            prompt: takes the place of the encoder's own.
+            max_length: cut longer sentences to this many tokens; None for the encoder's `max_length`.
+            prompt: replaces the encoder's prompt.
 
         Raises:
-            InputError: the tokenizer makes no token at all of a sentence, or the prompt leaves no room for one.
+            InputError: a sentence has no token at all, or the prompt leaves no room for a sentence.
         """
         max_length = max_length or self.max_length
         before, tokenizer = self.prompts(self.prompt if prompt is None else prompt, max_length)
@@ -221,9 +228,10 @@ class Encoder(nn.Module, StreamEncoder):
     def tokenize_pairs(
         self, first: Sequence[str], second: Sequence[str], max_length: int | None = None
     ) -> tuple[list[list[int]], list[int]]:
-        """Token ids of each pair as one sequence, and how many of them are of token type 0: the first text's.
+        """Converts each pair of texts to one sequence of token ids; the longer text is cut first.
 
-        The longer text is cut first.
+        Returns:
+            The token ids of each pair, and how many of them belong to the first text (token type 0).
         """
         if self.lowercase:
             first, second = ([text.lower() for text in texts] for texts in (first, second))
@@ -250,27 +258,32 @@ class Encoder(nn.Module, StreamEncoder):
             self.train(training)
 
     def batches(self, lengths: Sequence[int] | np.ndarray, threads: int = 1) -> list[np.ndarray]:
-        """Sentences' indexes, ordered by length and cut into batches of as many tokens, about what suits the device.
+        """Cuts sentences into batches of similar length and about equally many tokens, as suits the device.
 
-        There is one batch, or as many for each thread as for the others, but where too few sentences are.
+        Args:
+            lengths: tokens of each sentence.
+            threads: each thread gets equally many batches, unless there is only one batch or too few sentences.
+
+        Returns:
+            The indexes of each batch's sentences, shorter sentences first.
         """
         order = np.argsort(lengths, kind="stable")
         tokens = np.cumsum(np.asarray(lengths)[order])
         token_bytes = self.backbone.dimension * self.backbone.model.dtype.itemsize
         if is_quantized(self):
-            token_bytes *= 2  # what is rounded lies beside what it is made from
-        budget = BATCH_BYTES.get(self.device.type, BATCH_BYTES["cuda"]) // token_bytes
-        count = -(-tokens[-1] // budget)
+            token_bytes *= 2  # a layer's rounded input is in memory beside the input itself
+        batch_tokens = BATCH_BYTES.get(self.device.type, BATCH_BYTES["cuda"]) // token_bytes
+        count = -(-tokens[-1] // batch_tokens)
         if count > 1:
             count = -(-count // threads) * threads
-        bins = (tokens - 1) * count // tokens[-1]
-        return np.split(order, np.flatnonzero(np.diff(bins)) + 1)
+        batch_numbers = (tokens - 1) * count // tokens[-1]
+        return np.split(order, np.flatnonzero(np.diff(batch_numbers)) + 1)
 
     def save(self, path: str | Path) -> None:
         """Writes a sentence-transformers folder; `SentenceTransformer(path)` gives the same vectors.
 
         Raises:
-            InputError: the folder exists already, or it can't be written; or the weights are in int8.
+            InputError: the folder exists already or can't be written; or the weights are in int8.
         """
         path = Path(path)
         if is_quantized(self):

@@ -1,9 +1,9 @@
-"""From the hidden states of tokens to one vector a sentence.
+"""Pooling: from the hidden states of tokens to one vector a sentence.
 
-First the named layers are averaged, token by token, then the tokens of each sentence are pooled. Layers are explicit
-numbers: 0 is the output of the embedding layer, k that of block k, and negative ones count from the last, so
-(-2, -1) are the last two blocks, (1, -1) the first and the last, (0, -1) the embeddings and the last. The literature
-calls all three of them "first-last" or "last-2" averages somewhere; a number can't be misread.
+The chosen layers are averaged, token by token; then the tokens of each sentence are pooled. Layers are explicit
+numbers: 0 is the output of the embedding layer, k the output of block k, and negative numbers count from the last. So
+(-2, -1) are the last two blocks, (1, -1) the first and the last block, (0, -1) the embeddings and the last block. Each
+of the three is called "first-last" or "last-2" in some paper; a number can't be misread.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from isotune.data.packed import Packed
 from isotune.encoder.options import PoolingMode
-from isotune.encoder.wk_pooling import wk_pooling
+from isotune.encoder.wk_pooling import wk_layers, wk_pooling
 from isotune.errors import InputError
 
 
@@ -25,10 +25,10 @@ class Pooling:
     """Averages layers, then pools tokens; sentence-transformers' Pooling (and WeightedLayerPooling) without padding.
 
     Attributes:
-        mode: "cls" (the first token), "mean", "max", or "weightedmean" (token k of a sentence, from 1, weighs k), or
-            "mask" (the one mask token in a sentence), or "wk" (see `wk_pooling`).
-        layers: which hidden states are averaged, or by "wk" fused.
-        weights: a weight for each layer; equal if None.
+        mode: "cls" (the first token), "mean", "max", "weightedmean" (token k of a sentence, from 1, weighs k), "mask"
+            (the mask token, of which each sentence has one), or "wk" (see `wk_pooling`).
+        layers: the hidden states to average; "wk" weighs them by itself.
+        weights: a weight for each layer; None for equal weights.
         mask_id: the mask token's id, for mode "mask"; -1 is no token's.
     """
 
@@ -38,10 +38,10 @@ class Pooling:
     mask_id: int = -1
 
     def resolve(self, blocks: int) -> dict[int, float]:
-        """The layers as numbers from 0 to `blocks`, each with its share of the average.
+        """Maps each layer, as a number from 0 to `blocks`, to its share of the average.
 
         Raises:
-            InputError: a layer that the model doesn't have, or one named twice; or too few for "wk".
+            InputError: the model doesn't have a layer, a layer is named twice, or "wk" has too few layers.
         """
         for layer in self.layers:
             if not -blocks - 1 <= layer <= blocks:
@@ -60,31 +60,31 @@ class Pooling:
         return {number: weight / sum(weights) for number, weight in zip(numbers, weights, strict=True)}
 
     def on_last_layer(self) -> Pooling:
-        """The same of the last layer alone, on which ConSERT trains whatever it evaluates (section 4.1)."""
+        """The same pooling of the last layer alone; ConSERT trains on it in every setting (section 4.1)."""
         return replace(self, layers=(-1,), weights=None)
 
     def needs_all_layers(self, blocks: int) -> bool:
-        """Whether any other hidden state than the last is read."""
+        """Whether the pooling reads any hidden state but the last."""
         return set(self.resolve(blocks)) != {blocks}
 
     def __call__(self, states: Sequence[Tensor], tokens: Packed) -> Tensor:
         """Pools packed hidden states.
 
         Args:
-            states: every hidden state [T, d] from the embeddings on, or only the last where it is all that's needed.
-            tokens: the batch the states belong to.
+            states: every hidden state [T, d], embeddings first; or only the last, if the pooling needs no other.
+            tokens: the batch that the states belong to.
 
         Returns:
             [N, d] float32 (float64 for float64 states), in packed order.
 
         Raises:
-            InputError: the mode is "mask", and not every sentence has one mask token.
+            InputError: the mode is "mask", and a sentence has no mask token or several.
         """
         shares = {0: 1.0} if len(states) == 1 else self.resolve(len(states) - 1)
-        exact = torch.promote_types(states[0].dtype, torch.float32)
+        dtype = torch.promote_types(states[0].dtype, torch.float32)
         if self.mode == "wk":
-            return wk_pooling([states[layer].to(exact) for layer in sorted(shares)], tokens)
-        x = torch.stack([share * states[layer].to(exact) for layer, share in shares.items()]).sum(0)  # [T, d]
+            return wk_pooling([states[layer].to(dtype) for layer in sorted(shares)], tokens)
+        x = torch.stack([share * states[layer].to(dtype) for layer, share in shares.items()]).sum(0)  # [T, d]
         if self.mode == "cls":
             return x[tokens.offsets]
         if self.mode == "mask":
@@ -102,30 +102,42 @@ class Pooling:
         return total / weights.new_zeros(len(tokens)).index_add(0, tokens.segments, weights)[:, None]
 
 
+def change_pooling(pooling: Pooling, mode: PoolingMode | None, layers: Sequence[int] | None, blocks: int) -> Pooling:
+    """Replaces the mode and the layers of a pooling where they are given; `blocks` are the model's.
+
+    Named layers are averaged with equal weights. A change to "wk" alone takes that pooling's own choice of layers.
+    """
+    if layers is None and mode == "wk" and pooling.mode != "wk":
+        layers = wk_layers(blocks)
+    if layers is not None:
+        pooling = replace(pooling, layers=tuple(layers), weights=None)
+    return replace(pooling, mode=mode or pooling.mode)
+
+
 @dataclass(frozen=True)
 class EachLayer:
     """Pools every layer by itself: several vectors a sentence (the views of "Self-Guided Contrastive Learning").
 
     Attributes:
         mode: as in `Pooling`.
-        layers: which hidden states; 0 is the embeddings.
+        layers: the hidden states; 0 is the embeddings.
     """
 
     mode: PoolingMode
     layers: tuple[int, ...]
 
     def needs_all_layers(self, blocks: int) -> bool:
-        """It does."""
+        """Whether the pooling reads any hidden state but the last: always."""
         return True
 
     def __call__(self, states: Sequence[Tensor], tokens: Packed) -> Tensor:
-        """Every hidden state [T, d] from the embeddings on -> [N, len(layers), d] float32, in packed order."""
+        """Every hidden state [T, d], embeddings first -> [N, len(layers), d] float32, in packed order."""
         return torch.stack([Pooling(self.mode, (layer,))(states, tokens) for layer in self.layers], dim=1)
 
 
 @dataclass(frozen=True, eq=False)
 class TokenStates:
-    """The last hidden state of some tokens, pooled into nothing.
+    """Takes the last hidden state of single tokens, without pooling (masked language modelling).
 
     Attributes:
         places: [M] int64, the tokens' places in the packed row.
@@ -134,7 +146,7 @@ class TokenStates:
     places: Tensor
 
     def needs_all_layers(self, blocks: int) -> bool:
-        """It doesn't."""
+        """Whether any hidden state but the last is read: never."""
         return False
 
     def __call__(self, states: Sequence[Tensor], tokens: Packed) -> Tensor:
