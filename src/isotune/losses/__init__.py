@@ -1,6 +1,7 @@
-"""Contrastive objectives: one file a loss, pure functions of sentence vectors [N, d].
+"""The losses: one file for each loss, pure functions of sentence vectors [N, d].
 
-Similarity is cosine everywhere. A loss is a mean over the sentences it compares, in nats.
+Similarity is the cosine everywhere. A loss is a mean over the sentences that it compares, in nats, unless it says
+otherwise.
 """
 
 from isotune.losses.bidirectional_margin import bidirectional_margin

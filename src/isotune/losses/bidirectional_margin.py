@@ -1,7 +1,7 @@
-"""The bidirectional margin loss of SNCSE: a soft negative is further away than the positive, but not by much.
+"""The bidirectional margin loss of SNCSE: a soft negative is less similar than the positive, but not much less.
 
 Equation 2 of "Contrastive Learning for Sentence Embeddings in BERT and its Smaller Variants" (section 3, after Wang et
-al., 2022). With D = cos(anchor, soft negative) - cos(anchor, positive), nothing is lost while -beta <= D <= -alpha.
+al., 2022). With D = cos(anchor, soft negative) - cos(anchor, positive), the loss is 0 while -beta <= D <= -alpha.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ def bidirectional_margin(
         anchors: [N, d].
         positives: [N, d]; row i belongs to anchor i.
         soft_negatives: [N, d]; row i belongs to anchor i.
-        alpha: the soft negative's cosine is to be at least this much lower than the positive's.
-        beta: and at most this much.
+        alpha: the least amount by which the soft negative's cosine should be lower than the positive's.
+        beta: the greatest such amount.
 
     Returns:
-        A scalar. alpha if all vectors are the same.
+        A scalar; alpha if all vectors are equal.
     """
-    soft = cosine_similarity(anchors, soft_negatives)  # [N]
-    difference = soft - cosine_similarity(anchors, positives)  # [N]
+    difference = cosine_similarity(anchors, soft_negatives) - cosine_similarity(anchors, positives)  # [N]
     return (relu(difference + alpha) + relu(-difference - beta)).mean()

@@ -1,8 +1,8 @@
-"""Cosine similarity with a floor under it, and the loss for pairs that are alike or not.
+"""The cosine with a lowest value, and the loss for pairs that are alike or not.
 
-BERT-CF, section 4.3: below the hinge h all pairs are equally unlike, so the similarity is clamped to [h, 1]. A clamped
-similarity has no gradient: a pair below the hinge teaches nothing, not even where it should be alike. That is the
-paper's, whose h of 0.7 lies below nearly all cosines of an untuned BERT (its Figure 2).
+BERT-CF, section 4.3: all pairs with a cosine below the hinge h are equally unlike, so the cosine is clamped to [h, 1].
+A clamped cosine has no gradient, so a pair below the hinge teaches nothing, even if it should be alike. This is what
+the paper says; its h of 0.7 is below nearly all cosines of an untuned BERT (its Figure 2).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ def hinged_cosine(first: Tensor, second: Tensor, hinge: float) -> Tensor:
     return cosine_similarity(first, second, dim=-1).clamp(min=hinge)
 
 
-def cosine_embedding(similarities: Tensor, alike: Tensor, hinge: float) -> Tensor:
-    """The mean distance of hinged similarities from where they should be: 1 - y if alike, y - h if not.
+def cosine_embedding(cosines: Tensor, alike: Tensor, hinge: float) -> Tensor:
+    """The mean over pairs of 1 - y if the pair is alike, and of y - h if it is not, for hinged cosines y.
 
     Args:
-        similarities: [N], what `hinged_cosine` gives.
+        cosines: [N], from `hinged_cosine`.
         alike: [N] bool.
-        hinge: the same as there.
+        hinge: the hinge h of the cosines.
 
     Returns:
         A scalar between 0 and 1 - hinge.
     """
-    return torch.where(alike, 1 - similarities, similarities - hinge).mean()
+    return torch.where(alike, 1 - cosines, cosines - hinge).mean()

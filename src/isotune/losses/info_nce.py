@@ -1,8 +1,8 @@
-"""InfoNCE: each query has to find its key among the keys of all.
+"""InfoNCE: each query has to find its key among the keys of all queries.
 
-SimCSE's objective (and equation 1 of the small-BERT paper, section 3): one direction only, from the
-first view to the second, with N - 1 negatives. With a hard negative for each query (SimCSE, equation 5) there are N
-more, for every query has the hard negatives of all.
+This is SimCSE's objective, and equation 1 of the small-BERT paper (section 3). It has one direction only, from the
+first view to the second, with N - 1 negatives. With hard negatives (SimCSE, equation 5) there are N more negatives,
+because every query has the hard negatives of all queries.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ def info_nce(
     hard_negatives: Tensor | None = None,
     hard_negative_weight: float = 0.0,
 ) -> Tensor:
-    """The mean over queries of -log softmax of the own key's similarity.
+    """The mean over queries of -log softmax of the similarity with the query's key.
 
     Args:
         queries: [N, d].
         keys: [N, d]; key i belongs to query i.
         temperature: divides the similarities.
-        hard_negatives: [N, d]; number i was made for query i.
-        hard_negative_weight: added to the logit of a query's own hard negative; the logarithm of SimCSE's alpha
-            (its appendix on hard negatives).
+        hard_negatives: [N, d]; hard negative i was made for query i.
+        hard_negative_weight: added to the logit of query i and hard negative i; the logarithm of SimCSE's alpha (its
+            appendix on hard negatives).
 
     Returns:
-        A scalar. If all vectors are the same, log N, or log 2N with hard negatives of no weight.
+        A scalar. If all vectors are equal: log N, or log 2N with hard negatives of weight 0.
     """
     candidates = keys if hard_negatives is None else torch.cat([keys, hard_negatives])  # [N or 2N, d]
 
-    def loss(logits: Tensor, own: Tensor) -> Tensor:  # [B, N or 2N], [B]
+    def loss(logits: Tensor, numbers: Tensor) -> Tensor:  # [B, N or 2N], [B]
         if hard_negatives is not None and hard_negative_weight:
-            weight = logits.new_full((len(own), 1), hard_negative_weight)
-            logits = logits.scatter_add(1, len(queries) + own[:, None], weight)
-        return cross_entropy(logits, own, reduction="sum")
+            weights = logits.new_full((len(numbers), 1), hard_negative_weight)
+            logits = logits.scatter_add(1, len(queries) + numbers[:, None], weights)
+        return cross_entropy(logits, numbers, reduction="sum")
 
     return mean_over_queries(loss, normalize(queries, dim=-1), normalize(candidates, dim=-1), temperature)

@@ -1,23 +1,23 @@
 """NT-Xent, the normalised temperature-scaled cross entropy of two views.
 
-ConSERT, section 3.1, equation 1 (after SimCLR): each of the 2N views has to find its counterpart among the other
-2N - 1, so it has 2(N - 1) negatives, from its own side as well as from the other. The authors' code adds the means of
-the two directions where the text averages over all 2N; here as in the text, which is half of it.
+ConSERT, section 3.1, equation 1 (after SimCLR): each of the 2N views has to find the other view of its sentence among
+the other 2N - 1 views. So it has 2(N - 1) negatives, from both sides. The authors' code adds the means of the two
+directions; the text averages over all 2N views, which is half of that. This is the text's.
 """
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy, normalize
+from torch.nn.functional import normalize
 
 from isotune.losses.precision import in_float32
-from isotune.losses.similarities import mean_over_queries
+from isotune.losses.similarities import contrastive_loss
 
 
 @in_float32
 def nt_xent(first: Tensor, second: Tensor, temperature: float) -> Tensor:
-    """The mean over both views of -log softmax of the counterpart's similarity.
+    """The mean over all views of -log softmax of the similarity with the other view of the sentence.
 
     Args:
         first: [N, d], one view of N sentences.
@@ -25,13 +25,9 @@ def nt_xent(first: Tensor, second: Tensor, temperature: float) -> Tensor:
         temperature: divides the similarities.
 
     Returns:
-        A scalar. log(2N - 1) if all vectors are the same.
+        A scalar; log(2N - 1) if all vectors are equal.
     """
-    n = len(first)
-
-    def loss(logits: Tensor, own: Tensor) -> Tensor:  # [B, 2N], [B]
-        without_itself = logits.scatter(1, own[:, None], -torch.inf)
-        return cross_entropy(without_itself, (own + n) % (2 * n), reduction="sum")
-
     views = normalize(torch.cat([first, second]), dim=-1)  # [2N, d]
-    return mean_over_queries(loss, views, views, temperature)
+    numbers = torch.arange(len(views), device=views.device)  # [2N]
+    other_views = numbers.roll(len(first))  # [2N]
+    return contrastive_loss(views, views, temperature, positive=other_views, itself=numbers)

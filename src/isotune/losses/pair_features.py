@@ -1,7 +1,6 @@
-"""What a classifier of sentence pairs reads: the two vectors and their difference.
+"""The input of a classifier of sentence pairs: the two vectors and their difference.
 
-ConSERT, section 3.3, equation 2 (after SBERT): f = concat(r1, r2, |r1 - r2|). The authors' scripts add max(r1, r2)^2 as
-a fourth part.
+ConSERT, section 3.3, equation 2 (after SBERT): f = concat(r1, r2, |r1 - r2|). The authors' scripts add max(r1, r2)^2.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ def pair_features(first: Tensor, second: Tensor, max_square: bool = False) -> Te
     Args:
         first: [N, d].
         second: [N, d].
-        max_square: whether the square of the element-wise maximum follows.
+        max_square: whether to add the square of the element-wise maximum.
 
     Returns:
         [N, 3d], or [N, 4d] with `max_square`.

@@ -13,7 +13,10 @@ P = ParamSpec("P")
 
 
 def in_float32(loss: Callable[P, Tensor]) -> Callable[P, Tensor]:
-    """Takes a loss out of autocast: divided by a small temperature, bfloat16 cosines are too coarse to compare."""
+    """Makes a loss compute bfloat16 vectors in float32, also under autocast.
+
+    Bfloat16 cosines are too coarse to compare once they are divided by a small temperature.
+    """
 
     @wraps(loss)
     def computed(*args: P.args, **kwargs: P.kwargs) -> Tensor:

@@ -1,7 +1,8 @@
-"""Losses of the similarities of all queries to all keys, without holding all of them.
+"""Losses of the similarities of all queries with all keys, without holding all of them.
 
-Two views of 16,384 sentences have 2^30 similarities, 4 GB. They are made some queries at a time, and so is the gradient
-at them, which goes on to the vectors at once: what is kept for the backward pass is [Q, d] and [K, d].
+Two views of 16,384 sentences have 2^30 similarities, 4 GB. Here they are computed for some queries at a time. The
+gradient of the similarities is passed on to the vectors at once, so only [Q, d] and [K, d] are kept for the backward
+pass.
 """
 
 from __future__ import annotations
@@ -11,18 +12,42 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 BLOCK_QUERIES = 128
 
 BlockLoss = Callable[[Tensor, Tensor], Tensor]
-"""From logits [B, K] of some queries, and these queries' numbers [B], to the sum of their losses."""
+"""From the logits [B, K] and the numbers [B] of some queries to the sum of their losses."""
+
+
+def contrastive_loss(
+    queries: Tensor, candidates: Tensor, temperature: float, positive: Tensor, itself: Tensor
+) -> Tensor:
+    """The mean over queries of -log softmax of the similarity with the positive, among all candidates but the query.
+
+    Args:
+        queries: [Q, d], normalised.
+        candidates: [K, d], normalised; each query is one of them.
+        temperature: divides the similarities.
+        positive: [Q] int64, the number of each query's positive among the candidates.
+        itself: [Q] int64, the number of each query among the candidates.
+
+    Returns:
+        A scalar.
+    """
+
+    def loss(logits: Tensor, numbers: Tensor) -> Tensor:  # [B, K], [B]
+        without_itself = logits.scatter(1, itself[numbers][:, None], -torch.inf)  # [B, K]
+        return cross_entropy(without_itself, positive[numbers], reduction="sum")
+
+    return mean_over_queries(loss, queries, candidates, temperature)
 
 
 def mean_over_queries(loss: BlockLoss, queries: Tensor, keys: Tensor, temperature: float) -> Tensor:
-    """The mean over queries of a loss of their logits, the products with all keys over the temperature.
+    """The mean over queries of a loss of their logits, which are the products with all keys over the temperature.
 
     Args:
-        loss: of a block of queries; it must not change the logits in place.
+        loss: the loss of a block of queries; it must not change the logits in place.
         queries: [Q, d].
         keys: [K, d].
         temperature: divides the products.
@@ -37,22 +62,22 @@ def mean_over_queries(loss: BlockLoss, queries: Tensor, keys: Tensor, temperatur
 class _BlockwiseSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, loss: BlockLoss, queries: Tensor, keys: Tensor, temperature: float) -> Tensor:
-        numbers = torch.arange(len(queries), device=queries.device)
-        gradients = torch.empty_like(queries), torch.zeros_like(keys)  # [Q, d], [K, d]
+        numbers = torch.arange(len(queries), device=queries.device)  # [Q]
+        of_queries, of_keys = torch.empty_like(queries), torch.zeros_like(keys)  # [Q, d], [K, d], the gradients
         total = queries.new_zeros(())
-        for own, block, out in zip(*(x.split(BLOCK_QUERIES) for x in (numbers, queries, gradients[0])), strict=True):
+        for which, block, out in zip(*(x.split(BLOCK_QUERIES) for x in (numbers, queries, of_queries)), strict=True):
             scaled = block / temperature  # [B, d]
             logits = scaled @ keys.T  # [B, K]
             if not any(ctx.needs_input_grad):
-                total += loss(logits, own)
+                total += loss(logits, which)
                 continue
             with torch.enable_grad():
-                value = loss(logits.requires_grad_(), own)
-            (gradient,) = torch.autograd.grad(value, logits)  # [B, K]
+                value = loss(logits.requires_grad_(), which)
+            (of_logits,) = torch.autograd.grad(value, logits)  # [B, K]
             total += value.detach()
-            torch.mm(gradient, keys, out=out).div_(temperature)
-            gradients[1].addmm_(gradient.T, scaled)
-        ctx.save_for_backward(*gradients)
+            torch.mm(of_logits, keys, out=out).div_(temperature)
+            of_keys.addmm_(of_logits.T, scaled)
+        ctx.save_for_backward(of_queries, of_keys)
         return total
 
     @staticmethod

@@ -1,7 +1,8 @@
 """Cross entropy over a vocabulary, without a copy of the scores in float32.
 
-M tokens times V pieces are the largest tensor of masked language modelling. Here it passes once, some rows at a time,
-while they are in a CPU's caches; what is kept for the backward pass is the gradient, in the scores' own type.
+The scores of M tokens over V pieces are the largest tensor of masked language modelling. They are read once, some rows
+at a time, while these rows are in a CPU's caches. Only the gradient is kept for the backward pass, in the type of the
+scores.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ class _TokenCrossEntropy(torch.autograd.Function):
     def forward(ctx: Any, scores: Tensor, targets: Tensor) -> Tensor:
         total = scores.new_zeros((), dtype=torch.promote_types(scores.dtype, torch.float32))
         gradient = torch.empty_like(scores)  # [M, V]
-        for rows, goals, out in zip(*(x.split(CHUNK_ROWS) for x in (scores, targets, gradient)), strict=True):
-            shares = rows.to(total.dtype).log_softmax(-1)  # [rows, V]
-            places = goals[:, None]
+        for chunk, right, out in zip(*(x.split(CHUNK_ROWS) for x in (scores, targets, gradient)), strict=True):
+            shares = chunk.to(total.dtype).log_softmax(-1)  # [rows, V]
+            places = right[:, None]  # [rows, 1]
             total -= shares.gather(1, places).sum()
             shares.exp_().scatter_add_(1, places, torch.full_like(places, -1, dtype=total.dtype))
             out.copy_(shares)
@@ -38,11 +39,11 @@ def token_cross_entropy(scores: Tensor, targets: Tensor) -> Tensor:
     """The sum over tokens of -log softmax of the right piece's score.
 
     Args:
-        scores: [M, V], in bfloat16 too; the loss is computed in float32.
-        targets: [M] int64.
+        scores: [M, V]; the loss of bfloat16 scores is computed in float32.
+        targets: [M] int64, the right pieces.
 
     Returns:
-        A scalar, float32 (float64 for float64 scores); M log V if all scores are the same.
+        A scalar, float32 (float64 for float64 scores); M log V if all scores are equal.
     """
     total: Tensor = _TokenCrossEntropy.apply(scores, targets)  # type: ignore[no-untyped-call]
     return total

@@ -1,1 +1,1 @@
-"""How one sentence becomes several: random changes that keep its meaning."""
+"""Views: how one sentence becomes several, by random changes that keep its meaning."""

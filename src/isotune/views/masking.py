@@ -1,8 +1,8 @@
 """Masked tokens: the input of masked language modelling (BERT, section 3.1, "Masked LM").
 
-Each token is chosen with the same probability and by itself, as transformers' data collator does it; BERT's own code
-draws an exact number a sentence. Of the chosen ones 80 % become [MASK], 10 % another token and 10 % stay what they
-are. Special tokens are neither chosen nor put in a token's place.
+Each token is chosen independently with the same probability, as in transformers' data collator; BERT's own code chooses
+an exact number in each sentence. Of the chosen tokens, 80 % become [MASK], 10 % become a random token, and 10 % stay.
+Special tokens are never chosen, and never take the place of a token.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from isotune.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class Masked:
-    """Sentences to be completed.
+    """Sentences with M masked tokens, which a model is to guess.
 
     Attributes:
-        tokens: the sentences, with masks.
-        places: [M] int64, the packed places of the chosen tokens, ascending.
-        targets: [M] int64, what stood there.
+        tokens: the sentences after masking.
+        places: [M] int64, the places of the chosen tokens in the packed batch, ascending.
+        targets: [M] int64, the ids of the chosen tokens before masking.
     """
 
     tokens: Packed
@@ -33,10 +33,10 @@ class Masked:
 
 
 def mask_token_id(tokenizer: PreTrainedTokenizerBase, use: str, choice: str) -> int:
-    """The mask token's id.
+    """The id of the mask token.
 
     Raises:
-        InputError: there is none; it names the use that needs one, and what to choose instead.
+        InputError: the tokenizer has no mask token. The message names the use that needs it and the `choice` instead.
     """
     if tokenizer.mask_token_id is None:
         raise InputError(f"{use}: the model's tokenizer has no mask token; choose {choice}")
@@ -51,13 +51,13 @@ def ordinary_tokens(tokenizer: PreTrainedTokenizerBase) -> Tensor:
 
 
 class Masking:
-    """Masks the tokens of a tokenizer's sentences."""
+    """Chooses and masks tokens of packed sentences."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, rate: float) -> None:
         """`rate` is the probability that a token is chosen.
 
         Raises:
-            InputError: the tokenizer has no mask.
+            InputError: the tokenizer has no mask token.
         """
         self.mask = mask_token_id(tokenizer, "masked language modelling", "another model")
         self.rate = rate
@@ -65,7 +65,7 @@ class Masking:
         self.words = self.ordinary.nonzero().squeeze(1)  # [W] int64
 
     def __call__(self, tokens: Packed, generator: Generator) -> Masked:
-        """Chooses tokens and changes them; `generator` is the CPU's."""
+        """Masks tokens of the sentences; `generator` is on the CPU."""
         ids = tokens.ids.cpu()  # [T]
         places = (self.ordinary[ids] & (torch.rand(len(ids), generator=generator) < self.rate)).nonzero().squeeze(1)
         fate = torch.rand(len(places), generator=generator)  # [M]

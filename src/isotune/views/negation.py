@@ -1,16 +1,16 @@
-"""Negated sentences, the soft negatives of SNCSE (Wang et al., 2022): much the same words, another meaning.
+"""Negated sentences, the soft negatives of SNCSE (Wang et al., 2022): nearly the same words, another meaning.
 
-The rules are those of the authors' released code, tried in this order:
+The rules are those of the authors' released code. The first that applies is used:
 
-1. a sentence with a "not" loses the first one;
-2. the first auxiliary before the root verb gets a "not" after it;
-3. the root verb gets a "not" after it if it is a form of be or a modal, and otherwise becomes "do not", "does not" or
-   "did not" and its lemma;
-4. what has none of these gets "Not" before it.
+1. the first "not" of the sentence is removed;
+2. "not" is put after the first auxiliary before the root verb;
+3. "not" is put after the root verb, if that is a form of be or a modal; another root verb becomes "do not", "does not"
+   or "did not" and its lemma;
+4. "Not" is put before the sentence.
 
-They need a dependency parse. spaCy makes it where an English model is installed; without one, `guess` finds the verb
-by word lists, which misses some. Unlike the authors' code, "n't" counts as "not", in any case, and a sentence keeps its
-own spacing where they put a space around every token.
+The rules need a dependency parse. It is made by spaCy if an English model is installed; otherwise `guess` finds the
+verb by word lists and misses some verbs. Two things differ from the authors' code: "n't" counts as "not", and a
+sentence keeps its spacing (theirs puts a space around every token).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
-DEFAULT_MODEL = "en_core_web_sm"  # the authors'
+DEFAULT_MODEL = "en_core_web_sm"  # the spaCy model that the authors use
 
 Rule = Literal["removed", "auxiliary", "verb", "prefix"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 
 _NOT = frozenset(["not", "n't"])
-_BEFORE_NOT = {"ca": "can", "wo": "will", "sha": "shall"}  # what "n't" leaves of these
+_BEFORE_NOT = {"ca": "can", "wo": "will", "sha": "shall"}  # "ca" of "can't" -> "can"
 _BE = frozenset(["am", "is", "was", "are", "were"])
 _MODALS = frozenset(["can", "could", "will", "would", "shall", "should", "may", "must", "might"])
 _DO = {"VBP": "do not", "VBZ": "does not", "VBD": "did not"}
@@ -43,11 +43,11 @@ class Word(NamedTuple):
     """A token of a parsed sentence.
 
     Attributes:
-        text: as it is written.
-        space: what is between it and the next one.
-        dep: spaCy's dependency label; only "aux", "auxpass" and "ROOT" are looked at.
-        tag: the Penn Treebank's; only VBP, VBZ and VBD are looked at, at the root.
-        lemma: the verb's base, at the root.
+        text: the token as it is written.
+        space: the text between this token and the next.
+        dep: spaCy's dependency label; only "aux", "auxpass" and "ROOT" matter.
+        tag: the Penn Treebank tag; only VBP, VBZ and VBD of the root matter.
+        lemma: the base form of the verb, if the token is the root.
     """
 
     text: str
@@ -58,7 +58,7 @@ class Word(NamedTuple):
 
 
 class Negated(NamedTuple):
-    """A negated sentence, and by which rule."""
+    """A negated sentence, and the rule that was used."""
 
     text: str
     rule: Rule
@@ -106,8 +106,8 @@ class Negator(Protocol):
     """Negates sentences.
 
     Attributes:
-        name: what it is, for the log.
-        settings: all that its result depends on besides the sentence.
+        name: how it finds the verb, for the log.
+        settings: everything besides the sentence that the negation depends on.
     """
 
     name: str
@@ -118,11 +118,11 @@ class Negator(Protocol):
 
 
 def negator(parser: str) -> Negator:
-    """What negates sentences.
+    """Makes a negator.
 
     Args:
-        parser: "auto" (spaCy if the authors' model is installed, or else word lists), "words" (word lists), or a
-            spaCy model, by name or folder.
+        parser: "auto" (spaCy if the model that the authors use is installed, otherwise word lists), "words" (word
+            lists), or a spaCy model by name or folder.
 
     Raises:
         InputError: spaCy or the model is not installed, or the model doesn't parse.
@@ -154,7 +154,7 @@ def negator(parser: str) -> Negator:
 
 
 class Parsing:
-    """Negates by spaCy's parse."""
+    """Negates sentences that spaCy has parsed."""
 
     def __init__(self, language: Language) -> None:
         meta = language.meta
@@ -168,17 +168,17 @@ class Parsing:
 
 
 def parsed(document: Doc) -> list[Word]:
-    """The words of a document that spaCy has parsed."""
+    """The words of a parsed spaCy document."""
     return [Word(token.text, token.whitespace_, token.dep_, token.tag_, token.lemma_) for token in document]
 
 
 class Guessing:
-    """Negates by word lists."""
+    """Negates sentences by word lists, without a parser."""
 
     settings: Mapping[str, object] = {"parser": "words 1"}  # the number changes with the lists
 
     def __init__(self, reason: str = "") -> None:
-        """`reason` is why there is no parser, if one was looked for."""
+        """`reason` says why no parser is used, if one was looked for."""
         self.name = f"word lists, as {reason}" if reason else "word lists"
 
     def __call__(self, sentences: Iterable[str]) -> Iterator[Negated]:
@@ -186,7 +186,7 @@ class Guessing:
         return (negate(guess(sentence)) for sentence in sentences)
 
 
-# Words as spaCy has them: do|n't, ca|n't, can|not, it|'s.
+# Words as spaCy splits them: do|n't, ca|n't, can|not, it|'s.
 _WORD = re.compile(
     r"\w+?(?=n['\u2019]t\b)|n['\u2019]t\b|can(?=not\b)|['\u2019](?:re|ve|ll|m|d|s)\b|\w+(?:-\w+)*|\S", re.IGNORECASE
 )
@@ -194,13 +194,13 @@ _AUXILIARIES = _BE | _MODALS | {"do", "does", "did", "'m", "'re", "'ll", "'d"}
 _HAVE = {"have": "VBP", "has": "VBZ", "had": "VBD", "'ve": "VBP"}
 _HE = frozenset(["he", "she", "it", "who", "which"])
 _THEY = frozenset(["i", "you", "we", "they"])
-_BEFORE_IS = _HE | {"that", "there", "what"}  # elsewhere 's is a genitive
+_BEFORE_IS = _HE | {"that", "there", "what"}  # after other words, 's is a genitive
 _ADVERBS = frozenset(
     """
     also already always even ever just long never now often once only since sometimes still then yet
 """.split()  # noqa: SIM905 (a list would be no easier to read)
 )
-# What stands before a participle or a noun, not before a finite verb.
+# Words that stand before a participle or a noun, not before a finite verb.
 _NO_VERB_AFTER = frozenset(
     """
     a an the this these those his her its their my our your of in on at by for from with as to into and or newly most
@@ -210,13 +210,14 @@ _NO_VERB_AFTER = frozenset(
 
 
 def guess(sentence: str) -> list[Word]:
-    """A sentence's words, with labels for the verb that looks most like the one to negate.
+    """The words of a sentence, with labels for the verb that is to be negated, as far as word lists tell.
 
-    The first form of be, modal or do; then the first form of have; then the first word that looks like a finite verb.
+    This is the first form of be, modal or form of do; otherwise the first form of have; otherwise the first word that
+    looks like a finite verb.
     """
-    found = list(_WORD.finditer(sentence))
-    ends = [match.start() for match in found[1:]] + [len(sentence)]
-    words = [Word(match[0], sentence[match.end() : end]) for match, end in zip(found, ends, strict=True)]
+    matches = list(_WORD.finditer(sentence))
+    ends = [match.start() for match in matches[1:]] + [len(sentence)]
+    words = [Word(match[0], sentence[match.end() : end]) for match, end in zip(matches, ends, strict=True)]
     lower = [_lower(word.text) for word in words]
     for i, text in enumerate(lower):
         if i and not words[i].text.islower():  # May, Will

@@ -1,7 +1,7 @@
-"""English verbs without a parser: which words look like finite verbs, and their base forms.
+"""English verbs without a parser: which words look like finite verbs, and what their base forms are.
 
-Spelling rules and the irregular verbs that encyclopaedic text has most. They miss rare verbs and take some participles
-for finite verbs, which is good enough for a soft negative and no more.
+It uses spelling rules and the most frequent irregular verbs of encyclopaedic text. It misses rare verbs and takes some
+participles for finite verbs. This is good enough for soft negatives, and for nothing else.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _IRREGULAR = dict(
     withdrew:withdraw withstood:withstand woke:wake won:win wore:wear wove:weave wrote:write
 """.split()  # noqa: SIM905 (a list would be no easier to read)
 )
-# End in -ed and are none.
+# Words in -ed that are no past tense.
 _NO_PAST = frozenset(
     """
     bed bleed breed deed embed exceed feed greed hatred heed hundred indeed kindred naked need proceed red reed sacred
     seed shed speed steed succeed tweed united wed weed wicked
 """.split()  # noqa: SIM905 (a list would be no easier to read)
 )
-# What is left of a verb in -e when -ed is cut off.
+# The stem of a past tense whose base form ends in -e, as "mov" of "moved".
 _LACKS_E = re.compile(
     r"""(?:
         [cuvz] | (?<!on)(?<!g)g | (?<!s)(?<!focu)s                    # produc-, continu-, chang-, releas-
@@ -44,7 +44,7 @@ _LACKS_E = re.compile(
 )
 _DOUBLED = re.compile(r"([bdgmnprt])\1$|.(?:[bcpv]e|tro)ll$")
 
-# Third persons that are hardly ever nouns.
+# Third persons singular that are hardly ever nouns.
 _THIRD_PERSONS = frozenset(
     """
     allows appears attends becomes begins belongs brings comes comprises consists contains continues depicts derives
@@ -83,13 +83,13 @@ def base_of_past(word: str) -> str:
 
 
 def base_of_third_person(word: str, after_pronoun: bool) -> str:
-    """The base form of a third person singular; empty for a word that doesn't look like one.
+    """The base form of a third person singular; empty if the word does not look like a third person.
 
     >>> [base_of_third_person("plays", after_pronoun) for after_pronoun in (True, False)]
     ['play', '']
     """
-    alike = after_pronoun and word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3
-    if word not in _THIRD_PERSONS and not alike:
+    ends_like_verb = word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3
+    if word not in _THIRD_PERSONS and not (after_pronoun and ends_like_verb):
         return ""
     if word in ("has", "lies", "dies", "ties"):
         return {"has": "have"}.get(word, word[:-1])
