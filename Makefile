@@ -1,7 +1,7 @@
-# make demo    train and evaluate a first encoder from nothing; the last line printed is the path of its report
-# make test    everything a change has to pass
+# make demo    train and evaluate a first encoder; the last line that it prints is the path of the report
+# make test    run all checks that a change has to pass
 #
-# Both build .venv, with the versions in constraints.txt, and rebuild what changed when the pins did.
+# Both install isotune into .venv with the versions in constraints.txt, and install again when these versions change.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || echo python3)
 

@@ -1,8 +1,9 @@
-"""What is compared: from a model's folder to a function that encodes sentences, for isotune and each peer.
+"""The contenders of the encoding benchmark: functions that load a model for isotune or a peer.
 
-sentence-transformers runs as it comes, with its default batch of 32. The runtimes (ONNX Runtime, OpenVINO, CTranslate2)
-have no encoder of sentences: they get the best plain loop, sentences sorted by their number of tokens, 32 in a batch,
-and the mean of the last layer. Models are converted for them once, into a cache.
+Each loader returns a function that encodes sentences. sentence-transformers runs with its defaults and a batch size of
+32. The runtimes (ONNX Runtime, OpenVINO, CTranslate2) cannot encode sentences by themselves. They get a good loop
+around them: sentences sorted by their number of tokens, a batch size of 32, and the mean of the last layer. Their
+models are converted once, into a cache.
 """
 
 from __future__ import annotations
@@ -20,13 +21,22 @@ MAX_LENGTH = 128
 Vectors: TypeAlias = NDArray[np.float32]
 Encode: TypeAlias = Callable[[Sequence[str]], Vectors]
 Run: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.int64]], Vectors]
-"""From token ids and mask [n, tokens] to the last hidden states [n, tokens, d]."""
+"""A runtime's forward pass: from token ids and mask [n, tokens] to the last hidden states [n, tokens, d]."""
 
 
 def isotune(
     model: Path, precision: str, threads: int, cache: Path, batch_bytes: int | None = None, within: bool = False
 ) -> Encode:
-    """This package; with batches of another size, or all threads within each batch."""
+    """Loads isotune.
+
+    Args:
+        model: the model's folder.
+        precision: the number type to compute in.
+        threads: torch's threads.
+        cache: not used; the peers keep converted models there.
+        batch_bytes: the size of a batch, if not the encoder's own: the bytes of one hidden state of all its tokens.
+        within: all threads share each batch, instead of one batch for each thread.
+    """
     import torch
 
     from isotune import Encoder, tune_process
@@ -57,7 +67,7 @@ def isotune(
 
 
 def sentence_transformers(model: Path, precision: str, threads: int, cache: Path) -> Encode:
-    """sentence-transformers with its defaults."""
+    """Loads sentence-transformers with its defaults."""
     import torch
     from sentence_transformers import SentenceTransformer
 
@@ -75,7 +85,7 @@ def sentence_transformers(model: Path, precision: str, threads: int, cache: Path
 
 
 def onnx_runtime(model: Path, precision: str, threads: int, cache: Path) -> Encode:
-    """ONNX Runtime on a graph with its own fused layers; int8 is dynamic, with a scale for each output feature."""
+    """Loads ONNX Runtime with its own fused layers; int8 is dynamic, with one scale for each output feature."""
     import onnx
     import onnxruntime as ort
     from onnxruntime.quantization import QuantType, quantize_dynamic
@@ -84,7 +94,7 @@ def onnx_runtime(model: Path, precision: str, threads: int, cache: Path) -> Enco
     if precision == "int8":
         quantised = cache / "int8.onnx"
         if not quantised.exists():
-            # What leaves a fused layer is of no type that it could work out.
+            # The quantiser cannot infer the type of the fused layers' outputs.
             known = {"DefaultTensorType": onnx.TensorProto.FLOAT}
             quantize_dynamic(graph, quantised, per_channel=True, weight_type=QuantType.QInt8, extra_options=known)
         graph = quantised
@@ -95,7 +105,7 @@ def onnx_runtime(model: Path, precision: str, threads: int, cache: Path) -> Enco
 
 
 def openvino(model: Path, precision: str, threads: int, cache: Path) -> Encode:
-    """OpenVINO."""
+    """Loads OpenVINO."""
     import openvino as ov
 
     hints = {"float32": "f32", "bfloat16": "bf16"}
@@ -105,14 +115,14 @@ def openvino(model: Path, precision: str, threads: int, cache: Path) -> Encode:
 
 
 def ctranslate2(model: Path, precision: str, threads: int, cache: Path) -> Encode:
-    """CTranslate2."""
+    """Loads CTranslate2."""
     import ctranslate2 as ct2
     from ctranslate2.converters import TransformersConverter
     from transformers import BertConfig
 
     converted = cache / "ctranslate2"
     if not converted.exists():
-        BertConfig.position_embedding_type = "absolute"  # which it asks for, and transformers no longer says
+        BertConfig.position_embedding_type = "absolute"  # the converter reads this; transformers no longer sets it
         TransformersConverter(str(model)).convert(str(converted))
     encoder = ct2.Encoder(str(converted), device="cpu", compute_type=precision, intra_threads=threads)
 
@@ -131,11 +141,11 @@ CONTENDERS: dict[str, tuple[Callable[[Path, str, int, Path], Encode], Sequence[s
     "OpenVINO": (openvino, ["float32", "bfloat16"]),
     "CTranslate2": (ctranslate2, ["float32", "int8"]),
 }
-"""Each with its precisions."""
+"""Each contender's loader and precisions."""
 
 
 def _loop(model: Path, run: Run) -> Encode:
-    """Sorted by their number of tokens, in batches."""
+    """Encodes sentences by a runtime's forward pass: sorts them by their number of tokens and runs them in batches."""
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(model)
@@ -160,7 +170,7 @@ def _loop(model: Path, run: Run) -> Encode:
 
 
 def _exported(model: Path, cache: Path) -> Path:
-    """The model as an ONNX graph."""
+    """The file of the model as an ONNX graph, which is made if it does not exist."""
     import torch
     from transformers import AutoModel
 
@@ -189,7 +199,7 @@ def _exported(model: Path, cache: Path) -> Path:
 
 
 def _fused(model: Path, cache: Path) -> Path:
-    """The graph with ONNX Runtime's own layers in place of their parts."""
+    """The file of the ONNX graph with ONNX Runtime's fused layers, which is made if it does not exist."""
     from onnxruntime.transformers.optimizer import optimize_model
     from transformers import AutoConfig
 

@@ -1,4 +1,4 @@
-"""The tables of encoding: speed and quality of isotune and its peers, and what isotune's own settings rest on."""
+"""The encoding tables: speed and quality of isotune and its peers, and measurements behind isotune's settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from contenders import CONTENDERS
 from machine import Noise
-from rounds import Took, in_turn, ratio, seconds, spread
+from rounds import Timing, in_turn, seconds, speedup, spread
 from scipy.stats import spearmanr
 from worker import Worker
 
@@ -25,7 +25,7 @@ BATCH_BYTES = tuple(2**power for power in range(18, 24))
 
 
 def scored_pairs(count: int) -> tuple[list[str], list[float]]:
-    """The sentences of so many pairs, first sides and then second ones, and the pairs' scores: STS-B's dev split."""
+    """The sentences and scores of `count` pairs of STS-B's dev split: all first sentences, then all second ones."""
     from isotune.data import read_scored_pairs
     from isotune.errors import InputError
 
@@ -39,14 +39,14 @@ def scored_pairs(count: int) -> tuple[list[str], list[float]]:
 
 
 class Encoders:
-    """Contenders in processes of their own, one for each library."""
+    """Loads contenders in worker processes: one process for each library, unless another name is given."""
 
     def __init__(self, cache: Path) -> None:
         self.cache = cache
         self.workers: dict[str, Worker] = {}
 
-    def load(self, contender: str, model: Path, process: str = "", **settings: Any) -> Callable[..., Took]:
-        """Loads one; gives a function of texts (and of a file for the vectors) that runs it."""
+    def load(self, contender: str, model: Path, process: str = "", **settings: Any) -> Callable[..., Timing]:
+        """Loads a contender; returns a function that encodes texts and can save the vectors to a file."""
         name = process or contender
         if name not in self.workers:
             self.workers[name] = Worker(self.cache / "workers.log")
@@ -56,35 +56,35 @@ class Encoders:
             "load", key=key, contender=contender, model=str(model), cache=str(self.cache / model.name), **settings
         )
 
-        def run(texts: Sequence[str], save: Path | None = None) -> Took:
-            return Took(**worker.ask("encode", key=key, texts=list(texts), save=str(save) if save else None))
+        def run(texts: Sequence[str], save: Path | None = None) -> Timing:
+            return Timing(**worker.ask("encode", key=key, texts=list(texts), save=str(save) if save else None))
 
         return run
 
     def forget(self) -> None:
-        """Lets go of all models."""
+        """Frees all models."""
         for worker in self.workers.values():
             worker.ask("forget")
 
 
 @contextmanager
 def encoders(cache: Path) -> Iterator[Encoders]:
-    """Within it, contenders can be loaded; their processes end with it."""
+    """A context in which contenders can be loaded; their processes end with it."""
     cache.mkdir(parents=True, exist_ok=True)
-    made = Encoders(cache)
+    contenders = Encoders(cache)
     try:
-        yield made
+        yield contenders
     finally:
-        for worker in made.workers.values():
+        for worker in contenders.workers.values():
             worker.close()
 
 
-def against_peers(held: Encoders, model: Path, count: int, threads: int, rounds: int, noise: Noise) -> str:
-    """One model's table, in Markdown."""
-    held.forget()
+def against_peers(contenders: Encoders, model: Path, count: int, threads: int, rounds: int, noise: Noise) -> str:
+    """The table of encoding speed and quality for one model, in Markdown."""
+    contenders.forget()
     texts, scores = scored_pairs(count)
     runs = {
-        (name, precision): held.load(name, model, precision=precision, threads=threads)
+        (name, precision): contenders.load(name, model, precision=precision, threads=threads)
         for name, (_, precisions) in CONTENDERS.items()
         for precision in precisions
     }
@@ -92,74 +92,81 @@ def against_peers(held: Encoders, model: Path, count: int, threads: int, rounds:
         vectors = {}
         for i, (key, run) in enumerate(runs.items()):
             run(texts, file := Path(folder) / f"{i}.npy")
-            vectors[key] = _unit(np.load(file))
-    took = in_turn({key: partial(run, texts) for key, run in runs.items()}, rounds, noise)
-    base = seconds(took[BASE], threads)
+            vectors[key] = np.load(file)
+            vectors[key] /= np.linalg.norm(vectors[key], axis=1, keepdims=True)
+    timings = in_turn({key: partial(run, texts) for key, run in runs.items()}, rounds, noise)
+    base = seconds(timings[BASE], threads)
     lines = []
-    for key, found in took.items():
-        own = seconds(found, threads)
-        noise.spreads.append(spread(own))
+    for key in timings:
+        times = seconds(timings[key], threads)
+        noise.spreads.append(spread(times))
         cosines = (vectors[key] * vectors[BASE]).sum(1)
         half = len(texts) // 2
         similar = (vectors[key][:half] * vectors[key][half:]).sum(1)
         lines.append(
-            f"| {key[0]} | {key[1]} | {len(texts) / median(own):,.0f} | **{ratio(base, own):.2f}** | {spread(own):.0%} "
-            f"| {cosines.mean():.4f} | {cosines.min():.4f} | {100 * spearmanr(similar, scores).statistic:.2f} |"
+            f"| {key[0]} | {key[1]} | {len(texts) / median(times):,.0f} | **{speedup(base, times):.2f}** "
+            f"| {spread(times):.0%} | {cosines.mean():.4f} | {cosines.min():.4f} "
+            f"| {100 * spearmanr(similar, scores).statistic:.2f} |"
         )
     unit = "processor second" if threads == 1 else "second"
-    head = f"| | | sentences a {unit} | ratio | spread | mean cosine | least | Spearman |"
+    against = "sentence-transformers in float32"
+    head = (
+        f"| library | precision | sentences a {unit} | speed-up against {against} | spread "
+        f"| mean cosine to {against} | lowest cosine | Spearman |"
+    )
     return "\n".join([head, "|---|---|---|---|---|---|---|---|", *lines])
 
 
-def by_batch(held: Encoders, models: Mapping[Path, int], rounds: int, noise: Noise) -> str:
-    """Speed by the size of a batch (a hidden state of its tokens), one thread, over the slowest of a line."""
+def by_batch(contenders: Encoders, models: Mapping[Path, int], rounds: int, noise: Noise) -> str:
+    """The table of isotune's speed by batch size, on one thread, in Markdown.
+
+    The size is that of one hidden state of all tokens of a batch. A speed is relative to the slowest of its line.
+    """
     lines = [
-        "| | | " + " | ".join(f"{size // 2**10:,} KiB" for size in BATCH_BYTES) + " |",
+        "| model | precision | " + " | ".join(f"{size // 2**10:,} KiB" for size in BATCH_BYTES) + " |",
         "|---|---|" + "---|" * len(BATCH_BYTES),
     ]
     for model, count in models.items():
-        held.forget()
+        contenders.forget()
         texts, _ = scored_pairs(count)
         for precision in CONTENDERS["isotune"][1]:
-            load = partial(held.load, "isotune", model, precision=precision, threads=1)
+            load = partial(contenders.load, "isotune", model, precision=precision, threads=1)
             runs = {size: partial(load(batch_bytes=size), texts) for size in BATCH_BYTES}
-            took = {key: seconds(found, 1) for key, found in in_turn(runs, rounds, noise).items()}
-            slowest = max(took.values(), key=median)
-            cells = " | ".join(f"{ratio(slowest, own):.2f}" for own in took.values())
+            rounds_of = {size: seconds(timings, 1) for size, timings in in_turn(runs, rounds, noise).items()}
+            slowest = max(rounds_of.values(), key=median)
+            cells = " | ".join(f"{speedup(slowest, times):.2f}" for times in rounds_of.values())
             lines.append(f"| {model.name} | {precision} | {cells} |")
     return "\n".join(lines)
 
 
-def by_threads(held: Encoders, models: Mapping[Path, int], threads: int, rounds: int, noise: Noise) -> str:
-    """Isotune's speed-up over one thread: threads within each batch, threads with batches of their own, processes."""
-    lines = ["| | | within a batch | a batch each | processes |", "|---|---|---|---|---|"]
+def by_threads(contenders: Encoders, models: Mapping[Path, int], threads: int, rounds: int, noise: Noise) -> str:
+    """The table of isotune's speed-up against one thread, in Markdown, for three ways to use several cores."""
+    lines = [
+        "| model | precision | all threads share a batch | one batch for each thread | one process for each core |",
+        "|---|---|---|---|---|",
+    ]
     for model, count in models.items():
-        held.forget()
+        contenders.forget()
         texts, _ = scored_pairs(count)
         for precision in CONTENDERS["isotune"][1]:
-            load = partial(held.load, "isotune", model, precision=precision)
+            load = partial(contenders.load, "isotune", model, precision=precision)
             single = [load(process=f"isotune {i}", threads=1) for i in range(threads)]
             runs = {
-                "one": partial(single[0], texts),
-                "within": partial(load(threads=threads, within=True), texts),
-                "each": partial(load(threads=threads), texts),
-                "processes": partial(_together, single, texts),
+                "one thread": partial(single[0], texts),
+                "shared batches": partial(load(threads=threads, within=True), texts),
+                "own batches": partial(load(threads=threads), texts),
+                "processes": partial(_in_parallel, single, texts),
             }
-            took = {key: seconds(found, threads) for key, found in in_turn(runs, rounds, noise).items()}
-            one = took.pop("one")
-            cells = " | ".join(f"{ratio(one, own):.2f}" for own in took.values())
+            rounds_of = {key: seconds(timings, threads) for key, timings in in_turn(runs, rounds, noise).items()}
+            base = rounds_of.pop("one thread")
+            cells = " | ".join(f"{speedup(base, times):.2f}" for times in rounds_of.values())
             lines.append(f"| {model.name} | {precision} | {cells} |")
     return "\n".join(lines)
 
 
-def _together(runs: Sequence[Callable[[Sequence[str]], Took]], texts: Sequence[str]) -> Took:
-    """Each process encodes its share of the texts, all at the same time."""
+def _in_parallel(runs: Sequence[Callable[[Sequence[str]], Timing]], texts: Sequence[str]) -> Timing:
+    """All processes together encode the texts, each an equal share."""
     start = perf_counter()
     with ThreadPoolExecutor(len(runs)) as pool:
-        found = list(pool.map(lambda i: runs[i](texts[i :: len(runs)]), range(len(runs))))
-    return Took(perf_counter() - start, sum(one.cpu for one in found))
-
-
-def _unit(vectors: np.ndarray) -> np.ndarray:
-    """Each of length 1."""
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        timings = list(pool.map(lambda i: runs[i](texts[i :: len(runs)]), range(len(runs))))
+    return Timing(perf_counter() - start, sum(timing.cpu for timing in timings))

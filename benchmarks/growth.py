@@ -1,10 +1,10 @@
-"""How time and memory of encoding grow: with the number of sentences, their length, the batch, and the model.
+"""Measures how the time and memory of encoding grow with the number and length of sentences, the batch and the model.
 
     python benchmarks/growth.py [--most 1000000] [--out docs/growth.png]
 
-Each point is a process of its own with one thread: processor seconds after loading, and its peak memory. Models are
-folders of $ISOTUNE_MODELS, the text comes with the package, over and over. Prints a table in Markdown and draws it.
-Some 8 minutes on a quiet machine; half of it are the million sentences.
+Each point is measured in a fresh process with one thread: the processor seconds after loading, and the peak memory. The
+models are folders of $ISOTUNE_MODELS; the text is the bundled one, repeated. Prints a Markdown table and draws it.
+Takes about 8 minutes on a quiet machine; the point of a million sentences takes half of that.
 """
 
 from __future__ import annotations
@@ -18,25 +18,26 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
-from apart import apart, peak
+from fresh_process import in_fresh_process, peak_memory
+from machine import processor
 
 PRECISION = "bfloat16"
 LENGTHS = (8, 16, 32, 64, 128, 256, 512)
 TOKENS = (128, 512, 1024, 4096, 16384, 65536)
-# The weights of the blocks, in millions, and how many sentences are encoded.
+# Millions of weights in the blocks, and the number of sentences to encode.
 MODELS = {"bert-tiny": (0.4, 20_000), "mini": (3.2, 8_000), "all-minilm": (10.6, 3_000), "bert-base-ner": (85.1, 500)}
-TOTAL = 65_536  # tokens, where it's their arrangement that changes
+TOTAL = 65_536  # tokens of a point, if the length of sentences or the size of batches changes
 
 
 class Point(NamedTuple):
-    """What a process took.
+    """One measurement.
 
     Attributes:
-        x: where it stands on its axis.
+        x: the value on the horizontal axis.
         seconds: processor seconds.
-        sentences: that were encoded.
-        tokens: of all of them.
-        peak: megabytes at most.
+        sentences: the number of encoded sentences.
+        tokens: the number of their tokens.
+        peak: the peak memory in megabytes.
     """
 
     x: float
@@ -51,7 +52,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--most", type=int, default=1_000_000, help="sentences of the largest point")
     parser.add_argument("--out", type=Path, default=Path("docs/growth.png"))
-    parser.add_argument("--one", help=argparse.SUPPRESS)  # what a process of its own measures
+    parser.add_argument("--one", help=argparse.SUPPRESS)  # what a fresh process measures
     options = parser.parse_args()
     if options.one:
         print(json.dumps(measure(**json.loads(options.one))))
@@ -69,7 +70,9 @@ def main() -> None:
             measured(weights, model=model, count=count) for model, (weights, count) in MODELS.items()
         ],
     }
-    print("| | | sentences | processor seconds | microseconds a token | peak memory, MB |\n|---|---|---|---|---|---|")
+    print(f"{processor()}\n")
+    print("| axis | value | sentences | processor seconds | microseconds a token | peak memory, MB |")
+    print("|---|---|---|---|---|---|")
     for axis, points in axes.items():
         for point in points:
             print(
@@ -80,19 +83,19 @@ def main() -> None:
 
 
 def measured(x: float, **arguments: Any) -> Point:
-    """Measures in a process that has held nothing before."""
-    return Point(*apart([__file__], {"x": x, **arguments}))
+    """Measures a point in a fresh process."""
+    return Point(*in_fresh_process([__file__], {"x": x, **arguments}))
 
 
 def measure(x: float, model: str, count: int, length: int | None = None, tokens: int | None = None) -> Point:
-    """Encodes in this process, from a stream and to a file.
+    """Encodes in this process, from a stream into a file.
 
     Args:
-        x: where the point stands.
+        x: the value on the horizontal axis.
         model: a folder of $ISOTUNE_MODELS.
-        count: sentences.
-        length: their tokens; those of the package's text if None.
-        tokens: of a batch; the encoder's own number if None.
+        count: the number of sentences.
+        length: the tokens of every sentence; None for the sentences of the bundled text.
+        tokens: the tokens of a batch; None for the encoder's default.
     """
     from isotune import Encoder, tune_process
     from isotune.bundled import bundled_data
@@ -114,11 +117,11 @@ def measure(x: float, model: str, count: int, length: int | None = None, tokens:
         for part, vectors in encoder.encode_parts(islice(cycle(text), count)):
             write(part, vectors)
     seconds = time.process_time() - start
-    return Point(x, seconds, count, sum(islice(cycle(lengths), count)), peak())
+    return Point(x, seconds, count, sum(islice(cycle(lengths), count)), peak_memory())
 
 
 def draw(axes: dict[str, list[Point]], path: Path) -> None:
-    """Time above, memory below, an axis a column."""
+    """Draws a column for each axis: time above, memory below."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -138,7 +141,7 @@ def draw(axes: dict[str, list[Point]], path: Path) -> None:
                 plot.set_ylabel(name)
         plots[0, column].set_yscale("log")
         plots[1, column].set_xlabel(axis)
-    plots[1, 0].set_ylim(bottom=0)  # of all columns, once all points are there
+    plots[1, 0].set_ylim(bottom=0)  # after all points are drawn; all columns share this axis
     figure.savefig(path, dpi=80)
 
 

@@ -1,4 +1,4 @@
-"""What the machine is, and whether it was quiet while something was measured. Linux only: it reads /proc."""
+"""The machine that is measured on, and whether it was quiet. Linux only: it reads /proc."""
 
 from __future__ import annotations
 
@@ -11,47 +11,62 @@ from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 
-# What a quiet machine doesn't pass: shares of all processors' time, and the spread of a contender's rounds.
-OTHERS, STEAL, SPREAD = 0.05, 0.02, 0.10
-# Instructions that decide how fast products are.
-INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
+# A machine is quiet if it stays below these limits: the shares of processor time that other processes and the
+# hypervisor take, and the spread of a contender's rounds.
+OTHERS_LIMIT, STEAL_LIMIT, SPREAD_LIMIT = 0.05, 0.02, 0.10
+# The instructions that decide how fast matrix products are: each feature's flags in /proc/cpuinfo.
+FEATURES = {
+    "AVX-512": {"avx512f"},
+    "bf16": {"avx512_bf16", "amx_bf16"},
+    "VNNI": {"avx512_vnni", "avx_vnni"},
+    "AMX": {"amx_tile"},
+}
+PACKAGES = ("torch", "transformers", "sentence-transformers", "onnxruntime", "openvino", "ctranslate2")
+
+
+def processor() -> str:
+    """The processor in one line: brand, cores, and whether it has each of `FEATURES`."""
+    info = Path("/proc/cpuinfo").read_text()
+    values = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in info.splitlines())}
+    family = f" (family {values['cpu family']}, model {values['model']})" if "cpu family" in values else ""
+    flags = set(values.get("flags", "").split())
+    features = ", ".join(f"{name} {'yes' if flags & names else 'no'}" for name, names in FEATURES.items())
+    return f"{_brand(info)}{family}, {cores()} cores; {features}"
 
 
 def describe() -> str:
-    """The machine and the versions, a line of Markdown each."""
-    info = Path("/proc/cpuinfo").read_text()
-    flags = re.search(r"flags\s*: (.*)", info)
-    instructions = set(flags[1].split()) if flags else set()
+    """The machine and the versions of the software, as two items of a Markdown list."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
-    packages = ("torch", "transformers", "sentence-transformers", "onnxruntime", "openvino", "ctranslate2")
-    return "\n".join(
-        [
-            f"- {_processor(info)}, {len(os.sched_getaffinity(0))} processors, {memory:.0f} GiB; "
-            + ", ".join(name for name in INSTRUCTIONS if name in instructions),
-            f"- Linux {platform.release()}, Python {platform.python_version()}; "
-            + ", ".join(f"{name} {version(name)}" for name in packages),
-        ]
+    versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    return (
+        f"- {processor()}; {memory:.0f} GiB of memory\n"
+        f"- Linux {platform.release()}, Python {platform.python_version()}; {versions}"
     )
 
 
 def short_name() -> str:
-    """The machine's name in a file's name: amd-epyc-2."""
-    words = re.findall(r"[a-z0-9]+", _processor(Path("/proc/cpuinfo").read_text()).lower())
-    return "-".join([*words[:4], str(len(os.sched_getaffinity(0)))])
+    """The machine's name as a part of a file name, such as amd-epyc-2."""
+    words = re.findall(r"[a-z0-9]+", _brand(Path("/proc/cpuinfo").read_text()).lower())
+    return "-".join([*words[:4], str(cores())])
 
 
-def _processor(info: str) -> str:
-    """What /proc/cpuinfo calls it; elsewhere than on x86, the architecture."""
-    found = re.search(r"model name\s*: (.*)", info)
-    return found[1] if found else platform.machine()
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def _brand(info: str) -> str:
+    """The processor's name in /proc/cpuinfo, or the architecture where there is no name (x86 has one)."""
+    name = re.search(r"model name\s*: (.*)", info)
+    return name[1] if name else platform.machine()
 
 
 @dataclass
 class Noise:
-    """What others did on the machine while something was measured; to be added up over all of it.
+    """What else ran on the machine during all measurements.
 
     Attributes:
-        wall: seconds that were measured.
+        wall: seconds of measurements.
         others: processor seconds of other processes.
         steal: processor seconds that the hypervisor took.
         spreads: (largest - smallest) / median of each contender's rounds.
@@ -63,30 +78,29 @@ class Noise:
     spreads: list[float] = field(default_factory=list)
 
     def add(self, wall: float, others: float, steal: float) -> None:
-        """Counts a measurement."""
+        """Adds one measurement."""
         self.wall, self.others, self.steal = self.wall + wall, self.others + others, self.steal + steal
 
     def verdict(self) -> str:
-        """A line of Markdown: quiet or not, and by what numbers."""
-        processors = len(os.sched_getaffinity(0))
-        others, steal = (max(0.0, part) / (self.wall * processors or 1) for part in (self.others, self.steal))
+        """Whether the machine was quiet, with the numbers and limits, as an item of a Markdown list."""
+        others, steal = (max(0.0, part) / (self.wall * cores() or 1) for part in (self.others, self.steal))
         spread = median(self.spreads) if self.spreads else 0.0
-        quiet = others < OTHERS and steal < STEAL and spread < SPREAD
+        quiet = others < OTHERS_LIMIT and steal < STEAL_LIMIT and spread < SPREAD_LIMIT
         return (
             f"- {'The machine was quiet' if quiet else '**The machine was not quiet**'}: other processes took "
-            f"{others:.1%} of its processors, the hypervisor {steal:.1%}; the rounds of a line spread by {spread:.0%} "
-            f"of their median (limits {OTHERS:.0%}, {STEAL:.0%}, {SPREAD:.0%})"
+            f"{others:.1%} of the processor time, the hypervisor {steal:.1%}, and the rounds of a line spread by "
+            f"{spread:.0%} of their median (limits {OTHERS_LIMIT:.0%}, {STEAL_LIMIT:.0%}, {SPREAD_LIMIT:.0%})"
         )
 
 
 class Clock:
-    """Wall clock and the machine's own account of its processors."""
+    """Measures wall-clock time and the processor time of the whole machine, from its construction on."""
 
     def __init__(self) -> None:
         self.start = self._read()
 
     def stop(self) -> tuple[float, float, float]:
-        """Since it was made: seconds, processor seconds of all processes, and those stolen."""
+        """Seconds since construction, processor seconds of all processes, and processor seconds stolen."""
         wall, busy, steal = (after - before for before, after in zip(self.start, self._read(), strict=True))
         return wall, busy, steal
 

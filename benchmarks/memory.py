@@ -1,10 +1,9 @@
-"""Peak memory and time of a training step against the batch size, all at once and in chunks (the gradient cache).
+"""Measures peak memory and time of a training step by batch size, with and without chunks (the gradient cache).
 
     python benchmarks/memory.py [--model mini] [--method consert] [--batch-sizes 256 2048 16384] [--chunk-size 64]
 
-Each line is a process of its own with one thread; its steps are those of a run, on the bundled text, in CPU seconds.
-What would not fit into the memory that is free is left out, with an estimate from the batch before. Prints the table
-in Markdown.
+Each line is measured in a fresh process with one thread, on the bundled text. The time is processor time. A batch that
+would not fit into the free memory is not run; its line has an estimate from the batch before. Prints a Markdown table.
 """
 
 from __future__ import annotations
@@ -17,11 +16,12 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import NamedTuple
 
-from apart import apart, peak
+from fresh_process import in_fresh_process, peak_memory
+from machine import processor
 
 
 class Measured(NamedTuple):
-    """What a process took: megabytes before the first step and at the peak, CPU seconds a step."""
+    """The memory of a process before the first step and at its peak, in megabytes, and processor seconds per step."""
 
     start: float
     peak: float
@@ -29,22 +29,22 @@ class Measured(NamedTuple):
 
 
 def main() -> None:
-    """Prints a line for each batch size, with and without chunks."""
+    """Prints a line for each batch size, without and with chunks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="mini")
     parser.add_argument("--method", default="consert")
     parser.add_argument("--batch-sizes", type=int, nargs="+", default=[256, 2048, 16384])
     parser.add_argument("--chunk-size", type=int, default=64)
     parser.add_argument("--precision", default="float32", choices=["float32", "bfloat16"])
-    parser.add_argument("--one", help=argparse.SUPPRESS)  # what a process of its own measures
+    parser.add_argument("--one", help=argparse.SUPPRESS)  # what a fresh process measures
     options = parser.parse_args()
     if options.one:
         batch_size, chunk_size = json.loads(options.one)
         print(json.dumps(measure(options.model, options.method, batch_size, chunk_size, options.precision)))
         return
 
-    print(f"{options.method}, {options.model}, {options.precision}, one thread\n")
-    print("| batch size | chunk size | peak memory, MB | in the steps, MB | s a step | sentences/s |")
+    print(f"{options.method}, {options.model}, {options.precision}, one thread; {processor()}\n")
+    print("| batch size | chunk size | peak memory, MB | peak in the steps, MB | s a step | sentences/s |")
     print("|---|---|---|---|---|---|")
     for chunk_size in (None, options.chunk_size):
         estimate = 0.0
@@ -53,17 +53,15 @@ def main() -> None:
             if chunk_size is None and estimate * batch_size > available():
                 print(f"{line} about {estimate * batch_size:,.0f}, not run | | | |", flush=True)
                 continue
-            found = Measured(*apart(sys.argv, [batch_size, chunk_size]))
-            taken = found.peak - found.start
-            estimate = taken / batch_size
-            print(
-                f"{line} {found.peak:,.0f} | {taken:,.0f} | {found.seconds:.2f} | {batch_size / found.seconds:.0f} |",
-                flush=True,
-            )
+            result = Measured(*in_fresh_process(sys.argv, [batch_size, chunk_size]))
+            steps_memory = result.peak - result.start
+            estimate = steps_memory / batch_size
+            cells = f"{result.peak:,.0f} | {steps_memory:,.0f} | {result.seconds:.2f}"
+            print(f"{line} {cells} | {batch_size / result.seconds:.0f} |", flush=True)
 
 
 def measure(model: str, method: str, batch_size: int, chunk_size: int | None, precision: str) -> Measured:
-    """Trains for some steps in this process."""
+    """Makes some training steps in this process."""
     from steps import training_loop
 
     from isotune import tune_process
@@ -74,16 +72,16 @@ def measure(model: str, method: str, batch_size: int, chunk_size: int | None, pr
     sentences = list(islice(cycle(text), batch_size))
     training = {"batch_size": batch_size, "chunk_size": chunk_size, "precision": precision}
     with training_loop(model, method, {}, training, sentences) as loop:
-        start, seconds = peak(), []
+        start, seconds = peak_memory(), []
         for step in range(1 + 2048 // batch_size):
             began = time.process_time()
             loop.step(step)
             seconds.append(time.process_time() - began)
-    return Measured(start, peak(), min(seconds))
+    return Measured(start, peak_memory(), min(seconds))
 
 
 def available() -> float:
-    """Free memory of this machine, in megabytes."""
+    """The free memory of this machine, in megabytes."""
     lines = Path("/proc/meminfo").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")) / 1e6
 

@@ -1,4 +1,4 @@
-"""Several things measured in turn, so that whatever happens to the machine happens to all of them."""
+"""Measures several contenders in turn, so that changes of the machine's load affect all of them."""
 
 from __future__ import annotations
 
@@ -11,40 +11,43 @@ from machine import Clock, Noise
 Key = TypeVar("Key")
 
 
-class Took(NamedTuple):
-    """Seconds of a run: on the wall, and of processors."""
+class Timing(NamedTuple):
+    """The seconds that a run took: wall-clock time and processor time."""
 
     wall: float
     cpu: float
 
 
-def in_turn(runs: Mapping[Key, Callable[[], Took]], rounds: int, noise: Noise) -> dict[Key, list[Took]]:
-    """What each run took in each round, after one that isn't counted; the order turns from round to round."""
-    took: dict[Key, list[Took]] = {key: [] for key in runs}
+def in_turn(runs: Mapping[Key, Callable[[], Timing]], rounds: int, noise: Noise) -> dict[Key, list[Timing]]:
+    """The timings of each contender, one per round.
+
+    A first round warms up and does not count. Every round starts with another contender.
+    """
+    timings: dict[Key, list[Timing]] = {key: [] for key in runs}
     for key in runs:
         runs[key]()
     keys = list(runs)
     for number in range(rounds):
-        turn = number % len(keys)
-        for key in keys[turn:] + keys[:turn]:
+        first = number % len(keys)
+        for key in keys[first:] + keys[:first]:
             clock = Clock()
-            found = runs[key]()
+            timing = runs[key]()
             wall, busy, steal = clock.stop()
-            noise.add(wall, busy - found.cpu, steal)
-            took[key].append(found)
-    return took
+            noise.add(wall, busy - timing.cpu, steal)
+            timings[key].append(timing)
+    return timings
 
 
-def seconds(took: list[Took], threads: int) -> list[float]:
-    """Of a thread alone its processor's time counts, which others on the machine don't change; else the wall's."""
-    return [one.cpu if threads == 1 else one.wall for one in took]
+def seconds(timings: list[Timing], threads: int) -> list[float]:
+    """Processor seconds if there is one thread, because other processes change them little; else wall-clock seconds."""
+    return [timing.cpu if threads == 1 else timing.wall for timing in timings]
 
 
-def ratio(base: list[float], others: list[float]) -> float:
-    """How many times as fast as the base, round by round; the median."""
-    return median(b / o for b, o in zip(base, others, strict=True))
+def speedup(base: list[float], other: list[float]) -> float:
+    """How many times as fast as the base the other is: the median of the rounds' ratios."""
+    return median(b / o for b, o in zip(base, other, strict=True))
 
 
 def spread(values: list[float]) -> float:
-    """Of the rounds, over their median."""
+    """(largest - smallest) / median."""
     return (max(values) - min(values)) / median(values)

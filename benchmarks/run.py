@@ -1,11 +1,11 @@
-"""isotune beside its peers: installs them in an environment of their own, measures in turn, writes a dated table.
+"""Compares the speed of isotune with that of its peers, and writes a dated file of tables.
 
     python benchmarks/run.py [encoding] [training] [batch] [threads] [--models NAME ...] [--rounds N] [--short]
 
-Everything is measured without an argument, in some 20 minutes on two cores. Models are folders of $ISOTUNE_MODELS, text
-is STS-B's of $ISOTUNE_DATA, or what comes with the package. The environment is .benchmark/ in the repository, and is
-made once. The result is benchmarks/results/DATE-MACHINE.md, or DATE-MACHINE-TABLES.md of some of the tables; what is of
-some models only, or --short, is only printed.
+Without a table's name, all four are measured, in about 20 minutes on two cores. The models are folders of
+$ISOTUNE_MODELS. The text is STS-B's from $ISOTUNE_DATA, or the bundled text. The peers are installed once, into the
+environment .benchmark/ in the repository. The file is benchmarks/results/DATE-MACHINE.md, or DATE-MACHINE-TABLES.md if
+only some tables are measured. With --models or --short, the tables are printed but not written.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ TABLES = ("encoding", "training", "batch", "threads")
 
 
 class Size(NamedTuple):
-    """How much of a model a round takes, so that sentence-transformers has some seconds to do on one thread.
+    """How much a round measures of a model; sentence-transformers takes some seconds for it on one thread.
 
     Attributes:
-        pairs: pairs of sentences that are encoded.
-        steps: updates of 64 sentences.
+        pairs: sentence pairs to encode.
+        steps: training steps of 64 sentences.
     """
 
     pairs: int
@@ -43,15 +43,17 @@ MODELS = {
     "all-minilm": Size(400, 1),
     "bert-base-ner": Size(100, 1),
 }
-SHORT = 20  # how many times less --short measures
+SHORT = 20  # --short measures this many times less
 
 
 def main() -> None:
-    """Installs, measures, writes."""
+    """Installs the peers, measures, and writes the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="*", choices=[*TABLES, []], metavar="TABLE")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
-    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2], help="for encoding and training")
+    parser.add_argument(
+        "--threads", nargs="+", type=int, default=[1, 2], help="numbers of threads for encoding and training"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--short", action="store_true")
     options = parser.parse_args()
@@ -60,12 +62,12 @@ def main() -> None:
     if Path(sys.prefix) != ENVIRONMENT:
         install()
         python = str(ENVIRONMENT / "bin" / "python")
-        os.execv(python, [python, *sys.argv])  # a bare "python" would be looked up in PATH, and be another one
+        os.execv(python, [python, *sys.argv])  # argv[0] is the full path: a bare "python" would be searched in PATH
     measure(options.tables or TABLES, options.models, options.threads, options.rounds, options.short)
 
 
 def install() -> None:
-    """The peers and this package, in one environment, so that all have the same torch."""
+    """Installs the peers and isotune into one environment, so that all use the same torch."""
     done = ENVIRONMENT / "installed"
     wanted = (Path(__file__).parent / "peers.txt").read_text() + (ROOT / "constraints.txt").read_text()
     if done.exists() and done.read_text() == wanted:
@@ -79,40 +81,39 @@ def install() -> None:
 
 
 def measure(tables: Sequence[str], names: list[str], counts: list[int], rounds: int, short: bool) -> None:
-    """Measures the tables and writes them down."""
+    """Measures the tables, prints them, and writes them to the file of results."""
     import encoding
     import training
-    from machine import Noise, describe, short_name
+    from machine import Noise, cores, describe, processor, short_name
 
     folder = Path(os.environ["ISOTUNE_MODELS"])
-    less = SHORT if short else 1
-    models = {folder / name: Size(MODELS[name].pairs // less, -(-MODELS[name].steps // less)) for name in names}
+    divisor = SHORT if short else 1
+    models = {folder / name: Size(MODELS[name].pairs // divisor, -(-MODELS[name].steps // divisor)) for name in names}
     pairs = {model: size.pairs for model, size in models.items()}
-    processors = len(os.sched_getaffinity(0))
     noise, parts = Noise(), []
     log = ENVIRONMENT / "workers.log"
-    what = "-".join(["", *tables]) if set(tables) < set(TABLES) else ""
+    suffix = "-".join(["", *tables]) if set(tables) < set(TABLES) else ""
     today = date.today()
-    path = RESULTS / f"{today}-{short_name()}{what}.md"
+    path = RESULTS / f"{today}-{short_name()}{suffix}.md"
 
     def add(title: str, text: str) -> None:
-        parts.append(f"### {title}\n\n{text}")
+        parts.append(f"### {title}\n\n{processor()}\n\n{text}")
         print(parts[-1], end="\n\n", flush=True)
         if not short and set(names) == set(MODELS):
             RESULTS.mkdir(exist_ok=True)
             head = f"# {today}\n\n{describe()}\n{noise.verdict()}\n"
             path.write_text("\n\n".join([head, *parts]) + "\n")
 
-    with encoding.encoders(ENVIRONMENT / "models") as held:
+    with encoding.encoders(ENVIRONMENT / "models") as contenders:
         for threads in counts:
             for model, size in models.items():
                 if "encoding" in tables:
-                    table = encoding.against_peers(held, model, size.pairs, threads, rounds, noise)
+                    table = encoding.against_peers(contenders, model, size.pairs, threads, rounds, noise)
                     add(f"Encoding, {model.name}, threads: {threads}", table)
         if "batch" in tables:
-            add("Size of a batch, threads: 1", encoding.by_batch(held, pairs, rounds, noise))
-        if "threads" in tables and processors > 1:
-            add(f"{processors} processors", encoding.by_threads(held, pairs, processors, rounds, noise))
+            add("Batch size, threads: 1", encoding.by_batch(contenders, pairs, rounds, noise))
+        if "threads" in tables and cores() > 1:
+            add(f"Ways to use {cores()} cores", encoding.by_threads(contenders, pairs, cores(), rounds, noise))
     if "training" in tables:
         for threads in counts:
             for model, size in models.items():
@@ -121,7 +122,7 @@ def measure(tables: Sequence[str], names: list[str], counts: list[int], rounds: 
                     add(f"Training, {model.name}, threads: {threads}", table)
         for model in models:
             if model.name in ("bert-tiny", "mini"):
-                add(f"What is learned, {model.name}", training.learned(model, log))
+                add(f"Losses and scores after training, {model.name}", training.learned(model, log))
     print(describe(), noise.verdict(), sep="\n")
 
 

@@ -1,11 +1,11 @@
-"""Where the time of a training step and of an encoding batch goes, and how near both are to the machine's products.
+"""Measures where the time of a training step and of encoding goes, and how close both come to the machine's limit.
 
     python benchmarks/shares.py [--models mini all-minilm bert-base-ner] [--precisions float32 bfloat16]
 
-A step is SimCSE's: 64 sentences of STS-B (or of the package), each twice, dropout 0.1. A batch is one of encoding. One
-thread. Shares are torch's profiler's, of the operations' own time. "Of the limit" is the rate of the linear layers'
-arithmetic over all of the time, beside the rate that a product of the model's widest layer reaches by itself in the
-same number of tokens. Models are folders of $ISOTUNE_MODELS. Prints the table in Markdown.
+A step is one of SimCSE: 64 sentences of STS-B (or of the bundled text), each twice, with dropout 0.1. A batch is one of
+encoding. Both run on one thread. The shares are those of torch's profiler, of the time inside each operation. The rate
+is the arithmetic of the linear layers over the whole time. The limit is the rate of the model's widest product by
+itself, for the same number of tokens. The models are folders of $ISOTUNE_MODELS. Prints a Markdown table.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import torch
+from machine import processor
 from steps import training_loop
 from torch.profiler import ProfilerActivity, profile
 from trainers import MAX_LENGTH
@@ -48,12 +49,12 @@ OTHER = "other small operations, and calling them"
 
 
 class Spent(NamedTuple):
-    """What some repetitions of a thing take.
+    """The time of a step or batch.
 
     Attributes:
-        seconds: processor seconds of one, without the profiler.
-        shares: group -> share of the time.
-        rate: FLOP/s of its linear layers over all of the time.
+        seconds: processor seconds, without the profiler.
+        shares: {group of operations: share of the time}.
+        rate: FLOP/s of the linear layers over the whole time.
         limit: FLOP/s of a product by itself.
     """
 
@@ -64,7 +65,7 @@ class Spent(NamedTuple):
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measures and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", default=["mini", "all-minilm", "bert-base-ner"])
     parser.add_argument("--precisions", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"])
@@ -77,17 +78,21 @@ def main() -> None:
         for kind, measured in (("step", training), ("batch", encoding))
         for precision in options.precisions
     }
-    print(f"| | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
+    print(f"{processor()}\n\n| | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
     for group in (*GROUPS, OTHER):
         print(f"| {group} | {' | '.join(f'{spent.shares[group]:.0%}' for spent in columns.values())} |")
-    print(f"| processor milliseconds | {' | '.join(f'{1e3 * spent.seconds:,.1f}' for spent in columns.values())} |")
-    print(f"| GFLOP/s | {' | '.join(f'{spent.rate / 1e9:,.0f}' for spent in columns.values())} |")
-    print(f"| of a product by itself | {' | '.join(f'{spent.limit / 1e9:,.0f}' for spent in columns.values())} |")
-    print(f"| of the limit | {' | '.join(f'{spent.rate / spent.limit:.0%}' for spent in columns.values())} |")
+    rows = {
+        "processor milliseconds": [f"{1e3 * spent.seconds:,.1f}" for spent in columns.values()],
+        "GFLOP/s of the linear layers over the whole time": [f"{spent.rate / 1e9:,.0f}" for spent in columns.values()],
+        "limit: GFLOP/s of a product by itself": [f"{spent.limit / 1e9:,.0f}" for spent in columns.values()],
+        "share of that limit": [f"{spent.rate / spent.limit:.0%}" for spent in columns.values()],
+    }
+    for title, cells in rows.items():
+        print(f"| {title} | {' | '.join(cells)} |")
 
 
 def training(model: Path, precision: str) -> Spent:
-    """A step; its arithmetic is three times that of encoding."""
+    """Measures a training step. Its linear layers do three times the arithmetic of encoding."""
     options = {"batch_size": BATCH, "precision": precision, "max_length": MAX_LENGTH, "model_dropout": DROPOUT}
     with training_loop(model, "simcse", {"projection": False}, options, sentences(BATCH * STEPS * 3)) as loop:
         store = loop.feeder.rows[""].store
@@ -97,7 +102,7 @@ def training(model: Path, precision: str) -> Spent:
 
 
 def encoding(model: Path, precision: str) -> Spent:
-    """A batch of the size that `Encoder.encode` makes."""
+    """Measures the encoding of one batch, of the size that `Encoder.encode` makes."""
     encoder = Encoder.load(model, precision=precision, device="cpu")  # type: ignore[arg-type]
     ids = encoder.tokenize(sentences(2000))
     batches = encoder.batches([len(sentence) for sentence in ids])
@@ -108,12 +113,12 @@ def encoding(model: Path, precision: str) -> Spent:
 
 def _spent(once: Callable[[], Any], encoder: Encoder, precision: str, tokens: float, passes: int) -> Spent:
     seconds = _median(once)
-    with profile(activities=[ProfilerActivity.CPU]) as found:
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
         for _ in range(STEPS):
             once()
-    own = {event.key: event.self_cpu_time_total for event in found.key_averages()}
-    total = sum(own.values())
-    shares = {group: sum(own.get(name, 0.0) for name in names) / total for group, names in GROUPS.items()}
+    times = {event.key: event.self_cpu_time_total for event in profiler.key_averages()}
+    total = sum(times.values())
+    shares = {group: sum(times.get(name, 0.0) for name in names) / total for group, names in GROUPS.items()}
     blocks = encoder.backbone.model.get_submodule("encoder")
     weights = sum(weight.numel() for weight in blocks.parameters() if weight.ndim > 1)
     rate = passes * 2 * weights * tokens / seconds
@@ -122,7 +127,7 @@ def _spent(once: Callable[[], Any], encoder: Encoder, precision: str, tokens: fl
 
 @torch.no_grad()
 def _limit(encoder: Encoder, precision: str, tokens: int) -> float:
-    """FLOP/s of the widest layer's product."""
+    """FLOP/s of a product by itself: that of the model's widest layer."""
     layer = torch.nn.Linear(encoder.backbone.dimension, 4 * encoder.backbone.dimension)
     layer = layer.to(getattr(torch, precision))
     x = torch.randn(tokens, encoder.backbone.dimension, dtype=layer.weight.dtype)
@@ -132,14 +137,14 @@ def _limit(encoder: Encoder, precision: str, tokens: int) -> float:
 
 
 def _median(once: Callable[[], Any]) -> float:
-    """Processor seconds."""
+    """The median processor seconds of some calls."""
     once()
-    found = []
+    seconds = []
     for _ in range(STEPS):
         start = time.process_time()
         once()
-        found.append(time.process_time() - start)
-    return median(found)
+        seconds.append(time.process_time() - start)
+    return median(seconds)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Training steps one at a time, as a run makes them."""
+"""Single training steps, as a run makes them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 def training_loop(
     model: str | Path, method: str, options: Mapping[str, Any], training: Mapping[str, Any], texts: Sequence[str]
 ) -> Iterator[Loop]:
-    """A run of a method on sentences, before its first step; `Loop.step(number)` makes one.
+    """The training loop of a run on sentences; `Loop.step(number)` makes one step.
 
     Args:
-        model: a folder, or mini.
-        method: its name.
-        options: of the method.
-        training: options of the training.
-        texts: what is trained on.
+        model: a folder, or "mini".
+        method: the method's name.
+        options: the method's options.
+        training: the training options.
+        texts: the sentences to train on.
     """
     from isotune.data.rows import Sentence
     from isotune.data.tokens import Tokenized, TokenStore

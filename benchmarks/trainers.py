@@ -1,7 +1,9 @@
-"""The same training by isotune and by sentence-transformers: SimCSE, which is MultipleNegativesRankingLoss on twins.
+"""The same training by isotune and by sentence-transformers.
 
-Both see a sentence twice, 64 in a batch, cut to 64 tokens; InfoNCE at temperature 0.05 (scale 20); AdamW, the rate
-falling linearly without warm-up, gradients clipped at 1. Both train float32 weights, in bfloat16 under autocast.
+isotune trains SimCSE; sentence-transformers trains MultipleNegativesRankingLoss on pairs of equal sentences, which is
+the same. Both encode each sentence twice, in batches of 64, cut to 64 tokens. The loss is InfoNCE at temperature 0.05
+(scale 20). The optimiser is AdamW; the learning rate falls linearly without warm-up, and gradients are clipped at 1.
+Both keep float32 weights, and use autocast for bfloat16.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ RATE = 5e-5
 
 
 class Gate:
-    """Holds a run up between two steps and takes the time of those that it is told to let pass."""
+    """Stops a run between two steps until steps are requested, and replies with the time that these steps took."""
 
     def __init__(self, serving: Serving) -> None:
         self._serving = serving
@@ -27,7 +29,7 @@ class Gate:
         self._timer: Timer | None = None
 
     def __call__(self) -> None:
-        """Is called before the first step and after each."""
+        """The run calls this before the first step and after each step."""
         from worker import Timer
 
         self._left -= 1
@@ -49,7 +51,7 @@ def isotune(
     dropout: float,
     pairs: Sequence[Sequence[str]] = (),
 ) -> dict[str, Any]:
-    """Trains an epoch; gives the losses, the rows of each step, and the vectors' cosines of some pairs."""
+    """Trains one epoch; returns the loss and the row numbers of each step, and the cosine of each pair."""
     import torch
 
     from isotune import Encoder, train, tune_process
@@ -61,16 +63,16 @@ def isotune(
     losses: list[float] = []
     order: list[list[int]] = []
 
-    def watched(loop: Loop, number: int) -> Any:
+    def recorded_step(loop: Loop, number: int) -> Any:
         if not number:
             gate()
-        found = step(loop, number)
-        losses.append(float(found["loss"]))
+        metrics = step(loop, number)
+        losses.append(float(metrics["loss"]))
         order.append(loop.feeder.rows[""].order[number].tolist())
         gate()
-        return found
+        return metrics
 
-    Loop.step = watched
+    Loop.step = recorded_step
     with TemporaryDirectory() as folder:
         result = train(
             rows=list(texts), out=Path(folder) / "run", model=model, method="simcse", projection=False, pooling="mean",
@@ -90,7 +92,7 @@ def sentence_transformers(
     dropout: float,
     pairs: Sequence[Sequence[str]] = (),
 ) -> dict[str, Any]:
-    """Trains an epoch on the rows in their order; gives the losses, and the vectors' cosines of some pairs."""
+    """Trains one epoch on the rows in the given order; returns the losses and the cosine of each pair."""
     import torch
     from datasets import Dataset
     from sentence_transformers import (
@@ -148,12 +150,12 @@ TRAINERS: dict[str, Callable[..., dict[str, Any]]] = {
 
 
 def cosines(encode: Callable[[list[str]], Any], pairs: Sequence[Sequence[str]]) -> list[float]:
-    """Of the two sentences of each pair."""
+    """The cosine similarity of each pair of sentences."""
     import numpy as np
 
     if not pairs:
         return []
     first, second = (np.asarray(encode([pair[side] for pair in pairs])) for side in (0, 1))
     lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
-    found: list[float] = ((first * second).sum(1) / lengths).tolist()
-    return found
+    result: list[float] = ((first * second).sum(1) / lengths).tolist()
+    return result

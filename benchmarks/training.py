@@ -1,4 +1,4 @@
-"""The tables of training: isotune and sentence-transformers, some steps of each in turn, and what both learn."""
+"""The training tables: the speed of isotune and sentence-transformers, and the losses and scores that both reach."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from statistics import fmean, median
+from typing import Any
 
 from encoding import scored_pairs
 from machine import Noise
-from rounds import Took, in_turn, ratio, seconds, spread
+from rounds import Timing, in_turn, seconds, speedup, spread
 from scipy.stats import spearmanr
 from worker import Worker
 
@@ -26,7 +27,7 @@ LEARNED_STEPS, DEV_PAIRS = 40, 500
 
 
 def sentences(count: int) -> list[str]:
-    """So many of STS-B's training sentences, or of those in the package."""
+    """`count` of STS-B's training sentences, or of the bundled ones, shuffled and repeated as often as needed."""
     from isotune.data import Sentence, read
     from isotune.errors import InputError
 
@@ -40,7 +41,7 @@ def sentences(count: int) -> list[str]:
 
 
 def speed(model: Path, steps: int, threads: int, rounds: int, noise: Noise, log: Path) -> str:
-    """One model's table, in Markdown: `steps` of 64 sentences a round, each seen twice."""
+    """The table of training speed for one model, in Markdown. A round is `steps` steps of 64 sentences, each twice."""
     texts = sentences(BATCH * (steps * (rounds + 1) + 1))
     options = {"model": str(model), "threads": threads, "texts": texts, "batch": BATCH, "dropout": DROPOUT}
     workers = {}
@@ -49,58 +50,61 @@ def speed(model: Path, steps: int, threads: int, rounds: int, noise: Noise, log:
             worker = workers[contender, precision] = Worker(log)
             worker.tell("train", contender=contender, precision=precision, timed=True, **options)
         runs = {key: partial(_steps, worker, steps) for key, worker in workers.items()}
-        took = {key: seconds(found, threads) for key, found in in_turn(runs, rounds, noise).items()}
+        rounds_of = {key: seconds(timings, threads) for key, timings in in_turn(runs, rounds, noise).items()}
     finally:
         for worker in workers.values():
             worker.close()
     unit = "processor second" if threads == 1 else "second"
+    ratio = "speed-up against sentence-transformers in"
     lines = [
-        f"| | | sentences a {unit} | to float32 | to bfloat16 | spread |",
+        f"| library | precision | sentences a {unit} | {ratio} float32 | {ratio} bfloat16 | spread |",
         "|---|---|---|---|---|---|",
     ]
-    base, half = took[CONTENDERS[0]], took[CONTENDERS[1]]
-    for (contender, precision), own in took.items():
-        noise.spreads.append(spread(own))
+    float32, bfloat16 = rounds_of[CONTENDERS[0]], rounds_of[CONTENDERS[1]]
+    for (contender, precision), times in rounds_of.items():
+        noise.spreads.append(spread(times))
         lines.append(
-            f"| {contender} | {precision} | {BATCH * steps / median(own):,.0f} | **{ratio(base, own):.2f}** "
-            f"| {ratio(half, own):.2f} | {spread(own):.0%} |"
+            f"| {contender} | {precision} | {BATCH * steps / median(times):,.0f} | **{speedup(float32, times):.2f}** "
+            f"| {speedup(bfloat16, times):.2f} | {spread(times):.0%} |"
         )
     return "\n".join(lines)
 
 
 def learned(model: Path, log: Path) -> str:
-    """What both learn from the same rows in the same batches, without dropout: losses, and Spearman afterwards."""
+    """The table of losses, and of Spearman after training, for one model, in Markdown.
+
+    Both libraries train on the same rows in the same batches, without dropout.
+    """
     texts = sentences(BATCH * LEARNED_STEPS)
     dev, scores = scored_pairs(DEV_PAIRS)
     half = len(dev) // 2
     options = {"model": str(model), "threads": 1, "batch": BATCH, "dropout": 0.0, "timed": False}
     options["pairs"] = list(zip(dev[:half], dev[half:], strict=True))
-    found = {}
+    results: dict[tuple[str, str], dict[str, Any]] = {}
     for contender, precision in reversed(CONTENDERS):
         worker = Worker(log)
-        found[contender, precision] = worker.ask(
-            "train", contender=contender, precision=precision, texts=texts, **options
-        )
+        result = worker.ask("train", contender=contender, precision=precision, texts=texts, **options)
+        results[contender, precision] = result
         worker.close()
-        if order := found[contender, precision].get("order"):
-            # isotune comes first and has an order of its own, which the other one is given.
-            in_order = [texts[i] for rows in order for i in rows]
-        texts = in_order if len(found) > 1 else texts
-    base = found[CONTENDERS[0]]["losses"]
+        if "order" in result:
+            # isotune trains first, twice, and shuffles the rows; sentence-transformers gets them in that order.
+            in_order = [texts[i] for rows in result["order"] for i in rows]
+        texts = in_order if len(results) > 1 else texts
+    base = results[CONTENDERS[0]]["losses"]
     shown = range(0, LEARNED_STEPS, LEARNED_STEPS // 4)
     lines = [
-        f"| | | {' | '.join(f'loss {step + 1}' for step in shown)} | mean difference | Spearman |",
+        f"| library | precision | {' | '.join(f'loss {step + 1}' for step in shown)} | mean difference | Spearman |",
         "|---|---|" + "---|" * (len(shown) + 2),
     ]
     for key in CONTENDERS:
-        losses = found[key]["losses"]
+        losses = results[key]["losses"]
         difference = fmean(abs(a - b) for a, b in zip(losses, base, strict=True))
         cells = " | ".join(f"{losses[step]:.4f}" for step in shown)
-        spearman = spearmanr(found[key]["cosines"], scores).statistic
+        spearman = spearmanr(results[key]["cosines"], scores).statistic
         lines.append(f"| {key[0]} | {key[1]} | {cells} | {difference:.5f} | {100 * spearman:.2f} |")
     return "\n".join(lines)
 
 
-def _steps(worker: Worker, count: int) -> Took:
-    """So many more steps of a run that waits."""
-    return Took(**worker.ask("steps", count=count))
+def _steps(worker: Worker, count: int) -> Timing:
+    """Lets a waiting run make `count` more steps."""
+    return Timing(**worker.ask("steps", count=count))

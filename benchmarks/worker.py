@@ -1,7 +1,7 @@
-"""A process that holds contenders and runs them when it is told to; between two requests it sleeps.
+"""A worker process that loads contenders and runs them on request. Between two requests it sleeps.
 
-Requests are lines of JSON on standard input, replies lines on what was standard output; what libraries print goes to
-standard error. So several contenders are loaded at the same time and run in turn, and none is ever in another's way.
+So several libraries stay loaded and are measured in turn, without disturbing each other. A request is a line of JSON on
+standard input; a reply is a line of JSON on the original standard output. What libraries print goes to standard error.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any, TextIO
 
 
 class Worker:
-    """The other end: a worker's process, as those who ask see it."""
+    """Starts a worker process and sends requests to it."""
 
     def __init__(self, log: Path) -> None:
-        """Starts it; what it prints goes to the end of this file."""
+        """Starts the process; what it prints is appended to the log file."""
         self.log = log
         with log.open("a") as file:
             self._process = subprocess.Popen(
@@ -30,93 +30,93 @@ class Worker:
             )  # fmt: skip
 
     def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
-        """The reply to a request."""
+        """Sends a request and returns the reply."""
         self.tell(do, **arguments)
         return self.reply()
 
     def tell(self, do: str, **arguments: Any) -> None:
-        """Sends a request; `reply` waits for what comes of it."""
+        """Sends a request without waiting for the reply."""
         assert self._process.stdin
         self._process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
         self._process.stdin.flush()
 
     def reply(self) -> dict[str, Any]:
-        """The next reply."""
+        """Waits for the next reply."""
         assert self._process.stdout
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"a worker has ended; its last words are in {self.log}")
-        found: dict[str, Any] = json.loads(line)
-        return found
+            raise RuntimeError(f"a worker process has ended; see the end of {self.log}")
+        reply: dict[str, Any] = json.loads(line)
+        return reply
 
     def close(self) -> None:
-        """Ends it, whatever it is doing."""
+        """Kills the process, even in the middle of a request."""
         self._process.kill()
         self._process.communicate()
 
 
 class Timer:
-    """Wall clock and processor seconds of this process, from when it was made."""
+    """Measures the wall-clock and processor time of this process, from its construction on."""
 
     def __init__(self) -> None:
         self.start = time.perf_counter(), time.process_time()
 
     def stop(self) -> dict[str, float]:
-        """Both, since then."""
+        """The seconds since construction."""
         return {"wall": time.perf_counter() - self.start[0], "cpu": time.process_time() - self.start[1]}
 
 
 class Serving:
-    """What a worker's process does."""
+    """The worker process's side: it reads requests and replies."""
 
     def __init__(self, requests: TextIO, replies: TextIO) -> None:
         self.requests, self.replies = requests, replies
         self.encoders: dict[str, Callable[[list[str]], Any]] = {}
 
     def next(self) -> dict[str, Any]:
-        """The next request; the process ends when there is none."""
+        """Waits for the next request; ends the process if the input has ended."""
         line = self.requests.readline()
         if not line:
             os._exit(0)
-        found: dict[str, Any] = json.loads(line)
-        return found
+        request: dict[str, Any] = json.loads(line)
+        return request
 
     def say(self, **reply: Any) -> None:
-        """Replies."""
+        """Sends a reply."""
         self.replies.write(json.dumps(reply) + "\n")
         self.replies.flush()
 
     def run(self) -> None:
-        """Does what is asked, one after another."""
+        """Serves requests forever; the request's "do" names the method below."""
         while True:
             request = self.next()
             getattr(self, request.pop("do"))(**request)
 
     def load(self, key: str, contender: str, model: str, cache: str, **settings: Any) -> None:
-        """Loads a contender under a name."""
+        """Loads a contender and keeps it under the key."""
         from contenders import CONTENDERS
 
         self.encoders[key] = CONTENDERS[contender][0](Path(model), cache=Path(cache), **settings)
         self.say()
 
     def forget(self) -> None:
-        """Lets go of all that is loaded."""
+        """Frees all contenders."""
         self.encoders.clear()
         self.say()
 
     def encode(self, key: str, texts: list[str], save: str | None) -> None:
-        """Encodes, with the time that took; the vectors are saved where that is wanted."""
+        """Encodes and replies with the timing; saves the vectors if a file is given."""
         import numpy as np
 
         timer = Timer()
         vectors = self.encoders[key](texts)
-        took = timer.stop()
+        timing = timer.stop()
         if save:
             np.save(save, vectors)
-        self.say(**took)
+        self.say(**timing)
 
     def train(self, contender: str, timed: bool, **options: Any) -> None:
-        """Trains; where it is timed, it waits for a request between any two steps, see `trainers.Gate`."""
+        """Trains and replies with the results. If timed, steps run on request only; see `trainers.Gate`."""
         from trainers import TRAINERS, Gate
 
         gate = Gate(self) if timed else lambda: None
@@ -124,6 +124,6 @@ class Serving:
 
 
 if __name__ == "__main__":
-    own = os.fdopen(os.dup(1), "w")
+    replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    Serving(sys.stdin, own).run()
+    Serving(sys.stdin, replies).run()

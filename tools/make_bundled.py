@@ -1,9 +1,10 @@
-"""Rebuilds the data files of src/isotune/bundled; the README.md files there are written by hand.
+"""Rebuild the data and model files in src/isotune/bundled. The README.md files there are written by hand.
 
     ISOTUNE_DATA=... python tools/make_bundled.py MODEL_FOLDER
 
-From `$ISOTUNE_DATA` it takes stsb/stsb.tsv.gz and, for the notices, sts_originals.tar.xz: the official
-packages of the STS tasks. Of STS-B it keeps only the subsets that may be passed on.
+The tool reads two files of `$ISOTUNE_DATA`: stsb/stsb.tsv.gz, and sts_originals.tar.xz, the official packages of the
+STS tasks, for the licences and the attribution. It keeps only the subsets of STS-B whose licences allow passing them
+on.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from isotune.bundled import bundled_data
 from isotune.data.records import read_file
 from isotune.data.rows import Sentence, to_rows
 
-OPEN = ("images", "headlines", "answers-forums")
+OPEN_SUBSETS = ("images", "headlines", "answers-forums")
 COLUMNS = ("subset", "sentence1", "sentence2", "score")
-MODEL = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
+MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
 
 
 def make_stsb_open(data: Path, to: Path) -> None:
-    """Writes the sample of STS-B and its notices: train.txt, dev.tsv, test.tsv, licences and attribution."""
-    records = [r for _, r in read_file(data / "stsb" / "stsb.tsv.gz") if r["subset"] in OPEN]
+    """Write the open subsets of STS-B (train.txt, dev.tsv, test.tsv), their licences and their attribution."""
+    records = [r for _, r in read_file(data / "stsb" / "stsb.tsv.gz") if r["subset"] in OPEN_SUBSETS]
     train = to_rows("train", enumerate(r for r in records if r["split"] == "train"), Sentence)
     _write(to / "train.txt", dict.fromkeys(train))
     pairs = {s: [[r[c] for c in COLUMNS] for r in records if r["split"] == s] for s in ("dev", "test")}
@@ -42,7 +43,7 @@ def make_stsb_open(data: Path, to: Path) -> None:
     (to / "LICENSE.txt").write_bytes(licence)
     (to / "answers-forums-LICENSE.txt").write_bytes(forums_licence)
 
-    # (sentence1, sentence2) -> author, author's page and address of the answer, of each of the two
+    # {(sentence1, sentence2): author, author's page and address of the answer, for each of the two sentences}
     sources: dict[tuple[object, object], list[str]] = {}
     for name in forums.namelist():
         if name.endswith(".tsv"):
@@ -51,7 +52,7 @@ def make_stsb_open(data: Path, to: Path) -> None:
                 sources[sentence1, sentence2] = source
     header = [
         "dev.tsv line",
-        *(f"{what} {i}" for i in (1, 2) for what in ("author", "author page", "source")),
+        *(f"{field} {i}" for i in (1, 2) for field in ("author", "author page", "source")),
     ]
     attribution = [
         [number, *sources[sentence1, sentence2]]
@@ -62,8 +63,8 @@ def make_stsb_open(data: Path, to: Path) -> None:
 
 
 def make_mini(model: Path, to: Path) -> None:
-    """Copies the model's files; its README.md and LICENSE stay."""
-    for name in MODEL:
+    """Copy the model's files. Its README.md and LICENSE stay as they are."""
+    for name in MODEL_FILES:
         shutil.copyfile(model / name, to / name)
 
 

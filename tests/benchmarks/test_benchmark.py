@@ -1,4 +1,4 @@
-"""The benchmark's own arithmetic, and a worker that does what it is told; no peer is needed."""
+"""The benchmarks' arithmetic, the description of the machine, and the worker processes. No peer is needed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parents[2] / "benchmarks"
 
 @pytest.fixture(autouse=True)
 def _benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its modules import each other by their plain names."""
+    """Lets the benchmarks' modules import each other by their plain names."""
     monkeypatch.syspath_prepend(str(FOLDER))
 
 
@@ -26,26 +26,26 @@ def module(name: str) -> ModuleType:
     return importlib.import_module(name)
 
 
-def test_rounds_take_turns_and_a_first_one_does_not_count() -> None:
+def test_contenders_take_turns_and_the_first_round_does_not_count() -> None:
     rounds, machine = module("rounds"), module("machine")
     order: list[str] = []
 
     def run(name: str) -> Any:
         order.append(name)
-        return rounds.Took(float(len(order)), 0.5)
+        return rounds.Timing(float(len(order)), 0.5)
 
     noise = machine.Noise()
-    took = rounds.in_turn({name: lambda name=name: run(name) for name in "abc"}, 3, noise)
+    timings = rounds.in_turn({name: lambda name=name: run(name) for name in "abc"}, 3, noise)
     assert "".join(order) == "abc" + "abc" + "bca" + "cab"
-    assert [one.wall for one in took["a"]] == [4.0, 9.0, 11.0]
-    assert rounds.seconds(took["a"], 1) == [0.5] * 3
-    assert rounds.seconds(took["a"], 2) == [4.0, 9.0, 11.0]
+    assert [timing.wall for timing in timings["a"]] == [4.0, 9.0, 11.0]
+    assert rounds.seconds(timings["a"], 1) == [0.5] * 3
+    assert rounds.seconds(timings["a"], 2) == [4.0, 9.0, 11.0]
     assert noise.wall > 0
 
 
-def test_ratios_are_of_rounds_and_spread_is_of_their_median() -> None:
+def test_a_speedup_is_the_median_of_the_rounds_ratios_and_a_spread_is_relative_to_the_median() -> None:
     rounds = module("rounds")
-    assert rounds.ratio([2.0, 30.0, 4.0], [1.0, 10.0, 1.0]) == 3.0
+    assert rounds.speedup([2.0, 30.0, 4.0], [1.0, 10.0, 1.0]) == 3.0
     assert rounds.spread([9.0, 10.0, 12.0]) == pytest.approx(0.3)
 
 
@@ -53,7 +53,7 @@ def test_ratios_are_of_rounds_and_spread_is_of_their_median() -> None:
     ("others", "steal", "spreads", "quiet"),
     [(0.1, 0.0, [0.02], True), (30.0, 0.0, [0.02], False), (0.1, 9.0, [0.02], False), (0.1, 0.0, [0.3], False)],
 )
-def test_a_quiet_machine_is_told_from_one_that_is_not(
+def test_the_verdict_says_whether_the_machine_was_quiet(
     others: float, steal: float, spreads: list[float], quiet: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = module("machine")
@@ -64,11 +64,27 @@ def test_a_quiet_machine_is_told_from_one_that_is_not(
     assert f"other processes took {others / 100:.1%}" in noise.verdict()
 
 
+@pytest.mark.parametrize(
+    ("flags", "features"),
+    [
+        ("avx2 avx512f avx512_vnni avx512_bf16", "AVX-512 yes, bf16 yes, VNNI yes, AMX no"),
+        ("avx2 avx_vnni amx_bf16 amx_tile", "AVX-512 no, bf16 yes, VNNI yes, AMX yes"),
+        ("sse4_2", "AVX-512 no, bf16 no, VNNI no, AMX no"),
+    ],
+)
+def test_the_processor_is_named_with_its_features(flags: str, features: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = f"cpu family\t: 6\nmodel\t\t: 85\nmodel name\t: Intel(R) Xeon(R)\nflags\t\t: fpu {flags}\n"
+    monkeypatch.setattr("pathlib.Path.read_text", lambda _: info)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    assert module("machine").processor() == f"Intel(R) Xeon(R) (family 6, model 85), 2 cores; {features}"
+    assert module("machine").short_name() == "intel-r-xeon-r-2"
+
+
 @pytest.fixture
 def worker(tmp_path: Path) -> Iterator[Any]:
-    made = module("worker").Worker(tmp_path / "log")
-    yield made
-    made.close()
+    process = module("worker").Worker(tmp_path / "log")
+    yield process
+    process.close()
 
 
 @pytest.mark.slow
@@ -80,29 +96,29 @@ def test_a_worker_encodes_as_the_package_does(
     worker.ask("load", key="b", threads=1, within=True, batch_bytes=12_800, **settings)
     expected = Encoder.load(tiny_model).encode(sentences)
     for key in "ab":
-        took = worker.ask("encode", key=key, texts=sentences, save=str(tmp_path / f"{key}.npy"))
-        assert min(took["wall"], took["cpu"]) > 0
-        found = np.load(tmp_path / f"{key}.npy")
-        cosines = (found * expected).sum(1) / np.linalg.norm(found, axis=1) / np.linalg.norm(expected, axis=1)
+        timing = worker.ask("encode", key=key, texts=sentences, save=str(tmp_path / f"{key}.npy"))
+        assert min(timing["wall"], timing["cpu"]) > 0
+        vectors = np.load(tmp_path / f"{key}.npy")
+        cosines = (vectors * expected).sum(1) / np.linalg.norm(vectors, axis=1) / np.linalg.norm(expected, axis=1)
         assert cosines.min() > 0.99999
-    with pytest.raises(RuntimeError, match="its last words are in"):
+    with pytest.raises(RuntimeError, match="a worker process has ended"):
         worker.ask("encode", key="none", texts=[], save=None)
 
 
 @pytest.mark.slow
-def test_a_worker_trains_as_many_steps_as_it_is_told(worker: Any, tiny_model: Path, sentences: list[str]) -> None:
+def test_a_worker_trains_the_requested_number_of_steps(worker: Any, tiny_model: Path, sentences: list[str]) -> None:
     options = {"contender": "isotune", "model": str(tiny_model), "precision": "float32", "threads": 1, "batch": 12}
     worker.tell("train", timed=True, texts=sentences, dropout=0.1, **options)
-    took = [worker.ask("steps", count=count) for count in (1, 4)]
-    assert all(one["wall"] > 0 for one in took)
+    timings = [worker.ask("steps", count=count) for count in (1, 4)]
+    assert all(timing["wall"] > 0 for timing in timings)
 
 
 @pytest.mark.slow
-def test_what_a_worker_learned(worker: Any, tiny_model: Path, sentences: list[str]) -> None:
+def test_a_worker_reports_losses_order_and_cosines(worker: Any, tiny_model: Path, sentences: list[str]) -> None:
     options = {"contender": "isotune", "model": str(tiny_model), "precision": "float32", "threads": 1, "batch": 12}
-    found = worker.ask("train", timed=False, texts=sentences, dropout=0.0, pairs=[sentences[:2]], **options)
-    assert len(found["losses"]) == 5
-    assert sorted(row for step in found["order"] for row in step) == list(range(60))
-    assert found["losses"][-1] < found["losses"][0]
-    (cosine,) = found["cosines"]
+    result = worker.ask("train", timed=False, texts=sentences, dropout=0.0, pairs=[sentences[:2]], **options)
+    assert len(result["losses"]) == 5
+    assert sorted(row for step in result["order"] for row in step) == list(range(60))
+    assert result["losses"][-1] < result["losses"][0]
+    (cosine,) = result["cosines"]
     assert -1 <= cosine <= 1

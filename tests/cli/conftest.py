@@ -12,7 +12,7 @@ from isotune.cli import main
 
 
 class Outcome(NamedTuple):
-    """What a command left: its exit code, and the text on standard output and standard error."""
+    """The result of a command: its exit code, and the text on standard output and standard error."""
 
     code: int
     out: str
@@ -24,7 +24,7 @@ Call = Callable[..., Outcome]
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a folder of its own, offline, in a terminal of 80 columns, with nothing but the bundled data."""
+    """Each test runs in an empty folder, offline, in a terminal of 80 columns, with the bundled data only."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setenv("COLUMNS", "80")
@@ -33,7 +33,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def isotune(capsys: pytest.CaptureFixture[str]) -> Call:
-    """Runs `isotune` with these words."""
+    """A function that calls `isotune` with these words."""
 
     def call(*words: object) -> Outcome:
         capsys.readouterr()
@@ -45,7 +45,7 @@ def isotune(capsys: pytest.CaptureFixture[str]) -> Call:
 
 @pytest.fixture
 def refused(isotune: Call) -> Callable[..., str]:
-    """Runs `isotune` with words that it can't use; gives its one line on standard error, the last."""
+    """A function that calls `isotune` with words that it must refuse; returns the error, the last line on stderr."""
 
     def call(*words: object) -> str:
         code, out, err = isotune(*words)
@@ -53,7 +53,7 @@ def refused(isotune: Call) -> Callable[..., str]:
         assert code == 2
         assert out == ""
         assert line.startswith("error: ")
-        assert not any("error" in said or "Traceback" in said for said in before)
+        assert not any("error" in text or "Traceback" in text for text in before)
         return line
 
     return call
@@ -61,7 +61,7 @@ def refused(isotune: Call) -> Callable[..., str]:
 
 @pytest.fixture
 def few_steps(tiny_model: Path, pairs: Path) -> list[str]:
-    """The flags of a short run on the tiny model."""
+    """The flags of a run of four steps on the tiny model."""
     flags = {"model": tiny_model, "method": "simcse", "dev": pairs, "tasks": pairs}
     flags |= {"steps": 4, "batch-size": 8, "eval-every": 2}
     return [f"--{name}={value}" for name, value in flags.items()]

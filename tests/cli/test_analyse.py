@@ -1,4 +1,4 @@
-"""`isotune analyse`: the list, one analysis and its files, and what stops it before it has begun."""
+"""`isotune analyse`: the list, an analysis and its files, and errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_encoders_of_the_same_name_keep_their_paths(isotune: Call, tiny_model: P
     assert "analyses/histogram.png" in out
 
 
-def test_what_is_wrong_is_found_before_the_work(
+def test_errors_are_reported_before_any_encoding(
     refused: Callable[..., str], tiny_model: Path, pairs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("isotune.encoder.encoder.Encoder.encode", None)

@@ -1,4 +1,4 @@
-"""`isotune encode` and `isotune similarity`: vectors and cosines, files that are whole or not there."""
+"""`isotune encode` and `isotune similarity`: vectors, cosines, complete files, and errors."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_column_and_standard_input(isotune: Call, tiny_model: Path, monkeypatc
     np.testing.assert_array_equal(np.load("vectors.npy"), np.load("s.npy"))
 
 
-def test_what_can_not_be_encoded(refused: Refused, tiny_model: Path, text: Path) -> None:
+def test_input_that_is_refused(refused: Refused, tiny_model: Path, text: Path) -> None:
     Path("latin.txt").write_bytes(b"caf\xe9")
     Path("old.npy").write_text("old")
     before = here()
@@ -66,7 +66,7 @@ def test_what_can_not_be_encoded(refused: Refused, tiny_model: Path, text: Path)
 
 
 @pytest.mark.parametrize("name", ["v.npy", "v.parquet"])
-def test_a_disk_that_is_full(refused: Refused, tiny_model: Path, text: Path, name: str) -> None:
+def test_a_full_disk(refused: Refused, tiny_model: Path, text: Path, name: str) -> None:
     with files_no_larger_than(1000):
         assert f"{name}: it can't be written" in refused("encode", tiny_model, text, "--out", name)
     assert here() == {"text.txt"}

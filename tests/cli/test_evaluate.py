@@ -1,4 +1,4 @@
-"""`isotune evaluate`: encoders side by side, and what stops it before it has begun."""
+"""`isotune evaluate`: the tables, the JSON file, and errors."""
 
 from __future__ import annotations
 
@@ -43,12 +43,14 @@ def test_encoders_side_by_side(isotune: Call, tiny_model: Path, another: Path, p
 def test_a_table_for_each_kind_of_task(isotune: Call, tiny_model: Path, pairs: Path) -> None:
     code, out, err = isotune("evaluate", tiny_model, "--tasks", pairs, f"geometry:{pairs}", "--json", "scores.json")
     assert (code, err) == (0, "")
-    ((_, geometry),) = (Evaluation.model_validate(one).tasks for one in json.loads(Path("scores.json").read_text()))
+    ((_, geometry),) = (
+        Evaluation.model_validate(result).tasks for result in json.loads(Path("scores.json").read_text())
+    )
     assert isinstance(geometry, GeometryResult)
-    said = " ".join(out.split())
-    assert 'Spearman x 100, aggregation "all"' in said
-    assert f"{geometry.sentences} sentences, vectors scaled to length 1" in said
-    assert f"{geometry.uniformity:.3f}" in said
+    text = " ".join(out.split())
+    assert 'Spearman x 100, aggregation "all"' in text
+    assert f"{geometry.sentences} sentences, vectors scaled to length 1" in text
+    assert f"{geometry.uniformity:.3f}" in text
 
 
 def test_another_metric(isotune: Call, tiny_model: Path, pairs: Path) -> None:
@@ -66,12 +68,12 @@ def test_tables_name_an_encoder_by_its_run(isotune: Call, tiny_model: Path, pair
     assert result["encoder"] == "runs/demo/encoder"
 
 
-def test_what_a_precision_costs(isotune: Call, tiny_model: Path, pairs: Path) -> None:
+def test_the_scores_of_another_precision(isotune: Call, tiny_model: Path, pairs: Path) -> None:
     shutil.copytree(tiny_model, "tiny")
     code, out, err = isotune("evaluate", "tiny", "--tasks", pairs, "--precision=bfloat16", "--json", "scores.json")
     assert (code, err) == (0, "")
     assert "tiny, bfloat16" in out
-    (result,) = (Evaluation.model_validate(one) for one in json.loads(Path("scores.json").read_text()))
+    (result,) = (Evaluation.model_validate(entry) for entry in json.loads(Path("scores.json").read_text()))
     expected = evaluate(Encoder.load("tiny", precision="bfloat16"), [str(pairs)], name="tiny, bfloat16")
     assert result.scores() == expected.scores() != evaluate(Encoder.load("tiny"), [str(pairs)]).scores()
 
@@ -88,7 +90,7 @@ def test_a_file_of_word_vectors_is_an_encoder(isotune: Call, tiny_model: Path, p
     assert isotune("similarity", "words.txt", "a dog", "the cat").out == f"{first @ second:.4f}\n"
 
 
-def test_what_is_wrong_is_found_before_the_work(
+def test_errors_are_reported_before_any_encoding(
     refused: Refused, tiny_model: Path, pairs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("isotune.encoder.encoder.Encoder.encode", None)
@@ -106,25 +108,25 @@ def test_what_is_wrong_is_found_before_the_work(
     assert Path("old.json").read_text() == "old"
 
 
-def test_model_folders_that_are_not_whole(refused: Refused, another: Path, pairs: Path) -> None:
+def test_incomplete_model_folders(refused: Refused, another: Path, pairs: Path) -> None:
     weights = another / "model.safetensors"
     whole = weights.read_bytes()
     tensors = {key: value.clone() for key, value in load_file(weights).items()}
     name = next(key for key in tensors if key.endswith("query.weight"))
 
-    def said() -> str:
+    def error() -> str:
         return refused("similarity", another, "a dog", "a cat")
 
     save_file({key: value for key, value in tensors.items() if key != name}, weights, {"format": "pt"})
-    assert f"model another: its weight file lacks {name}" in said()
+    assert f"model another: its weight file lacks {name}" in error()
     save_file({**tensors, "more": tensors[name].clone()}, weights, {"format": "pt"})
-    assert "model another: the model doesn't know more" in said()
+    assert "model another: the model doesn't know more" in error()
     weights.write_bytes(whole[:-10])
-    assert "model another: it can't be loaded" in said()
+    assert "model another: it can't be loaded" in error()
     weights.unlink()
-    assert "model another: there are no weights; model.safetensors is missing" in said()
+    assert "model another: there are no weights; model.safetensors is missing" in error()
     (another / "pytorch_model.bin").write_bytes(b"pickle")
-    assert "its weights are only there as a pickle (pytorch_model.bin)" in said()
+    assert "its weights are only there as a pickle (pytorch_model.bin)" in error()
     (another / "config.json").unlink()
-    assert "model another: there is no config.json" in said()
+    assert "model another: there is no config.json" in error()
     assert f"{pairs}:1: not a word and" in refused("similarity", pairs, "a dog", "a cat")

@@ -13,7 +13,9 @@ from tests.cli.conftest import Call
 
 
 @pytest.mark.parametrize("columns", ["80", "100", "120"])
-def test_every_recipe_by_its_whole_name(isotune: Call, monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+def test_every_recipe_is_listed_with_its_whole_name(
+    isotune: Call, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     code, out, _ = isotune("recipes")
     assert code == 0
@@ -23,7 +25,7 @@ def test_every_recipe_by_its_whole_name(isotune: Call, monkeypatch: pytest.Monke
     assert {character for character in out if not character.isascii()} == {"─"}
 
 
-def test_what_a_recipe_is(isotune: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_row_of_a_recipe(isotune: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     lines = isotune("recipes").out.splitlines()
     rows = {line.split()[0]: line for line in lines if line and line[0] != " "}
@@ -41,7 +43,7 @@ def test_every_recipe_names_its_paper() -> None:
     assert [name for name in recipe_names() if not read_recipe(name).get("paper")] == []
 
 
-def test_every_dataset_by_its_whole_name(isotune: Call) -> None:
+def test_every_dataset_is_listed_with_its_whole_name(isotune: Call) -> None:
     code, out, _ = isotune("datasets")
     assert code == 0
     named = [line.split()[:2] for line in out.splitlines()[2:] if line[0] != " "]
@@ -49,12 +51,12 @@ def test_every_dataset_by_its_whole_name(isotune: Call) -> None:
     assert "…" not in out
 
 
-def test_datasets_of_the_users_own(isotune: Call, real_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_datasets_in_the_data_folder_are_here(isotune: Call, real_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ISOTUNE_DATA", str(real_data))
     assert re.search(r"^stsb +yes", isotune("datasets").out, re.MULTILINE)
 
 
-def test_doctor_finds_this_machine_sound(isotune: Call) -> None:
+def test_doctor_passes_on_this_machine(isotune: Call) -> None:
     code, out, _ = isotune("doctor")
     assert code == 0
     assert re.search(r"^datasets here +stsb-open$", out, re.MULTILINE)

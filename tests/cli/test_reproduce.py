@@ -1,4 +1,4 @@
-"""`isotune reproduce`: the list, a table, and words that can't be used."""
+"""`isotune reproduce`: the list, a table, and errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_every_table_and_figure_is_listed(isotune: Call, monkeypatch: pytest.Mon
     assert "estimated" in out
 
 
-def test_a_table_has_published_below_measured(isotune: Call) -> None:
+def test_published_numbers_stand_below_measured_ones(isotune: Call) -> None:
     code, out, err = isotune("reproduce", "consert/table1")
     assert code == 0
     assert err.splitlines()[0].endswith("0 runs, of which 0 are there already")
@@ -45,5 +45,5 @@ def test_a_table_has_published_below_measured(isotune: Call) -> None:
         (["consert/table2", "--options", "stepps=4"], "unknown option 'stepps': did you mean 'steps'?"),
     ],
 )
-def test_what_cannot_be_made(refused: Callable[..., str], words: list[str], message: str) -> None:
+def test_input_that_is_refused(refused: Callable[..., str], words: list[str], message: str) -> None:
     assert message in refused("reproduce", *words)

@@ -14,7 +14,7 @@ from tests.cli.conftest import Call
 
 @pytest.fixture
 def sizes(tmp_path: Path) -> Path:
-    """A study for which nothing is run."""
+    """A study that needs no runs."""
     path = tmp_path / "sizes.toml"
     table = {"title": "Sizes", "scores": ["train", "dev"], "statistics": ["stsb"]}
     path.write_text(tomli_w.dumps(table))
@@ -29,7 +29,7 @@ def test_the_packages_studies_are_listed(isotune: Call) -> None:
     assert "…" not in out
 
 
-def test_a_study_ends_with_its_page_which_can_be_made_again(isotune: Call, sizes: Path, tmp_path: Path) -> None:
+def test_the_page_of_a_study_can_be_written_again(isotune: Call, sizes: Path, tmp_path: Path) -> None:
     code, out, err = isotune("study", sizes.name)
     assert (code, out) == (0, "studies/sizes/study.html\n")
     assert err == "Sizes: 0 runs, of which 0 are there already\n"
@@ -40,13 +40,13 @@ def test_a_study_ends_with_its_page_which_can_be_made_again(isotune: Call, sizes
     assert page.read_text() == before
 
 
-def test_the_page_of_a_run_is_made_again(isotune: Call, text: Path, few_steps: list[str]) -> None:
+def test_the_page_of_a_run_can_be_written_again(isotune: Call, text: Path, few_steps: list[str]) -> None:
     isotune("train", text, "--out", "run", *few_steps)
     page = Path("run", "report.html")
     before = page.read_text()
     page.unlink()
     assert isotune("report", "run")[:2] == (0, "run/report.html\n")
-    assert len(page.read_text()) == len(before)  # matplotlib draws the ids in its figures by chance
+    assert len(page.read_text()) == len(before)  # the ids in matplotlib's figures are random
 
 
 @pytest.mark.parametrize(
@@ -60,5 +60,5 @@ def test_the_page_of_a_run_is_made_again(isotune: Call, text: Path, few_steps: l
         (["report", "."], "is not a run folder"),
     ],
 )
-def test_what_can_not_be_used(refused: Callable[..., str], sizes: Path, words: list[str], message: str) -> None:
+def test_input_that_is_refused(refused: Callable[..., str], sizes: Path, words: list[str], message: str) -> None:
     assert message in refused(*words)

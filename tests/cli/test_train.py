@@ -1,4 +1,4 @@
-"""`isotune train`: its flags, what it says and where, and everything that can be wrong with its input."""
+"""`isotune train`: its flags, its output, and its errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def panel(text: str, title: str) -> str:
 
 @contextmanager
 def files_no_larger_than(size: int) -> Iterator[None]:
-    """Within it, writing further into a file fails, as on a full disk."""
+    """A context in which no file can grow beyond this size, as if the disk were full."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:
@@ -61,7 +61,7 @@ def test_the_help_groups_the_flags(isotune: Call) -> None:
 
 
 @pytest.mark.parametrize("name", ["mini", "consert-unsup-base", "simcse-unsup"])
-def test_the_help_has_the_values_of_the_recipe(isotune: Call, name: str) -> None:
+def test_the_help_shows_the_values_of_the_recipe(isotune: Call, name: str) -> None:
     text = isotune("train", "--recipe", name, "--help").out
     stage = Recipe.from_table(plan_table(name, None, None)).stages[0]
     assert f"[default: {stage.training.learning_rate}]" in panel(text, "Training")
@@ -86,7 +86,7 @@ def test_a_run_ends_with_the_path_of_its_report(isotune: Call, text: Path, few_s
     assert code == 0
     assert out == "run/report.html\n"
     assert Path(out.strip()).exists()
-    # Plain lines where there is no terminal, and what was gained at the end.
+    # Without a terminal there are plain lines, and the gain stands at the end.
     steps = [line for line in err.splitlines() if line.startswith("step ")]
     assert [line.partition(":")[0] for line in steps] == ["step 0 of 4", "step 2 of 4", "step 4 of 4"]
     assert "\x1b" not in err
@@ -96,28 +96,28 @@ def test_a_run_ends_with_the_path_of_its_report(isotune: Call, text: Path, few_s
 def test_a_progress_bar_on_a_terminal(
     isotune: Call, text: Path, few_steps: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ours, theirs = pty.openpty()
-    said: list[bytes] = []
+    reading_end, terminal_end = pty.openpty()
+    output: list[bytes] = []
 
     def listen() -> None:
         with suppress(OSError):  # when the other end is closed
-            while chunk := os.read(ours, 4096):
-                said.append(chunk)
+            while chunk := os.read(reading_end, 4096):
+                output.append(chunk)
 
     listener = threading.Thread(target=listen, daemon=True)
     listener.start()
     monkeypatch.setenv("TERM", "xterm")
-    with os.fdopen(theirs, "w") as terminal:
+    with os.fdopen(terminal_end, "w") as terminal:
         monkeypatch.setattr(sys, "stderr", terminal)
         assert isotune("train", text, "--out", "run", *few_steps).out == "run/report.html\n"
     listener.join(10)
-    os.close(ours)
-    bar = b"".join(said).decode(errors="replace")
+    os.close(reading_end)
+    bar = b"".join(output).decode(errors="replace")
     assert "━" in bar
     assert "4/4" in bar
 
 
-def test_the_folder_has_a_name_of_its_own_if_none_is_given(isotune: Call, text: Path, few_steps: list[str]) -> None:
+def test_the_default_folder_is_named_by_method_and_time(isotune: Call, text: Path, few_steps: list[str]) -> None:
     out = isotune("train", text, *few_steps).out
     assert re.fullmatch(r"runs/simcse-\d{8}-\d{6}/report\.html\n", out)
     assert Path(out.strip()).exists()
@@ -162,7 +162,7 @@ def test_standard_input_that_is_closed(refused: Refused, few_steps: list[str], m
     assert "standard input is closed" in refused("train", "-", *few_steps)
 
 
-def test_ctrl_c_ends_a_run_that_resume_goes_on_with(
+def test_a_run_stopped_by_ctrl_c_can_be_resumed(
     isotune: Call, text: Path, few_steps: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     step = Loop.step
@@ -233,7 +233,7 @@ BAD = {
 
 @pytest.fixture
 def files(text: Path) -> None:
-    """The files of the table, beside text.txt."""
+    """Writes the files of `FILES` beside text.txt."""
     for name, content in FILES.items():
         Path(name).write_bytes(content)
 
@@ -262,14 +262,14 @@ def test_bad_input_is_one_line_and_leaves_no_folder(refused: Refused, few_steps:
     ],
 )
 @pytest.mark.usefixtures("files")
-def test_a_recipe_that_is_none(refused: Refused, name: str, message: str) -> None:
+def test_invalid_recipes(refused: Refused, name: str, message: str) -> None:
     line = refused("train", "text.txt", "--recipe", name)
     assert name in line
     assert message in line
     assert "at least 1 item" not in line
 
 
-def test_a_folder_that_can_not_be_made(refused: Refused, text: Path, few_steps: list[str]) -> None:
+def test_out_folders_that_are_refused(refused: Refused, text: Path, few_steps: list[str]) -> None:
     assert "text.txt: it exists already" in refused("train", text, *few_steps, "--out", "text.txt")
     assert "it can't be written (Not a directory)" in refused("train", text, *few_steps, "--out", "text.txt/run")
     Path("mine").mkdir()
@@ -285,7 +285,7 @@ def test_resume_needs_a_folder_with_a_run(refused: Refused, text: Path) -> None:
     assert "leave the sources and all options out" in refused("train", "--seed=1", "--resume", "--out", "run")
 
 
-def test_a_run_that_was_damaged(isotune: Call, refused: Refused, text: Path, few_steps: list[str]) -> None:
+def test_a_damaged_run(isotune: Call, refused: Refused, text: Path, few_steps: list[str]) -> None:
     isotune("train", text, "--out", "run", *few_steps)
     assert "this run is finished; its report is run/report.html" in refused("train", "--resume", "--out", "run")
     Path("run/report.html").unlink()
@@ -296,7 +296,7 @@ def test_a_run_that_was_damaged(isotune: Call, refused: Refused, text: Path, few
     assert "not TOML" in refused("train", "--resume", "--out", "run")
 
 
-def test_a_disk_that_is_full(isotune: Call, refused: Refused, text: Path, few_steps: list[str]) -> None:
+def test_a_full_disk(isotune: Call, refused: Refused, text: Path, few_steps: list[str]) -> None:
     with files_no_larger_than(20_000):
         assert "it can't be written" in refused("train", text, "--out", "run", *few_steps)
     assert not Path("run").exists()
@@ -309,6 +309,6 @@ def test_a_disk_that_is_full(isotune: Call, refused: Refused, text: Path, few_st
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_is_read_only(refused: Refused, text: Path, few_steps: list[str]) -> None:
+def test_a_read_only_folder(refused: Refused, text: Path, few_steps: list[str]) -> None:
     Path("locked").mkdir(mode=0o500)
     assert "Permission denied" in refused("train", text, "--out", "locked/run", *few_steps)
