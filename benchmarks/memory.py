@@ -62,7 +62,7 @@ def main() -> None:
 
 def measure(model: str, method: str, batch_size: int, chunk_size: int | None, precision: str) -> Measured:
     """Makes some training steps in this process."""
-    from steps import training_loop
+    from steps import stepper
 
     from isotune import tune_process
     from isotune.bundled import bundled_data
@@ -71,11 +71,11 @@ def measure(model: str, method: str, batch_size: int, chunk_size: int | None, pr
     text = (bundled_data() / "stsb-open" / "train.txt").read_text("utf-8").splitlines()
     sentences = list(islice(cycle(text), batch_size))
     training = {"batch_size": batch_size, "chunk_size": chunk_size, "precision": precision}
-    with training_loop(model, method, {}, training, sentences) as loop:
+    with stepper(model, method, {}, training, sentences) as steps:
         start, seconds = peak_memory(), []
         for step in range(1 + 2048 // batch_size):
             began = time.process_time()
-            loop.step(step)
+            steps.update(step)
             seconds.append(time.process_time() - began)
     return Measured(start, peak_memory(), min(seconds))
 

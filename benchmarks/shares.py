@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import torch
 from machine import processor
-from steps import training_loop
+from steps import stepper
 from torch.profiler import ProfilerActivity, profile
 from trainers import MAX_LENGTH
 from training import BATCH, DROPOUT, sentences
@@ -94,11 +94,11 @@ def main() -> None:
 def training(model: Path, precision: str) -> Spent:
     """Measures a training step. Its linear layers do three times the arithmetic of encoding."""
     options = {"batch_size": BATCH, "precision": precision, "max_length": MAX_LENGTH, "model_dropout": DROPOUT}
-    with training_loop(model, "simcse", {"projection": False}, options, sentences(BATCH * STEPS * 3)) as loop:
-        store = loop.feeder.rows[""].store
+    with stepper(model, "simcse", {"projection": False}, options, sentences(BATCH * STEPS * 3)) as steps:
+        store = steps.feeder.probe
         tokens = 2 * BATCH * store.fingerprint.tokens / len(store)
         number = iter(range(3 * STEPS))
-        return _spent(lambda: loop.step(next(number)), loop.encoder, precision, tokens, 3)
+        return _spent(lambda: steps.update(next(number)), steps.encoder, precision, tokens, 3)
 
 
 def encoding(model: Path, precision: str) -> Spent:

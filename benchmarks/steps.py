@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from isotune.training.loop import Loop
+    from isotune.training.step import Stepper
+
+TOTAL = 100  # steps of the schedule
 
 
 @contextmanager
-def training_loop(
+def stepper(
     model: str | Path, method: str, options: Mapping[str, Any], training: Mapping[str, Any], texts: Sequence[str]
-) -> Iterator[Loop]:
-    """The training loop of a run on sentences; `Loop.step(number)` makes one step.
+) -> Iterator[Stepper]:
+    """What makes the steps of a method on sentences; `Stepper.update(number)` makes one step.
 
     Args:
         model: a folder, or "mini".
@@ -29,20 +30,22 @@ def training_loop(
     from isotune.data.tokens import Tokenized, TokenStore
     from isotune.encoder.encoder import Encoder
     from isotune.kernels.float32 import fast_float32
-    from isotune.methods import METHODS, method_class
-    from isotune.recipes import TrainingOptions
-    from isotune.training.checkpoint import Progress
-    from isotune.training.loop import Loop
-    from isotune.training.recorder import Recorder
+    from isotune.methods.protocols import SINGLE_FEED
+    from isotune.recipes import Stage
+    from isotune.training.feed import Feeder
+    from isotune.training.objectives import build_objectives
+    from isotune.training.step import Stepper
 
     encoder = Encoder.load(model, device="cpu")
-    plan = TrainingOptions.model_validate({"steps": 100, **training})
-    made = method_class(method)(METHODS[method].options(**options), encoder)
+    stage = Stage.model_validate({"method": method, **options, **training})
+    objectives = build_objectives(stage, encoder)
+    objectives.attach(encoder)
     store = TokenStore.build(
         map(Sentence, texts),
         Sentence,
-        lambda columns: Tokenized([encoder.tokenize(columns[0], plan.max_length)]),
+        lambda columns: Tokenized([encoder.tokenize(columns[0], stage.training.max_length)]),
         encoder.max_length,
     )
-    with TemporaryDirectory() as name, Recorder(Path(name), quiet=True) as recorder, fast_float32():
-        yield Loop(encoder, made, {"": store}, None, {}, plan, 0, Progress(), Path(name), recorder)
+    feeder = Feeder({SINGLE_FEED: store}, {SINGLE_FEED: stage.training.batch_size}, seed=0, stage=0)
+    with fast_float32():
+        yield Stepper(encoder, objectives, feeder, stage.training, TOTAL, seed=0, stage=0)

@@ -55,24 +55,25 @@ def isotune(
     import torch
 
     from isotune import Encoder, train, tune_process
-    from isotune.training.loop import Loop
+    from isotune.training.step import Stepper, Update
 
     tune_process()
     torch.set_num_threads(threads)
-    step = Loop.step
+    update = Stepper.update
     losses: list[float] = []
     order: list[list[int]] = []
 
-    def recorded_step(loop: Loop, number: int) -> Any:
+    def recorded_update(stepper: Stepper, number: int) -> Update:
         if not number:
             gate()
-        metrics = step(loop, number)
-        losses.append(float(metrics["loss"]))
-        order.append(loop.feeder.rows[""].order[number].tolist())
+        made = update(stepper, number)
+        losses.append(float(made.loss))
+        (corpus,) = stepper.feeder.corpora.values()
+        order.append(corpus.order[number].tolist())
         gate()
-        return metrics
+        return made
 
-    Loop.step = recorded_step
+    Stepper.update = recorded_update
     with TemporaryDirectory() as folder:
         result = train(
             rows=list(texts), out=Path(folder) / "run", model=model, method="simcse", projection=False, pooling="mean",

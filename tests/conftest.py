@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+from isotune.encoder.encoder import Encoder
+from isotune.methods.method import Method
 
 WORDS = """
     a the man woman dog cat is was plays eats sees red blue small big and with in on at ball house .
@@ -27,6 +32,28 @@ def _seed() -> Iterator[None]:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         yield
+
+
+M = TypeVar("M", bound=Method)
+
+
+def attached(method: M, encoder: Encoder) -> M:
+    """The method, after the encoder has got what the method adds, as the trainer does it."""
+    method.adds.attach(encoder)
+    return method
+
+
+def trained(method: Method, encoder: Encoder) -> list[torch.nn.Parameter]:
+    """The encoder's parameters that are trained, once the method is attached."""
+    return [*method.trained(encoder), *method.adds.parameters()]
+
+
+def unfinish(folder: Path) -> None:
+    """Takes back that a run is finished: as if it had been killed while its report was made."""
+    path = folder / "environment.json"
+    environment = json.loads(path.read_text("utf-8"))
+    del environment["finished"]
+    path.write_text(json.dumps(environment), "utf-8")
 
 
 @pytest.fixture(scope="session")

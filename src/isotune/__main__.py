@@ -1,4 +1,4 @@
-"""`python -m isotune` does the same as `isotune`."""
+"""`python -m isotune` is `isotune`."""
 
 import sys
 

@@ -21,8 +21,9 @@ import pytest
 
 from isotune.methods import METHODS
 from isotune.recipes import Recipe, TrainingOptions, plan_table
-from isotune.training.loop import Loop
+from isotune.training.step import Stepper
 from tests.cli.conftest import Call
+from tests.conftest import unfinish
 
 Refused = Callable[..., str]
 
@@ -165,15 +166,15 @@ def test_standard_input_that_is_closed(refused: Refused, few_steps: list[str], m
 def test_a_run_stopped_by_ctrl_c_can_be_resumed(
     isotune: Call, text: Path, few_steps: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    step = Loop.step
+    step = Stepper.update
 
-    def interrupted(self: Loop, number: int) -> Any:
+    def interrupted(self: Stepper, number: int) -> Any:
         if number == 2:
             os.kill(os.getpid(), signal.SIGINT)
         return step(self, number)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Loop, "step", interrupted)
+        patch.setattr(Stepper, "update", interrupted)
         code, out, err = isotune("train", text, "--out", "run", *few_steps)
     assert code == 128 + signal.SIGINT
     assert out == "run/report.html\n"
@@ -281,14 +282,14 @@ def test_out_folders_that_are_refused(refused: Refused, text: Path, few_steps: l
 def test_resume_needs_a_folder_with_a_run(refused: Refused, text: Path) -> None:
     assert "--resume needs --out" in refused("train", "--resume")
     assert "there is no run to resume" in refused("train", "--resume", "--out", "run")
-    assert "leave the sources and all options out" in refused("train", text, "--resume", "--out", "run")
-    assert "leave the sources and all options out" in refused("train", "--seed=1", "--resume", "--out", "run")
+    assert "leave out the sources and all options" in refused("train", text, "--resume", "--out", "run")
+    assert "leave out the sources and all options" in refused("train", "--seed=1", "--resume", "--out", "run")
 
 
 def test_a_damaged_run(isotune: Call, refused: Refused, text: Path, few_steps: list[str]) -> None:
     isotune("train", text, "--out", "run", *few_steps)
     assert "this run is finished; its report is run/report.html" in refused("train", "--resume", "--out", "run")
-    Path("run/report.html").unlink()
+    unfinish(Path("run"))
     checkpoint = Path("run/last.safetensors")
     checkpoint.write_bytes(checkpoint.read_bytes()[:-100])
     assert "last.safetensors: this checkpoint is damaged" in refused("train", "--resume", "--out", "run")
@@ -302,7 +303,7 @@ def test_a_full_disk(isotune: Call, refused: Refused, text: Path, few_steps: lis
     assert not Path("run").exists()
 
     isotune("train", text, "--out", "run", *few_steps)
-    Path("run/report.html").unlink()
+    unfinish(Path("run"))
     with files_no_larger_than(20_000):
         assert "encoder.new: it can't be written" in refused("train", "--resume", "--out", "run")
     assert isotune("train", "--resume", "--out", "run").out == "run/report.html\n"

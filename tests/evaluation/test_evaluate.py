@@ -17,8 +17,13 @@ from isotune.errors import InputError
 from isotune.evaluation import (
     GROUPS,
     TASKS,
+    Aggregates,
+    Aggregation,
+    AverageAccuracy,
+    Correlations,
     Evaluation,
     GeometryResult,
+    Metric,
     STSResult,
     STSTask,
     TransferResult,
@@ -28,7 +33,7 @@ from isotune.evaluation import (
     evaluate_on,
     load_tasks,
 )
-from isotune.evaluation.results import MEASURES, Aggregates, Aggregation, AverageAccuracy, Correlations, Metric
+from isotune.evaluation.results import MEASURES
 from isotune.evaluation.tasks import task_title
 
 

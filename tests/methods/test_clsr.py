@@ -26,7 +26,8 @@ from isotune.methods.method import Batch
 from isotune.methods.options.clsr import CLSROptions
 from isotune.training import Result
 from isotune.training.encoding import encode_views
-from isotune.training.loop import Loop
+from isotune.training.step import Stepper
+from tests.conftest import attached, trained
 from tests.reference import clsr as reference
 from tests.reference import losses
 
@@ -37,7 +38,7 @@ def encoder(tiny_model: Path) -> Encoder:
 
 
 def test_the_loss_is_the_papers_on_both_networks(encoder: Encoder) -> None:
-    method = CLSR(CLSROptions(temperature=0.2, width=11), encoder)
+    method = attached(CLSR(CLSROptions(temperature=0.2, width=11), encoder), encoder)
     columns = torch.randn(2, 5, 32).unbind()
     batch = Batch(vectors=columns)
     encoded = encode_views(encoder, method.views(batch), Generator())
@@ -54,17 +55,17 @@ def test_the_loss_is_the_papers_on_both_networks(encoder: Encoder) -> None:
 
 def test_only_its_own_layers_are_trained(encoder: Encoder) -> None:
     encoder.heads.append(Dense(32, 24))
-    method = CLSR(CLSROptions(width=16), encoder)
+    method = attached(CLSR(CLSROptions(width=16), encoder), encoder)
     assert encoder.dimension == 16
     _, *new = encoder.heads
     assert [head.dimensions for head in new] == [(24, 16), (16, 16)]
-    assert {id(p) for p in method.trained(encoder)} == {id(p) for head in new for p in head.parameters()}
+    assert {id(p) for p in trained(method, encoder)} == {id(p) for head in new for p in head.parameters()}
     assert {name for name, _ in method.named_parameters()} == {"projection.weight", "projection.bias"}
 
 
 def test_vectors_of_length_1_do_not_start_as_one_point(encoder: Encoder) -> None:
     """As torch starts a layer, the bias is as large as what such a vector makes of it: their mean cosine is 0.71."""
-    CLSR(CLSROptions(), encoder)
+    attached(CLSR(CLSROptions(), encoder), encoder)
     with torch.no_grad():
         y = encoder.heads(torch.nn.functional.normalize(torch.randn(200, 32), dim=-1))
     assert mean_cosine(y) < 0.6
@@ -99,14 +100,14 @@ def test_a_stopped_run_goes_on_bit_for_bit(
     run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = run(out=tmp_path / "whole", batch_size=8)
-    step = Loop.step
+    step = Stepper.update
 
-    def interrupted(self: Loop, number: int) -> Any:
+    def interrupted(self: Stepper, number: int) -> Any:
         if number == 3:
             os.kill(os.getpid(), signal.SIGTERM)
         return step(self, number)
 
-    monkeypatch.setattr(Loop, "step", interrupted)
+    monkeypatch.setattr(Stepper, "update", interrupted)
     assert run(out=tmp_path / "parts", batch_size=8).stopped == "SIGTERM"
     monkeypatch.undo()
     isotune.train(out=tmp_path / "parts", resume=True, quiet=True)

@@ -17,13 +17,14 @@ from isotune.data.tokens import Tokenized, TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import NormalizingFlow
 from isotune.errors import InputError
-from isotune.methods.flow import BERTCF, Flow
+from isotune.methods.flow import BERTCF, BERTFlow
 from isotune.methods.method import Batch, Method
 from isotune.methods.mirror import Mirror
 from isotune.methods.options.flow import BERTCFOptions, FlowOptions
 from isotune.methods.options.mirror import MirrorOptions
 from isotune.training.encoding import encode_views
 from isotune.training.feed import Feeder
+from tests.conftest import attached, trained
 from tests.data.test_packed import unpack
 from tests.reference import flow as flow_reference
 from tests.reference import losses as losses_reference
@@ -51,7 +52,7 @@ def make_batch(encoder: Encoder, sentences: list[str], seed: int = 0) -> Batch:
 def gradients(method: Method, encoder: Encoder, batch: Batch, term: str | None = None) -> dict[str, Tensor]:
     """Of one term, or of all: the gradient of each weight of the encoder that has one, frozen as in training."""
     encoder.requires_grad_(False)
-    for parameter in method.trained(encoder):
+    for parameter in trained(method, encoder):
         parameter.requires_grad_(True)
     encoder.train()
     terms = method.loss(encode_views(encoder, method.views(batch), Generator()), batch)
@@ -122,7 +123,7 @@ def test_mirrors_loss_is_nt_xent_or_bert_cfs(symmetric: bool, encoder: Encoder, 
 
 def test_what_mirror_cannot_mask_is_refused(encoder: Encoder) -> None:
     encoder.lowercase = True
-    with pytest.raises(InputError, match="this encoder lowercases all text, the mask too; use spans tokens"):
+    with pytest.raises(InputError, match="this encoder lowercases its text, the mask token too; use spans tokens"):
         Mirror(MirrorOptions(), encoder)
     Mirror(MirrorOptions(spans="tokens"), encoder)
     encoder.tokenizer.mask_token = None
@@ -135,7 +136,7 @@ def test_what_mirror_cannot_mask_is_refused(encoder: Encoder) -> None:
 def test_flow_trains_its_own_layers_only_and_stays_with_the_encoder(
     cached: bool, encoder: Encoder, batch: Batch, tmp_path: Path
 ) -> None:
-    method = Flow(FlowOptions(cached=cached), encoder)
+    method = attached(BERTFlow(FlowOptions(cached=cached), encoder), encoder)
     assert method.cached == cached
     assert isinstance(encoder.heads[0], NormalizingFlow)
     found = gradients(method, encoder, batch)
@@ -149,7 +150,7 @@ def test_flow_trains_its_own_layers_only_and_stays_with_the_encoder(
 
 
 def test_flows_loss_is_the_likelihood_of_the_vectors(encoder: Encoder, batch: Batch) -> None:
-    method = Flow(FlowOptions(depth=1), encoder)
+    method = attached(BERTFlow(FlowOptions(depth=1), encoder), encoder)
     encode_views(encoder.train(), method.views(batch), Generator())  # which initialises it
     flow = encoder.heads[0]
     with torch.no_grad():
@@ -165,9 +166,9 @@ def test_flows_loss_is_the_likelihood_of_the_vectors(encoder: Encoder, batch: Ba
 
 
 def test_flow_learns(encoder: Encoder, sentences: list[str]) -> None:
-    method = Flow(FlowOptions(depth=1), encoder)
+    method = attached(BERTFlow(FlowOptions(depth=1), encoder), encoder)
     batch = make_batch(encoder, sentences)
-    optimizer = torch.optim.AdamW(method.trained(encoder), lr=1e-2)
+    optimizer = torch.optim.AdamW(trained(method, encoder), lr=1e-2)
     encoder.train()
     history = []
     for _ in range(40):
@@ -181,7 +182,7 @@ def test_flow_learns(encoder: Encoder, sentences: list[str]) -> None:
 
 
 def test_bert_cfs_terms_are_those_of_its_parts(encoder: Encoder, batch: Batch) -> None:
-    method = BERTCF(BERTCFOptions(contrastive_weight=0.3, temperature=0.07), encoder)
+    method = attached(BERTCF(BERTCFOptions(contrastive_weight=0.3, temperature=0.07), encoder), encoder)
     assert len(method.views(batch)) == 2
     plain = batch.vectors[0]
     masked = plain + 0.1 * torch.randn_like(plain)
@@ -195,14 +196,14 @@ def test_bert_cfs_terms_are_those_of_its_parts(encoder: Encoder, batch: Batch) -
 
 
 def test_bert_cf_trains_the_flow_on_a_frozen_encoder(encoder: Encoder, batch: Batch) -> None:
-    method = BERTCF(BERTCFOptions(), encoder)
+    method = attached(BERTCF(BERTCFOptions(), encoder), encoder)
     for term in (None, "mirror", "bits_per_dimension"):
         assert {key.split(".")[0] for key in gradients(method, encoder, batch, term)} == {"heads"}
         encoder.zero_grad()
 
 
 def test_in_the_ablation_the_contrastive_term_alone_trains_the_encoder(encoder: Encoder, batch: Batch) -> None:
-    method = BERTCF(BERTCFOptions(train_encoder=True), encoder)
+    method = attached(BERTCF(BERTCFOptions(train_encoder=True), encoder), encoder)
     assert {key.split(".")[0] for key in gradients(method, encoder, batch, "bits_per_dimension")} == {"heads"}
     encoder.zero_grad()
     assert {key.split(".")[0] for key in gradients(method, encoder, batch, "mirror")} == {"heads", "backbone"}
@@ -210,7 +211,7 @@ def test_in_the_ablation_the_contrastive_term_alone_trains_the_encoder(encoder: 
 
 def test_bert_cf_is_mirror_and_then_flow_whatever_is_masked(encoder: Encoder, batch: Batch) -> None:
     assert BERTCF(BERTCFOptions(spans="characters"), copy.deepcopy(encoder)).needs_text
-    method = BERTCF(BERTCFOptions(), encoder)
+    method = attached(BERTCF(BERTCFOptions(), encoder), encoder)
     assert not method.needs_text
     assert not method.cached
     mirror = Mirror(MirrorOptions(spans="tokens", symmetric=False), encoder)
@@ -224,6 +225,6 @@ def test_bert_cf_is_mirror_and_then_flow_whatever_is_masked(encoder: Encoder, ba
 
 def test_a_flow_too_deep_for_the_vectors_is_refused(encoder: Encoder) -> None:
     with pytest.raises(InputError, match="a flow of 6 levels needs vectors of 64 features or more, not 32"):
-        Flow(FlowOptions(levels=6), encoder)
+        BERTFlow(FlowOptions(levels=6), encoder)
     assert isinstance(encoder.heads, nn.Sequential)
     assert len(encoder.heads) == 0

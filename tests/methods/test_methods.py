@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from isotune.data.packed import pack
-from isotune.data.rows import Pair, Row, text_fields
-from isotune.data.tokens import Tokenized, TokenStore
+from isotune.data.rows import Pair, Row, Sentence, Triplet, text_fields
+from isotune.data.tokens import TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import Pooling
 from isotune.methods import METHODS, method_class
@@ -19,9 +19,12 @@ from isotune.methods.consert import ConSERT
 from isotune.methods.method import Batch, Method
 from isotune.methods.options.consert import ConSERTOptions
 from isotune.methods.options.simcse import SimCSEOptions
+from isotune.methods.protocols import ClosedForm, SeveralFeeds
 from isotune.methods.simcse import SimCSE
 from isotune.training.encoding import encode_views
+from isotune.training.objectives import Objectives
 from isotune.views.augmentation import FeatureCutoff, NoAugmentation, Shuffle
+from tests.conftest import attached, trained
 from tests.reference import losses as reference
 
 
@@ -39,18 +42,15 @@ def make_batch(method: Method, rows: type[Row], encoder: Encoder, sentences: lis
     """Nine rows of a kind, as the trainer gives them to the method."""
     generator = torch.Generator().manual_seed(0)
     columns = [sentences[9 * k : 9 * k + 9] for k in range(len(text_fields(rows)))]
-    tokens = tuple(pack(encoder.tokenize(column)) for column in columns)
     targets = None
     if "label" in rows._fields:
         targets = torch.arange(9) % classes
     elif "score" in rows._fields:
         targets = torch.linspace(0, 5, 9)
-    if method.joint:
-        ids, firsts = encoder.tokenize_pairs(*columns[:2])
-        store = TokenStore.build(
-            [Pair(*pair) for pair in zip(*columns, strict=True)], Pair, lambda _: Tokenized([ids], firsts), 32
-        )
-        tokens = store.pack(np.arange(9))
+    texts = Pair if len(columns) == 2 else Triplet if len(columns) == 3 else Sentence
+    tokenize = partial(method.tokenize, encoder, max_length=32)
+    store = TokenStore.build([texts(*row) for row in zip(*columns, strict=True)], texts, tokenize, 32)
+    tokens = store.pack(np.arange(9))
     if method.cached:
         with torch.no_grad():
             return Batch(vectors=tuple(encoder.pool(one) for one in tokens), targets=targets, generator=generator)
@@ -60,29 +60,53 @@ def make_batch(method: Method, rows: type[Row], encoder: Encoder, sentences: lis
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_of_the_table_trains_what_it_says(name: str, tiny_model: Path, sentences: list[str]) -> None:
     encoder = Encoder.load(tiny_model)
-    method = method_class(name)(METHODS[name].options(), encoder).train()
+    method = attached(method_class(name)(METHODS[name].options(), encoder).train(), encoder)
     encoder.train().requires_grad_(False)
-    trained = list(method.trained(encoder))
-    for parameter in trained:
+    of_encoder = trained(method, encoder)
+    for parameter in of_encoder:
         parameter.requires_grad_(True)
 
     make = partial(make_batch, method, encoder=encoder, sentences=sentences)
-    feeds = method.feeds()
-    if feeds:
-        tasks = {task: make(feed.rows, classes=len(feed.classes)) for task, feed in feeds.items()}
+    if isinstance(method, SeveralFeeds):
+        tasks = {task: make(feed.rows, classes=len(feed.classes)) for task, feed in method.feeds().items()}
         batch = Batch(generator=torch.Generator().manual_seed(0), tasks=tasks)
     else:
         batch = make(method.rows, classes=len(method.classes))
-    if method.closed_form:
-        assert trained == list(method.parameters()) == []
+    if isinstance(method, ClosedForm):
+        assert list(method.trained(encoder)) == list(method.parameters()) == []
         return
-    encoded = encode_views(encoder, method.views(batch), torch.Generator(), partial(method.adversary, batch=batch))
-    terms = {**method.loss(encoded, batch), **method.penalty(encoder)}
+    objectives = Objectives(method)
+    requests = objectives.ask(batch)
+    encoded = encode_views(encoder, requests[0].views, torch.Generator(), objectives.adversary(requests))
+    terms = {**objectives.terms(requests, encoded), **objectives.penalties(encoder)}
     loss = torch.stack(list(terms.values())).sum()
     loss.backward()
     assert torch.isfinite(loss)
-    own = [parameter for parameter in method.parameters() if parameter.requires_grad]
-    assert [p.shape for p in [*trained, *own] if p.grad is None] == []
+    layers = [parameter for parameter in method.parameters() if parameter.requires_grad]
+    assert [p.shape for p in [*of_encoder, *layers] if p.grad is None] == []
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_building_a_method_changes_nothing_in_the_encoder(name: str, tiny_model: Path) -> None:
+    encoder = Encoder.load(tiny_model)
+    before = {key: value.clone() for key, value in encoder.state_dict().items()}
+    expected = list(encoder.heads), encoder.prompt, encoder.pooling, encoder.language_head, encoder.dimension
+    gradients = [parameter.requires_grad for parameter in encoder.parameters()]
+    method = method_class(name)(METHODS[name].options(), encoder)
+    after = encoder.state_dict()
+    assert after.keys() == before.keys()
+    assert all(torch.equal(value, before[key]) for key, value in after.items())
+    assert (list(encoder.heads), encoder.prompt, encoder.pooling, encoder.language_head, encoder.dimension) == expected
+    assert [parameter.requires_grad for parameter in encoder.parameters()] == gradients
+
+    # What the encoder gets is what the method declares.
+    method.adds.attach(encoder)
+    assert tuple(encoder.heads) == method.adds.heads
+    assert encoder.prompt == (method.adds.prompt or "")
+    assert encoder.pooling == (method.adds.pooling or expected[2])
+    assert encoder.language_head is method.adds.language_head
+    registered = {id(parameter) for parameter in method.parameters()}
+    assert registered.isdisjoint(map(id, method.adds.parameters()))  # the checkpoint has each weight once
 
 
 def test_simcse_compares_two_passes_that_differ_by_dropout(encoder: Encoder, batch: Batch) -> None:

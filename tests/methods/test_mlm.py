@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,14 +15,17 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads.language import LanguageHead
 from isotune.errors import InputError
 from isotune.methods.consert import ConSERT
-from isotune.methods.method import Batch, Feed, Method, View
-from isotune.methods.mlm import MLM, with_mlm
+from isotune.methods.method import Batch, Method
+from isotune.methods.mlm import MLM
 from isotune.methods.options.base import MethodOptions
 from isotune.methods.options.consert import ConSERTOptions
 from isotune.methods.options.mlm import MLMOptions
 from isotune.methods.options.simcse import SimCSEOptions
 from isotune.methods.simcse import SimCSE
+from isotune.recipes import Stage
 from isotune.training.encoding import encode_views
+from isotune.training.objectives import Objectives, build_objectives
+from tests.conftest import attached
 from tests.reference import mlm as reference
 
 
@@ -47,9 +49,12 @@ def batch(tokens: Packed, seed: int = 3) -> Batch:
     return Batch((tokens,), generator=Generator().manual_seed(seed))
 
 
-def loss_of(method: Method, encoder: Encoder, tokens: Packed) -> dict[str, Tensor]:
-    given = batch(tokens)
-    return method.loss(encode_views(encoder, method.views(given), Generator()), given)
+def loss_of(objectives: Method | Objectives, encoder: Encoder, tokens: Packed) -> dict[str, Tensor]:
+    """The loss terms of a step, as the trainer computes them."""
+    objectives = objectives if isinstance(objectives, Objectives) else Objectives(objectives)
+    requests = objectives.ask(batch(tokens))
+    views = [view for request in requests for view in request.views]
+    return objectives.terms(requests, encode_views(encoder, views, Generator()))
 
 
 def test_value_and_gradients_equal_transformers_on_padded_input(
@@ -79,10 +84,11 @@ def test_value_and_gradients_equal_transformers_on_padded_input(
 
 def test_value_and_gradient_equal_the_transcription(encoder: Encoder, tokens: Packed) -> None:
     method = MLM(MLMOptions(masking_rate=0.3), encoder)
-    (states,) = encode_views(encoder, method.views(batch(tokens)), Generator())
+    drawn = method.draw(batch(tokens))
+    (states,) = encode_views(encoder, method.views(drawn), Generator())
     model = encoder.language_head.language_model
     states = states.detach().requires_grad_()
-    value = method.loss([states], batch(tokens))["mlm"]
+    value = method.loss([states], drawn)["mlm"]
     value.backward()
 
     exact = states.detach().double().requires_grad_()
@@ -106,7 +112,7 @@ def test_equal_scores_give_the_log_of_the_vocabulary(encoder: Encoder, tokens: P
 
 def test_only_the_masked_tokens_count(encoder: Encoder, tokens: Packed) -> None:
     method = MLM(MLMOptions(), encoder)
-    (view,) = method.views(batch(tokens))
+    (view,) = method.views(method.draw(batch(tokens)))
     (states,) = encode_views(encoder, [view], Generator())
     (every,) = encoder.backbone(view.tokens)
     assert torch.equal(states, every[view.pooling.places])
@@ -122,17 +128,18 @@ def test_a_batch_in_which_chance_masks_nothing_costs_nothing(encoder: Encoder, t
     assert not any(p.grad.any() for p in encoder.parameters() if p.grad is not None)
 
 
-def test_a_new_head_is_noted_and_one_that_is_there_is_used(tiny_model: Path, encoder: Encoder, tmp_path: Path) -> None:
+def test_a_new_head_says_so_and_an_existing_head_is_used(tiny_model: Path, encoder: Encoder, tmp_path: Path) -> None:
     fresh = Encoder.load(tiny_model)
-    (note,) = MLM(MLMOptions(), fresh).notes
-    assert "cls.predictions.transform.dense.weight" in note
-    head = fresh.language_head
-    assert MLM(MLMOptions(), fresh).notes == ()
-    assert fresh.language_head is head
+    method = MLM(MLMOptions(), fresh)
+    assert fresh.language_head is None  # until the trainer attaches the head
+    attached(method, fresh)
+    assert "cls.predictions.transform.dense.weight" in fresh.language_head.fresh
+    assert MLM(MLMOptions(), fresh).adds.language_head is fresh.language_head
 
     encoder.save(tmp_path / "encoder")
     again = Encoder.load(tmp_path / "encoder")
-    assert MLM(MLMOptions(), again).notes == ()
+    attached(MLM(MLMOptions(), again), again)
+    assert again.language_head.fresh == []
     states = torch.randn(4, 32)
     assert torch.equal(again.language_head(states), encoder.language_head(states))
 
@@ -147,78 +154,36 @@ def test_beside_a_method_it_adds_a_view_and_a_term(
 ) -> None:
     torch.manual_seed(5)
     alone = kind(options, encoder)
-    torch.manual_seed(5)
-    both = with_mlm(kind, options, encoder, weight=0.5, rate=0.2)
-    own, together = loss_of(alone, encoder, tokens), loss_of(both, encoder, tokens)
+    both = Objectives(alone, [MLM(MLMOptions(masking_rate=0.2), encoder, weight=0.5)])
+    terms, together = loss_of(alone, encoder, tokens), loss_of(both, encoder, tokens)
     mlm = loss_of(MLM(MLMOptions(masking_rate=0.2), encoder), encoder, tokens)["mlm"]
-    assert list(together) == [*own, "mlm"]
-    for name, term in own.items():
+    assert list(together) == [*terms, "mlm"]
+    for name, term in terms.items():
         assert together[name].item() == pytest.approx(term.item(), rel=1e-5)
-    # Neither method draws random numbers of its own in views(), so that the masks are the same.
+    # Neither method draws random numbers in views(), so the masks are the same.
     assert together["mlm"].item() == pytest.approx(0.5 * mlm.item(), rel=1e-5)
-    assert isinstance(both, kind)
-    assert both.state_dict().keys() == alone.state_dict().keys()
-    assert len(both.eval().views(batch(tokens))) == len(alone.views(batch(tokens)))
+    assert [len(request.views) for request in both.ask(batch(tokens))] == [len(alone.views(batch(tokens))), 1]
 
 
-class Particular(Method):
-    """Says something else than the default wherever a method can."""
-
-    rows = ConSERT.rows
-    needs_text = True
-    classes = ("a", "b")
-    notes = ("mine",)
-
-    def __init__(self, options: MethodOptions, encoder: Encoder) -> None:
-        super().__init__()
-
-    def prompts(self) -> tuple[str | None, ...]:
-        return ("prompt",)
-
-    def trained(self, encoder: Encoder) -> Iterable[torch.nn.Parameter]:
-        return encoder.heads.parameters()
-
-    def views(self, batch: Batch) -> Sequence[View]:
-        return [View(batch.texts[0])]
-
-    def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        return {"mean": self.adversary(encoded, batch)}
-
-    def adversary(self, encoded: Sequence[Tensor], batch: Batch) -> Tensor:
-        (vectors,) = encoded
-        return vectors.mean()
-
-    def penalty(self, encoder: Encoder) -> dict[str, Tensor]:
-        return {"penalty": torch.ones(())}
-
-    def predict(self, name: str, encoded: Sequence[Tensor]) -> Tensor:
-        (vectors,) = encoded
-        return vectors.argmax(1)
+def test_beside_a_method_it_trains_its_head_and_what_the_method_trains(encoder: Encoder) -> None:
+    stage = Stage.model_validate({"method": "self-guided", "mlm_weight": 1.0, "projection": False})
+    objectives = build_objectives(stage, encoder)
+    head = encoder.language_head
+    objectives.attach(encoder)
+    assert encoder.language_head is head
+    trained = {id(parameter) for parameter in objectives.trained(encoder)}
+    assert trained.issuperset(id(parameter) for parameter in head.parameters())
+    embeddings = encoder.backbone.model.get_submodule("embeddings").parameters()
+    assert trained.isdisjoint(id(parameter) for parameter in embeddings)  # self-guidance freezes them
 
 
-def test_all_else_stays_what_the_method_says(encoder: Encoder, tokens: Packed) -> None:
-    method = with_mlm(Particular, MethodOptions(), encoder, weight=1.0, rate=0.15)
-    assert (method.rows, method.needs_text, method.classes) == (ConSERT.rows, True, ("a", "b"))
-    assert (method.notes, method.prompts(), method.penalty(encoder)) == (("mine",), ("prompt",), {"penalty": 1.0})
-    assert {id(p) for p in method.trained(encoder)} == {id(p) for p in encoder.language_head.parameters()}
-    given = batch(tokens)
-    encoded = encode_views(encoder, method.views(given), Generator())
-    assert torch.equal(method.adversary(encoded, given), encoded[0].mean())
-    encoded = encode_views(encoder, method.eval().views(given), Generator())
-    assert method.predict("dev", encoded).shape == (9,)
+def test_a_later_stage_without_it_drops_the_head(encoder: Encoder) -> None:
+    stage = Stage.model_validate({"method": "simcse"})
+    build_objectives(stage, encoder).attach(encoder)
+    assert encoder.language_head is None
 
 
-class Frozen(Particular):
-    cached = True
-
-
-class Several(Particular):
-    def feeds(self) -> Mapping[str, Feed]:
-        return {"task": Feed(ConSERT.rows, ("text",))}
-
-
-@pytest.mark.parametrize("kind", [MLM, Frozen, Several])
-def test_a_method_that_it_does_not_fit_is_refused(kind: type[Method], encoder: Encoder) -> None:
-    options = MLMOptions() if kind is MLM else MethodOptions()
-    with pytest.raises(InputError, match="mlm_weight"):
-        with_mlm(kind, options, encoder, weight=1.0, rate=0.15)
+@pytest.mark.parametrize("method", ["mlm", "clsr", "multitask"])
+def test_a_method_that_it_does_not_fit_is_refused(method: str, encoder: Encoder) -> None:
+    with pytest.raises(InputError, match=f"mlm_weight 1: method {method} can't have masked language modelling beside"):
+        build_objectives(Stage.model_validate({"method": method, "mlm_weight": 1.0}), encoder)

@@ -215,6 +215,6 @@ def test_the_fixed_copy_outlives_a_kill(
     ends = [load_file(tmp_path / name / "last.safetensors") for name in ("whole", "parts")]
     name = "model.encoder.layer.0.output.dense.weight"
     start = Encoder.load(tiny_model).backbone.get_parameter(name)
-    assert not torch.equal(ends[0][f"method.frozen.{name}"], start)
+    assert not torch.equal(ends[0][f"objectives.method.frozen.{name}"], start)
     assert ends[0].keys() == ends[1].keys()
     assert all(torch.equal(ends[0][key], ends[1][key]) for key in ends[0])

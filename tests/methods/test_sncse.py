@@ -17,6 +17,7 @@ from isotune.methods.options.sncse import SNCSEOptions
 from isotune.methods.sncse import ANCHOR, SNCSE
 from isotune.training import train
 from isotune.training.encoding import encode_views
+from tests.conftest import attached
 from tests.reference import losses, sncse
 
 
@@ -27,11 +28,8 @@ def encoder(tiny_model: Path) -> Encoder:
 
 def sncse_batch(method: SNCSE, encoder: Encoder, sentences: list[str]) -> Batch:
     rows = list(method.prepare(map(Sentence, sentences), None, lambda text: None))
-    prompts = method.prompts() or (None,) * 3
-    columns = zip(*rows, strict=True)
-    return Batch(
-        tuple(pack(encoder.tokenize(texts, None, prompt)) for texts, prompt in zip(columns, prompts, strict=True))
-    )
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    return Batch(tuple(map(pack, method.tokenize(encoder, columns, encoder.max_length).columns)))
 
 
 @pytest.mark.parametrize("prompts", [True, False])
@@ -39,7 +37,7 @@ def test_the_loss_is_info_nce_and_the_weighted_margin(prompts: bool, encoder: En
     options = SNCSEOptions(
         temperature=0.2, margin_weight=0.5, alpha=0.2, beta=0.25, prompts=prompts, projection=False, parser="words"
     )
-    method = SNCSE(options, encoder)
+    method = attached(SNCSE(options, encoder), encoder)
     batch = sncse_batch(method, encoder, sentences[:9])
     encoded = encode_views(encoder, method.views(batch), torch.Generator())
     assert [vectors.shape for vectors in encoded] == [(9, 32)] * 3
@@ -65,7 +63,8 @@ def test_the_projection_is_trained_on_all_three_views(encoder: Encoder) -> None:
 
 def test_the_prompts_are_the_authors() -> None:
     encoder = Encoder.load("mini")
-    batch = sncse_batch(SNCSE(SNCSEOptions(parser="words"), encoder), encoder, ["He was here"])
+    method = attached(SNCSE(SNCSEOptions(parser="words"), encoder), encoder)
+    batch = sncse_batch(method, encoder, ["He was here"])
     tokens = [" ".join(encoder.tokenizer.convert_ids_to_tokens(tokens.ids.tolist())) for tokens in batch.texts]
     assert tokens == [
         '[CLS] this sentence : " he was here . " means [MASK] . [SEP]',
@@ -75,7 +74,7 @@ def test_the_prompts_are_the_authors() -> None:
 
 
 def test_with_prompts_the_encoder_keeps_the_anchors(encoder: Encoder, sentences: list[str], tmp_path: Path) -> None:
-    SNCSE(SNCSEOptions(parser="words"), encoder)
+    attached(SNCSE(SNCSEOptions(parser="words"), encoder), encoder)
     assert (encoder.prompt, encoder.pooling.mode) == (ANCHOR, "mask")
     encoder.save(tmp_path / "saved")
     again = Encoder.load(tmp_path / "saved")
@@ -84,12 +83,14 @@ def test_with_prompts_the_encoder_keeps_the_anchors(encoder: Encoder, sentences:
 
 
 def test_without_prompts_the_encoder_stays_as_it_is(encoder: Encoder) -> None:
-    method = SNCSE(SNCSEOptions(prompts=False, parser="words"), encoder)
-    assert (encoder.prompt, encoder.pooling.mode, method.prompts()) == ("", "cls", None)
+    method = attached(SNCSE(SNCSEOptions(prompts=False, parser="words"), encoder), encoder)
+    assert (encoder.prompt, encoder.pooling.mode) == ("", "cls")
+    columns = [["a man"], ["a man"], ["not a man"]]
+    assert method.tokenize(encoder, columns, 16).columns == [encoder.tokenize(texts) for texts in columns]
 
 
 def test_encoders_that_cannot_take_the_prompts(tiny_model: Path) -> None:
-    with pytest.raises(InputError, match="prompt 'a dog ': method sncse brings its own"):
+    with pytest.raises(InputError, match="prompt 'a dog ': method sncse sets its own prompt"):
         SNCSE(SNCSEOptions(parser="words"), Encoder.load(tiny_model, prompt="a dog "))
     with pytest.raises(InputError, match="pooling mask without a prompt that brings a mask"):
         SNCSE(SNCSEOptions(parser="words"), Encoder.load(tiny_model, pooling="mask"))

@@ -30,6 +30,7 @@ from isotune.methods.simcse import SimCSESupervised
 from isotune.training.encoding import encode_views
 from isotune.views.adversarial import Adversarial
 from isotune.views.augmentation import FeatureCutoff, NoAugmentation, Shuffle, TokenCutoff
+from tests.conftest import attached
 from tests.reference import losses as plain
 from tests.reference import supervised as reference
 
@@ -113,7 +114,8 @@ def test_consert_joints_adversarial_views_are_harder_to_classify(encoder: Encode
 def test_supervised_simcse_is_infonce_with_hard_negatives_on_vectors_that_stay(
     encoder: Encoder, columns: list[Packed], sentences: list[str], tmp_path: Path
 ) -> None:
-    method = SimCSESupervised(SimCSESupervisedOptions(temperature=0.07, hard_negative_weight=0.5), encoder)
+    options = SimCSESupervisedOptions(temperature=0.07, hard_negative_weight=0.5)
+    method = attached(SimCSESupervised(options, encoder), encoder)
     batch = Batch(tuple(columns))
     encoded = encode_views(encoder, method.views(batch), Generator())
     expected = reference.info_nce_hard(*double(encoded), 0.07, np.exp(0.5))
@@ -241,7 +243,7 @@ def test_a_pair_is_one_sequence_as_transformers_pads_it(
 
 def test_scores_are_predicted_where_there_are_no_classes(encoder: Encoder, sentences: list[str]) -> None:
     method = FinetunePair(FinetunePairOptions(classes=(), metrics=("pearson", "spearman")), encoder).eval()
-    assert (method.rows, method.joint) == (ScoredPair, True)
+    assert method.rows is ScoredPair
     batch = Batch((joint(encoder, sentences[:3], sentences[3:6]),), torch.tensor([1.0, 4.0, 2.5]))
     encoded = encode_views(encoder, method.views(batch), Generator())
     scores = method.predict("", encoded)

@@ -22,7 +22,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import NormalizingFlow
 from isotune.methods.whitening import Whitening
 from isotune.training import Result
-from isotune.training.loop import Loop
+from isotune.training.step import Stepper
 from tests.conftest import WORDS
 
 Train = Callable[..., Result]
@@ -53,14 +53,14 @@ def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
 
 def stop_at(total: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes the run stop by a signal in its update number `total`."""
-    step, count = Loop.step, iter(range(1000))
+    step, count = Stepper.update, iter(range(1000))
 
-    def interrupted(self: Loop, number: int) -> Any:
+    def interrupted(self: Stepper, number: int) -> Any:
         if next(count) == total:
             os.kill(os.getpid(), signal.SIGTERM)
         return step(self, number)
 
-    monkeypatch.setattr(Loop, "step", interrupted)
+    monkeypatch.setattr(Stepper, "update", interrupted)
 
 
 @pytest.mark.parametrize("stop", [2, 7])
@@ -130,8 +130,8 @@ def test_vectors_are_of_the_encoder_that_the_stages_before_made(
     if stop == "fit":
         monkeypatch.setattr(Whitening, "fit", killed)
     else:
-        step, count = Loop.step, iter(range(1000))
-        monkeypatch.setattr(Loop, "step", lambda *given: (killed if next(count) == stop else step)(*given))
+        step, count = Stepper.update, iter(range(1000))
+        monkeypatch.setattr(Stepper, "update", lambda *given: (killed if next(count) == stop else step)(*given))
     with pytest.raises(Killed):
         train("parts", **options)
     monkeypatch.undo()

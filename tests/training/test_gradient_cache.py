@@ -15,19 +15,22 @@ from torch import Generator, Tensor, nn
 from isotune.data.packed import Packed, pack
 from isotune.encoder.encoder import Encoder
 from isotune.methods import METHODS, method_class, mlm, self_guided
-from isotune.methods.method import Batch, Method, View
-from isotune.methods.mlm import with_mlm
+from isotune.methods.method import Batch, View
+from isotune.methods.mlm import MLM
 from isotune.methods.options.base import MethodOptions
 from isotune.methods.options.consert import ConSERTJointOptions
 from isotune.methods.options.flow import BERTCFOptions, FlowOptions
+from isotune.methods.options.mlm import MLMOptions
 from isotune.methods.options.self_guided import SelfGuidedOptions
 from isotune.methods.options.simcse import SimCSEOptions
+from isotune.methods.protocols import SeveralFeeds
 from isotune.methods.simcse import SimCSE
 from isotune.training import Result
 from isotune.training.encoding import encode_views
 from isotune.training.gradient_cache import GradientCache, Pass
+from isotune.training.objectives import Objectives
 from isotune.views.augmentation import FeatureCutoff, NoAugmentation, Shuffle, TokenCutoff
-from tests.conftest import WORDS
+from tests.conftest import WORDS, attached, trained
 from tests.methods.test_methods import make_batch
 from tests.training.test_run import metrics
 
@@ -59,23 +62,23 @@ class KeptGraphs(GradientCache):
         pass
 
 
-def make(name: str, tiny_model: Path, sentences: list[str]) -> tuple[Encoder, Method, Batch]:
+def make(name: str, tiny_model: Path, sentences: list[str]) -> tuple[Encoder, Objectives, Batch]:
     """A method in float64, about to train, and nine rows of each of its kinds; twice the same."""
     torch.manual_seed(0)
     encoder = Encoder.load(tiny_model)
     for parameter in encoder.parameters():  # weights large enough for all of them to matter
         parameter.data += 0.1 * torch.randn_like(parameter)
     kind, options = OPTIONS[name]
-    method = method_class(kind)(options, encoder).train()
+    method = attached(method_class(kind)(options, encoder), encoder)
     encoder.train().requires_grad_(False)
-    for parameter in method.trained(encoder):
+    for parameter in trained(method, encoder):
         parameter.requires_grad_(True)
     rows = partial(make_batch, method, encoder=encoder, sentences=sentences)
-    tasks = {task: in_double(rows(feed.rows, classes=len(feed.classes))) for task, feed in method.feeds().items()}
+    feeds = method.feeds() if isinstance(method, SeveralFeeds) else {}
+    tasks = {task: in_double(rows(feed.rows, classes=len(feed.classes))) for task, feed in feeds.items()}
     batch = Batch(tasks=tasks) if tasks else in_double(rows(method.rows, classes=len(method.classes)))
     encoder.double()
-    method.double()
-    return encoder, method, batch
+    return encoder, Objectives(method.double()).train(), batch
 
 
 def in_double(batch: Batch) -> Batch:
@@ -85,21 +88,24 @@ def in_double(batch: Batch) -> Batch:
     return replace(batch, targets=targets, vectors=tuple(vectors.double() for vectors in batch.vectors))
 
 
-def gradient(encoder: Encoder, method: Method, batch: Batch, cache: GradientCache | None, half: bool = False) -> Tensor:
+def gradient(
+    encoder: Encoder, objectives: Objectives, batch: Batch, cache: GradientCache | None, half: bool = False
+) -> Tensor:
     """The loss, and its gradient at all weights, in one row."""
     torch.manual_seed(1)
     batch.generator.manual_seed(2)
     generator = Generator().manual_seed(3) if cache is None else cache.generator.manual_seed(3)
     with torch.autocast("cpu", torch.bfloat16, enabled=half):
-        adversary = partial(method.adversary, batch=batch)
-        encoded = encode_views(encoder, method.views(batch), generator, adversary, cache)
-        terms = method.loss(encoded, batch)
-    loss = torch.stack([*terms.values(), *method.penalty(encoder).values()]).sum()
+        requests = objectives.ask(batch)
+        views = [view for request in requests for view in request.views]
+        encoded = encode_views(encoder, views, generator, objectives.adversary(requests), cache)
+        terms = objectives.terms(requests, encoded)
+    loss = torch.stack([*terms.values(), *objectives.penalties(encoder).values()]).sum()
     loss.backward()
     if cache:
         with torch.autocast("cpu", torch.bfloat16, enabled=half):
             cache.backward()
-    weights = [parameter for module in (encoder, method) for parameter in module.parameters()]
+    weights = [parameter for module in (encoder, objectives) for parameter in module.parameters()]
     gradients = [weight.grad.flatten() for weight in weights if weight.grad is not None]
     for weight in weights:
         weight.grad = None
@@ -217,8 +223,10 @@ def test_what_is_kept_for_the_backward_pass_is_that_of_a_chunk(encoder: Encoder,
 
 def test_with_masked_language_modelling_beside_another_method(tiny_model: Path, sentences: list[str]) -> None:
     encoder = Encoder.load(tiny_model).train()
-    method = with_mlm(SimCSE, SimCSEOptions(projection=False), encoder, 0.1, 0.3).train()
-    run = encoder.double(), method.double(), make_batch(method, method.rows, encoder, sentences, 0)
+    simcse = SimCSE(SimCSEOptions(projection=False), encoder)
+    mlm = attached(MLM(MLMOptions(masking_rate=0.3), encoder, weight=0.1), encoder)
+    objectives = Objectives(simcse, [mlm]).double().train()
+    run = encoder.double(), objectives, make_batch(simcse, simcse.rows, encoder, sentences, 0)
     cached, kept = (gradient(*run, kind(2, Generator())) for kind in (GradientCache, KeptGraphs))
     assert_same(cached, kept)
 
@@ -240,7 +248,7 @@ def test_the_loss_over_16384_sentences_is_the_uncached_one(tiny_model: Path, dro
     generator = Generator().manual_seed(0)
     lengths = torch.randint(2, 12, (16_384,), generator=generator).tolist()
     batch = Batch((pack([torch.randint(5, 5 + len(WORDS), (n,), generator=generator).tolist() for n in lengths]),))
-    method = SimCSE(SimCSEOptions(projection=False), encoder)
+    objectives = Objectives(SimCSE(SimCSEOptions(projection=False), encoder))
     with encoder.backbone.dropout(dropout):
-        expected = gradient(encoder, method, batch, KeptGraphs(64, Generator()) if dropout else None)
-        assert_same(gradient(encoder, method, batch, GradientCache(64, Generator())), expected)
+        expected = gradient(encoder, objectives, batch, KeptGraphs(64, Generator()) if dropout else None)
+        assert_same(gradient(encoder, objectives, batch, GradientCache(64, Generator())), expected)

@@ -24,9 +24,11 @@ from isotune.data import read_scored_pairs
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.evaluation import cosine_similarities, score
-from isotune.training import Result
-from isotune.training.loop import Loop
+from isotune.training import Result, TrainingFailed
 from isotune.training.recorder import Recorder
+from isotune.training.run_folder import is_finished
+from isotune.training.step import Stepper
+from tests.conftest import unfinish
 
 Train = Callable[..., Result]
 
@@ -121,14 +123,14 @@ def test_a_stopped_run_goes_on_bit_for_bit(
     train: Train, method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = train("whole", method=method)
-    step = Loop.step
+    step = Stepper.update
 
-    def interrupted(self: Loop, number: int) -> Any:
+    def interrupted(self: Stepper, number: int) -> Any:
         if number == 6:
             os.kill(os.getpid(), signal.SIGTERM)
         return step(self, number)
 
-    monkeypatch.setattr(Loop, "step", interrupted)
+    monkeypatch.setattr(Stepper, "update", interrupted)
     stopped = train("parts", method=method)
     monkeypatch.undo()
     assert stopped.stopped == "SIGTERM"
@@ -167,8 +169,10 @@ def test_a_killed_process_goes_on_bit_for_bit(
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_best(train: Train, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"use a lower learning_rate than 1e\+20.*encoder"):
+    with pytest.raises(TrainingFailed, match=r"use a lower learning_rate than 1e\+20.*encoder") as failure:
         train(learning_rate=1e20, max_gradient_norm=1e20, eval_every=1, method="consert")
+    assert failure.value.encoder == tmp_path / "run" / "encoder"
+    assert not is_finished(tmp_path / "run")
     encoder = Encoder.load(tmp_path / "run" / "encoder")
     assert np.isfinite(encoder.encode("a dog")).all()
     assert "use a lower learning_rate" in (tmp_path / "run" / "report.html").read_text()
@@ -208,13 +212,13 @@ def test_a_collapse_is_warned_about(train: Train, monkeypatch: pytest.MonkeyPatc
 def test_equal_views_are_warned_about(train: Train) -> None:
     result = train(model_dropout=0.0)
     warnings = [record["message"] for record in metrics(result.folder, "warning")]
-    assert any("the two views of a sentence are the same" in warning for warning in warnings)
+    assert any("the two views of a sentence are identical" in warning for warning in warnings)
 
 
 def test_repeats_and_cuts_are_warned_about(train: Train, text: Path) -> None:
     text.write_text(text.read_text() * 2)
     messages = [record["message"] for record in metrics(train(max_length=4).folder, "warning")]
-    assert "50% of the texts are repeats; a text and its copy are told apart all the same" in messages
+    assert "50% of the texts are repeats; training pushes a text and its copy apart" in messages
     assert any("% of the texts are cut at 4 tokens" in message for message in messages)
 
 
@@ -233,8 +237,14 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "unknown task": ({"tasks": ["sts99"]}, "unknown task or file 'sts99'"),
     "a layer too many": ({"layers": (9,)}, "pooling layer 9"),
     "one sentence only": ({"sources": (), "rows": ["a dog"]}, "one sentence only"),
-    "dropout where vectors are cached": ({"method": "flow", "model_dropout": 0.1}, "leave it at 0, or .*--no-cached"),
-    "heads dropped where they always are": ({"method": "whitening", "head_dropout": 0.1}, "without dropout; leave it"),
+    "dropout where vectors are cached": (
+        {"method": "flow", "model_dropout": 0.1},
+        "leave model_dropout at 0, or .*--no-cached",
+    ),
+    "heads dropped where they always are": (
+        {"method": "whitening", "head_dropout": 0.1},
+        "without dropout; leave head_dropout at 0",
+    ),
     "every sentence the same": ({"sources": (), "rows": ["a dog"] * 20}, "20 sentences, all of them the same"),
     "both kinds of source": ({"rows": ["a dog"]}, "sources and rows are both given"),
 }
@@ -316,7 +326,7 @@ def test_dev_pairs_without_variance_are_refused(train: Train, pairs: Path) -> No
 def test_a_folder_with_something_in_it_is_refused(train: Train, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "mine.txt").write_text("mine")
-    with pytest.raises(InputError, match="it exists already"):
+    with pytest.raises(InputError, match="this folder exists already"):
         train()
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["mine.txt"]
 
@@ -330,35 +340,35 @@ def test_resume_needs_a_run_and_nothing_else(train: Train, text: Path, tmp_path:
     result = train()
     with pytest.raises(InputError, match="this run is finished"):
         resume("run")
-    with pytest.raises(InputError, match="leave the sources and all options out"):
+    with pytest.raises(InputError, match="leave out the sources and all options"):
         resume("run", learning_rate=1e-5)
-    (result.folder / "report.html").unlink()
+    unfinish(result.folder)
     text.write_text(text.read_text() + "another sentence\n")
-    with pytest.raises(InputError, match="the data is not what the run was started with"):
+    with pytest.raises(InputError, match="the data has changed since the run was started"):
         resume("run")
     checkpoint = result.folder / "last.safetensors"
     checkpoint.write_bytes(checkpoint.read_bytes()[:-1000])
     with pytest.raises(InputError, match="this checkpoint is damaged"):
         resume("run")
     save_file({"x": torch.zeros(1)}, checkpoint)
-    with pytest.raises(InputError, match="this is no checkpoint of this version"):
+    with pytest.raises(InputError, match="another version of isotune wrote this checkpoint"):
         resume("run")
 
 
 def test_a_run_that_can_not_go_on_keeps_its_report(
     train: Train, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    step = Loop.step
+    step = Stepper.update
 
-    def interrupted(self: Loop, number: int) -> Any:
+    def interrupted(self: Stepper, number: int) -> Any:
         os.kill(os.getpid(), signal.SIGTERM)
         return step(self, number)
 
-    monkeypatch.setattr(Loop, "step", interrupted)
+    monkeypatch.setattr(Stepper, "update", interrupted)
     report = train().report
     monkeypatch.undo()
     text.write_text(text.read_text() + "another sentence\n")
-    with pytest.raises(InputError, match="give the same, or start anew in another folder"):
+    with pytest.raises(InputError, match="give the same data, or start again in another folder"):
         isotune.train(out=tmp_path / "run", resume=True, quiet=True)
     assert report.exists()
 
@@ -401,7 +411,7 @@ class Killed(BaseException):
 def test_a_run_killed_at_any_write_of_a_checkpoint_goes_on_bit_for_bit(
     train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
 ) -> None:
-    from isotune.training import checkpoint, loop
+    from isotune.training import checkpoint, stage
 
     recipe = tmp_path / "two.toml"
     recipe.write_text(TWO_STAGES)
@@ -417,7 +427,7 @@ def test_a_run_killed_at_any_write_of_a_checkpoint_goes_on_bit_for_bit(
         real(*arguments)
 
     monkeypatch.setattr(checkpoint, "save_tensors", killed)
-    monkeypatch.setattr(loop, "save_tensors", killed)
+    monkeypatch.setattr(stage, "save_tensors", killed)
     with pytest.raises(Killed):
         train("parts", **options)
     monkeypatch.undo()

@@ -17,6 +17,7 @@ import isotune
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.training import Result
+from tests.conftest import unfinish
 
 Train = Callable[..., Result]
 SCRATCH = {"layers": 2, "hidden": 16, "heads": 2, "intermediate": 24, "positions": 20, "vocabulary": 70}
@@ -58,7 +59,8 @@ def test_a_run_from_scratch_is_resumed_on_the_model_it_made(recipe: Path, text: 
     killed = tmp_path / "killed"
     run(recipe, text, killed)
     # As if it had been killed before its first checkpoint.
-    for path in (*killed.glob("*.safetensors"), killed / "report.html"):
+    unfinish(killed)
+    for path in killed.glob("*.safetensors"):
         path.unlink()
     made = (killed / "start" / "model.safetensors").stat().st_mtime_ns
     result = isotune.train(out=killed, resume=True, quiet=True)
@@ -102,7 +104,7 @@ def test_masked_language_modelling_then_a_method_and_resumed(
     result = isotune.train(short["sources"], out=tmp_path / "two", recipe=path, quiet=True)
     expected = load_file(result.encoder / "model.safetensors")
     assert ("cls.predictions.bias" in expected) == bool(mlm_weight)  # a head that isn't trained on would not fit
-    (result.folder / "report.html").unlink()
+    unfinish(result.folder)
     again = isotune.train(out=result.folder, resume=True, quiet=True)
     found = load_file(again.encoder / "model.safetensors")
     assert found.keys() == expected.keys()

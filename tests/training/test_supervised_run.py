@@ -21,7 +21,7 @@ import isotune
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.training import Result
-from isotune.training.loop import Loop
+from isotune.training.step import Stepper
 
 Train = Callable[..., Result]
 
@@ -139,7 +139,7 @@ def test_three_tasks_in_one_update_go_on_after_a_signal_as_if_there_had_been_non
     with pytest.raises(InputError, match=r"paraphrase_batch_size 1000 is larger than .* \(--paraphrase-batch-size\)"):
         train("large", **{**options, "paraphrase_batch_size": 1000})
     with monkeypatch.context() as patch:
-        patch.setattr("isotune.training.loop.time", SimpleNamespace(perf_counter=partial(next, itertools.count())))
+        patch.setattr("isotune.training.stage.time", SimpleNamespace(perf_counter=partial(next, itertools.count())))
         whole = train("whole", **options)
     (last,) = records(whole, "train")
     assert last["sentences_per_second"] == 2 * (4 + 6 + 5)  # rows of the two steps since an evaluation, in a second
@@ -147,14 +147,14 @@ def test_three_tasks_in_one_update_go_on_after_a_signal_as_if_there_had_been_non
         parts = [record[name] for name in ("sentiment", "paraphrase", "similarity")]
         assert record["score"] == pytest.approx(np.mean(parts))
 
-    step, count = Loop.step, iter(range(1000))
+    step, count = Stepper.update, iter(range(1000))
 
-    def interrupted(self: Loop, number: int) -> Any:
+    def interrupted(self: Stepper, number: int) -> Any:
         if next(count) == 3:
             os.kill(os.getpid(), signal.SIGTERM)
         return step(self, number)
 
-    monkeypatch.setattr(Loop, "step", interrupted)
+    monkeypatch.setattr(Stepper, "update", interrupted)
     assert train("part", **options).stopped == "SIGTERM"
     isotune.train(out=tmp_path / "part", resume=True, quiet=True)
     a, b = (load_file(tmp_path / name / "last.safetensors") for name in ("whole", "part"))

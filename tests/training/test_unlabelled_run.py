@@ -17,7 +17,7 @@ import isotune
 from isotune.encoder.encoder import Encoder
 from isotune.evaluation.unlabelled import SELECTION_CRITERION
 from isotune.training import Result
-from isotune.training.loop import Loop
+from isotune.training.step import Stepper
 
 Train = Callable[..., Result]
 
@@ -102,14 +102,14 @@ def test_labelled_dev_rows_of_a_method_choose_before_it(train: Train, labelled: 
 
 def test_a_stopped_run_goes_on_bit_for_bit(train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = train("whole", dev="unlabelled")
-    step = Loop.step
+    step = Stepper.update
 
-    def interrupted(self: Loop, number: int) -> Any:
+    def interrupted(self: Stepper, number: int) -> Any:
         if number == 6:
             os.kill(os.getpid(), signal.SIGTERM)
         return step(self, number)
 
-    monkeypatch.setattr(Loop, "step", interrupted)
+    monkeypatch.setattr(Stepper, "update", interrupted)
     stopped = train("parts", dev="unlabelled")
     monkeypatch.undo()
     # The step that it was stopped at is no evaluation, so it can't be what is kept.

@@ -27,15 +27,21 @@ THREADS = Parameter(help="CPU threads per process. Unset: the processes share th
 COLUMNS = Parameter(consume_multiple=1, metavar="FIELD=COLUMN...")
 
 
-def key_values(option: str, words: Sequence[str], form: str) -> dict[str, str]:
-    """{key: value} of the words that follow an option, such as "sentence=body".
+def key_values(option: str, words: Sequence[str], form: str, example: str) -> dict[str, str]:
+    """{key: value} of words such as "sentence=body".
+
+    Args:
+        option: the option that the words follow, for errors; so are the form of a word and the example.
+        words: the words, each with a "=" between key and value.
+        form: such as "FIELD=COLUMN".
+        example: such as "sentence=body".
 
     Raises:
-        InputError: a word has no "=", or nothing before or after it; the message names the option and the right form.
+        InputError: a word has no "=", or nothing before or after it.
     """
     for word in words:
         if not all(word.partition("=")):
-            raise InputError(f"{option} {word}: write {form}")
+            raise InputError(f"{option} {word}: write {form}, such as {example}")
     return dict(word.split("=", 1) for word in words)
 
 
@@ -45,7 +51,7 @@ def columns_table(words: Sequence[str]) -> dict[str, str]:
     Raises:
         InputError: a word is not FIELD=COLUMN.
     """
-    return key_values("--columns", words, "FIELD=COLUMN, such as sentence=body")
+    return key_values("--columns", words, "FIELD=COLUMN", "sentence=body")
 
 
 def labels(encoders: Sequence[str]) -> list[str]:

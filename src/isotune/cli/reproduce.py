@@ -42,7 +42,7 @@ def reproduce(
     if not name:
         _list(model)
         return 0
-    from isotune.lab.reproduction import reproduce as reproduce_study
+    from isotune.lab.studies.reproduce import reproduce as reproduce_study
 
     outcome = reproduce_study(
         name,
@@ -69,7 +69,7 @@ def option_values(words: Sequence[str]) -> dict[str, Any]:
         InputError: a word is not NAME=VALUE.
     """
     values: dict[str, Any] = {}
-    for name, text in key_values("--options", words, "NAME=VALUE, such as steps=200").items():
+    for name, text in key_values("--options", words, "NAME=VALUE", "steps=200").items():
         try:
             values[name] = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
@@ -130,12 +130,12 @@ def _show(folder: Path) -> None:
     from rich.table import Column
 
     from isotune.cli.tables import print_table, stdout_console
-    from isotune.lab.reproduction import analysis_sentences, table_rows
-    from isotune.lab.studies.results import Results
+    from isotune.lab.studies.reproduce import beside, of_analyses
+    from isotune.lab.studies.table import Results
 
     results = Results.read(folder)
     study = results.study
     scores = [Column(score, justify="right", no_wrap=True) for score in study.scores]
-    print_table([Column(study.title, overflow="fold"), *scores], table_rows(results))
-    for text in (*analysis_sentences(results, folder), *filter(None, [study.note])):
+    print_table([Column(study.title, overflow="fold"), *scores], beside(results))
+    for text in (*of_analyses(results, folder), *filter(None, [study.note])):
         stdout_console().print(text)

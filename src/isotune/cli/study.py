@@ -29,13 +29,13 @@ def study(
 ) -> int:
     """Compare methods, models and options over several seeds.
 
-    The study ends with a page of tables, significance tests and figures. To resume a study that was stopped, give the
-    same command again: finished runs are kept.
+    The study ends with a page of tables, significance tests and figures. Finished runs are kept, so the same command
+    resumes a study that was stopped.
     """
     if not name:
         _list()
         return 0
-    from isotune.lab.studies.run_study import run_study
+    from isotune.lab.studies.run import run_study
 
     out = out or Path("studies", name.removesuffix(".toml"))
     outcome = run_study(name, out, runs=runs, model=model, seeds=seeds, processes=processes, threads=threads)

@@ -2,10 +2,16 @@
 
 from isotune.evaluation.evaluate import evaluate, evaluate_on
 from isotune.evaluation.results import (
+    Aggregates,
+    Aggregation,
+    AverageAccuracy,
+    Correlations,
     Evaluation,
     GeometryResult,
+    Metric,
     RunEvaluation,
     STSResult,
+    SubsetResult,
     TransferResult,
 )
 from isotune.evaluation.sts import STSTask, correlations, cosine_similarities, score
@@ -16,12 +22,18 @@ from isotune.evaluation.vectors import SentenceEncoder, sentence_vectors
 __all__ = [
     "GROUPS",
     "TASKS",
+    "Aggregates",
+    "Aggregation",
+    "AverageAccuracy",
+    "Correlations",
     "Evaluation",
     "GeometryResult",
+    "Metric",
     "RunEvaluation",
     "STSResult",
     "STSTask",
     "SentenceEncoder",
+    "SubsetResult",
     "Task",
     "TransferResult",
     "comparison_tables",

@@ -19,18 +19,26 @@ POSITIVE = 0.8
 class GeometryTask:
     """Pairs of sentences, some of which should lie close together.
 
-    Raises:
-        InputError: the pairs have fewer than two distinct sentences, or no pair is positive.
+    Attributes:
+        name: the name that the user gives, such as "geometry:stsb:dev".
+        data: where the pairs come from, such as "stsb:dev".
+        pairs: all pairs.
+        positives: the pairs that should lie close together.
+        positive: what makes a pair positive, in words.
     """
 
-    name: str  # that the user gives, such as "geometry:stsb:dev"
-    data: str  # where the pairs come from, such as "stsb:dev"
+    name: str
+    data: str
     pairs: Sequence[tuple[str, str]]
-    positives: Sequence[tuple[str, str]]  # those that should lie close together
-    positive: str  # what makes a pair positive, in words
+    positives: Sequence[tuple[str, str]]
+    positive: str
 
     def __post_init__(self) -> None:
-        """Check that there is something to measure."""
+        """Check that there is something to measure.
+
+        Raises:
+            InputError: the pairs have fewer than two distinct sentences, or no pair is positive.
+        """
         if len(self.sentences) < 2:
             raise InputError(f"{self.data}: one sentence only; the geometry of a space needs different sentences")
         if not self.positives:

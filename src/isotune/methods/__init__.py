@@ -38,7 +38,7 @@ METHODS = {
     "consert-joint": MethodEntry("options.consert:ConSERTJointOptions", "consert_joint:ConSERTJoint"),
     "finetune-pair": MethodEntry("options.finetune:FinetunePairOptions", "finetune:FinetunePair"),
     "finetune-sentence": MethodEntry("options.finetune:FinetuneSentenceOptions", "finetune:FinetuneSentence"),
-    "flow": MethodEntry("options.flow:FlowOptions", "flow:Flow"),
+    "flow": MethodEntry("options.flow:FlowOptions", "flow:BERTFlow"),
     "mirror": MethodEntry("options.mirror:MirrorOptions", "mirror:Mirror"),
     "mlm": MethodEntry("options.mlm:MLMOptions", "mlm:MLM"),
     "multitask": MethodEntry("options.multitask:MultitaskOptions", "multitask:Multitask"),

@@ -1,10 +1,10 @@
 """Contrastive learning from back-translations, alone and with self-guidance (Kim et al., 2021).
 
-Alone it is Contrastive (BT) of the self-guided paper (appendix A.2): SG in all but its views, which are a sentence and
-its back-translation, both through the tuned model and compared by NT-Xent. With self-guidance (section 6, Table 7) the
-sentence goes into the tuned model, and its back-translation into the fixed one.
+Alone, this is the baseline Contrastive (BT) of the self-guided paper (appendix A.2). It differs from SG only in its
+views: a sentence and its back-translation, both encoded by the tuned model and compared by NT-Xent. With self-guidance
+(section 6, Table 7), the tuned model encodes the sentence and the fixed copy encodes the back-translation.
 
-The paraphrases are the second texts of the corpus, or are made by two translation models and kept in a cache.
+The paraphrases are the second texts of the corpus, or two translation models make them and a cache keeps them.
 """
 
 from __future__ import annotations
@@ -24,25 +24,26 @@ from isotune.methods.options.back_translation import (
     ParaphraseOptions,
     SelfGuidedBackTranslationOptions,
 )
+from isotune.methods.protocols import DerivesRows
 from isotune.methods.self_guided import SelfGuided, Tethered
 from isotune.methods.translation import BackTranslator
 
 BATCH = 256  # sentences between two writes to the cache
 
 
-class Paraphrased(Method):
-    """Pairs of a sentence and its paraphrase, read or made."""
+class Paraphrased(Method, DerivesRows):
+    """A method on pairs of a sentence and its paraphrase, which are read or made."""
 
     rows: type[Row] = Pair
     translator: BackTranslator | None
 
     @property
-    def reads(self) -> type[Row]:
-        """Sentences where the paraphrases are to be made."""
+    def reads(self) -> type[Row]:  # type: ignore[override]
+        """Sentences where the paraphrases have to be made, or else pairs."""
         return Sentence if self.translator else Pair
 
     def prepare(self, rows: Iterable[Row], cache: Path | None, say: Callable[[str], None]) -> Iterator[Row]:
-        """Pairs as they are; to a sentence its back-translation, and no pair where that is blank."""
+        """Pairs unchanged; or each sentence with its back-translation, left out where the translation is blank."""
         if self.translator is None:
             yield from rows
             return
@@ -63,7 +64,7 @@ class Paraphrased(Method):
 
 
 class BackTranslation(Paraphrased, Tethered):
-    """A sentence and its paraphrase, compared by NT-Xent."""
+    """A sentence and its paraphrase, both encoded by the tuned model and compared by NT-Xent."""
 
     def __init__(self, options: BackTranslationOptions, encoder: Encoder) -> None:
         super().__init__(options, encoder)
@@ -74,13 +75,13 @@ class BackTranslation(Paraphrased, Tethered):
         return [View(tokens) for tokens in batch.texts]
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        """L^base of projected vectors, with the paraphrase for h."""
+        """L^base of the projected vectors, where the paraphrase takes the place of h."""
         first, second = (self.projection(vectors) for vectors in encoded)
         return {"nt_xent": nt_xent(first, second, self.temperature)}
 
 
 class SelfGuidedBackTranslation(Paraphrased, SelfGuided):
-    """Self-guidance where the fixed copy sees the paraphrase."""
+    """Self-guidance whose fixed copy encodes the paraphrase."""
 
     def __init__(self, options: SelfGuidedBackTranslationOptions, encoder: Encoder) -> None:
         super().__init__(options, encoder)

@@ -5,9 +5,9 @@ sentences of a pair that mean the same (one entails the other, or people scored 
 among all sentences of the batch by NT-Xent on h's output (equation 1, both directions). The sentence vector is e's
 output; h is dropped.
 
-m never changes, so its vectors are computed once. e is "an MLP with 1 hidden layer and ReLU nonlinearity on the
-output", h a projection as in SimCLR; read here as two linear layers, each with a ReLU, since without one on the
-hidden layer they would be a single linear map.
+m never changes, so its vectors are computed once. The paper describes e as "an MLP with 1 hidden layer and ReLU
+nonlinearity on the output", and h as a projection as in SimCLR. Here e is two linear layers, each followed by a ReLU:
+without a nonlinearity on the hidden layer the two would be a single linear map.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from isotune.data.rows import Pair
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
 from isotune.losses import nt_xent
-from isotune.methods.method import Batch, Method, View
+from isotune.methods.method import Additions, Batch, Method, View
 from isotune.methods.options.clsr import CLSROptions
 
 
@@ -31,20 +31,15 @@ class CLSR(Method):
     cached = True
 
     def __init__(self, options: CLSROptions, encoder: Encoder) -> None:
-        """Puts e on top of the encoder."""
+        """Makes e, which is added to the encoder, and h, which is dropped after training."""
         super().__init__()
         self.temperature = options.temperature
-        for features in (encoder.dimension, options.width):
-            head = Dense(features, options.width, activation="ReLU")
-            # The paper names no start. He's suits ReLUs: it trains faster here than torch's own or BERT's.
-            nn.init.kaiming_normal_(head.linear.weight, nonlinearity="relu")
-            nn.init.zeros_(head.linear.bias)
-            encoder.heads.append(head.to(encoder.device))
+        self.adds = Additions(heads=(_layer(encoder.dimension, options.width), _layer(options.width, options.width)))
         self.projection = nn.Linear(options.width, options.width)
 
     def trained(self, encoder: Encoder) -> Iterable[nn.Parameter]:
-        """Those of e."""
-        return [parameter for head in list(encoder.heads)[-2:] for parameter in head.parameters()]
+        """Nothing of the encoder: m is frozen."""
+        return ()
 
     def views(self, batch: Batch) -> Sequence[View]:
         """The two sentences of each pair."""
@@ -54,3 +49,14 @@ class CLSR(Method):
         """Equation 1 on the projected vectors, averaged over both sentences of all pairs."""
         first, second = (self.projection(vectors) for vectors in encoded)
         return {"nt_xent": nt_xent(first, second, self.temperature)}
+
+
+def _layer(features: int, width: int) -> Dense:
+    """A layer of e: linear and ReLU, [N, features] -> [N, width].
+
+    The paper names no initialisation. He's is made for ReLUs, and trains faster here than torch's default or BERT's.
+    """
+    layer = Dense(features, width, activation="ReLU")
+    nn.init.kaiming_normal_(layer.linear.weight, nonlinearity="relu")
+    nn.init.zeros_(layer.linear.bias)
+    return layer

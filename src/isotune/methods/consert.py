@@ -1,11 +1,11 @@
 """ConSERT without labels (Yan et al., 2021, sections 3.1 and 3.2).
 
-Two transformations T1 and T2 of the token embeddings make two views of each sentence (section 3.2); both go through
-the encoder; the mean of the last layer is the sentence's vector; NT-Xent pulls the views of a sentence together and
-pushes all others apart (equation 1).
+Two transformations T1 and T2 of the token embeddings make two views of each sentence (section 3.2). Both views go
+through the encoder, and the mean of the last layer is the sentence's vector. NT-Xent pulls the two views of a sentence
+together and pushes the views of different sentences apart (equation 1).
 
-The paper trains on the last layer and evaluates the mean of the last two (section 4.1, "Evaluation"): the views here
-are always pooled from the last layer, whatever layers the encoder itself averages.
+The paper trains on the last layer and evaluates the mean of the last two (section 4.1, "Evaluation"). So views are
+pooled from the last layer, whichever layers the encoder averages.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class ConSERT(Method):
     rows = Sentence
 
     def __init__(self, options: ConSERTOptions, encoder: Encoder) -> None:
-        """Takes the encoder's kind of pooling, on its last layer.
+        """Makes T1 and T2.
 
         Raises:
-            InputError: positions are to be shuffled and the model has none.
+            InputError: positions are to be shuffled, and the model has no position ids.
         """
         super().__init__()
         self.temperature = options.temperature
@@ -47,7 +47,7 @@ class ConSERT(Method):
         self.augmentations = [make_augmentation(name, options, encoder) for name in options.augmentations]
 
     def views(self, batch: Batch) -> Sequence[View]:
-        """T1 and T2 of every sentence."""
+        """Every sentence changed by T1, and every sentence changed by T2."""
         (sentences,) = batch.texts
         return [View(sentences, augmentation, self.pooling) for augmentation in self.augmentations]
 
@@ -58,10 +58,10 @@ class ConSERT(Method):
 
 
 def make_augmentation(name: AugmentationName, options: AugmentationOptions, encoder: Encoder) -> Augmentation:
-    """One of section 3.2's transformations, by its name.
+    """The transformation of section 3.2 with this name.
 
     Raises:
-        InputError: positions are to be shuffled and the model has none.
+        InputError: positions are to be shuffled, and the model has no position ids.
     """
     if name == "shuffle" and not encoder.backbone.knows_positions:
         raise InputError("augmentation shuffle: this model has no position ids to shuffle; choose another one")

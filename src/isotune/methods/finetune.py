@@ -1,11 +1,12 @@
 """Fine-tuning on one task, as on GLUE (Devlin et al., 2019, section 4.1; small-BERT, section 5.3; self-guided, A.4).
 
-The last layer's [CLS] vector, dropout and a linear layer make a class, or a score if there are no classes; the two
-texts of a pair are one sequence, [CLS] a [SEP] b [SEP], told apart by their token types. Every weight is trained.
+The [CLS] vector of the last layer passes dropout and a linear layer, which give a class, or a score if there are no
+classes. The two texts of a pair are one sequence, [CLS] a [SEP] b [SEP], and differ by their token types. Every weight
+is trained.
 
-The linear layer reads the [CLS] vector itself, as BERT's text has it ("the only new parameters" are that layer's). Its
-released code puts the pre-trained pooler between the two, which encoders here do not have: contrastive learning tunes
-the vectors before it, and starting and tuned encoder are to be compared on the same footing.
+The linear layer reads the [CLS] vector itself, as in BERT's text ("the only new parameters" are those of this layer).
+BERT's released code puts the pretrained pooler between the two. Encoders here have no pooler: contrastive learning
+tunes the vectors before the pooler, and the start and the tuned encoder have to be compared in the same way.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
 from isotune.data.rows import LabelledPair, LabelledSentence, Row, ScoredPair
+from isotune.data.tokens import Tokenized
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import Pooling
-from isotune.methods.method import Batch, Feed, Method, View
+from isotune.methods.method import Batch, Method, View
 from isotune.methods.options.finetune import FinetunePairOptions, FinetuneSentenceOptions
 from isotune.methods.projection import started_as_bert
+from isotune.methods.protocols import SINGLE_FEED, Feed, ScoresRows
 
 
-class FinetuneSentence(Method):
+class FinetuneSentence(Method, ScoresRows):
     """A class for every sentence."""
 
     rows: type[Row] = LabelledSentence
@@ -37,16 +40,16 @@ class FinetuneSentence(Method):
         self.linear = started_as_bert(nn.Linear(encoder.backbone.dimension, len(self.classes) or 1))
 
     def dev_feeds(self) -> Mapping[str, Feed]:
-        """The dev data; the mean of the metrics chooses the best step."""
-        return {"": Feed(self.rows, self.dev_data, classes=self.classes, metrics=self.metrics)}
+        """The dev data. The mean of its metrics chooses the best step."""
+        return {SINGLE_FEED: Feed(self.rows, self.dev_data, classes=self.classes, metrics=self.metrics)}
 
     def views(self, batch: Batch) -> Sequence[View]:
-        """The sequences, by their first token."""
+        """The sequences, each represented by its first token."""
         (sequences,) = batch.texts
         return [View(sequences, pooling=Pooling("cls"), heads=False)]
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        """Cross entropy of the classes, or the mean squared error of the scores."""
+        """The cross entropy of the classes, or the mean squared error of the scores."""
         outputs = self._outputs(encoded)
         assert batch.targets is not None
         if self.classes:
@@ -54,7 +57,7 @@ class FinetuneSentence(Method):
         return {"squared_error": mse_loss(outputs.squeeze(1), batch.targets)}
 
     def predict(self, name: str, encoded: Sequence[Tensor]) -> Tensor:
-        """[N] class numbers or scores."""
+        """Class numbers or scores [N]."""
         outputs = self._outputs(encoded)
         return outputs.argmax(1) if self.classes else outputs.squeeze(1)
 
@@ -67,8 +70,12 @@ class FinetuneSentence(Method):
 class FinetunePair(FinetuneSentence):
     """A class or a score for every pair."""
 
-    joint = True
-
     def __init__(self, options: FinetunePairOptions, encoder: Encoder) -> None:
         super().__init__(options, encoder)
         self.rows = LabelledPair if options.classes else ScoredPair
+
+    def tokenize(self, encoder: Encoder, columns: Sequence[list[str]], max_length: int) -> Tokenized:
+        """Both texts of a pair as one sequence."""
+        first, second = columns
+        ids, first_lengths = encoder.tokenize_pairs(first, second, max_length)
+        return Tokenized([ids], first_lengths)

@@ -1,11 +1,11 @@
 """BERT-flow (Li et al., 2020) and the second stage of BERT-CF (section 4.2): a normalising flow after the encoder.
 
-The flow becomes the last head of the encoder and stays with it: the sentence vector is z, and its cosine is taken as
-it is. The encoder is frozen. The flow maximises the likelihood of the encoder's vectors under a standard normal z;
-BERT-CF adds MirrorBERT's loss on z as a regulariser, L = lambda_mirror L_mirror + L_flow.
+The flow is added to the encoder as its last head and stays with the encoder: the sentence vector is z. The encoder is
+frozen. The flow maximises the likelihood of the encoder's vectors under a standard normal z. BERT-CF adds
+MirrorBERT's loss on z as a regulariser: L = lambda_mirror L_mirror + L_flow.
 
-In BERT-CF's ablation "joint" the encoder is trained too, but by the contrastive term alone (section 6.1): to the
-likelihood its vectors are data.
+In BERT-CF's ablation "joint" the encoder is trained too, but only by the contrastive term (section 6.1): the
+likelihood treats the encoder's vectors as data.
 """
 
 from __future__ import annotations
@@ -18,77 +18,80 @@ from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import NormalizingFlow
 from isotune.losses import bits_per_dimension
-from isotune.methods.method import Batch, Method, View
+from isotune.methods.method import Additions, Batch, Method, View
 from isotune.methods.mirror import Mirror
 from isotune.methods.options.flow import BERTCFOptions, FlowOptions, FlowShape
 
 
-class Flow(Method):
+class BERTFlow(Method):
     """A flow, trained by its likelihood."""
 
     rows = Sentence
 
     def __init__(self, options: FlowOptions, encoder: Encoder) -> None:
-        """Adds the flow to the encoder's heads.
+        """Makes the flow, which is added to the encoder.
 
         Raises:
-            InputError: the encoder's vectors have too few features for so many levels.
+            InputError: the encoder's vectors have too few features for this number of levels.
         """
         super().__init__()
-        self.log_determinant = _add_flow(options, encoder).log_determinant
+        flow = _make_flow(options, encoder)
+        self.adds = Additions(heads=(flow,))
+        self.log_determinant = flow.log_determinant
         self.cached = options.cached
 
     def trained(self, encoder: Encoder) -> Iterable[nn.Parameter]:
-        """The flow."""
-        return encoder.heads[-1].parameters()
+        """Nothing of the encoder: only the flow is trained."""
+        return ()
 
     def views(self, batch: Batch) -> Sequence[View]:
-        """The sentences."""
+        """The sentences, once."""
         return [View(vectors=batch.vectors[0]) if self.cached else View(batch.texts[0])]
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        """L_flow."""
+        """L_flow, in bits for each feature."""
         (z,) = encoded
         return {"bits_per_dimension": bits_per_dimension(z, self.log_determinant())}
 
 
 class BERTCF(Method):
-    """A flow, trained by its likelihood and by MirrorBERT's loss on what comes out of it."""
+    """A flow, trained by its likelihood and by MirrorBERT's loss on its output z."""
 
     rows = Sentence
 
     def __init__(self, options: BERTCFOptions, encoder: Encoder) -> None:
-        """Adds the flow to the encoder's heads.
+        """Makes the flow, which is added to the encoder, and the views and loss of MirrorBERT.
 
         Raises:
-            InputError: as `Flow` and `Mirror` do.
+            InputError: as for `BERTFlow` and `Mirror`.
         """
         super().__init__()
-        self.log_determinant = _add_flow(options, encoder).log_determinant
-        self.heads: Callable[[Tensor], Tensor] = encoder.heads.forward  # as a function: they are no part of a method
+        flow = _make_flow(options, encoder)
+        self.adds = Additions(heads=(flow,))
+        self.log_determinant = flow.log_determinant
+        # A function and not a module, since these layers are the encoder's.
+        self.to_z: Callable[[Tensor], Tensor] = nn.Sequential(*encoder.heads, flow).forward
         self.mirror = Mirror(options, encoder)
         self.needs_text = self.mirror.needs_text
         self.contrastive_weight = options.contrastive_weight
         self.train_encoder = options.train_encoder
 
     def trained(self, encoder: Encoder) -> Iterable[nn.Parameter]:
-        """The flow, or in the ablation all."""
-        return encoder.parameters() if self.train_encoder else encoder.heads[-1].parameters()
+        """Nothing of the encoder; everything in the ablation "joint"."""
+        return encoder.parameters() if self.train_encoder else ()
 
     def views(self, batch: Batch) -> Sequence[View]:
-        """MirrorBERT's, before the heads: the flow gets them twice."""
+        """MirrorBERT's views without heads: the loss applies the heads, to the plain view twice."""
         return [View(view.tokens, heads=False) for view in self.mirror.views(batch)]
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        """lambda_mirror * L_mirror, and L_flow of the plain view with a gradient to the flow alone."""
-        z = [self.heads(vectors) for vectors in encoded]
+        """lambda_mirror * L_mirror, and L_flow of the plain view, whose gradient goes to the flow alone."""
+        z = [self.to_z(vectors) for vectors in encoded]  # [N, d] each
         (contrastive,) = self.mirror.loss(z, batch).values()
-        likelihood = bits_per_dimension(self.heads(encoded[0].detach()), self.log_determinant())
+        likelihood = bits_per_dimension(self.to_z(encoded[0].detach()), self.log_determinant())
         return {"bits_per_dimension": likelihood, "mirror": self.contrastive_weight * contrastive}
 
 
-def _add_flow(shape: FlowShape, encoder: Encoder) -> NormalizingFlow:
-    """A new flow, as the encoder's last head."""
-    added = NormalizingFlow(encoder.dimension, shape.mixing, shape.levels, shape.depth, shape.width)
-    encoder.heads.append(added.to(encoder.device))
-    return added
+def _make_flow(shape: FlowShape, encoder: Encoder) -> NormalizingFlow:
+    """A new flow on the encoder's sentence vectors."""
+    return NormalizingFlow(encoder.dimension, shape.mixing, shape.levels, shape.depth, shape.width)

@@ -1,11 +1,11 @@
-"""MirrorBERT (Liu et al., 2021): a sentence and itself with a span masked.
+"""MirrorBERT (Liu et al., 2021): a sentence and the same sentence with a masked span.
 
-Both go through the encoder, each under its own dropout, and have to find each other among all views of the batch.
-MirrorBERT masks a few characters, and both views are queries: that is NT-Xent. BERT-CF (section 4.1) masks tokens and
-has the unmasked sentences as queries only.
+Both views go through the encoder with different dropout masks, and each has to find the other among all views of the
+batch. MirrorBERT masks a few characters, and both views are queries: that is NT-Xent. BERT-CF (section 4.1) masks
+tokens, and only the unmasked sentences are queries.
 
-The vector is the encoder's own, with no layer that is dropped later. The authors' "mean" is over padding too; here it
-is over the tokens, which their paper means.
+The loss compares the encoder's vectors directly, without a projection. In the authors' code the "mean" includes
+padding. Here it is the mean over the tokens, as their paper says.
 """
 
 from __future__ import annotations
@@ -25,36 +25,38 @@ from isotune.views.spans import CharacterSpans, TokenSpans
 
 
 class Mirror(Method):
-    """A plain view and a masked one."""
+    """A plain view and a masked view of each sentence."""
 
     rows = Sentence
 
     def __init__(self, options: MirrorOptions, encoder: Encoder) -> None:
-        """Takes the encoder's tokenizer and its mask.
+        """Chooses the loss and how spans are masked.
 
         Raises:
-            InputError: the tokenizer has no mask, or the encoder would lowercase it.
+            InputError: the tokenizer has no mask token, or the encoder would lowercase the mask token.
         """
         super().__init__()
         self.temperature = options.temperature
         self.compare = nt_xent if options.symmetric else mirror_info_nce
-        self.tokenize = encoder.tokenize
+        self.tokenize_text = encoder.tokenize
         self.spans: CharacterSpans | TokenSpans | None = None
         if options.span_length and options.spans == "tokens":
             self.spans = TokenSpans(encoder.tokenizer, options.span_rate, options.span_length)
         elif options.span_length:
             self.spans = CharacterSpans(encoder.tokenizer, options.span_length)
             if encoder.lowercase:
-                raise InputError("spans characters: this encoder lowercases all text, the mask too; use spans tokens")
+                raise InputError(
+                    "spans characters: this encoder lowercases its text, the mask token too; use spans tokens"
+                )
         self.needs_text = isinstance(self.spans, CharacterSpans)
 
     def views(self, batch: Batch) -> Sequence[View]:
-        """The sentences, and the sentences masked."""
+        """The sentences, and the sentences with masked spans."""
         (sentences,) = batch.texts
         return View(sentences), View(self._masked(sentences, batch))
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        """InfoNCE over the masked views of all and the plain ones of the others."""
+        """InfoNCE, whose candidates are all masked views and the plain views of the other sentences."""
         plain, masked = encoded
         return {"mirror": self.compare(plain, masked, self.temperature)}
 
@@ -64,4 +66,4 @@ class Mirror(Method):
         if isinstance(self.spans, TokenSpans):
             return self.spans(sentences, batch.generator)
         (text,) = batch.sentences
-        return pack(self.tokenize(self.spans(text, batch.generator), batch.max_length)).to(sentences.ids.device)
+        return pack(self.tokenize_text(self.spans(text, batch.generator), batch.max_length)).to(sentences.ids.device)

@@ -1,10 +1,10 @@
 """Multitask fine-tuning (BERT-CF, sections 4.3, 5.2.2 and 5.3): sentiment, paraphrase and similarity in every update.
 
-Each task has a linear layer of its own on the encoder's vector f(x), which is the encoder's as it stands, its heads
-(BERT-CF's flow) included. Sentiment is classified by cross entropy. Paraphrases and similar sentences are told by the
-cosine of two projections, which counts as the hinge where it is below it: in [h, 1], by the cosine embedding loss, and
-by the squared error from the score scaled to [h, 1]. All weights are trained, and the mean of accuracy, accuracy and
-Pearson's correlation on the dev data chooses the best step.
+Each task has its own linear layer on the sentence vector f(x), the output of the encoder with its heads (BERT-CF's
+flow). Sentiment is classified by cross entropy. Paraphrase and similarity compare the cosine of two projected vectors,
+raised to the hinge h where it is smaller. Paraphrase uses the cosine embedding loss of that value, similarity its
+squared error from the score scaled to [h, 1]. All weights are trained. The mean of sentiment accuracy, paraphrase
+accuracy and Pearson's correlation on the dev data chooses the best step.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from torch.nn.functional import cross_entropy, mse_loss
 from isotune.data.rows import LabelledPair, LabelledSentence, ScoredPair
 from isotune.encoder.encoder import Encoder
 from isotune.losses import cosine_embedding, hinged_cosine
-from isotune.methods.method import Batch, Feed, Method, View
+from isotune.methods.method import Batch, Method, View
 from isotune.methods.options.multitask import MultitaskOptions
+from isotune.methods.protocols import Feed, ScoresRows, SeveralFeeds
 
 PARAPHRASE_CLASSES = ("0", "1")
 
 
-class Multitask(Method):
+class Multitask(Method, SeveralFeeds, ScoresRows):
     """Three tasks, three heads, one update."""
 
-    rows = LabelledSentence
+    rows = LabelledSentence  # of the first feed
 
     def __init__(self, options: MultitaskOptions, encoder: Encoder) -> None:
         super().__init__()
@@ -39,7 +40,7 @@ class Multitask(Method):
         self.similarity = nn.Sequential(nn.Dropout(options.similarity_dropout), nn.Linear(d, options.projection))
 
     def feeds(self) -> Mapping[str, Feed]:
-        """The rows of an update."""
+        """The training rows of each task."""
         o = self.options
         return {
             "sentiment": Feed(LabelledSentence, o.sentiment_data, o.sentiment_batch_size, o.sentiment_classes),
@@ -48,7 +49,7 @@ class Multitask(Method):
         }
 
     def dev_feeds(self) -> Mapping[str, Feed]:
-        """The rows that choose the best step (section 5.2.2)."""
+        """The dev rows of each task (section 5.2.2)."""
         o = self.options
         return {
             "sentiment": Feed(LabelledSentence, o.sentiment_dev, classes=o.sentiment_classes, metrics=("accuracy",)),
@@ -57,11 +58,11 @@ class Multitask(Method):
         }
 
     def views(self, batch: Batch) -> Sequence[View]:
-        """The texts of the tasks, one after another."""
+        """The texts of all tasks, task after task."""
         return [View(tokens) for name in self.feeds() if name in batch.tasks for tokens in batch.tasks[name].texts]
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        """L_FT, term by term."""
+        """The three weighted terms of L_FT."""
         o, tasks = self.options, batch.tasks
         labels, alike, scores = (tasks[name].targets for name in self.feeds())
         assert labels is not None
@@ -78,7 +79,7 @@ class Multitask(Method):
         }
 
     def predict(self, name: str, encoded: Sequence[Tensor]) -> Tensor:
-        """[N]: the likeliest class; whether the cosine is past the middle of [h, 1]; the score."""
+        """Predictions [N]: the most likely class; 1 where the cosine is above the middle of [h, 1]; the score."""
         o = self.options
         if name == "sentiment":
             classes: Tensor = self.sentiment(encoded[0]).argmax(1)
@@ -90,11 +91,11 @@ class Multitask(Method):
         return low + (high - low) * (self._similarity(encoded) - h) / (1 - h)
 
     def _paraphrase(self, encoded: Sequence[Tensor]) -> Tensor:
-        """[N, d] of both sentences -> [N]."""
+        """The hinged cosine of both sentences' projections: two [N, d] -> [N]."""
         first, second = (self.paraphrase(vectors) for vectors in encoded)
         return hinged_cosine(first, second, self.options.paraphrase_hinge)
 
     def _similarity(self, encoded: Sequence[Tensor]) -> Tensor:
-        """[N, d] of both sentences -> [N]."""
+        """The hinged cosine of both sentences' projections: two [N, d] -> [N]."""
         first, second = (self.similarity(vectors) for vectors in encoded)
         return hinged_cosine(first, second, self.options.similarity_hinge)

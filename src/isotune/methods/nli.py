@@ -1,8 +1,8 @@
 """NLI classification, SBERT's objective and ConSERT's supervised one (ConSERT, section 3.3, equation 2).
 
-Two sentences are encoded apart; a linear layer tells from their vectors, side by side with the difference, whether the
-second follows from the first. The layer is dropped afterwards: what is wanted are the vectors it made the encoder
-give. The recipes "sup-unsup" of the paper start with it.
+Two sentences are encoded separately. A linear layer classifies from their vectors u and v and the difference |u - v|
+whether the second sentence follows from the first. The layer is dropped after training. The paper's "sup-unsup" recipes
+start with this method.
 
 As without labels, ConSERT trains on the last layer and evaluates on the mean of the last two (section 4.1).
 """
@@ -20,11 +20,11 @@ from isotune.losses import pair_features
 from isotune.methods.method import Batch, Method, View
 from isotune.methods.options.nli import NLIOptions
 
-NLI_CLASSES = ("contradiction", "entailment", "neutral")  # in the order of the authors' numbers
+NLI_CLASSES = ("contradiction", "entailment", "neutral")  # in the order of the authors' class numbers
 
 
 class PairClassifier(nn.Module):
-    """W f + b of equation 2: two vectors [N, d] -> logits [N, classes]."""
+    """The linear layer W f + b of equation 2."""
 
     def __init__(self, dimension: int, classes: int, max_square: bool) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class PairClassifier(nn.Module):
         self.linear = nn.Linear((4 if max_square else 3) * dimension, classes)
 
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
-        """[N, d], [N, d] -> [N, classes]."""
+        """Two vectors [N, d] each -> logits [N, classes]."""
         logits: Tensor = self.linear(pair_features(first, second, self.max_square))
         return logits
 
@@ -44,17 +44,17 @@ class NLI(Method):
     classes = NLI_CLASSES
 
     def __init__(self, options: NLIOptions, encoder: Encoder) -> None:
-        """Takes the encoder's kind of pooling, on its last layer."""
+        """Makes the classifier."""
         super().__init__()
         self.pooling = encoder.pooling.on_last_layer()
         self.classifier = PairClassifier(encoder.dimension, len(NLI_CLASSES), options.max_square)
 
     def views(self, batch: Batch) -> Sequence[View]:
-        """Premises and hypotheses."""
+        """The premises, and the hypotheses."""
         return [View(sentences, pooling=self.pooling) for sentences in batch.texts]
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        """The cross entropy of the relation."""
+        """The cross entropy of the pairs' labels."""
         premises, hypotheses = encoded
         assert batch.targets is not None
         return {"cross_entropy": cross_entropy(self.classifier(premises, hypotheses), batch.targets)}

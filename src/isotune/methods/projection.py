@@ -1,4 +1,4 @@
-"""Layers that methods put between the pooled vector and the loss; they start as BERT's own do."""
+"""Layers between the pooled vector and the loss, initialised as BERT initialises its layers."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from isotune.encoder.heads import Dense
 
 
 def started_as_bert(linear: nn.Linear) -> nn.Linear:
-    """The layer with weights from N(0, 0.02^2) and a bias of 0."""
+    """Sets the layer's weights from N(0, 0.02^2) and its bias to 0, and returns the layer."""
     nn.init.normal_(linear.weight, std=0.02)
     nn.init.zeros_(linear.bias)
     return linear
 
 
 def tanh_projection(dimension: int) -> Dense:
-    """A linear layer with tanh, as SimCSE and its successors have it."""
+    """A linear layer with tanh, as in SimCSE and SNCSE: [N, dimension] -> [N, dimension]."""
     dense = Dense(dimension, dimension)
     started_as_bert(dense.linear)
     return dense

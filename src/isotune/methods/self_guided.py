@@ -1,12 +1,12 @@
 """Self-guided contrastive learning, SG and SG-OPT (Kim et al., 2021, section 3).
 
-The model is cloned before the first step (Figure 2). The fixed copy shows every layer's pooled states as views of a
-sentence; the tuned copy's sentence vector is drawn to them and away from those of other sentences, by one of four
-objectives (`isotune.losses.self_guided`). base, opt1 and opt2 draw one layer for each sentence of each step, all with
-the same probability; opt3 takes all of them.
+The model is cloned before the first step (Figure 2). The pooled states of every layer of the fixed copy are views of a
+sentence. One of four objectives (`isotune.losses.self_guided`) pulls the tuned copy's sentence vector towards these
+views and away from those of other sentences. base, opt1 and opt2 draw one layer for each sentence in each step, each
+layer with the same probability; opt3 uses all layers.
 
-What is fixed stays so: the copy has no gradient, the embedding layer of the tuned one isn't trained, and the squared
-distance of all other weights from the copy's is part of the loss.
+The fixed copy has no gradient, and the embedding layer of the tuned copy isn't trained. The squared distance of all
+other weights from the fixed copy's is part of the loss.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from isotune.losses import info_nce, nt_xent, self_guided_opt1, self_guided_opt3
 from isotune.methods.method import Batch, Method, View
 from isotune.methods.options.self_guided import Objective, SelfGuidedOptions, TetheredOptions
 from isotune.methods.projection import started_as_bert
+from isotune.methods.protocols import Penalizes
 
 PROJECTION_WIDTH = 4096  # section 3.1, footnote 4
 
@@ -37,8 +38,8 @@ OBJECTIVES: Mapping[Objective, Callable[[Tensor, Tensor, float], Tensor]] = {
 }
 
 
-class Tethered(Method):
-    """A tuned model that can't go far from its fixed copy, and a projection in which vectors are compared."""
+class Tethered(Method, Penalizes):
+    """A model tied to its fixed copy by a penalty, and a projection whose outputs are compared."""
 
     def __init__(self, options: TetheredOptions, encoder: Encoder) -> None:
         super().__init__()
@@ -48,22 +49,22 @@ class Tethered(Method):
         self.projection = _projection(encoder.dimension) if options.projection else nn.Identity()
 
     def trained(self, encoder: Encoder) -> Iterable[nn.Parameter]:
-        """All but the embedding layer ("layer 0", section 3.1 and Figure 2)."""
+        """All parameters but those of the embedding layer ("layer 0", section 3.1 and Figure 2)."""
         embeddings = {id(parameter) for parameter in encoder.backbone.model.get_submodule("embeddings").parameters()}
         return [parameter for parameter in encoder.parameters() if id(parameter) not in embeddings]
 
     def penalty(self, encoder: Encoder) -> dict[str, Tensor]:
-        """The weighted L^reg: the squared L2 norm of the difference of all weights, a sum and no mean (footnote 5)."""
+        """The weighted L^reg: the squared L2 norm of all weight differences, a sum and not a mean (footnote 5)."""
         if not self.regularizer:
             return {}
         weights = zip(encoder.backbone.parameters(), self.frozen.parameters(), strict=True)
-        # Weights that aren't trained add 0. mse_loss keeps no difference for the backward pass, as a square would.
+        # Weights that aren't trained differ by 0. mse_loss stores no difference for the backward pass; a square would.
         distances = [mse_loss(tuned, fixed, reduction="sum") for tuned, fixed in weights if tuned.requires_grad]
         return {"regularizer": self.regularizer * torch.stack(distances).sum()}
 
 
 class SelfGuided(Tethered):
-    """The tuned copy's sentence vectors, against every layer of the fixed copy."""
+    """The tuned copy's sentence vectors, compared with every layer of the fixed copy."""
 
     rows: type[Row] = Sentence
 
@@ -71,14 +72,13 @@ class SelfGuided(Tethered):
         """Clones the encoder's model.
 
         Raises:
-            InputError: the model doesn't have a layer that is named, or the encoder's vectors have another dimension
-                than its layers.
+            InputError: the model lacks a named layer, or the encoder's vectors and its layers differ in dimension.
         """
         super().__init__(options, encoder)
         if encoder.dimension != (states := encoder.backbone.dimension):
             raise InputError(
-                f"self-guided: the encoder's vectors have {encoder.dimension} features and its layers {states}, so "
-                "that they can't be compared; start from a model without that head"
+                f"self-guided: the encoder's vectors have {encoder.dimension} features and its layers {states}; only "
+                "equal numbers can be compared: start from a model without a head that changes the number"
             )
         every = range(encoder.backbone.layers + 1)
         layers = Pooling(layers=options.view_layers or tuple(every)).resolve(encoder.backbone.layers)
@@ -87,12 +87,12 @@ class SelfGuided(Tethered):
         self.frozen_dropout = options.frozen_dropout
 
     def views(self, batch: Batch) -> Sequence[View]:
-        """The sentences in the tuned copy; in the fixed one they too, or the second text of pairs."""
+        """The first text of each row in the tuned copy, and the last text in the fixed copy."""
         self.frozen.train(self.frozen_dropout)
         return View(batch.texts[0]), View(batch.texts[-1], pooling=self.pooling, backbone=self.frozen)
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        """The objective on projected vectors."""
+        """The objective, on projected vectors."""
         c, h = encoded  # [N, d], [N, layers, d]
         if self.objective != "opt3":
             layer = torch.randint(h.shape[1], (len(h),), generator=batch.generator)  # the sampler sigma
@@ -102,6 +102,6 @@ class SelfGuided(Tethered):
 
 
 def _projection(dimension: int) -> nn.Module:
-    """Two linear layers, each followed by GELU, initialised as BERT's own (f of section 3.1)."""
+    """F of section 3.1: two linear layers, each followed by GELU, initialised as BERT's layers."""
     first, second = nn.Linear(dimension, PROJECTION_WIDTH), nn.Linear(PROJECTION_WIDTH, PROJECTION_WIDTH)
     return nn.Sequential(started_as_bert(first), nn.GELU(), started_as_bert(second), nn.GELU())

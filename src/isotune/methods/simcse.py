@@ -1,15 +1,15 @@
 """SimCSE, without labels (dropout as the only augmentation) and with them (inference pairs).
 
-Without labels the sentence goes through the encoder twice. Its two vectors differ by the dropout masks alone, and
-InfoNCE asks the first to find the second among the second vectors of the batch (Gao et al., 2021, section 3). It is
-also the unsupervised method of "Contrastive Learning for Sentence Embeddings in BERT and its Smaller Variants"
+Without labels, each sentence goes through the encoder twice. Its two vectors differ only by the dropout masks. InfoNCE
+asks the first vector to find the second among the second vectors of the batch (Gao et al., 2021, section 3). The same
+method is the unsupervised task of "Contrastive Learning for Sentence Embeddings in BERT and its Smaller Variants"
 (sections 3 and 5.3), and BERT-CF's ablation with a span length of 0 (section 5.3).
 
-With labels a premise has to find the sentence that it entails among those of the batch and the contradicted ones, its
-own and all others' (section 4, equation 5).
+With labels, each premise has to find its entailed sentence among the entailed and the contradicted sentences of the
+whole batch (section 4, equation 5).
 
-In both, the vectors pass a linear layer with tanh (`projection`), which is what the authors do with the [CLS] vector:
-without labels it is dropped afterwards, with labels it stays a part of the encoder.
+In both cases the vectors pass a linear layer with tanh (`projection`), as the authors do with the [CLS] vector. Without
+labels the layer is dropped after training. With labels the layer stays a part of the encoder.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from torch import Tensor, nn
 from isotune.data.rows import Sentence, Triplet
 from isotune.encoder.encoder import Encoder
 from isotune.losses import info_nce
-from isotune.methods.method import Batch, Method, View
+from isotune.methods.method import Additions, Batch, Method, View
 from isotune.methods.options.simcse import SimCSEOptions, SimCSESupervisedOptions
 from isotune.methods.projection import tanh_projection
 
 
 class SimCSE(Method):
-    """Two passes of the same sentence, compared by InfoNCE."""
+    """Two passes of each sentence, compared by InfoNCE."""
 
     rows = Sentence
 
@@ -37,7 +37,7 @@ class SimCSE(Method):
         self.projection = tanh_projection(encoder.dimension) if options.projection else nn.Identity()
 
     def views(self, batch: Batch) -> Sequence[View]:
-        """The sentences, twice."""
+        """The same sentences twice."""
         (sentences,) = batch.texts
         return View(sentences), View(sentences)
 
@@ -48,24 +48,24 @@ class SimCSE(Method):
 
 
 class SimCSESupervised(Method):
-    """Premise, entailed and contradicted sentence, compared by InfoNCE with hard negatives."""
+    """Premises, entailed and contradicted sentences, compared by InfoNCE with hard negatives."""
 
     rows = Triplet
 
     def __init__(self, options: SimCSESupervisedOptions, encoder: Encoder) -> None:
-        """Adds the projection to the encoder's heads."""
+        """Makes the projection, which is added to the encoder."""
         super().__init__()
         self.temperature = options.temperature
         self.hard_negative_weight = options.hard_negative_weight
         if options.projection:
-            encoder.heads.append(tanh_projection(encoder.dimension).to(encoder.device))
+            self.adds = Additions(heads=(tanh_projection(encoder.dimension),))
 
     def views(self, batch: Batch) -> Sequence[View]:
         """The three sentences of every row."""
         return [View(sentences) for sentences in batch.texts]
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        """InfoNCE from the premises to the entailed sentences, the contradicted ones among the candidates."""
+        """InfoNCE from premises to entailed sentences; the contradicted sentences are candidates too."""
         premises, entailed, contradicted = encoded
         loss = info_nce(premises, entailed, self.temperature, contradicted, self.hard_negative_weight)
         return {"info_nce": loss}

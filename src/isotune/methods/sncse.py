@@ -1,17 +1,17 @@
 """SNCSE, contrastive learning with soft negative samples (Wang et al., 2022).
 
-The negation of a sentence shares its words and not its meaning. It is no negative of InfoNCE: its cosine to the
-sentence has to be lower than that of the sentence's second view by a margin, and not by more than another
-(`losses/bidirectional_margin.py`). Equation 3 of "Contrastive Learning for Sentence Embeddings in BERT and its Smaller
-Variants" adds the two: L_InfoNCE + lambda L_BML.
+The negation of a sentence shares its words but not its meaning: it is a soft negative. InfoNCE does not use the
+negation. Instead, the negation's cosine to the sentence has to be lower than that of the sentence's second view, by at
+least one margin and at most another (`losses/bidirectional_margin.py`). Equation 3 of "Contrastive Learning for
+Sentence Embeddings in BERT and its Smaller Variants" adds the two losses: L_InfoNCE + lambda L_BML.
 
-With `prompts` the vectors are those at the mask token of a prompt, as in the authors' code: one prompt for the anchor,
-which the encoder keeps, and another for the positive and the negation. Without, they are the encoder's own, and the
-two views of the sentence differ by dropout alone; so is the soft task of the small-BERT paper (section 5.3). Its text
-names the margin loss and masked language modelling only; here InfoNCE stays, as its equation 3 has it, because the
-margin alone would let all other sentences be.
+With `prompts`, the vectors are those at the mask token of a prompt, as in the authors' code. The anchor has one prompt,
+which the encoder keeps; the positive and the negation have another. Without `prompts`, the encoder's pooling is used
+and the two views of a sentence differ only by dropout: the soft task of the small-BERT paper (section 5.3). The text of
+that section names only the margin loss and masked language modelling. InfoNCE stays here, as in the paper's equation 3,
+because the margin loss does not compare different sentences.
 
-While it trains, the vectors pass a linear layer with tanh that is dropped afterwards.
+During training the vectors pass a linear layer with tanh, which is dropped afterwards.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ from torch import Tensor, nn
 
 from isotune.data.cache import TextCache
 from isotune.data.rows import Row, Sentence, Triplet
+from isotune.data.tokens import Tokenized
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.prompt import mask_id
 from isotune.errors import InputError
 from isotune.losses import bidirectional_margin, info_nce
-from isotune.methods.method import Batch, Method, View
+from isotune.methods.method import Additions, Batch, Method, View
 from isotune.methods.options.sncse import SNCSEOptions
 from isotune.methods.projection import tanh_projection
+from isotune.methods.protocols import DerivesRows
 from isotune.views.negation import RULES, negator
 
 ANCHOR = 'This sentence : " {sentence} " means {mask} .'
@@ -39,17 +41,18 @@ POSITIVE = 'This sentence of " {sentence} " means {mask} .'
 BATCH = 10_000  # sentences between two writes to the cache
 
 
-class SNCSE(Method):
-    """A sentence twice and its negation; InfoNCE between the first two, and a margin to the third."""
+class SNCSE(Method, DerivesRows):
+    """Each sentence twice and its negation: InfoNCE between the first two, and margins to the third."""
 
     rows = Triplet
+    reads = Sentence
 
     def __init__(self, options: SNCSEOptions, encoder: Encoder) -> None:
-        """With prompts, gives the encoder the anchor's, and pooling at the mask token.
+        """With prompts, the encoder gets the anchor's prompt and pooling at the mask token.
 
         Raises:
-            InputError: the encoder has another prompt already, or a tokenizer without a mask token, or pooling at a
-                mask that nothing brings; or sentences can't be negated as the options want it.
+            InputError: the encoder already has another prompt, or its tokenizer no mask token, or its pooling reads a
+                mask that no prompt brings; or the parser of the options can't be had.
         """
         super().__init__()
         self.options = options
@@ -58,24 +61,19 @@ class SNCSE(Method):
         if options.prompts:
             if encoder.prompt not in ("", ANCHOR):
                 raise InputError(
-                    f"prompt {encoder.prompt!r}: method sncse brings its own; leave this one out (--prompt ''), or "
-                    "those of the method (--no-prompts)"
+                    f"prompt {encoder.prompt!r}: method sncse sets its own prompt; give --prompt '', or keep this "
+                    "prompt with --no-prompts"
                 )
             if encoder.pooling.mode == "mask" and not encoder.prompt:
                 raise InputError(
-                    "pooling mask without a prompt that brings a mask: the start can't be evaluated so; method sncse "
-                    "brings its own prompt and pooling, so leave this one out, or choose another (--pooling cls)"
+                    "pooling mask without a prompt that brings a mask: the start can't be evaluated; method sncse sets "
+                    "prompt and pooling itself: leave --pooling out, or choose another (--pooling cls)"
                 )
-            encoder.prompt = ANCHOR
-            encoder.pooling = replace(encoder.pooling, mode="mask", mask_id=mask_id(encoder.tokenizer))
-
-    @property
-    def reads(self) -> type[Row]:
-        """Sentences; their negations are made."""
-        return Sentence
+            pooling = replace(encoder.pooling, mode="mask", mask_id=mask_id(encoder.tokenizer))
+            self.adds = Additions(prompt=ANCHOR, pooling=pooling)
 
     def prepare(self, rows: Iterable[Row], cache: Path | None, say: Callable[[str], None]) -> Iterator[Row]:
-        """Each sentence as anchor and as positive, and its negation."""
+        """Triplets of each sentence as anchor, the same sentence as positive, and its negation."""
         path = cache and cache / "negations.sqlite"
         say(f"soft negatives: by {self.negator.name}, kept in {path or 'memory'}")
         counts: Counter[str] = Counter()
@@ -91,16 +89,21 @@ class SNCSE(Method):
         shares = ", ".join(f"{rule} {counts[rule] / counts.total():.1%}" for rule in RULES)
         say(f"soft negatives: {counts.total():,}; by the rules {shares}")
 
-    def prompts(self) -> tuple[str | None, ...] | None:
-        """The anchor's for the first text, the positive's for the others."""
-        return (ANCHOR, POSITIVE, POSITIVE) if self.options.prompts else None
+    def tokenize(self, encoder: Encoder, columns: Sequence[list[str]], max_length: int) -> Tokenized:
+        """The first text under the anchor's prompt, the others under the positive's."""
+        if not self.options.prompts:
+            return super().tokenize(encoder, columns, max_length)
+        prompts = (ANCHOR, POSITIVE, POSITIVE)
+        return Tokenized(
+            [encoder.tokenize(texts, max_length, prompt) for texts, prompt in zip(columns, prompts, strict=True)]
+        )
 
     def views(self, batch: Batch) -> Sequence[View]:
         """The three texts of every row."""
         return [View(sentences) for sentences in batch.texts]
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        """InfoNCE from the anchors to the positives, and the weighted margin to the negations."""
+        """InfoNCE from anchors to positives, and the weighted margin loss of the negations."""
         options = self.options
         anchors, positives, negations = (self.projection(vectors) for vectors in encoded)
         margin = bidirectional_margin(anchors, positives, negations, options.alpha, options.beta)

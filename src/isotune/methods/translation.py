@@ -1,6 +1,6 @@
 """Paraphrases by translation there and back, with any sequence-to-sequence models of transformers.
 
-Beam search draws no random numbers: the same models and width make the same paraphrase of a sentence.
+Beam search draws no random numbers: the same models and beam width always make the same paraphrase of a sentence.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import torch
 from isotune.encoder.format.pretrained import quiet
 from isotune.errors import InputError
 
-# Beams that are decoded at once; each step holds the scores of a whole vocabulary for each of them.
+# Beams that are decoded at once. Each decoding step holds the scores of the whole vocabulary for each beam.
 BEAMS = 512
 
 
 @dataclass(frozen=True)
 class BackTranslator:
-    """Translates through the models in turn; they are loaded when the first text comes.
+    """Translates with two models in turn. The models are loaded when the first text comes.
 
     Attributes:
-        models: folders, or names on the Hugging Face hub: into another language, and back.
-        beams: width of the beam search.
+        models: two folders or names on the Hugging Face hub: into another language, and back.
+        beams: the width of the beam search.
     """
 
     models: Sequence[str]
@@ -34,12 +34,12 @@ class BackTranslator:
 
     @property
     def settings(self) -> dict[str, object]:
-        """What a paraphrase depends on besides its sentence."""
+        """Everything but the sentence that a paraphrase depends on: the cache's key."""
         models = [str(Path(name).resolve()) if Path(name).is_dir() else name for name in self.models]
         return {"models": models, "beams": self.beams}
 
     def __call__(self, texts: Sequence[str]) -> list[str]:
-        """A paraphrase of each text; blank where the models have nothing to say.
+        """A paraphrase of each text; blank where the models generate nothing.
 
         Raises:
             InputError: a model can't be loaded.
@@ -57,8 +57,8 @@ class BackTranslator:
         for start in range(0, len(order), size):
             part = order[start : start + size]
             inputs = tokenizer([texts[i] for i in part], return_tensors="pt", padding=True, truncation=True)
-            found = model.generate(**inputs.to(model.device), num_beams=self.beams, do_sample=False)
-            for i, text in zip(part, tokenizer.batch_decode(found, skip_special_tokens=True), strict=True):
+            generated = model.generate(**inputs.to(model.device), num_beams=self.beams, do_sample=False)
+            for i, text in zip(part, tokenizer.batch_decode(generated, skip_special_tokens=True), strict=True):
                 translated[i] = text.strip()
         return translated
 
@@ -68,7 +68,7 @@ class BackTranslator:
 
 
 def _load(name: str) -> tuple[Any, Any]:
-    """(tokenizer, model) of a translation model."""
+    """The tokenizer and the model of a translation model."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
     try:

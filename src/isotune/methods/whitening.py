@@ -1,7 +1,7 @@
 """Whitening (Su et al., 2021), a baseline of the flow: the vectors' covariance becomes the identity.
 
-The linear map is computed from the vectors of the training text, in one go and without a gradient (see
-`encoder/heads/whitening.py`), and stays with the encoder as its last head.
+The linear map is computed from the vectors of the training text, in closed form and without a gradient (see
+`encoder/heads/whitening.py`). The map is added to the encoder as its last head.
 """
 
 from __future__ import annotations
@@ -16,51 +16,50 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
 from isotune.encoder.heads.whitening import CHUNK_VECTORS, whitening
 from isotune.errors import InputError
-from isotune.methods.method import Batch, Method, View
+from isotune.methods.method import Additions, Batch, Method, View
 from isotune.methods.options.whitening import WhiteningOptions
+from isotune.methods.protocols import ClosedForm
 
 
-class Whitening(Method):
-    """A linear head, fitted."""
+class Whitening(Method, ClosedForm):
+    """A linear head whose weights follow from the mean and the covariance of the vectors."""
 
     rows = Sentence
     cached = True
-    closed_form = True
 
     def __init__(self, options: WhiteningOptions, encoder: Encoder) -> None:
-        """Puts the map on top of the encoder; until it is fitted, it leaves the features it keeps as they are.
+        """Makes the map, which is added to the encoder. Before `fit`, the map keeps the first features unchanged.
 
         Raises:
-            InputError: more features are to be kept than there are.
+            InputError: more features are to be kept than the vectors have.
         """
         super().__init__()
         d = encoder.dimension
         kept = options.dimensions or d
         if kept > d:
             raise InputError(f"dimensions {kept}: the encoder's vectors have {d}; keep that many or fewer")
-        head = Dense(d, kept, activation="Identity")
+        whitened = Dense(d, kept, activation="Identity")
         with torch.no_grad():
-            head.linear.weight.copy_(torch.eye(kept, d))
-            head.linear.bias.zero_()
-        self._heads = (nn.Sequential(*encoder.heads), head)  # in a tuple: they are the encoder's to save
-        encoder.heads.append(head.to(encoder.device))
+            whitened.linear.weight.copy_(torch.eye(kept, d))
+            whitened.linear.bias.zero_()
+        self.adds = Additions(heads=(whitened,))
 
     def trained(self, encoder: Encoder) -> Iterable[nn.Parameter]:
-        """None."""
+        """Nothing: the map is computed."""
         return ()
 
     @torch.no_grad()
-    def fit(self, vectors: Tensor) -> None:
-        """Computes the map from the pooled vectors [N, d] of the text."""
-        before, head = self._heads
-        device = head.linear.weight.device
-        features = torch.cat([before(chunk.to(device)).cpu() for chunk in vectors.split(CHUNK_VECTORS)])  # [N, d]
-        head.load_state_dict(whitening(features, head.linear.out_features).state_dict())
+    def fit(self, encoder: Encoder, vectors: Tensor) -> None:
+        """Computes the map from the pooled vectors [N, d] of the text, after the encoder's earlier heads."""
+        *earlier, whitened = encoder.heads
+        chunks = vectors.split(CHUNK_VECTORS)
+        features = torch.cat([nn.Sequential(*earlier)(chunk.to(encoder.device)).cpu() for chunk in chunks])  # [N, d]
+        whitened.load_state_dict(whitening(features, encoder.dimension).state_dict())
 
     def views(self, batch: Batch) -> Sequence[View]:
-        """The sentences."""
+        """The sentences, as cached vectors."""
         return [View(vectors=batch.vectors[0])]
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        """Nothing is minimised."""
+        """No terms: nothing is minimised."""
         return {}

@@ -1,5 +1,7 @@
-"""The training run: loop, checkpoints, run folder."""
+"""Training: a run and its stages, steps, checkpoints and folder. `run.py` tells the story of a run."""
 
-from isotune.training.run import Result, train
+from isotune.training.failure import TrainingFailed
+from isotune.training.outcome import Result
+from isotune.training.run import train
 
-__all__ = ["Result", "train"]
+__all__ = ["Result", "TrainingFailed", "train"]

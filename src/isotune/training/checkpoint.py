@@ -1,8 +1,8 @@
-"""Checkpoints: one safetensors file each, written beside its place and then moved there.
+"""Checkpoints: one safetensors file each, written under another name and then moved into place.
 
-A file is therefore always whole: a process killed at any moment leaves the one before. No pickle is written or read;
-what isn't a tensor is JSON in the file's header. Nothing random needs saving, since every random number is a function
-of the seed and the step.
+A checkpoint is therefore always whole: a process that is killed leaves the previous one. No pickle is written or read;
+what isn't a tensor is JSON in the file's header. No random state is saved, since every random number is a function of
+the seed and the step.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.format.modules import HEADS
+from isotune.encoder.heads.head import Heads
+from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
 from isotune.files import replacing
 from isotune.training.optimizer import Optimizers
@@ -28,18 +32,18 @@ class Progress:
     """How far a run is.
 
     Attributes:
-        stage: the stage it is in, from 0.
-        offset: updates of the stages before it.
-        step: updates done in it.
-        best_step: the step, counted over all stages, whose encoder is kept so far.
-        best_file: the name of the file with its weights.
-        best_score: what it was chosen by; None before the stage's first evaluation, or where the last step is kept.
-        last_score: the same of the last evaluation.
-        stale: evaluations that count against patience.
-        done: the stage is over (its steps are done, or its patience is).
-        start_space: what the collapse monitor measured at the stage's step 0.
-        dropped: the stages before it whose new heads were not kept.
-        metrics_bytes: length of metrics.jsonl at this moment.
+        stage: the number of the current stage, from 0.
+        offset: the number of updates in earlier stages.
+        step: the number of updates made in the current stage.
+        best_step: the step whose encoder is kept so far, counted over all stages.
+        best_file: the name of the file with the weights of that encoder.
+        best_score: the score of that encoder; None before the stage's first evaluation, or where the last step is kept.
+        last_score: the score at the last evaluation.
+        stale: the number of evaluations that count against patience.
+        done: whether the stage is over: its steps or its patience are used up.
+        start_space: what the collapse monitor measured at step 0 of the stage.
+        structure: the encoder's heads, prompt and pooling when the stage began; None in the first stage.
+        metrics_bytes: the length of metrics.jsonl at the time of the checkpoint.
     """
 
     stage: int = 0
@@ -52,8 +56,13 @@ class Progress:
     stale: int = 0
     done: bool = False
     start_space: dict[str, float] | None = None
-    dropped: list[int] = field(default_factory=list)
+    structure: dict[str, Any] | None = None
     metrics_bytes: int = 0
+
+    def next_stage(self, structure: dict[str, Any]) -> Progress:
+        """The progress at the start of the next stage, whose encoder has this structure."""
+        offset = self.offset + self.step
+        return Progress(stage=self.stage + 1, offset=offset, best_step=self.best_step, structure=structure)
 
 
 def best_file(stage: int, step: int) -> str:
@@ -61,11 +70,27 @@ def best_file(stage: int, step: int) -> str:
     return f"best-{stage}-{step}.safetensors"
 
 
+def encoder_structure(encoder: Encoder) -> dict[str, Any]:
+    """The encoder's heads, prompt and pooling as JSON values: what its weights don't tell."""
+    heads = [{"type": head.type_name.rpartition(".")[2], "config": head.config()} for head in encoder.heads]
+    return {"heads": heads, "prompt": encoder.prompt, "pooling": asdict(encoder.pooling)}
+
+
+def restore_structure(encoder: Encoder, structure: Mapping[str, Any]) -> None:
+    """Gives an encoder the heads (with new weights), the prompt and the pooling of `encoder_structure`."""
+    heads = [HEADS[head["type"]].from_config(head["config"]) for head in structure["heads"]]
+    encoder.heads = Heads(encoder.backbone.dimension, heads).to(encoder.device)
+    encoder.prompt = structure["prompt"]
+    pooling = structure["pooling"]
+    weights = pooling["weights"] and tuple(pooling["weights"])
+    encoder.pooling = Pooling(**{**pooling, "layers": tuple(pooling["layers"]), "weights": weights})
+
+
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any] | None = None) -> None:
     """Writes a safetensors file, whole or not at all.
 
     Raises:
-        InputError: the disk is full or not writable; what was at `path` before is untouched.
+        InputError: the disk is full or not writable; an earlier file at `path` stays.
     """
     try:
         with replacing(path) as part:
@@ -74,8 +99,8 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str,
                 os.fsync(file.fileno())
     except (SafetensorError, OSError) as error:
         raise InputError(
-            f"{path}: it can't be written ({error}); free some space; --resume goes on from the checkpoint before, if "
-            "there is one"
+            f"{path}: the file can't be written ({error}); free some space, then --resume continues from the last "
+            "checkpoint"
         ) from error
 
 
@@ -91,36 +116,40 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
             return {key: file.get_tensor(key) for key in file.keys()}, header  # noqa: SIM118 (not a dict)
     except (SafetensorError, OSError, ValueError) as error:
         raise InputError(
-            f"{path}: this checkpoint is damaged ({error}); it was cut short or changed since it was written, "
-            "so start the run anew in another folder"
+            f"{path}: this checkpoint is damaged ({error}): it was cut short or changed after it was written; start "
+            "the run again in another folder"
         ) from error
 
 
 def save_checkpoint(
-    path: Path, progress: Progress, encoder: nn.Module, method: nn.Module, optimizers: Optimizers
+    path: Path, progress: Progress, encoder: nn.Module, objectives: nn.Module, optimizers: Optimizers
 ) -> None:
-    """Writes everything the next step depends on."""
-    parts = {"encoder": encoder.state_dict(), "method": method.state_dict(), "optimizer": optimizers.state_dict()}
+    """Writes everything that the next step depends on."""
+    parts = {
+        "encoder": encoder.state_dict(),
+        "objectives": objectives.state_dict(),
+        "optimizer": optimizers.state_dict(),
+    }
     tensors = {f"{name}.{key}": value for name, state in parts.items() for key, value in state.items()}
     save_tensors(path, tensors, asdict(progress))
 
 
 def load_checkpoint(
-    tensors: Mapping[str, Tensor], encoder: nn.Module, method: nn.Module, optimizers: Optimizers
+    tensors: Mapping[str, Tensor], encoder: nn.Module, objectives: nn.Module, optimizers: Optimizers
 ) -> None:
-    """Brings the three to where they were when the checkpoint was written."""
+    """Gives the encoder, the objectives and the optimisers the state that the checkpoint holds."""
     encoder.load_state_dict(part(tensors, "encoder"))
-    method.load_state_dict(part(tensors, "method"))
+    objectives.load_state_dict(part(tensors, "objectives"))
     optimizers.load_state_dict(part(tensors, "optimizer"))
 
 
 def part(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
-    """The tensors under a name, without it."""
+    """The tensors whose names begin with `name` and a dot, without that beginning."""
     return {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
 
 
 def _unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The same tensors, none of them in another one's memory, which the format doesn't know."""
+    """The same tensors without shared memory, which the safetensors format doesn't allow."""
     seen: set[int] = set()
     result = {}
     for key, value in tensors.items():

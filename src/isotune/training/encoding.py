@@ -1,13 +1,14 @@
-"""From the views that a method asks for to their vectors.
+"""From the views of a step to their vectors.
 
-Views of one kind go through the model together: in one forward pass, or with a gradient cache in one for each chunk of
-their sentences. Heads get the vectors of all at once: some look at the whole batch (a flow at its first), and what they
-keep for the backward pass is a few numbers for each of a vector's.
+1. Views with the same backbone, pooling and heads form a group, which is encoded together.
+2. With a gradient cache, the sentences of each view are cut into chunks of about as many tokens each.
+3. Each forward pass encodes a chunk of all views of a group: backbone, then pooling.
+4. The heads get the vectors of the whole group at once: some heads look at the whole batch (a flow at its first one).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -20,11 +21,11 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import TokenStates
 from isotune.methods.method import View
 from isotune.training.gradient_cache import GradientCache, Pass
-from isotune.views.adversarial import Adversarial, Noise, Watched, fast_gradient_values
-from isotune.views.augmentation import PerView
+from isotune.views.adversarial import Adversarial
+from isotune.views.augmentation import Augmentation, PerView
 
-Noises = Callable[[int], Mapping[int, Noise]]
-"""From the number of a chunk to the noise of its adversarial views, by the views' numbers."""
+Augmentations = Callable[[int, Sequence[View]], Sequence[Augmentation]]
+"""From the number of a chunk and the views in it to the augmentation of each of these views."""
 
 
 def encode_views(
@@ -34,149 +35,144 @@ def encode_views(
     adversary: Callable[[Sequence[Tensor]], Tensor] | None = None,
     cache: GradientCache | None = None,
 ) -> list[Tensor]:
-    """What the views encode to, [N, d] each, in float32 at least.
+    """Encodes views.
 
     Args:
         encoder: the encoder that is trained.
-        views: what to encode.
-        generator: where the augmentations' random numbers come from.
-        adversary: the loss that adversarial views climb, from the vectors of the others.
-        cache: cuts the views into chunks; its `backward` has to follow that of the loss.
+        views: the views to encode.
+        generator: the source of the augmentations' random numbers.
+        adversary: the loss that adversarial views increase, from the vectors of all other views.
+        cache: cuts the views into chunks. Its `backward` has to follow the backward pass of the loss.
+
+    Returns:
+        The vectors of each view, [N, d] in float32 (float64 for a float64 encoder).
     """
-    passes = _Passes(encoder, views, generator, cache)
-    numbered = dict(enumerate(views))
-    attacks = {i: view.augmentation for i, view in numbered.items() if isinstance(view.augmentation, Adversarial)}
-    if not attacks or adversary is None:
-        return list(passes.encode(numbered).values())
-    # The clean views first; the gradient of their loss makes the noise of the others.
-    watched = {attack.of: Watched(views[attack.of].augmentation) for attack in attacks.values()}
-    clean = {i: view for i, view in numbered.items() if i not in attacks}
-    clean |= {i: replace(views[i], augmentation=augmentation) for i, augmentation in watched.items()}
-    encoded = passes.encode(clean)
-    noises = passes.noises(adversary(list(encoded.values())), attacks, watched)
-    encoded |= passes.encode({i: views[i] for i in attacks}, noises)
-    return [encoded[i] for i in numbered]
+    # Here and not at the top: the adversarial pass is made of the passes of this module.
+    from isotune.training.adversarial import encode_with_adversary
+
+    views = [replace(view) for view in views]  # a method may ask for one view twice, and each is encoded
+    passes = Passes(encoder, views, generator, cache)
+    if adversary and any(isinstance(view.augmentation, Adversarial) for view in views):
+        return encode_with_adversary(passes, views, adversary)
+    return passes.encode(views)
 
 
-class _Passes:
-    """The forward passes of a step. Views go by their numbers."""
+class Passes:
+    """Makes the forward passes of a step, and remembers which pass encoded which chunk of a view.
+
+    Attributes:
+        chunks: the number of chunks that views are cut into.
+        made: the pass that encoded a chunk of a view, by view and number of the chunk.
+    """
 
     def __init__(
         self, encoder: Encoder, views: Sequence[View], generator: Generator, cache: GradientCache | None
     ) -> None:
-        self.encoder = encoder
-        self.generator = generator
         self.chunks = cache.chunks(views) if cache else 1
+        self.made: dict[tuple[View, int], Pass] = {}
+        self._encoder = encoder
+        self._generator = generator
         trained = any(parameter.requires_grad for parameter in encoder.backbone.parameters())
-        self.cache = cache if self.chunks > 1 and trained else None
-        self.made: dict[tuple[int, int], Pass] = {}  # by view and chunk
+        self._cache = cache if self.chunks > 1 and trained else None
 
-    def encode(self, views: Mapping[int, View], noises: Noises = lambda chunk: {}) -> dict[int, Tensor]:
-        """The views' vectors."""
-        kinds: dict[Hashable, dict[int, View]] = {}
-        for i, view in views.items():
-            by_itself = None if view.vectors is None else i
-            kinds.setdefault((view.backbone, view.pooling, view.heads, by_itself), {})[i] = view
-        encoded: dict[int, Tensor] = {}
-        for members in kinds.values():
-            kind = _first(members)
-            vectors = self._pooled(members, noises) if kind.vectors is None else [kind.vectors]
-            if self.encoder.heads and kind.heads and not kind.backbone and not isinstance(kind.pooling, TokenStates):
-                vectors = self.encoder.heads(torch.cat(list(vectors))).split([len(own) for own in vectors])
-            encoded |= zip(members, vectors, strict=True)
-        return {i: encoded[i].to(torch.promote_types(encoded[i].dtype, torch.float32)) for i in views}
+    def encode(self, views: Sequence[View], augmentations: Augmentations | None = None) -> list[Tensor]:
+        """The vectors of views, in their order.
 
-    def noises(self, loss: Tensor, attacks: Mapping[int, Adversarial], watched: Mapping[int, Watched]) -> Noises:
-        """The noise in whose direction a loss of the views encoded so far grows fastest."""
-        sources = {place: one for place, one in self.made.items() if place[0] in watched}
-        once = list(dict.fromkeys(sources.values()))  # a pass may have encoded several of the views
-        found = torch.autograd.grad(loss, [one.output for one in once], retain_graph=True)
-        gradients = dict(zip(once, found, strict=True))
+        Args:
+            views: the views.
+            augmentations: replaces the views' augmentations.
+        """
+        encoded: dict[View, Tensor] = {}
+        for group in _groups(views):
+            kind = group[0]
+            vectors = [kind.vectors] if kind.vectors is not None else self._pool_group(group, augmentations)
+            if self._encoder.heads and kind.heads and not kind.backbone and not isinstance(kind.pooling, TokenStates):
+                vectors = self._encoder.heads(torch.cat(vectors)).split([len(of_view) for of_view in vectors])
+            encoded |= zip(group, vectors, strict=True)
+        return [encoded[view].to(torch.promote_types(encoded[view].dtype, torch.float32)) for view in views]
 
-        def of_chunk(chunk: int) -> dict[int, Noise]:
-            noises: dict[int, Noise] = {}
-            for one in once:
-                mine = {i: attack for i, attack in attacks.items() if sources.get((attack.of, chunk)) is one}
-                if mine:
-                    with torch.enable_grad():
-                        product = (one.again() * gradients[one]).sum()  # has the loss's gradient
-                    targets, norms = zip(*((watched[attack.of], attack.norm) for attack in mine.values()), strict=True)
-                    noises |= zip(mine, fast_gradient_values(product, targets, norms), strict=True)
-            return noises
-
-        return of_chunk
-
-    def _pooled(self, views: Mapping[int, View], noises: Noises) -> Sequence[Tensor]:
-        """Pooled states of views of one kind: [N, d] each in the caller's order, or [M, d] of tokens."""
-        run = self.cache.run if self.cache and not _first(views).backbone else Pass
-        cut = {i: _cut(view, self.chunks) for i, view in views.items()}
-        pooled: dict[int, list[Tensor]] = {i: [] for i in views}
+    def _pool_group(self, group: Sequence[View], augmentations: Augmentations | None) -> list[Tensor]:
+        """Pooled states of each view of a group: [N, d] in the caller's order, or [M, d] of single tokens."""
+        frozen_copy = group[0].backbone is not None
+        make_pass = self._cache.run if self._cache and not frozen_copy else Pass
+        cut_views = [_cut(view, self.chunks) for view in group]
+        pooled: list[list[Tensor]] = [[] for _ in group]
         for chunk in range(self.chunks):
-            if parts := {i: chunks[chunk] for i, chunks in cut.items() if chunk in chunks}:
-                one = run(partial(_pool, self.encoder, parts, self.generator, partial(noises, chunk)))
-                rows = one.output.split([_rows(part) for part in parts.values()])
-                for i, own in zip(parts, rows, strict=True):
-                    pooled[i].append(own)
-                    self.made[i, chunk] = one
-        joined = [torch.cat(parts) for parts in pooled.values()]
-        if self.chunks == 1 or isinstance(_first(views).pooling, TokenStates):
+            present = [number for number, parts in enumerate(cut_views) if chunk in parts]
+            if not present:
+                continue
+            parts = [cut_views[number][chunk] for number in present]
+            chosen = partial(augmentations, chunk, [group[number] for number in present]) if augmentations else None
+            made = make_pass(partial(_pool, self._encoder, parts, self._generator, chosen))
+            outputs = made.output.split([_vector_count(part) for part in parts])
+            for number, output in zip(present, outputs, strict=True):
+                pooled[number].append(output)
+                self.made[group[number], chunk] = made
+        joined = [torch.cat(of_view) for of_view in pooled]
+        if self.chunks == 1 or isinstance(group[0].pooling, TokenStates):
             return joined
-        return [_tokens(view).restore(own) for view, own in zip(views.values(), joined, strict=True)]
+        return [_tokens(view).restore(vectors) for view, vectors in zip(group, joined, strict=True)]
+
+
+def _groups(views: Sequence[View]) -> list[list[View]]:
+    """Views that are encoded together. A view of given vectors is a group by itself."""
+    groups: dict[tuple[object, ...], list[View]] = {}
+    for view in views:
+        alone = None if view.vectors is None else view
+        groups.setdefault((view.backbone, view.pooling, view.heads, alone), []).append(view)
+    return list(groups.values())
 
 
 def _pool(
-    encoder: Encoder, views: Mapping[int, View], generator: Generator, noises: Callable[[], Mapping[int, Noise]]
+    encoder: Encoder,
+    views: Sequence[View],
+    generator: Generator,
+    augmentations: Callable[[], Sequence[Augmentation]] | None,
 ) -> Tensor:
-    """Pooled states of views of one kind, one view after another: the one forward pass."""
-    kind, noise = _first(views), noises()
-    batches = [_tokens(view) for view in views.values()]
+    """One forward pass: the pooled states of the views of a group, view after view."""
+    kind = views[0]
+    batches = [_tokens(view) for view in views]
     tokens = concatenate(batches)
-    augmentation = PerView(
-        [noise.get(i, view.augmentation) for i, view in views.items()], [len(batch) for batch in batches]
-    )
+    each = augmentations() if augmentations else [view.augmentation for view in views]
+    augmentation = PerView(list(each), [len(batch) for batch in batches])
     backbone, pooling = kind.backbone or encoder.backbone, kind.pooling or encoder.pooling
     with torch.no_grad() if kind.backbone else nullcontext():
         states = backbone(tokens, augmentation, generator, pooling.needs_all_layers(backbone.layers))
         pooled = pooling(states, tokens)
-    # Places of tokens are those of a view by itself.
     return pooled if isinstance(pooling, TokenStates) else tokens.restore(pooled)
 
 
 def _cut(view: View, chunks: int) -> dict[int, View]:
-    """A view in chunks of about as many tokens each, in packed order; where sentences are long some have none.
+    """The chunks of a view by number. Each has about as many tokens as any other; some can be empty and are left out.
 
-    One chunk is the view as it is.
+    The sentences stay in packed order, shortest first. A single chunk is the view itself.
     """
     if chunks == 1:
         return {0: view}
     tokens = _tokens(view)
-    numbers = tokens.offsets * chunks // len(tokens.ids)  # [N], ascending: the chunk of each sentence
-    sentences = numbers.bincount(minlength=chunks).tolist()
-    sizes = numbers[tokens.segments].bincount(minlength=chunks).tolist()
-    ids, lengths = tokens.ids.split(sizes), tokens.lengths.split(sentences)
-    types = (None,) * chunks if tokens.types is None else tokens.types.split(sizes)
-    cut, start = {}, 0
-    for chunk, size in enumerate(sizes):
-        order = torch.arange(sentences[chunk], device=tokens.ids.device)
+    chunk_of = tokens.offsets * chunks // len(tokens.ids)  # [N], ascending: the chunk of each sentence
+    sentence_counts = chunk_of.bincount(minlength=chunks).tolist()
+    token_counts = chunk_of[tokens.segments].bincount(minlength=chunks).tolist()
+    ids, lengths = tokens.ids.split(token_counts), tokens.lengths.split(sentence_counts)
+    types = (None,) * chunks if tokens.types is None else tokens.types.split(token_counts)
+    parts, start = {}, 0
+    for chunk, token_count in enumerate(token_counts):
+        order = torch.arange(sentence_counts[chunk], device=tokens.ids.device)
         part = replace(view, tokens=Packed(ids[chunk], lengths[chunk], order, types[chunk]))
         if isinstance(view.pooling, TokenStates):
             places = view.pooling.places - start
-            part = replace(part, pooling=TokenStates(places[(places >= 0) & (places < size)]))
-        if size:
-            cut[chunk] = part
-        start += size
-    return cut
+            part = replace(part, pooling=TokenStates(places[(places >= 0) & (places < token_count)]))
+        if token_count:
+            parts[chunk] = part
+        start += token_count
+    return parts
 
 
-def _rows(view: View) -> int:
+def _vector_count(view: View) -> int:
     """How many vectors the view has."""
     return len(view.pooling.places) if isinstance(view.pooling, TokenStates) else len(_tokens(view))
 
 
 def _tokens(view: View) -> Packed:
-    assert view.tokens is not None
+    assert view.tokens is not None, "a view has tokens or vectors"
     return view.tokens
-
-
-def _first(views: Mapping[int, View]) -> View:
-    return next(iter(views.values()))

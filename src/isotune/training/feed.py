@@ -1,4 +1,4 @@
-"""What a step reads: the rows of a stage, a batch at a time."""
+"""The batches of a stage."""
 
 from __future__ import annotations
 
@@ -17,19 +17,31 @@ from isotune.data.tokens import BatchOrder, TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.methods.method import Batch
+from isotune.methods.protocols import SINGLE_FEED
 from isotune.training.seeds import derive_seed
 
 
-class Rows:
-    """Rows of one kind, in an order that the seed decides.
+class Corpus:
+    """Rows of one type, in an order that the seed decides.
 
     Attributes:
-        store: their tokens.
-        vectors: [rows * texts, d] pooled vectors in place of the tokens, where a method's backbone is frozen.
+        store: the rows' tokens.
+        order: which rows make which step.
+        vectors: [rows * texts, d] pooled vectors in place of the tokens, for a method with a frozen backbone.
     """
 
     def __init__(self, store: TokenStore, batch_size: int, option: str, seed: int) -> None:
-        """`option` is what `batch_size` was given by."""
+        """Takes the tokens of the rows.
+
+        Args:
+            store: the tokens.
+            batch_size: the number of rows in a batch.
+            option: the name of the option that sets the batch size, for the error message.
+            seed: decides the order of the rows.
+
+        Raises:
+            InputError: the data has fewer rows than a batch.
+        """
         if len(store) < batch_size:
             raise InputError(
                 f"{option} {batch_size} is larger than the data ({len(store)} rows); give a {option} "
@@ -40,7 +52,7 @@ class Rows:
         self.vectors: Tensor | None = None
 
     def batch(self, rows: NDArray[np.int64], generator: Generator, device: torch.device) -> Batch:
-        """The batch of these rows [N]."""
+        """The batch of the rows with these numbers [N]."""
         store = self.store
         targets = None if store.targets is None else store.targets[torch.from_numpy(rows)].to(device)
         if self.vectors is not None:
@@ -52,10 +64,10 @@ class Rows:
 
     @torch.no_grad()
     def cache(self, encoder: Encoder, folder: Path) -> None:
-        """Computes the pooled vectors of all texts, into a nameless file of this folder.
+        """Computes the pooled vectors of all texts into a nameless file in this folder.
 
         Raises:
-            InputError: the disk has no room for them.
+            InputError: the disk is too full for the vectors.
         """
         encoder.eval()
         lengths = self.store.lengths
@@ -63,12 +75,12 @@ class Rows:
             shape = len(lengths), encoder.backbone.dimension
             size = 4 * math.prod(shape)
             try:
-                if hasattr(os, "posix_fallocate"):  # not on macOS, where a full disk is found out by a crash
+                if hasattr(os, "posix_fallocate"):  # macOS lacks this call: there a full disk ends in a crash
                     os.posix_fallocate(file.fileno(), 0, size)
             except OSError as error:
                 raise InputError(
-                    f"{folder}: the vectors of the text need {size:,} bytes there ({error.strerror}); free some space, "
-                    "--resume goes on from the last checkpoint"
+                    f"{folder}: the vectors of the text need {size:,} bytes here ({error.strerror}); free some space, "
+                    "then --resume continues from the last checkpoint"
                 ) from error
             vectors = np.memmap(file, np.float32, "r+", shape=shape)
             for batch in encoder.batches(lengths):
@@ -78,38 +90,40 @@ class Rows:
 
 
 class Feeder:
-    """The batches of a stage: of one kind of rows, or of several kinds at once.
+    """Makes the batch of each step, from one corpus or from several.
 
     Attributes:
-        steps_per_epoch: updates in a pass over the (first kind of) rows.
-        probe: the rows that the collapse monitor looks at.
+        steps_per_epoch: the number of updates in a pass over the first corpus.
+        rows_per_step: the number of rows in a batch, over all corpora.
+        probe: the corpus whose sentences the collapse monitor encodes.
     """
 
     def __init__(self, stores: Mapping[str, TokenStore], sizes: Mapping[str, int], seed: int, stage: int) -> None:
-        """`stores` has one entry "" where the method has no feeds; `sizes` are the rows of each in a step."""
-        self.rows = {
-            name: Rows(store, sizes[name], f"{name}_batch_size".lstrip("_"), derive_seed(seed, f"order{name}", stage))
+        """Takes the corpora and the rows of each in a step, by the name of the feed."""
+        self.corpora = {
+            name: Corpus(store, sizes[name], f"{name}_batch_size".lstrip("_"), derive_seed(seed, f"order{name}", stage))
             for name, store in stores.items()
         }
         self._seed, self._stage = seed, stage
-        first = next(iter(self.rows.values()))
+        first = next(iter(self.corpora.values()))
         self.steps_per_epoch = first.order.steps_per_epoch
+        self.rows_per_step = sum(sizes[name] for name in stores)
         self.probe = first.store
 
     def cache(self, encoder: Encoder, folder: Path) -> None:
-        """Replaces all tokens by their pooled vectors."""
-        for rows in self.rows.values():
-            rows.cache(encoder, folder)
+        """Computes the pooled vectors of all texts, which batches then carry in place of tokens."""
+        for corpus in self.corpora.values():
+            corpus.cache(encoder, folder)
 
     @property
     def vectors(self) -> Tensor:
-        """The pooled vectors of all texts, [rows * texts, d], of the one kind of rows of a cached method."""
-        (rows,) = self.rows.values()
-        assert rows.vectors is not None
-        return rows.vectors
+        """The pooled vectors [rows * texts, d] of all texts of the only corpus, after `cache`."""
+        (corpus,) = self.corpora.values()
+        assert corpus.vectors is not None
+        return corpus.vectors
 
     def batch(self, step: int, device: torch.device) -> Batch:
-        """The batch of a step, counted from 0; a function of the seed, the stage and the step."""
+        """The batch of a step, counted from 0. It is a function of the seed, the stage and the step."""
         generator = Generator().manual_seed(derive_seed(self._seed, "method views", self._stage, step))
-        batches = {name: rows.batch(rows.order[step], generator, device) for name, rows in self.rows.items()}
-        return batches[""] if "" in batches else Batch(generator=generator, tasks=batches)
+        batches = {name: corpus.batch(corpus.order[step], generator, device) for name, corpus in self.corpora.items()}
+        return batches.get(SINGLE_FEED) or Batch(generator=generator, tasks=batches)

@@ -1,13 +1,14 @@
 """Gradient cache (Gao et al., 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup").
 
-A contrastive loss needs the vectors of the whole batch, but the activations behind them only one chunk at a time:
+A contrastive loss needs the vectors of the whole batch, but the activations behind them are needed for one chunk at a
+time:
 
-1. every chunk of sentences is encoded without a graph;
-2. the loss of all vectors is computed, and its gradient at the vectors kept: the cache;
-3. chunk after chunk is encoded once more, now with a graph, through which its part of the cache goes back.
+1. Every chunk of sentences is encoded without a graph.
+2. The loss of all vectors is computed. Its gradient at the vectors is the cache.
+3. Each chunk is encoded again, now with a graph, and its part of the cache goes backward through the graph.
 
-The gradient is that of the loss of all vectors, whatever the method does with them, for a third more compute. Each pass
-is seeded by itself, so that it draws the same dropout and the same augmentations when it is made again.
+The gradient is that of the loss of all vectors, whatever the method does with them. The price is a third more compute.
+Each pass has seeds of its own, so that it draws the same dropout and the same augmentations the second time.
 """
 
 from __future__ import annotations
@@ -24,22 +25,22 @@ class Pass:
     """A forward pass that keeps its graph.
 
     Attributes:
-        output: what it gave.
+        output: the result of the pass.
     """
 
     def __init__(self, encode: Callable[[], Tensor]) -> None:
         self.output = encode()
 
     def again(self) -> Tensor:
-        """What it gave, with its graph."""
+        """The result of the pass, with its graph."""
         return self.output
 
 
 class CachedPass(Pass):
-    """A forward pass without a graph, whose output is a leaf; it can be made again with one."""
+    """A forward pass without a graph. Its output is a leaf, and the pass can be repeated with a graph."""
 
     def __init__(self, encode: Callable[[], Tensor], generator: Generator) -> None:
-        """`generator` is where `encode` draws from, besides torch's own generators."""
+        """Makes the pass; `encode` draws random numbers from `generator` and from torch's global generators."""
         self._encode, self._generator = encode, generator
         self._seed, self._generator_seed = torch.randint(2**62, (2,)).tolist()
         with torch.no_grad():
@@ -48,7 +49,7 @@ class CachedPass(Pass):
 
     @torch.enable_grad()
     def again(self) -> Tensor:
-        """The same from a new pass."""
+        """The same result with a graph, from a second pass."""
         return self._seeded()
 
     def _seeded(self) -> Tensor:
@@ -58,28 +59,28 @@ class CachedPass(Pass):
 
 
 class GradientCache:
-    """The passes of one step, each over a chunk."""
+    """The passes of one step."""
 
     def __init__(self, chunk_size: int, generator: Generator) -> None:
-        """Takes the number of sentences of a view in a chunk, and where augmentations draw from."""
+        """Takes the number of a view's sentences in a chunk, and the generator of the augmentations."""
         self.chunk_size = chunk_size
         self.generator = generator
         self._passes: list[CachedPass] = []
 
     def chunks(self, views: Sequence[View]) -> int:
-        """How many chunks the views are cut into."""
+        """The number of chunks that the views are cut into."""
         return -(-max((len(view.tokens) for view in views if view.tokens), default=1) // self.chunk_size)
 
     def run(self, encode: Callable[[], Tensor]) -> Pass:
-        """Makes a pass, and remembers it."""
+        """Makes a pass and remembers it for `backward`."""
         self._passes.append(CachedPass(encode, self.generator))
         return self._passes[-1]
 
     def backward(self) -> None:
-        """Takes the gradient at the passes' outputs to the weights; autocast and dropout have to be as they were."""
+        """Sends the gradients at the passes' outputs back to the weights. Autocast and dropout must be as before."""
         while self._passes:
-            one = self._passes.pop()  # the longest sentences first: the others fit into the memory that they took
-            if one.output.grad is not None:
-                output = one.again()
+            cached = self._passes.pop()  # the longest sentences first: later passes fit into the memory freed
+            if cached.output.grad is not None:
+                output = cached.again()
                 with torch.autocast(output.device.type, enabled=False):  # as for any backward pass
-                    output.backward(one.output.grad)
+                    output.backward(cached.output.grad)

@@ -1,69 +1,57 @@
 """A run, from sources to report: what `isotune train` and `isotune.train` do.
 
-Everything is written into one folder, in an order that leaves something whole at every moment: the resolved recipe
-first, then metrics and checkpoints, the best encoder, and last the evaluation and the page that shows it.
+Everything is written into one folder, in an order that leaves something whole at every moment: first the recipe, then
+metrics and checkpoints, then the kept encoder, and last its evaluation and the report.
+
+    train           opens the run folder, new or resumed
+    _Run.run        reads top to bottom: prepare, train the stages, finish
+    StageTraining   (stage.py) the steps, evaluations and checkpoints of one stage
+    Stepper         (step.py) one update
+    Selection       (selection.py) which step's encoder is kept
+    outcome.py      the end: save, evaluate, report
 """
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from accelerate import PartialState
+from torch import Tensor
 
 from isotune.bundled import BUNDLED_MODEL
 from isotune.data import ScoredPairs, read_scored_pairs
 from isotune.data.rows import Row
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.options import EncoderOptions
 from isotune.encoder.scratch import make_model
 from isotune.errors import InputError
-from isotune.evaluation import Evaluation, RunEvaluation, STSTask, Task, cosine_similarities, evaluate_on, load_tasks
+from isotune.evaluation import STSTask, Task, load_tasks
 from isotune.evaluation.unlabelled import SELECTION_CRITERION
-from isotune.files import write_text
-from isotune.methods import method_class
 from isotune.methods.method import Method
-from isotune.methods.mlm import with_mlm
+from isotune.methods.protocols import ScoresRows
 from isotune.recipes import Recipe, Stage, resolve
 from isotune.report import write_report
-from isotune.training.checkpoint import Progress, best_file, load_checkpoint, load_tensors
-from isotune.training.corpora import Corpora
+from isotune.training.checkpoint import Progress, best_file, encoder_structure, load_tensors, restore_structure
+from isotune.training.corpora import Corpora, StageData
+from isotune.training.failure import TrainingFailed
 from isotune.training.interrupt import StopSignal
-from isotune.training.loop import Loop
+from isotune.training.objectives import build_objectives
+from isotune.training.outcome import Result, compare_with_start, save_kept
 from isotune.training.recorder import Recorder
-from isotune.training.run_folder import create, last_checkpoint, started
+from isotune.training.run_folder import create, is_finished, last_checkpoint, mark_finished, started_recipe
 from isotune.training.seeds import derive_seed
+from isotune.training.selection import Criterion, DevPairs, DevRows, KeepLast, Unlabelled
+from isotune.training.stage import RunContext, StageTraining
 
-# What chooses where `dev` names no scored pairs.
+# How the step is chosen where `dev` names no scored pairs.
 CHOICES = {
     "none": "; the last encoder is kept, not the best",
-    "unlabelled": f"; {SELECTION_CRITERION} of training sentences chooses",
+    "unlabelled": f"; {SELECTION_CRITERION} of training sentences chooses the best",
 }
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a run leaves.
-
-    Attributes:
-        folder: the run folder.
-        encoder: the encoder that was kept, a sentence-transformers folder.
-        report: the page that shows it.
-        evaluation: the start and the kept encoder on the same tasks.
-        stopped: the signal that ended it early, by name; None if it ran its course.
-    """
-
-    folder: Path
-    encoder: Path
-    report: Path
-    evaluation: RunEvaluation
-    stopped: str | None
 
 
 def train(
@@ -77,224 +65,219 @@ def train(
     quiet: bool = False,
     **options: Any,
 ) -> Result:
-    """Tunes an encoder and shows what it gained.
+    """Trains a sentence encoder and compares it with the start.
 
     Args:
         sources: files, patterns, named datasets, "hub:owner/name" or "-"; see `data.read`.
         out: the run folder to make.
-        rows: sentences (or rows of the method's kind) from Python, in place of sources; a resumed run needs the same
-            ones again.
+        rows: sentences (or rows of the method's type) from Python, in place of sources. A resumed run needs the same
+            rows again.
         recipe: a recipe's name or TOML file.
-        method: a method's name, for its defaults in place of a recipe's values. With neither, the recipe "mini" for
-            the bundled model, and "default" for any other.
-        resume: go on with the run in `out`, as it was started.
-        quiet: say nothing on standard error.
-        options: what is to differ from the recipe; the fields of `Recipe`, `EncoderOptions`, `TrainingOptions` and of
-            the method's options.
+        method: a method's name; the method's defaults then replace a recipe. With neither, the recipe is "mini" for
+            the bundled model and "default" for any other.
+        resume: continue the run in `out`. All options stay as they were.
+        quiet: write nothing to standard error.
+        options: values that differ from the recipe's: fields of `Recipe`, `EncoderOptions`, `TrainingOptions` and the
+            method's options.
 
     Raises:
-        InputError: anything that can't be used, before anything is lost.
+        InputError: the input can't be used. Nothing that existed before is lost.
+        TrainingFailed: the loss or the encoder's vectors are not finite; it names the best encoder so far.
     """
-    if PartialState().num_processes > 1:
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise InputError("a run takes one process: start it without torchrun or accelerate launch")
     folder = Path(out)
     names = [str(source) for source in ([sources] if isinstance(sources, str | Path) else sources)]
+    rows = None if rows is None else list(rows)
     if names and rows is not None:
         raise InputError("sources and rows are both given; give one of them")
-    rows = None if rows is None else list(rows)
     if resume:
         if recipe or method or options or names:
-            raise InputError("resume goes on with a run as it was started; leave the sources and all options out")
-        plan = started(folder)
-        tensors, progress = last_checkpoint(folder)
-        report = folder / "report.html"
-        if report.exists() and progress.done and progress.stage == len(plan.stages) - 1:
-            raise InputError(f"{folder}: this run is finished; its report is {report}")
+            raise InputError("resume continues a run as it was started; leave out the sources and all options")
+        plan, tensors, progress = _reopen(folder)
     else:
         plan = resolve(names or ([] if rows is None else [f"{len(rows)} rows from Python"]), recipe, method, options)
+        tensors, progress = dict[str, Tensor](), Progress()
         create(folder, plan)
-        tensors, progress = {}, Progress()
     try:
         with Recorder(folder, progress.metrics_bytes, quiet) as recorder, StopSignal() as stop, torch.random.fork_rng():
-            return _Run(plan, folder, rows, recorder, stop).run(tensors, progress)
+            return _Run(plan, rows, RunContext(folder, recorder, stop, plan.seed), progress).run(tensors)
     except (InputError, OSError):
         if not resume and not (folder / "last.safetensors").exists():
-            # It was empty or not there before, and nothing has been trained. A volume's own folder can't be removed.
+            # Nothing has been trained, and the folder was empty or missing. A volume's root can't be removed.
             shutil.rmtree(folder, ignore_errors=True)
         raise
 
 
+def _reopen(folder: Path) -> tuple[Recipe, dict[str, Tensor], Progress]:
+    """The recipe and the last checkpoint of a run that is not finished."""
+    recipe = started_recipe(folder)
+    if is_finished(folder):
+        raise InputError(f"{folder}: this run is finished; its report is {folder / 'report.html'}")
+    return recipe, *last_checkpoint(folder)
+
+
 class _Run:
-    """One run in its folder."""
+    """One run in its folder.
+
+    Attributes:
+        progress: how far the run is.
+    """
 
     def __init__(
-        self, plan: Recipe, folder: Path, rows: Iterable[str | Row] | None, recorder: Recorder, stop: StopSignal
+        self, recipe: Recipe, rows: Iterable[str | Row] | None, context: RunContext, progress: Progress
     ) -> None:
-        self.plan = plan
-        self.folder = folder
+        self.recipe = recipe
         self.rows = rows
-        self.recorder = recorder
-        self.stop = stop
-        self.model = str(folder / "start") if plan.scratch else plan.model or BUNDLED_MODEL
+        self.context = context
+        self.progress = progress
+        self.folder, self.recorder = context.folder, context.recorder
+        self.model = str(self.folder / "start") if recipe.scratch else recipe.model or BUNDLED_MODEL
 
-    def run(self, tensors: dict[str, torch.Tensor], progress: Progress) -> Result:
-        """Trains every stage that isn't over, from a checkpoint if there is one, then shows the result."""
-        plan, say = self.plan, self.recorder.say
-        say(f"run: {self.folder}")
-        say(
-            f"model: {self.model}{', the bundled one (--model takes any other)' if self.model == BUNDLED_MODEL else ''}"
-        )
-        dev = read_scored_pairs(plan.dev_pairs) if plan.dev_pairs else None
-        say(f"dev pairs: {plan.dev}{CHOICES.get(plan.dev, '')}")
-        tasks = load_tasks(plan.tasks)  # now, and not when the training is done: a name may be wrong
-        watched = [task.pairs for task in tasks if isinstance(task, STSTask)] + ([dev] if dev else [])
-        corpora = Corpora(plan, self.rows, watched, self.folder, self.recorder)
-        corpora.check(progress.stage)
-        self.start(corpora)
-        encoder = Encoder.load(self.model, **plan.encoder.model_dump(), precision="float32")
-        self.try_stages(corpora, progress.stage, deepcopy(encoder))
-        for number, stage in enumerate(plan.stages):
-            torch.manual_seed(derive_seed(plan.seed, "method", number))
-            heads = len(encoder.heads)
-            method = _method(stage, encoder)
-            if number < progress.stage:  # it is over; what it added to the encoder is there now
-                if number in progress.dropped:
-                    encoder.heads.drop_last(len(encoder.heads) - heads)
-                continue
-            for note in method.notes:
-                say(note)
-            if scored := [name or metric for name, feed in method.dev_feeds().items() for metric in feed.metrics]:
-                say(f"stage {number + 1} is scored on labelled rows, in place of the dev pairs: {', '.join(scored)}")
-            stores = corpora.train(number, stage, method, encoder)
-            dev_stores = corpora.dev(stage, method, encoder)
-            if number > progress.stage:
-                offset = progress.offset + progress.step
-                progress = Progress(number, offset, best_step=progress.best_step, dropped=progress.dropped)
-            loop = Loop(
-                encoder,
-                method,
-                stores,
-                dev,
-                dev_stores,
-                stage.training,
-                plan.seed,
-                progress,
-                self.folder,
-                self.recorder,
-                len(encoder.heads) - heads,
-                unlabelled=plan.dev == "unlabelled",
-            )
-            if tensors:
-                load_checkpoint(tensors, encoder, method, loop.optimizers)
-                tensors = {}
-            (self.folder / "report.html").unlink(missing_ok=True)  # it is the mark of a run that is finished
-            loop.run(self.stop)
-            if not progress.best_file:
-                raise InputError(f"model {self.model}: {loop.problem}")
-            best, _ = load_tensors(self.folder / progress.best_file)
-            encoder.load_state_dict(best)
-            if progress.best_file == best_file(number, 0) and len(encoder.heads) > heads:
-                say("no step scored better than the encoder without the method's new layers: they are dropped")
-                encoder.heads.drop_last(len(encoder.heads) - heads)
-                progress.dropped.append(number)
-            problem, stopped = loop.problem, not progress.done
-            del loop, best  # the optimiser's moments among them
-            if problem or stopped:
-                break
-        result = self.show(encoder, progress, tasks)
-        if problem:
-            raise InputError(f"{problem}; the best encoder so far is {result.encoder}")
+    def run(self, tensors: Mapping[str, Tensor]) -> Result:
+        """Trains every stage that isn't over, and shows the result.
+
+        Args:
+            tensors: the tensors of the last checkpoint; none for a new run.
+        """
+        self._describe()
+        dev = read_scored_pairs(self.recipe.dev_pairs) if self.recipe.dev_pairs else None
+        tasks = load_tasks(self.recipe.tasks)  # before training, because a name may be wrong
+        corpora = self._corpora(dev, tasks)
+        corpora.check(self.progress.stage)
+        self._make_scratch_model(corpora)
+        encoder = Encoder.load(self.model, **self.recipe.encoder.model_dump(), precision="float32")
+        if self.progress.structure is not None:
+            restore_structure(encoder, self.progress.structure)
+        self._try_stages(corpora, deepcopy(encoder))
+        failure = None
+        try:
+            self._train_stages(corpora, dev, encoder, tensors)
+        except TrainingFailed as error:
+            if not self.progress.best_file:
+                raise TrainingFailed(f"model {self.model}: {error}") from error
+            failure = error
+        result = self._finish(encoder, tasks)
+        if failure:
+            raise TrainingFailed(f"{failure}; the best encoder so far is {result.encoder}", result.encoder)
         return result
 
-    def try_stages(self, corpora: Corpora, first: int, encoder: Encoder) -> None:
-        """Makes every stage's method on an encoder to throw away, and looks at what those from `first` on read.
+    def _describe(self) -> None:
+        """Says in the log what the run starts from."""
+        bundled = ", the bundled one (--model takes any other)" if self.model == BUNDLED_MODEL else ""
+        self.recorder.say(f"run: {self.folder}")
+        self.recorder.say(f"model: {self.model}{bundled}")
+        self.recorder.say(f"dev pairs: {self.recipe.dev}{CHOICES.get(self.recipe.dev, '')}")
 
-        Raises:
-            InputError: a stage could not start, or no stage has a use for the dropout that is asked for.
-        """
-        stages, cached = self.plan.stages, set[int]()
-        for number, stage in enumerate(stages):
-            method = _method(stage, encoder)
-            cached |= {number} if method.cached else set()
-            if number >= first:
-                corpora.look(stage, method, encoder)
-        for option in ("model_dropout", "head_dropout"):
-            asked = [number for number, stage in enumerate(stages) if getattr(stage.training, option)]
-            if asked and cached.issuperset(asked):
-                stage = stages[asked[0]]
-                instead = ", or compute them in every step (--no-cached)" if hasattr(stage.options, "cached") else ""
-                raise InputError(
-                    f"{option}: method {stage.method} computes the vectors of its text once, without dropout; leave it "
-                    f"at 0{instead}"
-                )
+    def _corpora(self, dev: ScoredPairs | None, tasks: Sequence[Task]) -> Corpora:
+        """The reader of all data. It compares the training text with everything that the run is scored on."""
+        evaluated_on = [task.pairs for task in tasks if isinstance(task, STSTask)] + ([dev] if dev else [])
+        return Corpora(self.recipe, self.rows, evaluated_on, self.folder, self.recorder)
 
-    def start(self, corpora: Corpora) -> None:
-        """Makes the model if it is to be a new one; a resumed run finds it there."""
+    def _make_scratch_model(self, corpora: Corpora) -> None:
+        """Makes the new model of a recipe with `scratch`, unless a resumed run has made it already."""
         folder = Path(self.model)
-        if self.plan.scratch is None or folder.exists():
+        if self.recipe.scratch is None or folder.exists():
             return
         self.recorder.say("a new model: its vocabulary is made from the text")
-        torch.manual_seed(derive_seed(self.plan.seed, "scratch"))
+        torch.manual_seed(derive_seed(self.recipe.seed, "scratch"))
         new = self.folder / "start.new"
-        make_model(new, self.plan.scratch, corpora.texts())
+        make_model(new, self.recipe.scratch, corpora.texts())
         new.rename(folder)
 
-    def show(self, encoder: Encoder, progress: Progress, tasks: Sequence[Task]) -> Result:
-        """Saves the kept encoder, reads it back from disk, and compares it with the start; the report comes last."""
-        new, kept, old = (self.folder / name for name in ("encoder.new", "encoder", "encoder.old"))
-        for left in (new, old):
-            shutil.rmtree(left, ignore_errors=True)
-        encoder.save(new)
-        if kept.exists():
-            kept.rename(old)
-        new.rename(kept)
-        shutil.rmtree(old, ignore_errors=True)
-        del encoder
-        self.recorder.say(f"encoder: {kept}, from step {progress.best_step}; now it is evaluated, and the start too")
-        if progress.best_step == 0 and progress.best_score is not None:
-            by = "on the dev data" if self.plan.dev != "unlabelled" else f"by {SELECTION_CRITERION}"
-            self.recorder.warn(0, f"no step scored better {by} than the start, so that is what was kept")
+    def _try_stages(self, corpora: Corpora, encoder: Encoder) -> None:
+        """Builds the method of every stage that isn't over, on a copy of the encoder, and tries its data.
 
-        # ConSERT's Figure 1 is drawn on STS-B; without it, on the first task of scored pairs.
-        scored = [task.pairs for task in tasks if isinstance(task, STSTask)]
-        figure = [pairs for pairs in scored if pairs.name == "stsb"] or scored[:1]  # one, or none
-        before, was = _measure(self.model, self.plan.encoder, tasks, figure)
-        after, now = _measure(kept, EncoderOptions(), tasks, figure)
-        comparison = RunEvaluation(before=before, after=after, selected_step=progress.best_step)
-        self.recorder.say("scores of the start -> of the encoder kept; correlations are Spearman's")
-        old_scores = before.scores()
-        for name, score in after.scores().items():
-            self.recorder.say(f"{name}: {old_scores[name]:.4f} -> {score:.4f}")
-        write_text(self.folder / "evaluation.json", comparison.model_dump_json(indent=2) + "\n")
-        for pairs, first, last in zip(figure, was, now, strict=True):
-            np.savez_compressed(
-                self.folder / "cosines.npz",
-                allow_pickle=False,
-                task=np.array(pairs.name),
-                gold=pairs.scores.astype(np.float32),
-                before=first,
-                after=last,
-            )
+        Invalid combinations thus fail before any training.
+
+        Raises:
+            InputError: a stage can't start, or no stage can use the dropout that the recipe asks for.
+        """
+        methods: list[tuple[Stage, Method]] = []
+        for stage in self.recipe.stages[self.progress.stage :]:
+            objectives = build_objectives(stage, encoder)
+            objectives.attach(encoder)
+            corpora.try_stage(stage, objectives.method, encoder)
+            methods.append((stage, objectives.method))
+        for option in ("model_dropout", "head_dropout"):
+            asking = [(stage, method) for stage, method in methods if getattr(stage.training, option)]
+            if asking and all(method.cached for _, method in asking):
+                stage, _ = asking[0]
+                instead = ", or compute them in every step (--no-cached)" if hasattr(stage.options, "cached") else ""
+                raise InputError(
+                    f"{option}: method {stage.method} computes the vectors of its text once, without dropout; leave "
+                    f"{option} at 0{instead}"
+                )
+
+    def _train_stages(
+        self, corpora: Corpora, dev: ScoredPairs | None, encoder: Encoder, tensors: Mapping[str, Tensor]
+    ) -> None:
+        """Trains the stages from the current one on. Afterwards the encoder has the best weights so far.
+
+        Raises:
+            TrainingFailed: training can't go on; the encoder has the best weights so far.
+        """
+        for number in range(self.progress.stage, len(self.recipe.stages)):
+            if number > self.progress.stage:
+                self.progress = self.progress.next_stage(encoder_structure(encoder))
+            stage = self.recipe.stages[number]
+            torch.manual_seed(derive_seed(self.recipe.seed, "method", number))
+            objectives = build_objectives(stage, encoder)
+            objectives.attach(encoder)
+            self._describe_stage(number, objectives.method, encoder)
+            data = corpora.load(number, stage, objectives.method, encoder)
+            criterion = self._criterion(stage, objectives.method, dev, data)
+            training = StageTraining(self.context, encoder, objectives, data, criterion, stage.training, self.progress)
+            if tensors:
+                training.restore(tensors)
+                tensors = {}
+            failure = None
+            try:
+                training.train()
+            except TrainingFailed as error:
+                failure = error
+            del training  # frees the optimiser's state before the evaluation needs memory
+            self._load_best(encoder, objectives.method)
+            if failure:
+                raise failure
+            if not self.progress.done:
+                break
+
+    def _describe_stage(self, number: int, method: Method, encoder: Encoder) -> None:
+        """Says in the log what is particular about a stage."""
+        if encoder.language_head and (fresh := encoder.language_head.fresh):
+            self.recorder.say(f"the model has no whole masked-LM head; new, with random weights: {', '.join(fresh)}")
+        if isinstance(method, ScoresRows):
+            metrics = [name or metric for name, feed in method.dev_feeds().items() for metric in feed.metrics]
+            text = f"stage {number + 1} is scored on labelled rows, in place of the dev pairs: {', '.join(metrics)}"
+            self.recorder.say(text)
+
+    def _criterion(self, stage: Stage, method: Method, dev: ScoredPairs | None, data: StageData) -> Criterion:
+        """What chooses the step of a stage."""
+        if isinstance(method, ScoresRows):
+            return DevRows(method, data.dev)
+        if dev is not None:
+            return DevPairs(dev, stage.training.metric)
+        return Unlabelled() if self.recipe.dev == "unlabelled" else KeepLast()
+
+    def _load_best(self, encoder: Encoder, method: Method) -> None:
+        """Loads the best weights of the stage. New heads that are worse than none are dropped."""
+        progress = self.progress
+        if not progress.best_file:
+            return
+        best, _ = load_tensors(self.folder / progress.best_file)
+        encoder.load_state_dict(best)
+        if method.adds.heads and progress.best_file == best_file(progress.stage, 0):
+            self.recorder.say("no step scored better than the encoder without the new layers: the layers are dropped")
+            encoder.heads.drop_last(len(method.adds.heads))
+
+    def _finish(self, encoder: Encoder, tasks: Sequence[Task]) -> Result:
+        """Saves the kept encoder, compares it with the start, and writes the report."""
+        kept = save_kept(encoder, self.folder)
+        comparison = compare_with_start(self.recipe, self.model, kept, tasks, self.progress, self.recorder)
         report = write_report(self.folder)
-        stopped = self.stop.received.name if self.stop.received and not progress.done else None
+        if self.progress.done and self.progress.stage == len(self.recipe.stages) - 1:
+            mark_finished(self.folder)
+        signal = self.context.stop.received
+        stopped = signal.name if signal and not self.progress.done else None
         return Result(self.folder, kept, report, comparison, stopped)
-
-
-def _method(stage: Stage, encoder: Encoder) -> Method:
-    """The stage's method, with masked language modelling beside it where that has a weight."""
-    kind, training = method_class(stage.method), stage.training
-    encoder.backbone.check_drop_heads(training.head_dropout)
-    if training.mlm_weight:
-        return with_mlm(kind, stage.options, encoder, training.mlm_weight, training.mlm_rate)
-    if stage.method != "mlm":
-        encoder.language_head = None  # of a stage before: not trained here, it would no longer fit
-    return kind(stage.options, encoder)
-
-
-def _measure(
-    model: str | Path, options: EncoderOptions, tasks: Sequence[Task], figure: Sequence[ScoredPairs]
-) -> tuple[Evaluation, list[np.ndarray]]:
-    """An encoder's evaluation, and its cosines [N] float32 on each of the pairs to draw."""
-    encoder = Encoder.load(model, **options.model_dump(), precision="float32")
-    cosines = [cosine_similarities(encoder, pairs).astype(np.float32) for pairs in figure]
-    return evaluate_on(tasks, encoder, str(model)), cosines

@@ -1,16 +1,13 @@
-"""The base class of all method options, and the types that several options share."""
+"""The base class of all method options, and the number types that several of them use."""
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
-Count = Annotated[int, Field(ge=1)]
-Sources = Annotated[tuple[str, ...], Field(min_length=1)]
+Temperature = Annotated[float, Field(gt=0)]
 
 
 class MethodOptions(BaseModel):
@@ -21,13 +18,6 @@ class MethodOptions(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-    encodings_per_row: ClassVar[float] = 6
-    """What a training row costs, for estimates of a study's time: 3 for each text that is trained on, 1 for each that
-    is only encoded. The default is two texts trained on."""
-
-    rows_per_pair: ClassVar[float] = 2
-    """How many training rows a pair of texts makes, for estimates of a study's time. The default is each text alone."""
 
     def training_sources(self) -> tuple[str, ...]:
         """The sources that the options name to train on, in place of the recipe's `data`; empty if they name none."""

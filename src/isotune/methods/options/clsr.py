@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated
 
-from isotune.methods.options.base import Count, MethodOptions, Positive
+from pydantic import Field
+
+from isotune.methods.options.base import MethodOptions, Temperature
 
 
 class CLSROptions(MethodOptions):
     """CLSR: layers on a frozen sentence encoder, trained by NT-Xent on pairs of sentences that mean the same."""
 
-    encodings_per_row: ClassVar[float] = 0.01  # the vectors are computed once
-    rows_per_pair: ClassVar[float] = 1 / 3  # the entailed pairs
-
-    temperature: Positive = 0.1
+    temperature: Temperature = 0.1
     """Divides the cosine similarities. CLSR, section 4.1."""
 
-    width: Count = 768
+    width: Annotated[int, Field(ge=1)] = 768
     """Features of the hidden layer, of the sentence vector and of the projection. CLSR, section 4.1."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, Literal
 
-from isotune.methods.options.base import MethodOptions, NotNegative, Positive, Rate
+from pydantic import Field
+
+from isotune.methods.options.base import MethodOptions, Rate, Temperature
 
 AugmentationName = Literal["none", "shuffle", "token_cutoff", "feature_cutoff", "dropout"]
 JointAugmentationName = Literal[AugmentationName, "adversarial"]
@@ -13,7 +15,7 @@ JointAugmentationName = Literal[AugmentationName, "adversarial"]
 class AugmentationOptions(MethodOptions):
     """How much the augmentations change."""
 
-    temperature: Positive = 0.1
+    temperature: Temperature = 0.1
     """Divides the cosine similarities. ConSERT, section 5.4."""
 
     token_cutoff_rate: Rate = 0.15
@@ -37,18 +39,15 @@ class ConSERTOptions(AugmentationOptions):
 class ConSERTJointOptions(AugmentationOptions):
     """ConSERT with labels: pairs are classified from their two vectors, and the views of each side are compared."""
 
-    encodings_per_row: ClassVar[float] = 12
-    rows_per_pair: ClassVar[float] = 1
-
     augmentations: tuple[JointAugmentationName, JointAugmentationName] = ("none", "token_cutoff")
     """The augmentations of a sentence's two views: none, shuffle, token_cutoff, feature_cutoff, dropout or adversarial.
     The first view is the one that is classified. The default is that of the authors' script; the text names no pair."""
 
-    alpha: NotNegative = 0.15
+    alpha: Annotated[float, Field(ge=0)] = 0.15
     """Weight of the contrastive loss. ConSERT, section 4.1. NT-Xent in the authors' code is twice that of the text, so
     their 0.15 is 0.3 here."""
 
-    adversarial_norm: Positive = 1.0
+    adversarial_norm: Annotated[float, Field(gt=0)] = 1.0
     """Length of the noise that adversarial adds to each token. The authors' code; the text names none."""
 
     max_square: bool = False

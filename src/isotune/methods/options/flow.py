@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, Literal
 
-from isotune.methods.options.base import Count, MethodOptions, Positive
+from pydantic import Field
+
+from isotune.methods.options.base import MethodOptions
 from isotune.methods.options.mirror import MirrorOptions
+
+Count = Annotated[int, Field(ge=1)]
 
 
 class FlowShape(MethodOptions):
@@ -29,8 +33,6 @@ class FlowShape(MethodOptions):
 class FlowOptions(FlowShape):
     """BERT-flow: a normalising flow on the vectors of a frozen encoder, trained by their likelihood."""
 
-    encodings_per_row: ClassVar[float] = 1
-
     cached: bool = True
     """Compute the encoder's vectors once, without dropout; BERT-flow leaves BERT unchanged. With --no-cached they are
     computed in every step, under dropout. The authors' code does that, and so do the published scores."""
@@ -38,8 +40,6 @@ class FlowOptions(FlowShape):
 
 class BERTCFOptions(FlowShape, MirrorOptions):
     """BERT-CF's second stage: a flow on a frozen encoder, trained by its likelihood and by a contrastive loss."""
-
-    encodings_per_row: ClassVar[float] = 2
 
     mixing: Literal["reversal", "lu"] = "lu"
     """What a step does between its ActNorm and its coupling: reversal reverses the features (BERT-flow's code); lu
@@ -55,7 +55,7 @@ class BERTCFOptions(FlowShape, MirrorOptions):
     symmetric: bool = False
     """Both views are queries, as in MirrorBERT. In BERT-CF's formula only the unmasked view is (section 4.1)."""
 
-    contrastive_weight: Positive = 0.3
+    contrastive_weight: Annotated[float, Field(gt=0)] = 0.3
     """Weight of the contrastive loss, lambda_mirror; the likelihood, in bits for each feature, has weight 1. BERT-CF,
     section 5.3. For no contrastive loss, use the method flow."""
 

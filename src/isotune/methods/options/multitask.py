@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from isotune.methods.options.base import Count, MethodOptions, NotNegative, Rate, Sources
+from isotune.methods.options.base import MethodOptions, Rate
 
+Weight = Annotated[float, Field(ge=0)]
+BatchSize = Annotated[int, Field(ge=1)]
 Hinge = Annotated[float, Field(ge=-1, lt=1)]
+Sources = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
 class MultitaskOptions(MethodOptions):
     """BERT-CF's fine-tuning: sentiment, paraphrase and similarity in every update."""
-
-    encodings_per_row: ClassVar[float] = 13.5  # 288 texts in a step of three batches
-    rows_per_pair: ClassVar[float] = 1
 
     sentiment_data: Sources = ("sst5:train",)
     """Sentences with a label, to train on. BERT-CF, section 5.1."""
@@ -49,25 +49,25 @@ class MultitaskOptions(MethodOptions):
             raise ValueError("the least score comes first, and the greatest is larger")
         return scale
 
-    sentiment_batch_size: Count = 32
+    sentiment_batch_size: BatchSize = 32
     """Sentences with a label in an update. BERT-CF, section 5.3."""
 
-    paraphrase_batch_size: Count = 96
+    paraphrase_batch_size: BatchSize = 96
     """Pairs with a label in an update. BERT-CF, section 5.3."""
 
-    similarity_batch_size: Count = 32
+    similarity_batch_size: BatchSize = 32
     """Pairs with a score in an update. BERT-CF, section 5.3."""
 
-    sentiment_weight: NotNegative = 5.0
+    sentiment_weight: Weight = 5.0
     """Weight of the sentiment loss. BERT-CF, section 5.3."""
 
-    paraphrase_weight: NotNegative = 20.0
+    paraphrase_weight: Weight = 20.0
     """Weight of the paraphrase loss. BERT-CF, section 5.3."""
 
-    similarity_weight: NotNegative = 1.0
+    similarity_weight: Weight = 1.0
     """Weight of the similarity loss. BERT-CF, section 5.3."""
 
-    projection: Count = 768
+    projection: Annotated[int, Field(ge=1)] = 768
     """Features of the two projections whose cosine is taken. BERT-CF, section 5.3."""
 
     paraphrase_hinge: Hinge = 0.7

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, Literal
 
-from isotune.methods.options.base import MethodOptions, NotNegative, Positive
+from pydantic import Field
+
+from isotune.methods.options.base import MethodOptions, Temperature
 
 Objective = Literal["base", "opt1", "opt2", "opt3"]
 
@@ -12,21 +14,19 @@ Objective = Literal["base", "opt1", "opt2", "opt3"]
 class TetheredOptions(MethodOptions):
     """The options of all methods of the paper."""
 
-    temperature: Positive = 0.01
+    temperature: Temperature = 0.01
     """Divides the cosine similarities. Self-guided paper, Table 8."""
 
     projection: bool = True
     """Compare vectors after two layers of 4096 features with GELU, which are dropped after training. Self-guided paper,
     section 3.1; without the layers, its Table 5 loses 1.84 points."""
 
-    regularizer: NotNegative = 0.1
+    regularizer: Annotated[float, Field(ge=0)] = 0.1
     """Weight (lambda) of the squared distance of all weights from their starting values. Self-guided paper, Table 8."""
 
 
 class SelfGuidedOptions(TetheredOptions):
     """Self-guided contrastive learning: the layers of a fixed copy of the model give the views of a sentence."""
-
-    encodings_per_row: ClassVar[float] = 4
 
     objective: Objective = "opt3"
     """The loss of the self-guided paper, section 3.2: base is SG, opt3 is SG-OPT, opt1 and opt2 are the steps

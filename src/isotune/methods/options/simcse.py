@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from isotune.methods.options.base import MethodOptions, Positive
+from isotune.methods.options.base import MethodOptions, Temperature
 
 
 class SimCSEOptions(MethodOptions):
     """SimCSE without labels: the two views of a sentence differ only by the model's dropout."""
 
-    temperature: Positive = 0.05
+    temperature: Temperature = 0.05
     """Divides the cosine similarities. 0.05: the authors."""
 
     projection: bool = True
@@ -21,10 +19,7 @@ class SimCSEOptions(MethodOptions):
 class SimCSESupervisedOptions(MethodOptions):
     """SimCSE with labels: the negatives of a premise are all other hypotheses, the contradicted ones too."""
 
-    encodings_per_row: ClassVar[float] = 9
-    rows_per_pair: ClassVar[float] = 1 / 10  # the entailed pairs with a contradiction
-
-    temperature: Positive = 0.05
+    temperature: Temperature = 0.05
     """Divides the cosine similarities. 0.05: the authors."""
 
     hard_negative_weight: float = 0.0

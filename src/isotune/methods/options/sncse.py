@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from isotune.methods.options.base import MethodOptions, NotNegative, Positive
+from isotune.methods.options.base import MethodOptions, Temperature
 
 
 class SNCSEOptions(MethodOptions):
     """SNCSE, without labels: the negation of a sentence is a soft negative, a little less similar than a view."""
 
-    encodings_per_row: ClassVar[float] = 9
-
-    temperature: Positive = 0.05
+    temperature: Temperature = 0.05
     """Divides the cosine similarities of InfoNCE. The authors' code."""
 
-    margin_weight: NotNegative = 1e-3
+    margin_weight: Annotated[float, Field(ge=0)] = 1e-3
     """Weight (lambda) of the bidirectional margin loss. 1e-3: the authors for BERT, and the small-BERT paper; 5e-4: the
     authors for RoBERTa."""
 

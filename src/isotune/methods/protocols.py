@@ -1,0 +1,126 @@
+"""Optional protocols of methods. The trainer asks with `isinstance` which of them a method implements.
+
+| protocol | what the method does | methods |
+|---|---|---|
+| `DerivesRows` | trains on rows made from those in the source | sncse, back-translation |
+| `SeveralFeeds` | reads rows of several types in one update | multitask |
+| `ScoresRows` | chooses the best step by its predictions on labelled rows | multitask, fine-tuning |
+| `DrawsOnce` | draws random numbers that both the views and the loss need | mlm |
+| `AttacksViews` | has adversarial views | consert-joint |
+| `Penalizes` | adds a term that depends on the weights alone | self-guided |
+| `ClosedForm` | computes its result from all vectors at once, without steps | whitening |
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from isotune.data.rows import Row
+from isotune.encoder.encoder import Encoder
+from isotune.methods.method import Batch
+
+SINGLE_FEED = ""
+"""The name of the feed of a method that reads rows of one type only."""
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A source of rows beside others.
+
+    Attributes:
+        rows: the row type.
+        data: the sources, as `data.read` takes them.
+        batch_size: rows of this feed in one update.
+        classes: the labels of labelled rows, in the order of their class numbers.
+        metrics: the metrics of `evaluation.metrics` to compute on this feed, where it is for scoring.
+    """
+
+    rows: type[Row]
+    data: tuple[str, ...]
+    batch_size: int = 0
+    classes: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+
+
+class DerivesRows(ABC):
+    """A method that reads rows of one type and trains on rows of another, made from the first."""
+
+    reads: type[Row]
+    """The row type in the source."""
+
+    @abstractmethod
+    def prepare(self, rows: Iterable[Row], cache: Path | None, say: Callable[[str], None]) -> Iterator[Row]:
+        """Converts rows of the source into the rows that are tokenized, as a stream.
+
+        Args:
+            rows: rows of the type `reads`.
+            cache: a folder for texts that are costly to make; None where there is none.
+            say: writes a line into the run's log.
+        """
+
+
+class SeveralFeeds(ABC):
+    """A method that reads rows of several types in one update."""
+
+    @abstractmethod
+    def feeds(self) -> Mapping[str, Feed]:
+        """The feeds by name. `Batch.tasks` has a batch for each."""
+
+
+class ScoresRows(ABC):
+    """A method that is scored by its own predictions on labelled rows, in place of the run's dev pairs."""
+
+    @abstractmethod
+    def dev_feeds(self) -> Mapping[str, Feed]:
+        """The labelled rows by name. The mean of all their metrics chooses the best step."""
+
+    @abstractmethod
+    def predict(self, name: str, encoded: Sequence[Tensor]) -> Tensor:
+        """Class numbers or scores [N] for rows of the dev feed `name`, from the vectors of their views."""
+
+
+class DrawsOnce(ABC):
+    """A method whose views and loss need the same random numbers."""
+
+    @abstractmethod
+    def draw(self, batch: Batch) -> Batch:
+        """The batch with the random numbers in it. The trainer calls this once a step, before `views`."""
+
+
+class AttacksViews(ABC):
+    """A method with adversarial views (`views.adversarial.Adversarial`)."""
+
+    @abstractmethod
+    def adversary(self, encoded: Sequence[Tensor], batch: Batch) -> Tensor:
+        """The scalar loss that adversarial views increase.
+
+        Args:
+            encoded: the vectors [N, d] of the views that are not adversarial, in their order.
+            batch: the batch.
+        """
+
+
+class Penalizes(ABC):
+    """A method with a term that depends on the weights alone."""
+
+    @abstractmethod
+    def penalty(self, encoder: Encoder) -> dict[str, Tensor]:
+        """Named, weighted scalars that are added to the loss of every update."""
+
+
+class ClosedForm(ABC):
+    """A method that minimises nothing. Such a method is `cached` too."""
+
+    @abstractmethod
+    def fit(self, encoder: Encoder, vectors: Tensor) -> None:
+        """Sets the weights of the layers it adds.
+
+        Args:
+            encoder: the encoder with the new layers.
+            vectors: the pooled vectors [N, d] of all texts.
+        """

@@ -1,0 +1,120 @@
+"""The objectives of a stage. Their views are encoded together, and their loss terms are added.
+
+The first objective is the stage's method. Masked language modelling can stand beside it as a second one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from isotune.encoder.encoder import Encoder
+from isotune.errors import InputError
+from isotune.methods import method_class
+from isotune.methods.method import Batch, Method, View
+from isotune.methods.mlm import MLM
+from isotune.methods.options.mlm import MLMOptions
+from isotune.methods.protocols import AttacksViews, DrawsOnce, Penalizes, SeveralFeeds
+from isotune.recipes import Stage
+from isotune.views.adversarial import Adversarial
+
+
+class Request(NamedTuple):
+    """What an objective wants encoded in a step.
+
+    Attributes:
+        objective: the objective.
+        batch: its batch, with the random numbers that it has drawn.
+        views: the views to encode.
+    """
+
+    objective: Method
+    batch: Batch
+    views: Sequence[View]
+
+
+class Objectives(nn.Module):
+    """The objectives of a stage.
+
+    Attributes:
+        method: the stage's method, which is the first objective.
+        others: the objectives beside it.
+    """
+
+    def __init__(self, method: Method, others: Sequence[Method] = ()) -> None:
+        super().__init__()
+        self.method = method
+        self.others = nn.ModuleList(others)
+
+    def attach(self, encoder: Encoder) -> None:
+        """Adds to the encoder what the objectives declare, and drops a language head that none of them trains."""
+        encoder.language_head = None
+        for objective in self._all():
+            objective.adds.attach(encoder)
+
+    def trained(self, encoder: Encoder) -> list[nn.Parameter]:
+        """The encoder's parameters that are trained, after `attach`."""
+        added = [parameter for objective in self._all() for parameter in objective.adds.parameters()]
+        return [*self.method.trained(encoder), *added]
+
+    def ask(self, batch: Batch) -> list[Request]:
+        """What each objective wants encoded."""
+        requests = []
+        for objective in self._all():
+            drawn = objective.draw(batch) if isinstance(objective, DrawsOnce) else batch
+            requests.append(Request(objective, drawn, objective.views(drawn)))
+        return requests
+
+    def adversary(self, requests: Sequence[Request]) -> Callable[[Sequence[Tensor]], Tensor] | None:
+        """The loss that adversarial views increase, from the vectors of all other views; None without such views."""
+        method, batch, views = requests[0]
+        if not isinstance(method, AttacksViews):
+            return None
+        plain = sum(not isinstance(view.augmentation, Adversarial) for view in views)
+        return lambda encoded: method.adversary(encoded[:plain], batch)
+
+    def terms(self, requests: Sequence[Request], encoded: Sequence[Tensor]) -> dict[str, Tensor]:
+        """The weighted loss terms of all objectives, by name.
+
+        Args:
+            requests: what was asked for.
+            encoded: the vectors [N, d] of all requests' views, in order.
+        """
+        terms: dict[str, Tensor] = {}
+        start = 0
+        for objective, batch, views in requests:
+            terms |= objective.loss(encoded[start : start + len(views)], batch)
+            start += len(views)
+        return terms
+
+    def penalties(self, encoder: Encoder) -> dict[str, Tensor]:
+        """The weighted terms that depend on the weights alone, by name."""
+        terms: dict[str, Tensor] = {}
+        for objective in self._all():
+            if isinstance(objective, Penalizes):
+                terms |= objective.penalty(encoder)
+        return terms
+
+    def _all(self) -> list[Method]:
+        return [self.method, *(objective for objective in self.others if isinstance(objective, Method))]
+
+
+def build_objectives(stage: Stage, encoder: Encoder) -> Objectives:
+    """Makes a stage's objectives. The encoder is not changed; see `Objectives.attach`.
+
+    Raises:
+        InputError: the method can't train this encoder, or can't have masked language modelling beside it.
+    """
+    training = stage.training
+    encoder.backbone.check_drop_heads(training.head_dropout)
+    method = method_class(stage.method)(stage.options, encoder)
+    if not training.mlm_weight:
+        return Objectives(method)
+    if method.cached or isinstance(method, MLM | SeveralFeeds):
+        raise InputError(
+            f"mlm_weight {training.mlm_weight:g}: method {stage.method} can't have masked language modelling beside "
+            "it; leave mlm_weight at 0"
+        )
+    return Objectives(method, [MLM(MLMOptions(masking_rate=training.mlm_rate), encoder, training.mlm_weight)])

@@ -1,0 +1,190 @@
+"""The training of one stage: steps, evaluations and checkpoints.
+
+A checkpoint follows every evaluation, and a second file has the weights of the best step so far. So the run can be
+killed at any moment, and on a CPU a resumed run gives the same bits as one that was never stopped.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from isotune.encoder.encoder import Encoder
+from isotune.errors import InputError
+from isotune.kernels.float32 import fast_float32
+from isotune.methods.protocols import SINGLE_FEED, ClosedForm, SeveralFeeds
+from isotune.recipes import TrainingOptions
+from isotune.training.checkpoint import Progress, best_file, load_checkpoint, save_checkpoint, save_tensors
+from isotune.training.corpora import StageData
+from isotune.training.failure import TrainingFailed
+from isotune.training.feed import Feeder
+from isotune.training.interrupt import StopSignal
+from isotune.training.monitor import Monitor, Probe
+from isotune.training.objectives import Objectives
+from isotune.training.recorder import Recorder
+from isotune.training.selection import Criterion, KeepLast, Selection
+from isotune.training.step import Stepper, Update
+
+RECORD_EVERY = 10  # steps between two records of the loss
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What all stages of a run share.
+
+    Attributes:
+        folder: the run folder.
+        recorder: writes the log and metrics.jsonl.
+        stop: says whether the run has to stop.
+        seed: the run's seed.
+    """
+
+    folder: Path
+    recorder: Recorder
+    stop: StopSignal
+    seed: int
+
+
+class StageTraining:
+    """Trains an encoder by the objectives of one stage, and keeps the best weights on disk.
+
+    Attributes:
+        progress: how far the run is.
+        total: the number of updates of the whole stage.
+        steps_per_epoch: the number of updates in a pass over the data.
+    """
+
+    def __init__(
+        self,
+        run: RunContext,
+        encoder: Encoder,
+        objectives: Objectives,
+        data: StageData,
+        criterion: Criterion,
+        options: TrainingOptions,
+        progress: Progress,
+    ) -> None:
+        """Takes an encoder to which the objectives' additions are attached."""
+        method = objectives.method
+        feeds = method.feeds() if isinstance(method, SeveralFeeds) else {}
+        closed_form = isinstance(method, ClosedForm)
+        sizes = {name: feed.batch_size for name, feed in feeds.items()}
+        sizes[SINGLE_FEED] = 1 if closed_form else options.batch_size
+        feeder = Feeder(data.train, sizes, run.seed, progress.stage)
+        self.run, self.encoder, self.objectives = run, encoder, objectives.to(encoder.device)
+        self.options, self.progress, self.feeder = options, progress, feeder
+        self.total = 1 if closed_form else options.total_steps(feeder.steps_per_epoch)
+        self.steps_per_epoch = feeder.steps_per_epoch
+        self.stepper = Stepper(encoder, objectives, feeder, options, self.total, run.seed, progress.stage)
+        monitor = Monitor(Probe.of(feeder.probe), progress.start_space)
+        self.selection = Selection(criterion, monitor, options, run.recorder)
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Loads the weights and the optimisers' state of a checkpoint of this stage."""
+        load_checkpoint(tensors, self.encoder, self.objectives, self.stepper.optimizers)
+
+    @fast_float32()
+    def train(self) -> None:
+        """Trains until the steps or the patience are used up, or a signal comes.
+
+        Raises:
+            TrainingFailed: the loss or the encoder's vectors are not finite.
+        """
+        progress, recorder = self.progress, self.run.recorder
+        try:
+            if progress.start_space is None:
+                self.evaluate()
+            if self.objectives.method.cached and not progress.done:
+                # Not before: a resumed run has the right weights only after `restore`.
+                self.feeder.cache(self.encoder, self.run.folder)
+            recorder.start(f"stage {progress.stage + 1}", progress.step, self.total)
+            self._take_steps()
+            if not progress.done and isinstance(self.selection.criterion, KeepLast):
+                self.evaluate()
+        except TrainingFailed as failure:
+            recorder.warn(progress.offset + progress.step, str(failure))
+            raise
+        if not progress.done:
+            self._save()
+            recorder.say(f"stopped after step {progress.step} of {self.total}; --resume continues from here")
+
+    def _take_steps(self) -> None:
+        """Makes all updates, with a record, an evaluation and a checkpoint every so often."""
+        progress, method = self.progress, self.objectives.method
+        if isinstance(method, ClosedForm) and not progress.done:
+            method.fit(self.encoder, self.feeder.vectors)
+            progress.step, progress.done = 1, True
+            self.evaluate()
+        clock, first_step = time.perf_counter(), progress.step
+        while not (progress.done or self.run.stop.received):
+            try:
+                update = self.stepper.update(progress.step)
+            except TrainingFailed as failure:
+                raise TrainingFailed(f"{failure}; {self._lower_rate()}") from failure
+            self._warn_of_same_views(update)
+            progress.step += 1
+            progress.done = progress.step == self.total
+            self.run.recorder.advance()
+            if progress.step % RECORD_EVERY == 0 or progress.done:
+                self._record(update, progress.step - first_step, time.perf_counter() - clock)
+                clock, first_step = time.perf_counter(), progress.step
+            if progress.step % self.options.eval_every == 0 or progress.done:
+                self.evaluate()
+                clock, first_step = time.perf_counter(), progress.step
+
+    def evaluate(self) -> None:
+        """Scores the encoder, keeps its weights if they are the best so far, and writes a checkpoint.
+
+        Before the first step, the encoder is scored without the heads that the stage's method adds.
+
+        Raises:
+            TrainingFailed: the encoder's vectors are not finite.
+        """
+        progress = self.progress
+        added_heads = 0 if progress.step else len(self.objectives.method.adds.heads)
+        try:
+            with self.encoder.heads.without_last(added_heads):
+                best = self.selection.is_best(self.encoder, progress, self.total)
+        except InputError as error:
+            reason = f"after step {progress.step}: {error}; {self._lower_rate()}" if progress.step else str(error)
+            raise TrainingFailed(reason) from error
+        if best:
+            # At step 0 of a later stage, the encoder is still that of the best step of the stage before.
+            progress.best_step = progress.offset + progress.step if progress.step else progress.best_step
+            progress.best_file = best_file(progress.stage, progress.step)
+            save_tensors(self.run.folder / progress.best_file, self.encoder.state_dict())
+        self._save()
+
+    def _save(self) -> None:
+        """Writes the checkpoint, and only then deletes best weights that the checkpoint no longer names."""
+        folder, progress = self.run.folder, self.progress
+        progress.metrics_bytes = self.run.recorder.metrics_bytes
+        save_checkpoint(folder / "last.safetensors", progress, self.encoder, self.objectives, self.stepper.optimizers)
+        for path in folder.glob("best-*.safetensors"):
+            if path.name != progress.best_file:
+                path.unlink()
+
+    def _record(self, update: Update, steps: int, seconds: float) -> None:
+        """Writes the values of an update, and the speed of the last steps, to metrics.jsonl."""
+        progress = self.progress
+        self.run.recorder.record(
+            "train",
+            stage=progress.stage + 1,
+            step=progress.offset + progress.step,
+            epoch=round(progress.step / self.steps_per_epoch, 4),
+            **update.record(),
+            seconds=round(seconds, 3),
+            sentences_per_second=round(steps * self.feeder.rows_per_step / seconds, 1),
+        )
+
+    def _warn_of_same_views(self, update: Update) -> None:
+        if update.same_views:
+            text = "the two views of a sentence are identical: nothing changes them (the model's dropout is 0)"
+            self.run.recorder.warn(self.progress.offset, text)
+
+    def _lower_rate(self) -> str:
+        return f"training is stopped: use a lower learning_rate than {self.options.learning_rate:g}"

@@ -1,0 +1,152 @@
+"""One update: a batch, its views, their vectors, the loss, and the optimiser.
+
+Step k of a stage is a function of the seed, k and the weights alone. The rows of a step, the model's dropout and the
+augmentations all draw from generators that are seeded with (seed, stage, k). So there is no random state to save, and a
+resumed run repeats nothing and loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Generator, Tensor, nn
+
+from isotune.encoder.encoder import Encoder
+from isotune.errors import InputError
+from isotune.recipes import TrainingOptions
+from isotune.training.encoding import encode_views
+from isotune.training.failure import TrainingFailed
+from isotune.training.feed import Feeder
+from isotune.training.gradient_cache import GradientCache
+from isotune.training.objectives import Objectives
+from isotune.training.optimizer import Optimizers, schedule
+from isotune.training.seeds import derive_seed
+
+
+class Update(NamedTuple):
+    """What an update did.
+
+    Attributes:
+        loss: the sum of the terms, a scalar.
+        terms: the weighted terms of the loss.
+        learning_rate: the learning rate of this step.
+        gradient_norm: the gradient's L2 norm before clipping, a scalar.
+        same_views: whether the first two views were identical.
+    """
+
+    loss: Tensor
+    terms: dict[str, Tensor]
+    learning_rate: float
+    gradient_norm: Tensor
+    same_views: bool
+
+    def record(self) -> dict[str, Any]:
+        """The values that metrics.jsonl has of it."""
+        return {
+            "loss": self.loss.item(),
+            "terms": {name: term.item() for name, term in self.terms.items()},
+            "learning_rate": self.learning_rate,
+            "gradient_norm": self.gradient_norm.item(),
+        }
+
+
+class Stepper:
+    """Makes the updates of a stage.
+
+    Attributes:
+        optimizers: hold the trained parameters.
+        total: the number of updates of the whole stage.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        objectives: Objectives,
+        feeder: Feeder,
+        options: TrainingOptions,
+        total: int,
+        seed: int,
+        stage: int,
+    ) -> None:
+        """Freezes the parameters that are not trained.
+
+        Args:
+            encoder: the encoder, with everything that the objectives add.
+            objectives: what is minimised.
+            feeder: makes the batches.
+            options: the training options of the stage.
+            total: the number of updates of the whole stage.
+            seed: the run's seed.
+            stage: the number of the stage, from 0.
+        """
+        self.encoder = encoder
+        self.objectives = objectives
+        self.feeder = feeder
+        self.options = options
+        self.total = total
+        self.optimizers = _optimizers(encoder, objectives, options)
+        self._seed, self._stage = seed, stage
+        self._generator = Generator(encoder.device)
+
+    def update(self, step: int) -> Update:
+        """Makes update number `step`, counted from 0.
+
+        Raises:
+            TrainingFailed: the loss is not finite; the weights are then unchanged.
+        """
+        torch.manual_seed(derive_seed(self._seed, "dropout", self._stage, step))
+        self._generator.manual_seed(derive_seed(self._seed, "augmentation", self._stage, step))
+        self.encoder.train()
+        self.objectives.train()
+        batch = self.feeder.batch(step, self.encoder.device)
+        cache = GradientCache(self.options.chunk_size, self._generator) if self.options.chunk_size else None
+        with self._training_mode():
+            requests = self.objectives.ask(batch)
+            views = [view for request in requests for view in request.views]
+            encoded = encode_views(self.encoder, views, self._generator, self.objectives.adversary(requests), cache)
+            terms = self.objectives.terms(requests, encoded)
+        terms |= self.objectives.penalties(self.encoder)
+        loss = torch.stack(list(terms.values())).sum()
+        if not torch.isfinite(loss):
+            raise TrainingFailed(f"the loss is {loss.item()} at step {step + 1}")
+        loss.backward()
+        if cache:
+            with self._training_mode():
+                cache.backward()
+        norm = nn.utils.clip_grad_norm_(self.optimizers.parameters, self.options.max_gradient_norm)
+        rate_share = schedule(step, self.total, self.options)
+        self.optimizers.step(rate_share)
+        same_views = step == 0 and len(encoded) > 1 and torch.equal(encoded[0], encoded[1])
+        return Update(loss, terms, rate_share * self.options.learning_rate, norm, same_views)
+
+    @contextmanager
+    def _training_mode(self) -> Iterator[None]:
+        """Within it, forward passes have the stage's precision and dropout rates."""
+        options, backbone = self.options, self.encoder.backbone
+        autocast = torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=options.precision == "bfloat16")
+        with autocast, backbone.dropout(options.model_dropout), backbone.drop_heads(options.head_dropout):
+            yield
+
+
+def _optimizers(encoder: Encoder, objectives: Objectives, options: TrainingOptions) -> Optimizers:
+    """The optimisers of the trained parameters. All other parameters of the encoder are frozen."""
+    encoder.requires_grad_(False)
+    for parameter in objectives.trained(encoder):
+        parameter.requires_grad_(True)
+    in_blocks = [parameter for parameter in _blocks(encoder).parameters() if parameter.requires_grad]
+    block_ids = {id(parameter) for parameter in in_blocks}
+    everything = nn.ModuleList([encoder, objectives]).parameters()
+    elsewhere = [parameter for parameter in everything if parameter.requires_grad and id(parameter) not in block_ids]
+    return Optimizers(in_blocks, elsewhere, options)
+
+
+def _blocks(encoder: Encoder) -> nn.Module:
+    """The transformer blocks of the encoder's model."""
+    model = encoder.backbone.model
+    for name in ("encoder", "transformer", "layers"):
+        if hasattr(model, name):
+            return model.get_submodule(name)
+    raise InputError(f"optimizer muon: the blocks of a {model.config.model_type} model are not known here")
