@@ -119,8 +119,7 @@ class TokenStore:
         Args:
             rows: the rows of the corpus, as `data.read` streams them.
             row_type: their row type.
-            tokenize: makes the token ids of the texts, at most `max_length` for each.
-            max_length: the length at which `tokenize` cuts.
+            tokenize: makes the token ids of the texts, cut to `max_length` tokens.
             folder: the folder on whose disk the ids are stored; None is the system's temporary folder.
             classes: the labels that labelled rows can have, in the order of their class numbers.
             keep_text: whether to keep the texts too, for `sentences`.
@@ -129,17 +128,14 @@ class TokenStore:
             InputError: a row has a label that is not among the classes.
         """
         width = columns = len(text_fields(row_type))
-        numbers = {label: number for number, label in enumerate(classes)}
-        targets: array[Any] = array("q" if "label" in row_type._fields else "f")
-        firsts, digests = array("i"), _Digests()
+        targets, digests, firsts = _Targets(row_type, classes), _Digests(), array("i")
         with TemporaryFile(dir=folder) as id_file, TemporaryFile(dir=folder) as text_file:
             ids, kept = _FlatWriter(id_file, np.int32), _FlatWriter(text_file, np.uint8)
             rows = iter(rows)
             while chunk := list(islice(rows, CHUNK_ROWS)):
                 for row in chunk:
                     digests.add(row, width)
-                    if len(row) > width:
-                        targets.append(_target(row, numbers, len(targets) + 1))
+                    targets.add(row)
                 texts = [[str(row[field]) for row in chunk] for field in range(width)]
                 tokenized = tokenize(texts)
                 columns = len(tokenized.columns)
@@ -147,16 +143,16 @@ class TokenStore:
                 ids.write(array("i", tokens).tobytes() for tokens in _row_by_row(tokenized.columns))
                 if keep_text:
                     kept.write(text.encode() for text in _row_by_row(texts))
-            stored, stored_text = ids.mapped(), kept.mapped() if keep_text else None
-        return cls(
-            stored,
-            columns,
-            max_length,
-            digests.fingerprint(stored, columns, max_length),
-            firsts=np.frombuffer(firsts, dtype=np.int32) if firsts else None,
-            targets=torch.frombuffer(targets, dtype=_DTYPES[targets.typecode]) if targets else None,
-            texts=stored_text,
-        )
+            stored = ids.mapped()
+            return cls(
+                stored,
+                columns,
+                max_length,
+                digests.fingerprint(stored, columns, max_length),
+                firsts=np.frombuffer(firsts, dtype=np.int32) if firsts else None,
+                targets=targets.tensor(),
+                texts=kept.mapped() if keep_text else None,
+            )
 
     def pack(self, rows: NDArray[np.int64]) -> tuple[Packed, ...]:
         """One packed batch for each column of the rows with these numbers [N], in their order."""
@@ -194,19 +190,32 @@ def _row_by_row(columns: Sequence[Sequence[Entry]]) -> Iterator[Entry]:
     return chain.from_iterable(zip(*columns, strict=True))
 
 
-_DTYPES = {"q": torch.int64, "f": torch.float32}
+class _Targets:
+    """Collects the class numbers or the scores of rows."""
 
+    def __init__(self, row_type: type[Row], classes: Sequence[str]) -> None:
+        self._has_values = len(row_type._fields) > len(text_fields(row_type))
+        self._dtype = torch.int64 if "label" in row_type._fields else torch.float32
+        self._values: array[Any] = array("q" if self._dtype == torch.int64 else "f")
+        self._numbers = {label: number for number, label in enumerate(classes)}
 
-def _target(row: Row, numbers: dict[str, int], place: int) -> float:
-    """The class number of a row's label, or the row's score; `place` counts rows from 1."""
-    value = row[-1]
-    if not isinstance(value, str):
-        return value
-    if not numbers:
-        raise InputError("rows with labels, for a method that has none")
-    if value not in numbers:
-        raise InputError(f"row {place:,} ({row[0]!r:.60}): {unknown('label', value, numbers)}")
-    return numbers[value]
+    def add(self, row: Row) -> None:
+        """Adds the class number of the row's label, or its score, if the row has either."""
+        if not self._has_values:
+            return
+        value = row[-1]
+        if isinstance(value, str):
+            if not self._numbers:
+                raise InputError("rows with labels, for a method that has none")
+            if value not in self._numbers:
+                place = len(self._values) + 1
+                raise InputError(f"row {place:,} ({row[0]!r:.60}): {unknown('label', value, self._numbers)}")
+            value = self._numbers[value]
+        self._values.append(value)
+
+    def tensor(self) -> Tensor | None:
+        """[rows] int64 or float32."""
+        return torch.frombuffer(self._values, dtype=self._dtype) if self._values else None
 
 
 class _Digests:

@@ -119,8 +119,7 @@ class Recipe(BaseModel):
 
     dev: str = "stsb-open:dev"
     """How the best step is chosen: by the correlation with the scores of these pairs (a named dataset or a file); by a
-    criterion on training sentences, without labels (unlabelled); or not at all (none), so that the last step is
-    kept."""
+    criterion on training sentences, without labels (unlabelled); or not at all (none): the last step is kept."""
 
     tasks: tuple[str, ...] = ()
     """The tasks on which the start and the result are evaluated: names or files of scored pairs. Unset: the seven STS

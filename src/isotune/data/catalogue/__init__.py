@@ -2,7 +2,7 @@
 
 Each table of a TOML file is a dataset. Its keys are the attributes of `Dataset`, and:
 
-- `file` and `sha256` are those of every split that does not give its own;
+- `file` and `sha256` hold for every split that does not give its own;
 - a split without `gold_count` has a score or label in every row;
 - `like` names another table of the file; the dataset has all keys of that table that it does not give itself.
 

@@ -41,5 +41,5 @@ class SelfGuidedOptions(TetheredOptions):
     the first ones for SentEval (A.3). Unset: all."""
 
     frozen_dropout: bool = False
-    """Keep dropout on in the fixed copy. The authors' code does so by accident; whether the published numbers were made
-    so is not told."""
+    """Keep dropout on in the fixed copy. The authors' code does so by accident; it is not known whether the
+    published numbers were made so."""
