@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from isotune.data.packed import Packed
-from isotune.encoder.format.module_folder import read_head, write_head
+from isotune.encoder.format.module_folder import read_head, write_module
 from isotune.encoder.heads import Head, NormalizingFlow
 from isotune.encoder.wk_pooling import wk_pooling
 
@@ -32,7 +32,7 @@ class Flow(nn.Module):
 
     def save(self, output_path: str, **_: object) -> None:
         """Writes the head into a folder."""
-        write_head(self.head, Path(output_path))
+        write_module(Path(output_path), self.head.config(), self.head.state_dict())
 
     @classmethod
     def load(cls, input_path: str) -> Flow:

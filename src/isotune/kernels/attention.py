@@ -27,13 +27,13 @@ from isotune.kernels.dropout import dropout_factors
 from isotune.kernels.float32 import small_products
 
 PACKED = "isotune_packed"
-# torch's softmax on a CPU fills a register with neighbours of a row: with 16 numbers in float32, with 32 in bfloat16.
-# Rows that don't fill one it computes a number at a time, and what is left of longer ones in bfloat16, ten times as
-# slow. From 64 on that hardly counts.
+# torch's softmax on a CPU computes a row in registers of 16 numbers in float32, of 32 in bfloat16. It computes a row
+# shorter than a register, and in bfloat16 the rest of a longer row, number by number, ten times as slowly. In rows of
+# 64 numbers or more that hardly counts.
 REGISTER = 16
 LONG = 64
-# Multiplications in a product of attention, on average, up to which torch's own in float32 are faster in training than
-# preparing oneDNN's, though all layers share what is prepared.
+# If the products of a training batch have fewer multiplications than this on average, torch's own float32 products are
+# faster than oneDNN's, which have to be prepared (once for all layers).
 SMALL = 2**21
 
 
@@ -51,30 +51,30 @@ def packed_attention(
     head_dropout: float = 0.0,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    """Attention of every token to the tokens of its own sentence.
+    """Computes the attention of every token to the tokens of its own sentence, in the form that transformers expects.
 
     Args:
-        module: the attention layer; products are chosen by whether it is trained.
+        module: the attention layer; in training, small batches take other products.
         query, key, value: [1, heads, T, features of a head].
-        attention_mask: None; transformers builds no mask for an attention it doesn't know.
+        attention_mask: None; transformers builds no mask for an attention function that it doesn't know.
         packed: the batch.
-        scaling: factor of the logits; 1 / sqrt(features of a head) if None.
+        scaling: factor of the logits; None for 1 / sqrt(features of a head).
         dropout: probability that a weight is dropped.
-        sliding_window: a token sees those less than this many places away (ModernBERT's local layers).
-        head_dropout: probability that a head says nothing of a sentence, see `_drop_heads`.
+        sliding_window: a token sees the tokens less than this many places away (ModernBERT's local layers).
+        head_dropout: probability that a head is dropped in a sentence, see `_drop_heads`.
 
     Returns:
-        [1, T, heads, features of a head], and None for the weights.
+        [1, T, heads, features of a head], and None in place of the weights.
     """
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))  # [T, heads, features]
     scaling = q.shape[-1] ** -0.5 if scaling is None else scaling
     if attention_cuda.can_attend(q, dropout):
         output = attention_cuda.attend(q, k, v, packed, scaling, sliding_window)
     elif q.is_cpu:
-        # autocast would take the plain softmax to float32 and back; its sums are in float32 anyway.
+        # autocast would convert to float32 for the softmax, and back; its sums are in float32 anyway.
         with torch.autocast("cpu", enabled=False):
-            given = (q, k, v, packed, scaling, dropout, sliding_window, module.training)
-            output = _PlainAttention.apply(*given)  # type: ignore[no-untyped-call]
+            arguments = (q, k, v, packed, scaling, dropout, sliding_window, module.training)
+            output = _PlainAttention.apply(*arguments)  # type: ignore[no-untyped-call]
     else:
         output = _fused_attention(q, k, v, packed, scaling, dropout, sliding_window)
     if head_dropout:
@@ -85,7 +85,7 @@ def packed_attention(
 def _fused_attention(
     query: Tensor, key: Tensor, value: Tensor, packed: Packed, scaling: float, dropout: float, window: int | None
 ) -> Tensor:
-    """[T, heads, features] three times -> the same, by torch's fused attention."""
+    """Computes [T, heads, features] from query, key and value of that shape, by torch's fused attention."""
     outputs = []
     for length, rows in _groups(packed, query, key, value):
         q, k, v = (x.transpose(1, 2) for x in rows)  # [sentences, heads, length, features]
@@ -96,13 +96,14 @@ def _fused_attention(
 
 
 class _PlainAttention(torch.autograd.Function):
-    """The same in plain products; on a CPU, at a sentence's length, torch's fused ones are several times slower.
+    """Attention in plain matrix products, for CPUs.
 
-    That is so in bfloat16, and in float32 while products are oneDNN's. The backward pass is by hand, since its products
-    are to be chosen as those of the forward pass.
+    At the length of a sentence, torch's fused attention is several times slower on a CPU: in bfloat16, and in float32
+    while products are oneDNN's.
 
-    A training batch has few sentences of a length, and other numbers of them each time. Their products are float32's in
-    torch's own way: as fast as oneDNN's in either precision, which have to be prepared for every new shape.
+    A training batch has few sentences of each length, and other numbers of them in the next batch. Preparing oneDNN's
+    product for each new shape would take longer than the product. So small training batches use torch's own float32
+    products, whatever the precision. The backward pass is written by hand so that it makes the same choice.
     """
 
     @staticmethod
@@ -117,7 +118,7 @@ class _PlainAttention(torch.autograd.Function):
         window: int | None,
         training: bool,
     ) -> Tensor:
-        """[T, heads, features] three times -> once."""
+        """Computes [T, heads, features] from query, key and value of that shape."""
         heads, features = query.shape[1:]
         sizes = [sentences * heads * length**2 for length, sentences in packed.groups]
         ctx.small = training and sum(sizes) * features < SMALL * len(sizes)
@@ -143,7 +144,7 @@ class _PlainAttention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        """[T, heads, features] -> three times, for query, key and value."""
+        """Computes the gradients of query, key and value from that of the output, [T, heads, features] each."""
         end = 4 * len(ctx.packed.groups)
         saved, factors = ctx.saved_tensors[:end], ctx.saved_tensors[end:]
         saved = zip(*(saved[kind::4] for kind in range(4)), strict=True)
@@ -158,23 +159,23 @@ class _PlainAttention(torch.autograd.Function):
                     kept, to_weights = weights * factor, to_weights.mul_(factor)
                 to_scores = torch._softmax_backward_data(to_weights, weights, -1, weights.dtype)
                 of_q, of_k, of_v = to_scores.bmm(k).mul_(ctx.scaling), to_scores.mT.bmm(q), kept.mT.bmm(g)
-                for place, found in zip(rows, (of_q, of_k, of_v), strict=True):
-                    _put(place, found)
+                for place, part in zip(rows, (of_q, of_k, of_v), strict=True):
+                    _put(place, part)
         return *gradients, None, None, None, None, None
 
 
 def _by_head(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """[sentences, length, heads, features] -> [sentences * heads, length, features], copied."""
+    """Copies [sentences, length, heads, features] to [sentences * heads, length, features]."""
     return x.transpose(1, 2).to(dtype, memory_format=torch.contiguous_format, copy=True).flatten(0, 1)
 
 
 def _put(rows: Tensor, x: Tensor) -> None:
-    """[sentences * heads, length, features] into the memory of [sentences, length, heads, features]."""
+    """Writes [sentences * heads, length, features] into `rows`, [sentences, length, heads, features]."""
     rows.transpose(1, 2).copy_(x.unflatten(0, (len(rows), -1)))
 
 
 def _softmax(scores: Tensor) -> Tensor:
-    """torch's, over the last dimension of [n, length, length]; short rows in float32, filled up with minus infinity."""
+    """Softmax over the last dimension of [n, length, length]; pads short rows with minus infinity, in float32."""
     length = scores.shape[-1]
     if length >= LONG:
         return scores.softmax(-1)
@@ -185,15 +186,15 @@ def _softmax(scores: Tensor) -> Tensor:
 
 
 def _groups(packed: Packed, *rows: Tensor) -> Iterator[tuple[int, list[Tensor]]]:
-    """Each length, and its sentences' parts of the rows [T, ...], [sentences, length, ...] each."""
-    # One split, not many slices: its backward is a single concatenation.
+    """Yields each length, with the parts of the rows [T, ...] that its sentences have: [sentences, length, ...]."""
+    # A split, not slices: its backward pass is a single concatenation.
     parts = (x.split([length * sentences for length, sentences in packed.groups]) for x in rows)
     for (length, sentences), *group in zip(packed.groups, *parts, strict=True):
         yield length, [x.unflatten(0, (sentences, length)) for x in group]
 
 
 def _near(length: int, window: int | None, device: torch.device) -> Tensor | None:
-    """Which tokens see each other, [length, length]; None if all do."""
+    """Whether tokens see each other, [length, length]; None if all do."""
     if window is None or length <= window:
         return None
     place = torch.arange(length, device=device)
@@ -201,10 +202,10 @@ def _near(length: int, window: int | None, device: torch.device) -> Tensor | Non
 
 
 def _drop_heads(output: Tensor, packed: Packed, rate: float) -> Tensor:
-    """DropHead (Zhou et al., 2020) as MirrorBERT uses it: whole heads of a sentence become 0 and the others grow.
+    """DropHead (Zhou et al., 2020) as MirrorBERT uses it: sets whole heads of a sentence to 0 and scales up the others.
 
-    Each head of each sentence is dropped by itself, in every layer anew; those that are left are multiplied by the
-    number of heads over the number left. Where none is, all are 0.
+    Each head of each sentence is dropped independently, in every layer anew. The heads that are left are multiplied by
+    the number of heads over the number of heads left. If no head is left, the output is 0.
     """
     left = torch.rand(len(packed), output.shape[1], device=output.device) >= rate  # [N, heads]
     scale = left * (output.shape[1] / left.sum(1, keepdim=True).clamp(min=1))  # [N, heads]

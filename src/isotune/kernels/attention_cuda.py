@@ -1,7 +1,7 @@
 """Attention over packed sentences on a GPU: torch's flash attention for sequences of different lengths, in one kernel.
 
-It takes the packed row as it is, and knows from `Packed.bounds` where a sentence ends. It has no dropout of weights and
-computes in half precision only; elsewhere attention goes by groups of equal length (`attention.py`).
+The kernel takes the packed row as it is; `Packed.bounds` says where each sentence ends. It computes in half precision
+only, and has no dropout of attention weights. All other cases go by groups of equal length (`attention.py`).
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from torch import Tensor
 
 from isotune.data.packed import Packed
 
-LARGEST_HEAD = 256  # features that its kernels go up to, by eights
+LARGEST_HEAD = 256  # the kernels take heads of up to this many features, in multiples of 8
 FIRST_CAPABILITY = (8, 0)  # Ampere
 
 
 def can_attend(query: Tensor, dropout: float) -> bool:
-    """Whether `attend` takes queries like this [T, heads, features]."""
+    """Whether `attend` can compute this query, [T, heads, features], with this rate of dropout."""
     return (
         query.is_cuda
         and query.dtype in (torch.bfloat16, torch.float16)
@@ -30,13 +30,13 @@ def can_attend(query: Tensor, dropout: float) -> bool:
 def attend(
     query: Tensor, key: Tensor, value: Tensor, packed: Packed, scaling: float, sliding_window: int | None
 ) -> Tensor:
-    """Attention of every token to the tokens of its own sentence.
+    """Computes the attention of every token to the tokens of its own sentence.
 
     Args:
         query, key, value: [T, heads, features of a head].
         packed: the batch.
         scaling: factor of the logits.
-        sliding_window: a token sees those less than this many places away.
+        sliding_window: a token sees the tokens less than this many places away.
 
     Returns:
         [T, heads, features of a head].
@@ -52,5 +52,5 @@ def attend(
         scale=scaling,
         window_size=(side, side),
     )
-    assert isinstance(output, Tensor)  # without the second one, which is returned when it is asked for
+    assert isinstance(output, Tensor)  # a second tensor would be returned on request only
     return output

@@ -1,13 +1,13 @@
 """Matrix products in float32 through oneDNN, where that is faster.
 
-On CPUs that aren't Intel's, the library that torch uses for float32 (MKL) leaves half of the speed unused; oneDNN, also
-a part of torch, doesn't. torch sends products there when it is told that bfloat16 would do as their precision, and
-oneDNN computes in float32 all the same, unless the CPU has matrix units for bfloat16 (AMX). So speed and precision are
-both measured, once a process, and oneDNN is taken where it is clearly faster, and exact. That goes for every product of
-two matrices, forward and backward, in a model or in a loss.
+torch computes float32 products with MKL. On CPUs that aren't Intel's, MKL leaves half of the speed unused; oneDNN, also
+a part of torch, does not. torch uses oneDNN for float32 when its precision setting allows bfloat16. oneDNN computes in
+float32 all the same, unless the CPU has matrix units for bfloat16 (AMX). So speed and precision are both measured, once
+a process, and oneDNN is used where it is clearly faster and exact. That holds for every product of two matrices,
+forward and backward, in a model or in a loss.
 
-The environment variable ISOTUNE_FLOAT32 settles it without a measurement of speed: `torch`, or `onednn` where it is
-exact. Between the two, results differ in the last digits.
+The environment variable ISOTUNE_FLOAT32 decides without a measurement of speed: `torch`, or `onednn` (still only where
+it is exact). Between the two, results differ in the last digits.
 """
 
 from __future__ import annotations
@@ -26,91 +26,92 @@ from isotune.errors import unknown
 
 VARIABLE = "ISOTUNE_FLOAT32"
 CHOICES = ("auto", "torch", "onednn")
-SIZE, ROUNDS = 256, 10  # of the matrices measured, a millisecond of work; the best of the rounds counts
-# oneDNN is either about as fast or about twice: the limit is where a busy machine's noise doesn't reach.
+# The measurement multiplies matrices of this size, about a millisecond of work, and counts the fastest of the rounds.
+SIZE, ROUNDS = 256, 10
+# oneDNN is either about as fast or about twice as fast. The noise of a busy machine doesn't reach this limit.
 FASTER = 1.5
 # Sums of 256 products have a relative error of 4e-7 in float32, and of 2e-3 in bfloat16.
 EXACT = 2e-6
 
-# What torch calls the setting. It is the whole process's, so it is shared, and the last who needs it puts it back.
+# torch's precision setting holds for the whole process. Open blocks share it, and the last to close puts it back.
 _setting = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
 _lock = Lock()
-_own: list[str] = []  # the setting before, once for each who needs ours
+_before: list[str] = []  # the setting before the first open block, once for each open block
 
 
 @contextmanager
 def fast_float32() -> Iterator[None]:
-    """Within it, float32 products are oneDNN's where that pays; any number may be open at a time, in any threads.
+    """Uses oneDNN for float32 products where that pays, for a `with` block; threads may open blocks at any time.
 
     Raises:
         InputError: ISOTUNE_FLOAT32 is none of its choices.
     """
     with _lock:
-        own = _own[0] if _own else _setting.fp32_precision
+        before = _before[0] if _before else _setting.fp32_precision
         if pays():
             _setting.fp32_precision = "bf16"
-        _own.append(own)
+        _before.append(before)
     try:
         yield
     finally:
         with _lock:
-            own = _own.pop()
-            if not _own:
-                _setting.fp32_precision = own
+            before = _before.pop()
+            if not _before:
+                _setting.fp32_precision = before
 
 
 @contextmanager
 def small_products() -> Iterator[None]:
-    """Within it, float32 products are torch's own again, for many small ones that are seldom of one shape.
+    """Uses torch's own float32 products again, inside a `fast_float32` block.
 
-    What oneDNN prepares for a new shape takes half a millisecond. A second thread that has it open may find its
-    products to be oneDNN's, and the other way round.
+    This is for many small products of changing shapes: preparing oneDNN's product for a new shape takes half a
+    millisecond. If two threads open this block, each may get the other's kind of products.
     """
     with _lock:
-        if _own:
-            _setting.fp32_precision = _own[0]
+        if _before:
+            _setting.fp32_precision = _before[0]
     try:
         yield
     finally:
         with _lock:
-            if _own and pays():
+            if _before and pays():
                 _setting.fp32_precision = "bf16"
 
 
 def pays() -> bool:
-    """Whether float32 products are to be oneDNN's."""
+    """Whether oneDNN is to compute float32 products on this machine."""
     choice = os.environ.get(VARIABLE, "auto")
     if choice not in CHOICES:
         raise unknown(VARIABLE, choice, CHOICES)
     if choice == "torch" or not torch.backends.mkldnn.is_available():
         return False
-    times, error = measured()
-    return error < EXACT and (choice == "onednn" or times > FASTER)
+    speedup, error = measured()
+    return error < EXACT and (choice == "onednn" or speedup > FASTER)
 
 
 @cache
 def measured() -> tuple[float, float]:
-    """How many times as fast oneDNN's products are as torch's own, and their relative error."""
+    """Measures oneDNN's products: their speed over that of torch's own, and their relative error."""
     generator = Generator().manual_seed(0)
     x, weight = (torch.randn(SIZE, SIZE, generator=generator, dtype=torch.float64, device="cpu") for _ in range(2))
-    own = _setting.fp32_precision
-    seconds: dict[str, list[float]] = {own: [], "bf16": []}
+    before = _setting.fp32_precision
+    seconds: dict[str, list[float]] = {before: [], "bf16": []}
     with torch.autocast("cpu", enabled=False):
         exact = _products(x, weight)
         try:
             for _ in range(ROUNDS):
-                for setting, found in seconds.items():
+                for setting, times in seconds.items():
                     _setting.fp32_precision = setting
                     start = time.perf_counter()
                     products = _products(x.float(), weight.float())
-                    found.append(time.perf_counter() - start)
+                    times.append(time.perf_counter() - start)
         finally:
-            _setting.fp32_precision = own
+            _setting.fp32_precision = before
     error = max(float((y - z).norm() / z.norm()) for y, z in zip(products, exact, strict=True))
-    return min(seconds[own]) / min(seconds["bf16"]), error
+    return min(seconds[before]) / min(seconds["bf16"]), error
 
 
 def _products(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The three of a linear layer: forward, and backward to its input and its weight."""
+    """The three products of a linear layer: forward, and backward to its input and its weight."""
     y = x @ weight.T
     return y, y @ weight, y.T @ x

@@ -1,12 +1,12 @@
 """Linear layers in 8-bit integers, for encoding on a CPU.
 
-A layer's weights are rounded once, with a scale for each output feature; what comes in is rounded at every call, with a
-scale for each token ("dynamic"). With x = s q and w = t v, where q and v are integers from -127 to 127,
+A layer's weights are rounded once, with a scale for each output feature. Its input is rounded at every call, with a
+scale for each token ("dynamic quantisation"). With x = s q and w = t v, where q and v are integers from -127 to 127,
 
     y = s t (q . v) + b
 
-and q . v is exact. Embeddings, attention and normalisation stay in float32. The product is oneDNN's, which wants one
-side unsigned: it gets q + 128, told that 128 stands for 0.
+and q . v is exact. Embeddings, attention and normalisation stay in float32. oneDNN computes the product and requires an
+unsigned input: it gets q + 128, and 128 as the number that stands for 0.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from torch import Tensor, nn
 from isotune.errors import InputError
 
 LARGEST = 127
-TINY = 1e-12  # scale of what is all 0
+TINY = 1e-12  # the least scale, for rows of zeros
 
 
 class Int8Linear(nn.Module):
-    """A linear layer with its weights in 8 bits; without gradient."""
+    """A linear layer with 8-bit weights; it has no gradient."""
 
     def __init__(self, linear: nn.Linear) -> None:
         """Rounds the weights of a linear layer."""
@@ -36,24 +36,26 @@ class Int8Linear(nn.Module):
         self.bias = torch.zeros_like(self.scales) if linear.bias is None else linear.bias.detach().float()  # [out]
 
     def forward(self, x: Tensor) -> Tensor:
-        """[..., in] -> [..., out] float32."""
+        """[..., in] -> [..., out], float32."""
         rows = x.flatten(0, -2)  # [T, in]
-        scratch = rows.abs()  # new memory costs as much as arithmetic: the same is used throughout
+        scratch = rows.abs()  # new memory costs as much as arithmetic, so this memory is used again
         scales = (scratch.amax(1, keepdim=True) / LARGEST).clamp_(min=TINY)  # [T, 1]
         rounded = torch.div(rows, scales, out=scratch).round_().to(torch.int8)
-        unsigned = rounded.bitwise_xor_(-128).view(torch.uint8)  # + 128; of a float it would be several times slower
+        unsigned = rounded.bitwise_xor_(-128).view(
+            torch.uint8
+        )  # adds 128; on floats that would be several times slower
         product = torch.ops.onednn.qlinear_pointwise(
-            *(unsigned, 1.0, LARGEST + 1),  # input, its scale, what stands for 0
+            *(unsigned, 1.0, LARGEST + 1),  # input, its scale, the number that stands for 0
             *(self.weight, self.scales, self.zeros),
             *(None, 1.0, 0, torch.float32),  # bias; the output's scale, 0 and type
-            *("none", [], ""),  # what is done to it
+            *("none", [], ""),  # no operation on the output
         )  # [T, out]
         y: Tensor = product.mul_(scales).add_(self.bias).unflatten(0, x.shape[:-1])
         return y
 
 
 def quantize(model: nn.Module) -> None:
-    """Puts an `Int8Linear` in the place of every linear layer of a model.
+    """Replaces every linear layer of a model by an `Int8Linear`.
 
     Raises:
         InputError: this machine or build of torch can't multiply 8-bit integers exactly.
@@ -70,13 +72,13 @@ def quantize(model: nn.Module) -> None:
 
 
 def is_quantized(model: nn.Module) -> bool:
-    """Whether linear layers of the model compute in integers."""
+    """Whether the model has linear layers in 8-bit integers."""
     return any(isinstance(module, Int8Linear) for module in model.modules())
 
 
 @cache
 def _exact() -> bool:
-    """Whether the largest products are added without a loss: CPUs without VNNI cut sums of two to 16 bits."""
+    """Whether sums of the largest products are exact: CPUs without VNNI cut sums of two products to 16 bits."""
     features = 64
     linear = nn.Linear(features, 16, bias=False)
     nn.init.ones_(linear.weight)

@@ -1,9 +1,10 @@
-"""Linear layers as oneDNN has them fastest, for as long as many batches are encoded.
+"""Linear layers with packed weights, for as long as many batches are encoded.
 
-Left to itself, oneDNN brings a linear layer's weights into its own order at every call. Done once for all, that saves a
-tenth of the time in float32 and a fifteenth in bfloat16, and pays from the second batch on; the results are the same
-bit for bit. And a GELU that follows is computed on what the layer gives before that is written to memory (in bfloat16,
-before it is rounded too). The layers get all this for the time being only: a weight may change afterwards.
+oneDNN reads weights in an order of its own, and by default reorders them at every call. Reordering them once saves a
+tenth of the time in float32 and a fifteenth in bfloat16; it pays from the second batch on, and the results are the same
+bit for bit. In addition, oneDNN computes a GELU that follows the layer before the output is written to memory (in
+bfloat16 also before it is rounded). The layers are changed for the time of a `with` block only, because a weight may
+change afterwards.
 """
 
 from __future__ import annotations
@@ -22,44 +23,45 @@ from isotune.kernels.float32 import pays
 
 @contextmanager
 def prepacked(model: nn.Module) -> Iterator[None]:
-    """Within it, the linear layers of a model on a CPU compute with packed weights; without gradient."""
-    places = []
-    for linear, (place, after) in _linears(model).items():
+    """Has a model's linear layers on a CPU compute with packed weights, without gradient, for a `with` block."""
+    changed = []
+    for linear, (module, activation) in _linears(model).items():
         if _can_pack(linear.weight):
             weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), None)
-            place.forward = partial(_linear, weight=weight, bias=linear.bias, after=after)
-            places.append(place)
+            module.forward = partial(_linear, weight=weight, bias=linear.bias, activation=activation)
+            changed.append(module)
     try:
         yield
     finally:
-        for place in places:
-            place.__dict__.pop("forward", None)  # another thread may have encoded with the same model
+        for module in changed:
+            module.__dict__.pop("forward", None)  # another thread that encodes with this model may have removed it
 
 
 def _linears(model: nn.Module) -> dict[nn.Linear, tuple[nn.Module, str]]:
-    """Each linear layer of a model, with the module to do its work, and what oneDNN is to do to the result.
+    """Maps each linear layer to the module whose forward pass is replaced, and to the activation that it includes.
 
-    That is the layer itself and nothing, or the intermediate layer of BERT and its kin and the GELU that it ends with.
+    That module is the linear layer itself, without an activation; or the intermediate layer of BERT and its kin, which
+    is a linear layer and a GELU.
     """
-    found: dict[nn.Linear, tuple[nn.Module, str]] = {}
-    for module in model.modules():  # a module comes before what it holds
+    linears: dict[nn.Linear, tuple[nn.Module, str]] = {}
+    for module in model.modules():  # a module comes before the modules inside
         dense = getattr(module, "dense", None)
         if type(module) is nn.Linear:
-            found.setdefault(module, (module, "none"))
+            linears.setdefault(module, (module, "none"))
         elif type(dense) is nn.Linear and isinstance(getattr(module, "intermediate_act_fn", None), GELUActivation):
-            found[dense] = (module, "gelu")
-    return found
+            linears[dense] = (module, "gelu")
+    return linears
 
 
-def _linear(x: Tensor, weight: Tensor, bias: Tensor | None, after: str) -> Tensor:
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor:
     """[..., in] -> [..., out]."""
-    y: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, after, [], "none")
+    y: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, activation, [], "none")
     return y
 
 
 def _can_pack(weight: Tensor) -> bool:
-    wanted = weight.dtype == torch.bfloat16 or (weight.dtype == torch.float32 and pays())
-    return weight.is_cpu and wanted and _works(weight.dtype)
+    pays_for_dtype = weight.dtype == torch.bfloat16 or (weight.dtype == torch.float32 and pays())
+    return weight.is_cpu and pays_for_dtype and _works(weight.dtype)
 
 
 @cache

@@ -118,7 +118,7 @@ def test_a_file_is_no_folder(model: Path) -> None:
     [
         ({"type": "sentence_transformers.models.LSTM"}, "it has a module sentence_transformers.models.LSTM"),
         ({"pooling_mode_max_tokens": True}, r"pooling mean \+ max"),
-        ({"pooling_mode_mean_tokens": False}, "known is one of cls, mean, max, weightedmean"),
+        ({"pooling_mode_mean_tokens": False}, "supported is one of cls, mean, max, weightedmean"),
         ({"type": None}, "its sentence-transformers files can't be understood"),
     ],
 )

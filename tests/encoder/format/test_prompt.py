@@ -144,5 +144,5 @@ def test_other_weights_of_words_are_refused(key: str, value: Any, tiny_model: Pa
     Encoder.load(tiny_model, pooling="mask", prompt=PROMPT).save(tmp_path / "saved")
     (path,) = (tmp_path / "saved").glob("*_WordWeights/config.json")
     path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
-    with pytest.raises(InputError, match="weights of words are not known here"):
+    with pytest.raises(InputError, match="weights of words are not supported"):
         Encoder.load(tmp_path / "saved")

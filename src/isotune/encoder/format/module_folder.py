@@ -35,12 +35,7 @@ def read_head(head_class: type[Head], place: Path) -> Head:
     return head
 
 
-def write_head(head: Head, place: Path) -> None:
-    """Writes a head into an existing folder."""
-    write_module(place, head.config(), head.state_dict())
-
-
-def write_module(place: Path, config: Mapping[str, Any], tensors: Mapping[str, torch.Tensor] | None = None) -> None:
+def write_module(place: Path, config: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> None:
     """Writes the settings of a module, and its tensors if it has any, into an existing folder."""
     write_json(place / "config.json", config)
     if tensors:

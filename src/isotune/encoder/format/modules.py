@@ -1,31 +1,25 @@
-"""The sentence-transformers form of an encoder: what makes sentence vectors of a language model.
+"""An encoder's folder in sentence-transformers' format: a language model, and the modules that make sentence vectors.
 
-Reading and writing are symmetric: both go through `Modules`. What is written, every release of sentence-transformers
-reads, except for heads that only isotune has: those it imports from here (`st_modules`), and wants to be told so,
-`SentenceTransformer(folder, trust_remote_code=True)`. What is read and can't be honoured is an error, since leaving
-it out would give other vectors.
+`read_modules` and `write_modules` are symmetric: both go through `Modules`. Every release of sentence-transformers
+reads the written folders, with one exception: modules that only isotune has. sentence-transformers imports these from
+`isotune.encoder.st_modules`, and wants permission, `SentenceTransformer(folder, trust_remote_code=True)`. A module or
+setting that is not supported here is an error, because without it the vectors would differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 import transformers
+from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from isotune.encoder.format.module_folder import (
-    read_head,
-    read_json,
-    read_tensors,
-    write_head,
-    write_json,
-    write_module,
-)
+from isotune.encoder.format.module_folder import read_head, read_json, read_tensors, write_json, write_module
 from isotune.encoder.format.pretrained import quiet
 from isotune.encoder.format.prompt import fill_mask, save_with_suffix, split_prompt, with_suffix
 from isotune.encoder.heads import Dense, Head, Normalize, NormalizingFlow
@@ -37,31 +31,27 @@ from isotune.errors import InputError
 HEADS: Mapping[str, type[Head]] = {
     head.type_name.rpartition(".")[2]: head for head in (Dense, NormalizingFlow, Normalize)
 }
+# The settings of sentence-transformers' Transformer module. Old releases named the file after the kind of model.
+TRANSFORMER_CONFIG = "sentence_bert_config.json"
+OLD_TRANSFORMER_CONFIGS = "sentence_*_config.json"
 
-# Where sentence-transformers keeps the settings of its Transformer module; old releases named the file by the model.
-TRANSFORMER_CONFIGS = (
-    "sentence_bert_config.json",
-    "sentence_roberta_config.json",
-    "sentence_distilbert_config.json",
-    "sentence_camembert_config.json",
-    "sentence_albert_config.json",
-    "sentence_xlm-roberta_config.json",
-    "sentence_xlnet_config.json",
-)
+ModuleFiles: TypeAlias = tuple[str, Mapping[str, Any], Mapping[str, Tensor]]
+"""A module as it is saved: its type, its config.json and its weights."""
 
 
 @dataclass(frozen=True)
 class Modules:
-    """What makes a sentence encoder of a language model.
+    """What an encoder's folder says.
 
     Attributes:
         transformer: folder of the language model.
-        pooling: from its hidden states to a vector.
-        heads: what comes after the pooling.
-        max_length: tokens a sentence is cut to; None where only the model's own limits count.
-        lowercase: text is lowercased before the tokenizer.
-        prompt: text put before every sentence, or around it; what stands after it is read from the tokenizer instead.
-        settings: config_sentence_transformers.json as it is, for what isn't used here (named prompts, similarity).
+        pooling: from the model's hidden states to a vector.
+        heads: the modules after the pooling.
+        max_length: tokens that a sentence is cut to; None where only the model's own limits count.
+        lowercase: whether text is lowercased before the tokenizer.
+        prompt: text put before every sentence, or around it. On reading, only the text before: the tokenizer has the
+            text after the sentence.
+        settings: config_sentence_transformers.json as it is, with settings that isotune doesn't use.
     """
 
     transformer: Path
@@ -74,10 +64,10 @@ class Modules:
 
 
 def read_modules(folder: Path) -> Modules:
-    """What a sentence-transformers folder says; for a plain language model, the mean of its last layer.
+    """Reads a sentence-transformers folder; a plain language model gets the mean of its last layer.
 
     Raises:
-        InputError: it has a module or an option that isn't known here; leaving it out would give other vectors.
+        InputError: the folder has a module or a setting that is not supported.
     """
     if not (folder / "modules.json").exists():
         return Modules(folder)
@@ -92,14 +82,14 @@ def read_modules(folder: Path) -> Modules:
 
 @dataclass
 class _Draft:
-    """What the modules read so far say about the encoder.
+    """What the modules read so far say.
 
     Attributes:
         transformer: folder of the language model.
         prompt: text put before every sentence.
         mode: of the pooling; None until a module names it.
         layers, weights: as `Pooling` has them.
-        mask_only: only mask tokens count in the pooling.
+        mask_only: whether only mask tokens count in the pooling.
         heads: the modules after the pooling.
     """
 
@@ -119,21 +109,21 @@ def _read(folder: Path) -> Modules:
     for module in read_json(folder / "modules.json"):
         kind = module["type"].rpartition(".")[2]
         if kind not in READERS:
-            raise InputError(f"model {folder}: it has a module {module['type']}; known are {', '.join(READERS)}")
+            raise InputError(f"model {folder}: it has a module {module['type']}; supported are {', '.join(READERS)}")
         READERS[kind](folder / module["path"], draft)
     if draft.mask_only and draft.mode != "mean":
-        raise InputError(f"model {folder}: WordWeights and then pooling {draft.mode}; known is mean after it")
+        raise InputError(f"model {folder}: WordWeights before pooling {draft.mode}; supported is pooling mean after it")
     if draft.mode is None:
         raise InputError(f"model {folder}: modules.json names no Pooling, so it makes no sentence vectors")
-    option_files = (draft.transformer / name for name in TRANSFORMER_CONFIGS)
-    options: dict[str, Any] = next((read_json(path) for path in option_files if path.exists()), {})
-    max_length = options.get("max_seq_length")
+    config_files = [draft.transformer / TRANSFORMER_CONFIG, *draft.transformer.glob(OLD_TRANSFORMER_CONFIGS)]
+    config: dict[str, Any] = next((read_json(path) for path in config_files if path.exists()), {})
+    max_length = config.get("max_seq_length")
     return Modules(
         draft.transformer,
         Pooling("mask" if draft.mask_only else draft.mode, draft.layers, draft.weights),
         draft.heads,
         max_length=None if max_length is None else int(max_length),
-        lowercase=bool(options.get("do_lower_case")),
+        lowercase=bool(config.get("do_lower_case")),
         prompt=draft.prompt,
         settings=settings,
     )
@@ -143,8 +133,24 @@ def _read_transformer(place: Path, draft: _Draft) -> None:
     draft.transformer = place
 
 
+def _read_layer_weights(place: Path, draft: _Draft) -> None:
+    """The layers to average before the pooling; layers of weight 0 are left out."""
+    first = read_json(place / "config.json")["layer_start"]
+    weights = read_tensors(place)["layer_weights"].tolist()
+    draft.layers, draft.weights = zip(*((first + i, weight) for i, weight in enumerate(weights) if weight), strict=True)
+
+
+def _read_word_weights(place: Path, draft: _Draft) -> None:
+    """If only the mask token has a weight, the mean over tokens is the vector at the mask."""
+    config = read_json(place / "config.json")
+    words = list(config["word_weights"].items())
+    if words not in ([("[MASK]", 1.0)], [("<mask>", 1.0)]) or config["unknown_word_weight"]:
+        raise InputError(f"model {place}: weights of words are not supported, except weight 1 for the mask token alone")
+    draft.mask_only = True
+
+
 def _read_pooling(place: Path, draft: _Draft) -> None:
-    """A sentence-transformers Pooling with one mode, in its old or its new notation."""
+    """The mode of a sentence-transformers Pooling, which has an old and a new notation."""
     config = read_json(place / "config.json")
     modes = config.get("pooling_mode") or [
         key.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
@@ -153,30 +159,16 @@ def _read_pooling(place: Path, draft: _Draft) -> None:
     ]
     modes = [modes] if isinstance(modes, str) else list(modes)
     if len(modes) != 1 or modes[0] not in ("cls", "mean", "max", "weightedmean"):
-        raise InputError(f"model {place}: pooling {' + '.join(modes)}; known is one of cls, mean, max, weightedmean")
+        raise InputError(
+            f"model {place}: pooling {' + '.join(modes)}; supported is one of cls, mean, max, weightedmean"
+        )
     if draft.prompt and not config.get("include_prompt", True):
-        raise InputError(f"model {place}: it leaves its prompt out of the pooling, which is not known here")
+        raise InputError(f"model {place}: it leaves its prompt out of the pooling, which is not supported")
     draft.mode = modes[0]
-
-
-def _read_layer_weights(place: Path, draft: _Draft) -> None:
-    """Averages layers before the pooling; layers of weight 0 are left out."""
-    first = read_json(place / "config.json")["layer_start"]
-    weights = read_tensors(place)["layer_weights"].tolist()
-    draft.layers, draft.weights = zip(*((first + i, weight) for i, weight in enumerate(weights) if weight), strict=True)
 
 
 def _read_wk_pooling(place: Path, draft: _Draft) -> None:
     draft.mode, draft.layers = "wk", tuple(read_json(place / "config.json")["layers"])
-
-
-def _read_word_weights(place: Path, draft: _Draft) -> None:
-    """Only the mask token has a weight, so the mean over tokens is the vector at the mask."""
-    config = read_json(place / "config.json")
-    words = list(config["word_weights"].items())
-    if words not in ([("[MASK]", 1.0)], [("<mask>", 1.0)]) or config["unknown_word_weight"]:
-        raise InputError(f"model {place}: weights of words are not known here, but for 1 for the mask token alone")
-    draft.mask_only = True
 
 
 def _read_head(head_class: type[Head], place: Path, draft: _Draft) -> None:
@@ -187,7 +179,7 @@ def _ignore(place: Path, draft: _Draft) -> None:
     """Dropout does nothing outside training."""
 
 
-# What reads the folder of a module into the draft, by the last part of the module's type.
+# What reads a module's folder into the draft, by the last part of the module's type.
 READERS: Mapping[str, Callable[[Path, _Draft], None]] = {
     "Transformer": _read_transformer,
     "WeightedLayerPooling": _read_layer_weights,
@@ -201,80 +193,80 @@ READERS: Mapping[str, Callable[[Path, _Draft], None]] = {
 
 def write_modules(parts: Modules, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
     """Writes a sentence-transformers folder into the empty folder `parts.transformer`; `model` may have a head."""
-    folder, pooling = parts.transformer, parts.pooling
-    model.config.output_hidden_states = pooling.needs_all_layers(model.config.num_hidden_layers)
+    folder = parts.transformer
+    _write_language_model(parts, model, tokenizer)
+    # The types are names that every release of sentence-transformers understands.
+    modules = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}]
+    heads = ((head.type_name, head.config(), head.state_dict()) for head in parts.heads)
+    for i, (type_name, config, weights) in enumerate([*_pooling_modules(parts.pooling, model, tokenizer), *heads], 1):
+        place = f"{i}_{type_name.rpartition('.')[2]}"
+        (folder / place).mkdir()
+        write_module(folder / place, config, weights)
+        modules.append({"idx": i, "name": str(i), "path": place, "type": type_name})
+    write_json(folder / "modules.json", modules)
+    write_json(folder / "config_sentence_transformers.json", _settings(parts, tokenizer))
+    for weights_file in folder.rglob("*.safetensors"):
+        # safetensors lets only the owner read its files; an encoder may be served by another user.
+        weights_file.chmod((folder / "modules.json").stat().st_mode)
+
+
+def _write_language_model(parts: Modules, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Writes the model and the tokenizer, which gets the part of the prompt after the sentence."""
+    folder = parts.transformer
+    model.config.output_hidden_states = parts.pooling.needs_all_layers(model.config.num_hidden_layers)
     with quiet():
         model.save_pretrained(folder)
     model.config.output_hidden_states = False
     tokenizer.model_max_length = parts.max_length
     if tokenizer.is_fast:
-        tokenizer.backend_tokenizer.no_truncation()  # or tokenizer.json would keep what the last call cut to
-    before, after = split_prompt(parts.prompt.lower() if parts.lowercase else parts.prompt)
+        tokenizer.backend_tokenizer.no_truncation()  # else tokenizer.json would keep the last call's truncation
+    _, after = _split_prompt(parts)
     if after:
         save_with_suffix(with_suffix(tokenizer, after), folder)
     else:
         tokenizer.save_pretrained(folder)
-    # Type and place; the names that every release of sentence-transformers understands.
-    modules = [("sentence_transformers.models.Transformer", "")]
-
-    def add(type_name: str) -> Path:
-        place = f"{len(modules)}_{type_name.rpartition('.')[2]}"
-        modules.append((type_name, place))
-        (folder / place).mkdir()
-        return folder / place
-
-    _write_pooling(add, pooling, model, tokenizer)
-    for head in parts.heads:
-        write_head(head, add(head.type_name))
-    write_json(
-        folder / "modules.json",
-        [{"idx": i, "name": str(i), "path": place, "type": name} for i, (name, place) in enumerate(modules)],
-    )
     config: dict[str, Any] = {"max_seq_length": parts.max_length, "do_lower_case": parts.lowercase}
     if getattr(model.base_model, "pooler", model) is None:
         config["model_args"] = {"add_pooling_layer": False}
-    write_json(folder / TRANSFORMER_CONFIGS[0], config)
-    versions = {"__version__": {"transformers": transformers.__version__, "pytorch": torch.__version__}}
-    settings = {
-        "prompts": {},
-        "default_prompt_name": None,
-        "similarity_fn_name": "cosine",
-        **parts.settings,
-        **versions,
-    }
-    if before:
-        name = settings["default_prompt_name"] or "default"
-        prompts = {**settings["prompts"], name: fill_mask(before, tokenizer)}
-        settings |= {"prompts": prompts, "default_prompt_name": name}
-    else:
-        settings["default_prompt_name"] = None
-    write_json(folder / "config_sentence_transformers.json", settings)
-    for weights_file in folder.rglob("*.safetensors"):
-        # safetensors makes files for their owner alone; an encoder is there to be served.
-        weights_file.chmod((folder / "modules.json").stat().st_mode)
+    write_json(folder / TRANSFORMER_CONFIG, config)
 
 
-def _write_pooling(
-    add: Callable[[str], Path], pooling: Pooling, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
-) -> None:
-    """Writes the modules that make the sentence vector; `add` makes the folder of the next one."""
-    blocks, dimension = model.config.num_hidden_layers, model.config.hidden_size
+def _pooling_modules(
+    pooling: Pooling, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> Iterator[ModuleFiles]:
+    """Yields the modules that make the sentence vector."""
+    blocks = model.config.num_hidden_layers
+    dimension = {"word_embedding_dimension": model.config.hidden_size}
     shares = pooling.resolve(blocks)
     if pooling.mode == "wk":
-        config = {"word_embedding_dimension": dimension, "layers": sorted(shares)}
-        write_module(add("isotune.encoder.st_modules.WKPooling"), config)
+        yield "isotune.encoder.st_modules.WKPooling", {**dimension, "layers": sorted(shares)}, {}
         return
     if pooling.needs_all_layers(blocks):
         weights = torch.tensor([shares.get(layer, 0.0) for layer in range(blocks + 1)])
-        config = {"word_embedding_dimension": dimension, "layer_start": 0, "num_hidden_layers": blocks}
-        write_module(add("sentence_transformers.models.WeightedLayerPooling"), config, {"layer_weights": weights})
+        config = {**dimension, "layer_start": 0, "num_hidden_layers": blocks}
+        yield "sentence_transformers.models.WeightedLayerPooling", config, {"layer_weights": weights}
     if pooling.mode == "mask":
-        # The mean over tokens of which all but the mask weigh nothing.
+        # The weighted mean over tokens, where only the mask token has a weight.
         vocabulary = tokenizer.convert_ids_to_tokens(list(range(model.config.vocab_size)))
-        marks = {"vocab": vocabulary, "word_weights": {tokenizer.mask_token: 1.0}, "unknown_word_weight": 0.0}
-        write_module(add("sentence_transformers.models.WordWeights"), marks)
-    modes = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens", "weightedmean": "weightedmean_tokens"}
-    summary = "mean" if pooling.mode == "mask" else pooling.mode
-    flags = {f"pooling_mode_{flag}": mode == summary for mode, flag in modes.items()}
-    config = {"word_embedding_dimension": dimension, **flags, "include_prompt": True}
-    write_module(add("sentence_transformers.models.Pooling"), config)
+        config = {"vocab": vocabulary, "word_weights": {tokenizer.mask_token: 1.0}, "unknown_word_weight": 0.0}
+        yield "sentence_transformers.models.WordWeights", config, {}
+    flags = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens", "weightedmean": "weightedmean_tokens"}
+    mode = "mean" if pooling.mode == "mask" else pooling.mode
+    config = {f"pooling_mode_{flag}": name == mode for name, flag in flags.items()}
+    yield "sentence_transformers.models.Pooling", {**dimension, **config, "include_prompt": True}, {}
+
+
+def _settings(parts: Modules, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+    """The content of config_sentence_transformers.json."""
+    before, _ = _split_prompt(parts)
+    settings = {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine", **parts.settings}
+    settings["__version__"] = {"transformers": transformers.__version__, "pytorch": torch.__version__}
+    if before:
+        name = settings["default_prompt_name"] or "default"
+        prompts = {**settings["prompts"], name: fill_mask(before, tokenizer)}
+        return {**settings, "prompts": prompts, "default_prompt_name": name}
+    return {**settings, "default_prompt_name": None}
+
+
+def _split_prompt(parts: Modules) -> tuple[str, str]:
+    return split_prompt(parts.prompt.lower() if parts.lowercase else parts.prompt)

@@ -14,11 +14,10 @@ from isotune.errors import InputError
 class Dense(Head):
     """A linear layer and an activation: [N, in_features] -> [N, out_features]."""
 
-    # The name that every release of sentence-transformers understands, here and below.
-    type_name = "sentence_transformers.models.Dense"
+    type_name = "sentence_transformers.models.Dense"  # known to every release of sentence-transformers
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True, activation: str = "Tanh") -> None:
-        """`activation` names a class of torch.nn."""
+        """Makes a layer with new weights; `activation` names a class of torch.nn."""
         super().__init__()
         if activation not in nn.modules.activation.__all__ and activation != "Identity":
             raise InputError(f"activation {activation!r} of a Dense head: only the activations of torch.nn are loaded")
@@ -27,11 +26,11 @@ class Dense(Head):
 
     @property
     def dimensions(self) -> tuple[int, int]:
-        """in_features and out_features."""
+        """Features of the input and of the output."""
         return self.linear.in_features, self.linear.out_features
 
     def config(self) -> dict[str, Any]:
-        """Sizes and the activation."""
+        """The sizes and the activation, as sentence-transformers writes them."""
         activation = type(self.activation)
         return {
             "in_features": self.linear.in_features,
@@ -42,13 +41,13 @@ class Dense(Head):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """A new layer of these sizes.
+        """Makes a layer of the configured sizes, with new weights.
 
         Raises:
-            InputError: it has a residual or is for tokens.
+            InputError: the layer has a residual connection or works on tokens.
         """
         if config.get("use_residual") or config.get("module_input_name", "sentence_embedding") != "sentence_embedding":
-            raise InputError("a Dense head with a residual or on tokens is not known here")
+            raise InputError("a Dense head with a residual or on tokens is not supported")
         activation = config["activation_function"].rpartition(".")[2]
         return cls(config["in_features"], config["out_features"], config.get("bias", True), activation)
 

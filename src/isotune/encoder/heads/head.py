@@ -1,8 +1,7 @@
-"""Layers on top of the pooled vector that stay with the encoder and are saved in its folder."""
+"""What all heads have in common, and the heads of an encoder in order."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
@@ -12,33 +11,33 @@ from torch import nn
 from isotune.errors import InputError
 
 
-class Head(nn.Module, ABC):
-    """A layer on sentence vectors. Its class's name is that of its folder; its weights are its state_dict."""
+class Head(nn.Module):
+    """A layer on sentence vectors, [N, d] -> [N, d']. Its `state_dict` is what is saved as its weights."""
 
     type_name: ClassVar[str]
-    """The class that sentence-transformers imports for it, as modules.json names it."""
+    """The class that modules.json names, for sentence-transformers to import; its last part names the head's folder."""
 
     @property
     def dimensions(self) -> tuple[int, int] | None:
-        """Features of what goes in and of what comes out; None if any number goes in and the same comes out."""
+        """Features of the input and of the output; None for a head that takes any number and keeps it."""
         return None
 
-    @abstractmethod
     def config(self) -> dict[str, Any]:
-        """What its config.json says."""
+        """The settings for the head's config.json."""
+        return {}
 
     @classmethod
-    @abstractmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """The head that a config.json describes, before its weights are read.
+        """Makes the head that a config.json describes, with new weights.
 
         Raises:
-            InputError: it says something that can't be honoured here.
+            InputError: the settings ask for something that is not supported.
         """
+        return cls(**config)
 
 
 class Heads(nn.Sequential):
-    """The heads of an encoder, each on what the one before gives."""
+    """The heads of an encoder; each takes the output of the one before."""
 
     def __init__(self, features: int, heads: Iterable[Head]) -> None:
         """Takes the features of the pooled vector, and the heads in order.
@@ -59,17 +58,17 @@ class Heads(nn.Sequential):
 
     @property
     def dimension(self) -> int:
-        """Features of what the last one gives."""
+        """Features of the last head's output."""
         sizes = [head.dimensions[1] for head in self if head.dimensions]
         return sizes[-1] if sizes else self.features
 
     def drop_last(self, count: int) -> None:
-        """Takes the last ones away."""
+        """Removes the last heads."""
         del self[len(self) - count :]
 
     @contextmanager
     def without_last(self, count: int) -> Iterator[None]:
-        """Within it, the last ones are not there."""
+        """Removes the last heads for a `with` block."""
         last = list(self)[len(self) - count :]
         self.drop_last(count)
         try:

@@ -1,8 +1,9 @@
 """The masked-language-model head of a pretrained model: from the states of tokens to scores of all words.
 
-It is transformers' own head of the model's type, built around the encoder's model: the decoder is tied to the word
-embeddings wherever the type ties it, and the two are saved as one ordinary masked language model. The head's own
-weights are the only ones registered here, so that a tied one is trained and checkpointed once.
+It is transformers' head for the model's type, built around the encoder's model. Where the type ties the head's decoder
+to the word embeddings, they stay tied. The encoder's model and the head are saved as one ordinary masked language
+model. Only weights that the encoder's model doesn't have are registered here, so that a tied weight is trained and
+saved once.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from transformers import AutoModelForMaskedLM, PreTrainedModel
 
 from isotune.encoder.format.pretrained import quiet
 
-# The layers of the head, in order, by the model's type; "cls" where nothing is said.
+# The layers of the head, in order, by the model's type; ("cls",) for all other types.
 LAYERS = {
     "albert": ("predictions",),
     "camembert": ("lm_head",),
@@ -31,11 +32,11 @@ class LanguageHead(nn.Module):
     """States of tokens [M, d] -> scores of words [M, V].
 
     Attributes:
-        fresh: names of weights that the model's folder didn't have, which start at random.
+        fresh: names of the weights that the model's folder didn't have; they start at random.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
-        """The head for a base model, with the weights of the folder that the model was loaded from."""
+        """Makes the head for a base model, with weights from the folder that the model was loaded from."""
         super().__init__()
         with quiet():
             whole, info = AutoModelForMaskedLM.from_pretrained(
@@ -52,14 +53,14 @@ class LanguageHead(nn.Module):
         setattr(whole, whole.base_model_prefix, model)
         whole.config = model.config
         whole.tie_weights()
-        # In a tuple, or nn.Module would register the encoder's model a second time.
+        # In a tuple, so that nn.Module doesn't register the encoder's model a second time.
         self._whole: tuple[PreTrainedModel] = (whole,)
         shared = {id(parameter) for parameter in model.parameters()}
         self.weights = nn.ParameterList(p for p in whole.parameters() if id(p) not in shared)
 
     @property
     def language_model(self) -> PreTrainedModel:
-        """The encoder's model with this head, which transformers saves and loads."""
+        """The encoder's model with this head, which transformers can save and load."""
         return self._whole[0]
 
     def forward(self, states: Tensor) -> Tensor:

@@ -13,15 +13,11 @@ from isotune.encoder.heads.head import Head
 class Normalize(Head):
     """Scales every vector to length 1."""
 
-    type_name = "sentence_transformers.models.Normalize"
-
-    def config(self) -> dict[str, Any]:
-        """Nothing."""
-        return {}
+    type_name = "sentence_transformers.models.Normalize"  # known to every release of sentence-transformers
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """It has no settings."""
+        """Makes the head; whatever a release of sentence-transformers writes into its config.json changes nothing."""
         return cls()
 
     def forward(self, x: Tensor) -> Tensor:
