@@ -1,7 +1,7 @@
-"""What a user did wrong, in one line.
+"""The error for bad input.
 
-Everything that bad input can cause raises `InputError`: the message says what was got, what is allowed and what to
-do. The command line prints it and exits with 2; nothing else in the package calls `sys.exit`.
+Bad input raises `InputError` everywhere: its message says what was got, what is allowed and what to do. The command
+line prints the message and exits with 2; nothing else in the package calls `sys.exit`.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections.abc import Iterable
 
 
 class InputError(ValueError):
-    """Input that can't be used; its text is one line made for the person who gave it."""
+    """Input that can't be used. The message is one line, for the person who gave the input."""
 
 
 def unknown(kind: str, got: str, allowed: Iterable[str]) -> InputError:
-    """The error for a name that isn't in a table, with the nearest one that is.
+    """Makes the error for a name that is not allowed, with the most similar name that is.
 
     >>> print(unknown("method", "simsce", ["consert", "simcse"]))
     unknown method 'simsce': did you mean 'simcse'? Known: consert, simcse
     """
     names = sorted(allowed)
-    near = difflib.get_close_matches(got, names, n=1)
-    hint = f": did you mean {near[0]!r}?" if near else "."
+    similar = difflib.get_close_matches(got, names, n=1)
+    hint = f": did you mean {similar[0]!r}?" if similar else "."
     return InputError(f"unknown {kind} {got!r}{hint} Known: {', '.join(names)}")

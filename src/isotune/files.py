@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and TOML files, the package's own by name."""
+"""Files that are written completely or not at all, and TOML files that are read by path or by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOML = ".toml"
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path to write to, beside `path`; it takes its place when the block ends well, and is removed otherwise."""
+    """Gives a path beside `path` to write to; it replaces `path` when the block succeeds, and is removed otherwise."""
     part = path.with_name(f"{path.name}.part")
     try:
         yield part
@@ -26,33 +26,33 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a small file, whole or not at all."""
+    """Writes a small file, completely or not at all."""
     with replacing(path) as part:
         part.write_text(text, "utf-8")
 
 
 def toml_files(folder: Traversable, prefix: str = "") -> dict[str, Traversable]:
-    """The TOML files of a folder of the package by their names, without the ending."""
+    """Lists the TOML files in a folder of the package, by their names without the ending and with a prefix."""
     files = sorted(folder.iterdir(), key=lambda file: file.name)
     return {f"{prefix}{file.name.removesuffix(TOML)}": file for file in files if file.name.endswith(TOML)}
 
 
 def read_toml(kind: str, name: str | Path, packaged: Mapping[str, Traversable]) -> dict[str, Any]:
-    """The table of a TOML file, or of one of the package by its name.
+    """Reads a TOML file, by its path or by its name in the package.
 
     Args:
-        kind: what it is, for errors.
+        kind: what the file describes, such as "recipe"; for errors.
         name: a path that ends in ".toml", or a key of `packaged`.
-        packaged: the package's own.
+        packaged: the package's files by name.
 
     Raises:
-        InputError: there is neither, it can't be read, or it isn't TOML.
+        InputError: there is no such file or name, or the file can't be read or is not TOML.
     """
-    own = Path(name).suffix != TOML
-    if own and str(name) not in packaged:
+    is_path = Path(name).suffix == TOML
+    if not is_path and str(name) not in packaged:
         raise unknown(kind, str(name), [*packaged, f"FILE{TOML}"])
     try:
-        return tomllib.loads((packaged[str(name)] if own else Path(name)).read_text("utf-8"))
+        return tomllib.loads((Path(name) if is_path else packaged[str(name)]).read_text("utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{kind} {name}: not TOML: {error}") from error
     except (OSError, ValueError) as error:

@@ -34,7 +34,7 @@ def test_the_vocabulary_is_uncased_word_pieces_behind_the_special_ones() -> None
 
 @pytest.mark.parametrize("size", [10, 5000])
 def test_a_size_that_the_text_does_not_make_is_refused(size: int) -> None:
-    with pytest.raises(InputError, match=rf"vocabulary {size}: the text makes one of \d+ pieces"):
+    with pytest.raises(InputError, match=rf"vocabulary {size}: the text makes a vocabulary of \d+ pieces"):
         make_tokenizer(TEXT, size, 12)
 
 

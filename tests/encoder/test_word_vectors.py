@@ -68,7 +68,7 @@ def test_headers_line_ends_and_compression_change_nothing(file: Path, tmp_path: 
         ("2 3\nthe 1 2\n", ":2: not a word and 3 numbers"),
         ("the\n", ":1: not a word and"),
         ("A man is playing a flute.\n", ":1: not a word and 5 numbers"),
-        ("2 3\n", "there is no word vector in it"),
+        ("2 3\n", "the file has no word vectors"),
         ("", "empty"),
     ],
 )

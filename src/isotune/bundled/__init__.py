@@ -1,6 +1,6 @@
-"""What comes with the package, so that it works with no network: a small model and a sample of STS-B.
+"""The small model and the sentence pairs that come with the package, so that it works without a network.
 
-Each folder has a README.md that says where its content is from and under which licence.
+The README.md of each folder names the source and the licence of its content.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-BUNDLED_MODEL = "mini"  # its name wherever a model is named
+BUNDLED_MODEL = "mini"  # the name of the bundled model, wherever a model is named
 
 
 def bundled_data() -> Path:
-    """The folder of the bundled datasets, laid out as `$ISOTUNE_DATA` is."""
+    """The folder of the bundled datasets, with the layout of `$ISOTUNE_DATA`."""
     return Path(str(files(__name__)))
 
 
 def bundled_model() -> Path:
-    """The folder of "mini", a masked language model of 7.5 M parameters that is yet to be tuned."""
+    """The folder of "mini", a masked language model of 7.5 M parameters that is not tuned yet."""
     return bundled_data() / "mini"

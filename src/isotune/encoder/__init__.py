@@ -1,4 +1,5 @@
-"""The encoder: a pretrained model on packed sentences, poolings, heads, and the folder it is kept in.
+"""The encoder that users keep: a pretrained model on packed sentences, pooling, heads, and their saved form.
 
-Importing this package loads no torch, so that the options can be read without it; `encoder` does.
+`load.py` loads an encoder, `encoder.py` is the encoder. Importing this package itself loads no torch, so that the
+command line can read the options without it.
 """

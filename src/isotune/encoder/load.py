@@ -1,4 +1,4 @@
-"""Loads whatever encodes sentences: an encoder from a folder or the hub, or a file of word vectors."""
+"""Loads an encoder by name: a folder, a name on the Hugging Face hub, or a file of word vectors."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from isotune.errors import InputError
 
 
 def load_encoder(name: str | Path, precision: Precision | None = None) -> Encoder | WordVectors:
-    """A file's word vectors; a folder's or the hub's encoder.
+    """Loads word vectors if `name` is a file, and an encoder otherwise.
 
     Args:
-        name: the file, folder or hub name.
-        precision: as `Encoder.load` has it; word vectors are float32.
+        name: a file, a folder, or a name on the Hugging Face hub.
+        precision: as in `Encoder.load`; word vectors allow float32 only.
 
     Raises:
-        InputError: it can't be loaded.
+        InputError: the file or encoder can't be loaded, or not in this precision.
     """
     if not Path(name).is_file():
         return Encoder.load(name, precision=precision)

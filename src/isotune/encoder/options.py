@@ -1,4 +1,4 @@
-"""What can be chosen about an encoder. No torch here: the command line's help reads these fields."""
+"""The options of an encoder. This module imports no torch, because the command line's help reads its fields."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ PoolingMode = Literal["cls", "mean", "max", "weightedmean", "mask", "wk"]
 
 
 class EncoderOptions(BaseModel):
-    """How sentence vectors are taken from the pretrained model; what is unset stays as the model's folder says."""
+    """How sentence vectors are made from the pretrained model. Unset options are taken from the model's folder."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     pooling: PoolingMode | None = None
-    """How tokens become one vector: cls, mean, max, weightedmean (later tokens weigh more), mask (the one mask token
-    that the prompt brings), or wk (SBERT-WK's weights of layers and tokens). Unset: the model folder's own, or mean
-    for a plain language model."""
+    """How the vectors of tokens become one vector: cls, mean, max, weightedmean (later tokens weigh more), mask (the
+    vector of the prompt's mask token), or wk (SBERT-WK's weights of layers and tokens). Unset: as the model's folder
+    says; mean for a plain language model."""
 
     layers: Annotated[tuple[int, ...], Field(min_length=1)] | None = None
-    """Which hidden states are averaged before pooling, such as -2 -1: 0 is the embeddings, 1 the first block, -1 the
-    last. Unset: the model folder's own, or the last; for wk, those from the fourth on."""
+    """The layers to average before pooling, such as -2 -1: 0 is the embeddings, 1 the first block, -1 the last block.
+    Unset: as the model's folder says, or the last block; for wk, the fourth block and all after it."""
 
     prompt: str | None = None
-    """Text put before every sentence, in training and ever after; or around it, with {sentence} where it stands and
-    {mask} for the model's mask token: This sentence : " {sentence} " means {mask} . Unset: the model folder's own, or
-    none."""
+    """Text put before every sentence, in training and in use. To put text around the sentence, write {sentence} for
+    the sentence and {mask} for the model's mask token: This sentence : " {sentence} " means {mask} . Unset: as the
+    model's folder says, or no text."""
 
 
 class Scratch(BaseModel):
-    """A new BERT with random weights. Its defaults are the bundled model's: the size of BERT-mini, for short input."""
+    """A new BERT with random weights. The defaults are those of the bundled model: BERT-mini's size, for short text."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -41,16 +41,16 @@ class Scratch(BaseModel):
     """Features of a hidden state."""
 
     heads: Annotated[int, Field(ge=1)] = 4
-    """Attention heads; hidden is a multiple of them."""
+    """Attention heads; hidden has to be a multiple of this number."""
 
     intermediate: Annotated[int, Field(ge=1)] = 1024
-    """Features inside a block's feed-forward layer."""
+    """Features between the two feed-forward layers of a block."""
 
     positions: Annotated[int, Field(ge=3)] = 64
-    """Tokens of the longest input. No more than max_length in training, or the last positions stay as they started."""
+    """Tokens of the longest input. Positions beyond training's max_length are never trained."""
 
     vocabulary: Annotated[int, Field(ge=6)] = 16_384
-    """Uncased WordPieces, made from the training text; BERT's five special tokens are among them."""
+    """Uncased WordPieces, made from the training text, including BERT's five special tokens."""
 
     @model_validator(mode="after")
     def _whole_heads(self) -> Scratch:

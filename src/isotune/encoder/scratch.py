@@ -1,8 +1,8 @@
 """A new BERT: a vocabulary made from text, and random weights.
 
-It is written as an ordinary Hugging Face folder, and from then on it is a model like any other. The weights follow
-from torch's global generator. The vocabulary follows from the text, but for a few of its rarest pieces: where several
-are equally frequent, tokenizers' trainer takes any of them.
+The model is written as an ordinary Hugging Face folder, and can be loaded like any other. Its weights are drawn from
+torch's global generator. Its vocabulary is determined by the text, except for a few of the rarest pieces: among equally
+frequent pieces, the trainer of the tokenizers library takes any.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from isotune.encoder.options import Scratch
 from isotune.errors import InputError
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-ALPHABET = 1000  # characters that are kept apart, the most frequent ones: the default of tokenizers' own BERT
+ALPHABET = 1000  # the most frequent characters, which are pieces; the default of the tokenizers library for BERT
 
 
 def make_model(folder: Path, scratch: Scratch, texts: Iterable[str]) -> None:
-    """Writes a model that knows nothing yet, with its masked-LM head.
+    """Writes a new model with random weights and a masked-LM head.
 
     Args:
-        folder: is made.
+        folder: where to write; it is created.
         scratch: the size of the model and of its vocabulary.
-        texts: what the vocabulary is made from.
+        texts: the text that the vocabulary is made from.
 
     Raises:
         InputError: no vocabulary of that size can be made from the texts.
@@ -47,23 +47,23 @@ def make_model(folder: Path, scratch: Scratch, texts: Iterable[str]) -> None:
 
 
 def make_tokenizer(texts: Iterable[str], size: int, max_length: int) -> BertTokenizer:
-    """BERT's uncased WordPiece tokenizer, its vocabulary made from the texts.
+    """Makes BERT's uncased WordPiece tokenizer with a vocabulary from the texts.
 
     Args:
-        texts: are read once.
-        size: pieces, BERT's five special ones among them.
+        texts: the text, which is read once.
+        size: pieces of the vocabulary, including BERT's five special tokens.
         max_length: tokens of the longest input.
 
     Raises:
-        InputError: the texts have too few different pieces, or too many letters.
+        InputError: the texts have too few different pieces, or more letters than `size`.
     """
     empty = BertTokenizer(model_max_length=max_length)
     trained = empty.train_new_from_iterator(texts, size, limit_alphabet=ALPHABET, show_progress=False)
     if len(trained) != size:
         raise InputError(
-            f"vocabulary {size}: the text makes one of {len(trained)} pieces, its letters among them; "
+            f"vocabulary {size}: the text makes a vocabulary of {len(trained)} pieces, letters included; "
             "ask for that many, or give other text"
         )
-    # Numbered anew: the trainer numbers the letters in no fixed order.
+    # The trainer numbers the letters in no fixed order, so the pieces are numbered again.
     pieces = [*SPECIAL, *sorted(trained.get_vocab().keys() - set(SPECIAL))]
     return BertTokenizer({piece: number for number, piece in enumerate(pieces)}, model_max_length=max_length)

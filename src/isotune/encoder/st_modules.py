@@ -1,7 +1,8 @@
-"""Heads and poolings of ours as modules of sentence-transformers, which imports them by the names in modules.json.
+"""isotune's head and pooling as modules of sentence-transformers, which imports them by their names in modules.json.
 
-It asks for leave to import what isn't its own: `SentenceTransformer(folder, trust_remote_code=True)`. A module there is
-any `nn.Module` that maps features to features, with `load` and `save`, so nothing of that library is needed here.
+So the names `Flow` and `WKPooling` can't change: saved encoders have them. sentence-transformers wants permission to
+import from another library: `SentenceTransformer(folder, trust_remote_code=True)`. To that library, a module is any
+`nn.Module` with `load` and `save` that maps features to features; so nothing of it is imported here.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ class Flow(nn.Module):
         self.head = head
 
     def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The features, with the sentence vector [N, d] mapped."""
+        """Maps the sentence vector [N, d] among the features."""
         return {**features, "sentence_embedding": self.head(features["sentence_embedding"])}
 
     def save(self, output_path: str, **_: object) -> None:
-        """Writes the head into a folder."""
+        """Writes the head into an existing folder."""
         write_module(Path(output_path), self.head.config(), self.head.state_dict())
 
     @classmethod
     def load(cls, input_path: str) -> Flow:
-        """Reads what `save` wrote."""
+        """Reads a folder that `save` has written."""
         return cls(read_head(NormalizingFlow, Path(input_path)))
 
 
@@ -48,17 +49,17 @@ class WKPooling(nn.Module):
         self.config = config
 
     def forward(self, features: dict[str, Any]) -> dict[str, Any]:
-        """The features, with the sentence vector [N, d] out of those of the tokens."""
+        """Adds the sentence vector [N, d], made of the tokens' states, to the features."""
         mask = features["attention_mask"].bool()  # [N, longest]
         tokens = Packed(features["input_ids"][mask], mask.sum(1), torch.arange(len(mask), device=mask.device))
         states = [features["all_layer_embeddings"][layer][mask] for layer in self.config["layers"]]  # [T, d] each
         return {**features, "sentence_embedding": wk_pooling(states, tokens)}
 
     def save(self, output_path: str, **_: object) -> None:
-        """Writes which layers it takes."""
+        """Writes the numbers of the pooled layers into an existing folder."""
         Path(output_path, "config.json").write_text(json.dumps(self.config, indent=2) + "\n", "utf-8")
 
     @classmethod
     def load(cls, input_path: str) -> WKPooling:
-        """Reads what `save` wrote."""
+        """Reads a folder that `save` has written."""
         return cls(json.loads(Path(input_path, "config.json").read_text("utf-8")))

@@ -1,4 +1,4 @@
-"""Vectors into a file, part by part, so that none has to wait in memory for the last."""
+"""Writes vectors to a file, part by part, so that memory does not grow with the file."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 Write: TypeAlias = Callable[[Sequence[str], NDArray[np.float32]], object]
-"""Writes a part: n sentences and their vectors [n, d]."""
+"""Writes one part: n sentences and their vectors [n, d]."""
 
 
 @contextmanager
 def _npy(file: BinaryIO, dimension: int) -> Iterator[Write]:
-    """The vectors alone, [N, dimension] float32."""
+    """Writes the vectors alone, [N, dimension] float32."""
     rows = 0
 
     def header() -> None:
@@ -30,12 +30,12 @@ def _npy(file: BinaryIO, dimension: int) -> Iterator[Write]:
     header()
     yield write
     file.seek(0)
-    header()  # with the rows that there were: numpy leaves room for any number of them
+    header()  # again, with the number of rows; numpy leaves room for any number
 
 
 @contextmanager
 def _parquet(file: BinaryIO, dimension: int) -> Iterator[Write]:
-    """Columns sentence and vector; a row group is a part."""
+    """Writes the columns sentence and vector, and each part as a row group."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -52,4 +52,4 @@ def _parquet(file: BinaryIO, dimension: int) -> Iterator[Write]:
 VECTOR_FILES: Mapping[str, Callable[[BinaryIO, int], AbstractContextManager[Write]]] = MappingProxyType(
     {".npy": _npy, ".parquet": _parquet}
 )
-"""By the file's suffix: from a new file and the number of features to what writes the parts."""
+"""Maps a suffix to the context manager that takes an open file and the number of features, and gives a `Write`."""

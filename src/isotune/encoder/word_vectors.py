@@ -1,9 +1,9 @@
 """Averages of word vectors: the GloVe baseline of the papers' tables, from any file of word vectors.
 
-A line of the file is a word and its numbers, separated by single spaces: GloVe's .txt, fastText's and word2vec's .vec,
-whose first line tells how many words and numbers follow, all of them also with .gz. A sentence is cut into runs of
-letters and digits and single other signs. A word that the file doesn't have is looked up in lower case, and skipped
-if it isn't there either.
+A line of the file is a word and its numbers, separated by single spaces. These are GloVe's .txt files, and fastText's
+and word2vec's .vec files, whose first line gives the number of words and of features; all of them may end in .gz. A
+sentence is cut into runs of letters and digits, and single other characters. A word that the file doesn't have is
+looked up in lower case, and skipped if that is not there either.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ WORD = re.compile(r"\w+|[^\w\s]")
 
 
 class WordVectors(StreamEncoder):
-    """The mean of the vectors of a sentence's words; it encodes as an `Encoder` does.
+    """Encodes a sentence as the mean of its words' vectors; used like an `Encoder`.
 
     Attributes:
-        places: the row of each word.
+        places: the row of each word in `vectors`.
         vectors: [words, d] float32.
     """
 
@@ -38,10 +38,10 @@ class WordVectors(StreamEncoder):
 
     @classmethod
     def load(cls, path: str | Path) -> WordVectors:
-        """Reads a file; of a word that comes twice, the first.
+        """Reads a file; of a word that occurs twice, the first vector counts.
 
         Raises:
-            InputError: it can't be read, or a line is not a word and as many numbers as the first has.
+            InputError: the file can't be read, or a line is not a word and as many numbers as the first line has.
         """
         path = Path(path)
         places: dict[str, int] = {}
@@ -61,25 +61,25 @@ class WordVectors(StreamEncoder):
                     vector = []
                 if not word or len(vector) != dimension or not math.isfinite(sum(vector)):
                     raise InputError(
-                        f"{path}:{number}: not a word and {dimension} numbers; a file is read as word vectors, and an "
-                        "encoder is a folder"
+                        f"{path}:{number}: not a word and {dimension} numbers; a file is read as word vectors, so "
+                        "give a folder for an encoder"
                     )
                 if word not in places:
                     places[word] = len(places)
                     values.extend(vector)
         if not places:
-            raise InputError(f"{path}: there is no word vector in it")
+            raise InputError(f"{path}: the file has no word vectors; give one with a word and its numbers in each line")
         return cls(places, np.frombuffer(values, np.float32).reshape(-1, dimension))
 
     @property
     def dimension(self) -> int:
-        """Features of a vector."""
+        """Features of a word vector and of a sentence vector."""
         return int(self.vectors.shape[1])
 
     def encode_parts(
         self, sentences: Iterable[str], *, normalize: bool = False, advance: Advance | None = None
     ) -> Parts:
-        """Encodes a stream of any length, part by part; 0 is the vector of a sentence none of whose words is known."""
+        """Encodes a stream of any length, part by part; a sentence without a known word gets a vector of zeros."""
         for part in parts_of(sentences):
             result = np.zeros((len(part), self.dimension), dtype=np.float32)
             for i, sentence in enumerate(part):

@@ -1,1 +1,1 @@
-"""What makes packed batches fast: attention, dropout, matrix products and memory. It knows tensors, not sentences."""
+"""Code that makes packed batches fast: attention, dropout, matrix products, memory. It knows tensors, not text."""

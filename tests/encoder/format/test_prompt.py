@@ -127,7 +127,7 @@ def test_prompts_that_cannot_be(tiny_model: Path) -> None:
         encoder.tokenize(["a dog"], prompt="{sentence} and {sentence}")
     with pytest.raises(InputError, match=r"it is 8 tokens long .* max_length of 8 leaves no room"):
         encoder.tokenize(["a dog"], 8, prompt=PROMPT)
-    with pytest.raises(InputError, match=r"\{mask\} has to stand after \{sentence\}"):
+    with pytest.raises(InputError, match=r"put \{mask\} after \{sentence\}"):
         encoder.tokenize(["a dog"], prompt="{mask} is {sentence} .")
     encoder.tokenizer.mask_token = None
     for prompt in "{mask} {sentence}", "{sentence} {mask}":

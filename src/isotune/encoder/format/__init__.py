@@ -1,1 +1,1 @@
-"""The folder of an encoder: weights, tokenizer, prompt and the modules of sentence-transformers."""
+"""The folder of an encoder: language model, tokenizer, prompt, and the modules that make sentence vectors."""

@@ -1,4 +1,4 @@
-"""What a model's name stands for on this machine. No torch here."""
+"""Finds the model that a name stands for on this machine. This module imports no torch."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from pathlib import Path
 
 from isotune.bundled import BUNDLED_MODEL, bundled_model
 
-MODEL_FILES = ("config.json", "modules.json")  # a folder with neither holds no model
+MODEL_FILES = ("config.json", "modules.json")  # a folder with a model has one of these
 
 
 def local_model(model: str | Path) -> Path | None:
-    """A file or folder on this machine, or the bundled model; None of a name that only the hub can know.
+    """Finds a file or folder on this machine, or the bundled model; None if only the hub can know the name.
 
-    A folder called "mini" is meant by that name only if it holds a model, and not if it is, say, a run's.
+    A folder "mini" takes the place of the bundled model only if it holds a model; it may be the folder of a run.
     """
     path = Path(model).expanduser()
     if str(model) == BUNDLED_MODEL and not any((path / file).exists() for file in MODEL_FILES):

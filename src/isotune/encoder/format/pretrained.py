@@ -1,7 +1,7 @@
-"""A pretrained model out of a Hugging Face folder, or the hub's.
+"""Loads a pretrained model and its tokenizer from a Hugging Face folder or the hub.
 
-Nothing is trusted and nothing is made up: only safetensors are read, no code from the folder runs, and a weight that
-is missing, or that nothing in the model answers to, is an error instead of a silent new initialisation.
+Nothing is trusted and nothing is made up: only safetensors are read, and no code from the folder runs. A weight that is
+missing, or that the model has no place for, is an error; nothing is newly initialised unnoticed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, 
 from isotune.encoder.format.names import local_model
 from isotune.errors import InputError
 
-# First names of the weights of task heads that pretrained checkpoints carry beside the encoder.
+# First parts of the names of task heads' weights, which pretrained checkpoints may have beside the encoder's.
 TASK_HEADS = frozenset(
     [
         "classifier",
@@ -43,17 +43,17 @@ TASK_HEADS = frozenset(
         "vocab_transform",
     ]
 )
-# The files that a tokenizer's vocabulary can be in.
+# The files that can hold a tokenizer's vocabulary.
 VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model", "spm.model")
-# What is fetched of a repository on the hub: configuration, vocabulary and safetensors; never code, never a pickle.
+# The files to fetch from the hub: configuration, vocabulary and safetensors; never code, never a pickle.
 HUB_FILES = ["*.json", "*.txt", "*.model", "model*.safetensors", "*/config.json", "*/model.safetensors"]
 
 
 def local_folder(model: str | Path) -> Path:
-    """The folder of a model: the path itself, the bundled one, or a snapshot of the hub's repository of that name.
+    """Finds the folder of a model: the path itself, the bundled model, or a snapshot of a repository on the hub.
 
     Raises:
-        InputError: there is neither, or the hub can't be reached.
+        InputError: `model` is a file, or neither a folder nor a repository, or the hub can't be reached.
     """
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
@@ -73,14 +73,14 @@ def local_folder(model: str | Path) -> Path:
 
 
 def load_model(folder: Path, dtype: torch.dtype | None) -> PreTrainedModel:
-    """The folder's base model with every one of its weights, and no others.
+    """Loads the folder's base model, without a task head.
 
     Args:
-        folder: holds config.json and model.safetensors (or its shards).
-        dtype: the type of the weights; as the folder says if None.
+        folder: has config.json and model.safetensors (or its shards).
+        dtype: the type of the weights; None for the type that the folder names.
 
     Raises:
-        InputError: the folder lacks a part, or its weights don't fit the model exactly.
+        InputError: the folder lacks a part, or its weights don't fit the model exactly, or are not finite.
     """
     _check_files(folder)
     try:
@@ -92,7 +92,7 @@ def load_model(folder: Path, dtype: torch.dtype | None) -> PreTrainedModel:
                 dtype=dtype or "auto",
                 use_safetensors=True,
                 trust_remote_code=False,  # unset, transformers would ask on the terminal
-                ignore_mismatched_sizes=True,  # so that they are listed; below they are an error
+                ignore_mismatched_sizes=True,  # lists them, for the error below
                 output_loading_info=True,
             )
     except (SafetensorError, OSError, ValueError, KeyError, RuntimeError) as error:
@@ -100,7 +100,7 @@ def load_model(folder: Path, dtype: torch.dtype | None) -> PreTrainedModel:
         raise InputError(f"model {folder}: it can't be loaded: {reason}") from error
     missing = sorted(info["missing_keys"])
     if missing and all(key.startswith("pooler.") for key in missing):
-        # A masked language model has no pooler; sentence vectors never come from it.
+        # A masked language model has no pooler, and sentence vectors don't use one.
         model.pooler = None
         missing = []
     prefix = model.base_model_prefix + "."
@@ -124,13 +124,13 @@ def load_model(folder: Path, dtype: torch.dtype | None) -> PreTrainedModel:
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """The folder's tokenizer.
+    """Loads the folder's tokenizer.
 
     Raises:
-        InputError: it has none that can be loaded.
+        InputError: the folder has no tokenizer that can be loaded.
     """
     if not any((folder / name).exists() for name in VOCABULARIES):
-        # transformers would make an empty tokenizer, which knows no word.
+        # transformers would make a tokenizer without a vocabulary.
         raise InputError(f"model {folder}: there is no tokenizer; one of {', '.join(VOCABULARIES)} has to be there")
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
@@ -161,14 +161,14 @@ def quiet() -> Iterator[None]:
 
 
 def _check_files(folder: Path) -> None:
-    """One clear line for a folder without its parts, before transformers tries."""
+    """Raises a clear error for a folder that lacks a part; transformers' own errors are longer."""
     if not (folder / "config.json").exists():
         raise InputError(f"model {folder}: there is no config.json; give the folder of a Hugging Face model")
     if any(folder.glob("model*.safetensors")):
         return
     if pickles := sorted(path.name for path in folder.glob("*.bin")):
         raise InputError(
-            f"model {folder}: its weights are only there as a pickle ({pickles[0]}), which can run code when it is "
-            "read; convert it with transformers' save_pretrained to model.safetensors, on a machine you can risk"
+            f"model {folder}: its weights are only there as a pickle ({pickles[0]}), and reading a pickle can run code; "
+            "convert it to model.safetensors with transformers' save_pretrained, on a machine you can risk"
         )
     raise InputError(f"model {folder}: there are no weights; model.safetensors is missing")

@@ -1,10 +1,10 @@
-"""Prompts that stand around a sentence.
+"""Prompts: text put before a sentence, or around it.
 
-SNCSE's is `This sentence : " {sentence} " means {mask} .` What stands before the sentence is text like any other
-prompt. What stands after it becomes a part of the tokenizer, beside its special tokens: its ids are added after
-truncation, so that a long sentence is cut and the template is not. A sentence that doesn't end in punctuation gets
-" ." first, as in SNCSE, by a rule of the tokenizer too. So a saved encoder needs no code of ours: transformers and
-sentence-transformers make the same ids.
+SNCSE's prompt is `This sentence : " {sentence} " means {mask} .` The part before the sentence is put in front of the
+text. The part after the sentence, the suffix, becomes a part of the tokenizer, like its special tokens: its ids are
+added after truncation, so a long sentence is cut and the prompt is not. In addition, the tokenizer appends " ." to a
+sentence that doesn't end in punctuation, as SNCSE does. So transformers and sentence-transformers make the same ids
+from a saved encoder, without code of isotune.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from isotune.errors import InputError
 SENTENCE = "{sentence}"
 MASK = "{mask}"
 
-# The end of a text whose last character is no punctuation.
+# Appends " ." to a text that doesn't end in punctuation.
 _FULL_STOP = normalizers.Replace(Regex(r"(?<![\p{P}\s])\s*\z"), " .")
 
 
 class Prompts:
-    """A tokenizer under every prompt that it is used with."""
+    """Prepares a tokenizer for prompts; a copy of the tokenizer is kept for each suffix."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, lowercase: bool) -> None:
         self.tokenizer = tokenizer
@@ -35,10 +35,10 @@ class Prompts:
         self._with_suffix = {"": tokenizer}
 
     def __call__(self, prompt: str, max_length: int) -> tuple[str, PreTrainedTokenizerBase]:
-        """The text to put before a sentence, and the tokenizer that puts the rest after it.
+        """Returns the text to put before a sentence, and the tokenizer that adds the suffix.
 
         Raises:
-            InputError: sentences are cut to `max_length`, and the prompt leaves no room for one.
+            InputError: the prompt is malformed, or as long as `max_length`, so that it leaves no room for a sentence.
         """
         before, after = split_prompt(prompt.lower() if self.lowercase else prompt)
         before = fill_mask(before, self.tokenizer)
@@ -49,17 +49,17 @@ class Prompts:
         length += tokenizer.num_special_tokens_to_add()
         if after and length >= max_length:
             raise InputError(
-                f"prompt {prompt!r}: it is {length} tokens long and all of it is kept, so a max_length of "
-                f"{max_length} leaves no room for the sentence"
+                f"prompt {prompt!r}: it is {length} tokens long and is never cut, so a max_length of {max_length} "
+                "leaves no room for the sentence; give a shorter prompt or a larger max_length"
             )
         return before, tokenizer
 
 
 def mask_id(tokenizer: PreTrainedTokenizerBase) -> int:
-    """The mask token's id.
+    """Returns the id of the tokenizer's mask token, for pooling "mask".
 
     Raises:
-        InputError: there is none.
+        InputError: the tokenizer has no mask token.
     """
     if tokenizer.mask_token_id is None:
         raise InputError("pooling mask: this model's tokenizer has no mask token; choose another pooling")
@@ -67,24 +67,24 @@ def mask_id(tokenizer: PreTrainedTokenizerBase) -> int:
 
 
 def split_prompt(prompt: str) -> tuple[str, str]:
-    """What a prompt puts before a sentence and after it.
+    """Splits a prompt into the text before the sentence and the text after it.
 
     Raises:
-        InputError: it has the sentence twice, or the mask before it and text after it.
+        InputError: the prompt has the sentence twice, or the mask before the sentence and text after it.
     """
     before, _, after = prompt.partition(SENTENCE)
     if SENTENCE in after:
-        raise InputError(f"prompt {prompt!r}: it has {SENTENCE} twice; once is what it takes")
-    if after and MASK in before:  # a tokenizer's rules see the text between two special tokens only
-        raise InputError(f"prompt {prompt!r}: {MASK} has to stand after {SENTENCE}, or nothing else after it")
+        raise InputError(f"prompt {prompt!r}: it has {SENTENCE} twice; write it once")
+    if after and MASK in before:  # a tokenizer's rules see only the text between two special tokens
+        raise InputError(f"prompt {prompt!r}: put {MASK} after {SENTENCE}, or leave out the text after {SENTENCE}")
     return before, after
 
 
 def fill_mask(text: str, tokenizer: PreTrainedTokenizerBase) -> str:
-    """A part of a prompt with the tokenizer's mask token for {mask}.
+    """Replaces {mask} in a part of a prompt by the tokenizer's mask token.
 
     Raises:
-        InputError: the tokenizer has none.
+        InputError: the tokenizer has no mask token.
     """
     if MASK not in text:
         return text
@@ -94,10 +94,10 @@ def fill_mask(text: str, tokenizer: PreTrainedTokenizerBase) -> str:
 
 
 def with_suffix(tokenizer: PreTrainedTokenizerBase, suffix: str) -> PreTrainedTokenizerBase:
-    """A copy of a tokenizer that puts a text after every sentence, out of the reach of truncation.
+    """Copies a tokenizer; the copy adds a suffix to every sentence, which truncation never cuts.
 
     Raises:
-        InputError: the tokenizer is none of the tokenizers library, or has no mask token for {mask}.
+        InputError: the tokenizer is not of the tokenizers library, or has no mask token for {mask}.
     """
     if not tokenizer.is_fast:
         raise InputError(f"prompt: {type(tokenizer).__name__} can't put text after a sentence; leave that part out")
@@ -120,13 +120,13 @@ def with_suffix(tokenizer: PreTrainedTokenizerBase, suffix: str) -> PreTrainedTo
         },
     }
     backend.post_processor = Tokenizer.from_str(json.dumps(state)).post_processor
-    own = [] if backend.normalizer is None else [backend.normalizer]
-    backend.normalizer = normalizers.Sequence([_FULL_STOP, *own])
+    plain = [] if backend.normalizer is None else [backend.normalizer]
+    backend.normalizer = normalizers.Sequence([_FULL_STOP, *plain])
     return copied
 
 
 def take_suffix(tokenizer: PreTrainedTokenizerBase) -> str:
-    """The text that `with_suffix` made a tokenizer put after every sentence, which it then no longer does."""
+    """Removes the suffix that `with_suffix` gave a tokenizer, in place, and returns it; "" if there is none."""
     if not tokenizer.is_fast:
         return ""
     backend: Tokenizer = tokenizer.backend_tokenizer
@@ -134,22 +134,22 @@ def take_suffix(tokenizer: PreTrainedTokenizerBase) -> str:
     processor = state["post_processor"] or {}
     if processor.get("type") != "TemplateProcessing":
         return ""
-    # Every other piece is a token of the vocabulary.
-    found = [text for piece in processor["single"] for text in _special(piece) if backend.token_to_id(text) is None]
-    if not found:
+    # The suffix is the only piece that is no token of the vocabulary.
+    suffixes = [text for piece in processor["single"] for text in _special(piece) if backend.token_to_id(text) is None]
+    if not suffixes:
         return ""
-    (suffix,) = found
+    (suffix,) = suffixes
     processor["single"] = [piece for piece in processor["single"] if _special(piece) != [suffix]]
     del processor["special_tokens"][suffix]
-    own = state["normalizer"]["normalizers"][1:]
-    state["normalizer"] = own[0] if own else None
+    after_full_stop = state["normalizer"]["normalizers"][1:]
+    state["normalizer"] = after_full_stop[0] if after_full_stop else None
     plain = Tokenizer.from_str(json.dumps(state))
     backend.post_processor, backend.normalizer = plain.post_processor, plain.normalizer
     return str(suffix)
 
 
 def save_with_suffix(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    """Saves what `with_suffix` made under a class that takes tokenizer.json as it is; others rebuild parts of it."""
+    """Saves a tokenizer from `with_suffix` as a PreTrainedTokenizerFast; other classes would rebuild parts of it."""
     tokenizer.save_pretrained(folder)
     path = folder / "tokenizer_config.json"
     names = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": tokenizer.model_input_names}
@@ -157,7 +157,7 @@ def save_with_suffix(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
 
 
 def _pieces(encoding: Encoding) -> list[dict[str, Any]]:
-    """The template of a post-processor, read off the one or two short texts it was given."""
+    """Reads the template of a post-processor from the encoding of one or two texts of a single token."""
     pieces: list[dict[str, Any]] = []
     for token, kind, sequence in zip(encoding.tokens, encoding.type_ids, encoding.sequence_ids, strict=True):
         if sequence is None:
@@ -168,5 +168,5 @@ def _pieces(encoding: Encoding) -> list[dict[str, Any]]:
 
 
 def _special(piece: dict[str, Any]) -> list[str]:
-    """The special token that a piece is, if it is one."""
+    """The special token of a template's piece: one text, or none for a sequence."""
     return [piece["SpecialToken"]["id"]] if "SpecialToken" in piece else []
