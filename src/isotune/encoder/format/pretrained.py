@@ -168,7 +168,7 @@ def _check_files(folder: Path) -> None:
         return
     if pickles := sorted(path.name for path in folder.glob("*.bin")):
         raise InputError(
-            f"model {folder}: its weights are only there as a pickle ({pickles[0]}), and reading a pickle can run code; "
+            f"model {folder}: its weights are only there as a pickle ({pickles[0]}), which can run code when read; "
             "convert it to model.safetensors with transformers' save_pretrained, on a machine you can risk"
         )
     raise InputError(f"model {folder}: there are no weights; model.safetensors is missing")
