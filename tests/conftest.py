@@ -8,6 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
+# isort: off
+from tests.hub.environment import HUB  # before all else: huggingface_hub reads the environment when it is imported
+
+# isort: on
 import pytest
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
@@ -15,6 +19,7 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from isotune.encoder.encoder import Encoder
 from isotune.methods.method import Method
+from tests.hub.server import LocalHub
 
 WORDS = """
     a the man woman dog cat is was plays eats sees red blue small big and with in on at ball house .
@@ -54,6 +59,15 @@ def unfinish(folder: Path) -> None:
     environment = json.loads(path.read_text("utf-8"))
     del environment["finished"]
     path.write_text(json.dumps(environment), "utf-8")
+
+
+@pytest.fixture
+def local_hub() -> Iterator[LocalHub]:
+    """A Hugging Face hub on this machine, empty, which every library asks in place of the real one."""
+    HUB.start()
+    yield HUB
+    HUB.stop()
+    HUB.clear()
 
 
 @pytest.fixture(scope="session")

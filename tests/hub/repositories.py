@@ -1,0 +1,408 @@
+"""Tiny copies of the published datasets and models: the paths, columns, label names and splits of the real ones.
+
+Every repository of `shared/HUB.md`, with a few rows in each split. What a real repository has besides is left out:
+other configurations, weights for other libraries. The words are those of `tests/conftest.py: WORDS`, so that the tiny
+tokenizer knows them.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import tarfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from datasets import ClassLabel, Dataset, Features, Value
+from safetensors.torch import load_file, save
+
+Files = dict[str, bytes]
+Rows = Sequence[Mapping[str, Any]]
+
+NLI = ClassLabel(names=["entailment", "neutral", "contradiction"])
+TEXT = Value("string")
+SIZES = {"train": 24, "validation": 12, "dev": 12, "test": 12}  # rows of a split
+STS17 = ("ar-ar", "en-ar", "en-de", "en-en", "en-tr", "es-en", "es-es", "fr-en", "it-en", "ko-ko", "nl-en")
+LANGUAGES = ("de", "en", "es", "fr", "it", "nl", "pl", "pt", "ru", "zh")  # no "ja"
+SUBSETS = {  # of SentEval's archive
+    "12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
+    "13": ("FNWN", "headlines", "OnWN"),
+    "14": ("deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news"),
+    "15": ("answers-forums", "answers-students", "belief", "headlines", "images"),
+    "16": ("answer-answer", "headlines", "plagiarism", "postediting", "question-question"),
+}
+_SUBJECTS = ("the man", "a woman", "the big dog", "a small cat", "the red ball", "a blue house")
+_VERBS = ("sees", "eats", "plays with", "is in", "was on", "is at")
+
+
+def sentence(number: int) -> str:
+    """One of 180 different sentences."""
+    subject, rest = divmod(number % 180, 30)
+    verb, other = divmod(rest, 5)
+    return f"{_SUBJECTS[subject]} {_VERBS[verb]} {_SUBJECTS[(subject + other + 1) % 6]} ."
+
+
+def scored(count: int, start: int = 0, top: float = 5.0) -> list[tuple[str, str, float]]:
+    """Pairs with scores from 0 to `top`; the higher one is, the nearer are the sentences."""
+    return [(sentence(start + n), sentence(start + n + 5 - n % 6), round(top * (n % 6) / 5, 2)) for n in range(count)]
+
+
+def parquet(features: Mapping[str, Any], rows: Rows) -> bytes:
+    """Rows as `datasets` writes them to the hub, with the features in the file's own schema."""
+    file = io.BytesIO()
+    columns = {name: [row[name] for row in rows] for name in features}
+    Dataset.from_dict(columns, features=Features(features)).to_parquet(file)
+    return file.getvalue()
+
+
+def lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """JSON lines."""
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+
+
+def card(configs: Mapping[str, tuple[Mapping[str, Any], Mapping[str, tuple[str, int]]]]) -> bytes:
+    """A dataset's README: for each configuration its features, and of each split the files and the number of rows."""
+    infos, files = [], []
+    for name, (features, splits) in configs.items():
+        counts = [{"name": split, "num_bytes": 1000, "num_examples": count} for split, (_, count) in splits.items()]
+        columns = [{"name": column, "dtype": _type(feature)} for column, feature in features.items()]
+        infos.append({"config_name": name, "features": columns, "splits": counts})
+        paths = [{"split": split, "path": path} for split, (path, _) in splits.items()]
+        files.append({"config_name": name, "data_files": paths})
+    return f"---\n{yaml.safe_dump({'dataset_info': infos, 'configs': files}, sort_keys=False)}---\n".encode()
+
+
+def _type(feature: Value | ClassLabel) -> Any:
+    if isinstance(feature, ClassLabel):
+        return {"class_label": {"names": {str(number): name for number, name in enumerate(feature.names)}}}
+    return feature.dtype
+
+
+def in_parquet(configs: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Rows]]]) -> Files:
+    """A repository as `push_to_hub` makes it: CONFIG/SPLIT-00000-of-00001.parquet, and the card that says so."""
+    files: Files = {}
+    described = {}
+    for name, (features, splits) in configs.items():
+        for split, rows in splits.items():
+            files[f"{name}/{split}-00000-of-00001.parquet"] = parquet(features, rows)
+        described[name] = features, {split: (f"{name}/{split}-*", len(rows)) for split, rows in splits.items()}
+    return {"README.md": card(described), **files}
+
+
+def splits(names: Iterable[str], row: Callable[[int], Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """Rows for each split, all of them different."""
+    start, result = 0, {}
+    for name in names:
+        result[name] = [row(start + number) for number in range(SIZES[name])]
+        start += SIZES[name]
+    return result
+
+
+def all_nli() -> Files:
+    names = ("train", "dev", "test")
+    pairs = splits(names, lambda n: {"anchor": sentence(n), "positive": sentence(n + 1)})
+    classes = splits(
+        names, lambda n: {"premise": sentence(n // 3), "hypothesis": sentence(n // 3 + n % 3), "label": n % 3}
+    )
+    return in_parquet(
+        {
+            "pair": ({"anchor": TEXT, "positive": TEXT}, pairs),
+            "pair-class": ({"premise": TEXT, "hypothesis": TEXT, "label": NLI}, classes),
+        }
+    )
+
+
+def nli_for_simcse() -> Files:
+    """274,951 triplets in the real one, not SimCSE's 275,601."""
+    rows = splits(
+        ["train"], lambda n: {"anchor": sentence(n), "positive": sentence(n + 1), "negative": sentence(n + 7)}
+    )
+    return in_parquet({"triplet": (dict.fromkeys(("anchor", "positive", "negative"), TEXT), rows)})
+
+
+def datasets_for_simcse() -> Files:
+    """Three files of three formats, and no card."""
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(["sent0", "sent1", "hard_neg"])
+    writer.writerows([sentence(n), sentence(n + 1), sentence(n + 7)] for n in range(SIZES["train"]))
+    return {
+        "nli_for_simcse.csv": table.getvalue().encode(),
+        "wiki1m_for_simcse.txt": "".join(f"{sentence(n)}\n" for n in range(60)).encode(),
+        "senteval.tar": senteval(),
+    }
+
+
+def senteval() -> bytes:
+    """SentEval's own layout; pairs that were left unscored have an empty line in place of a score."""
+    files: dict[str, str] = {}
+    for year, subsets in SUBSETS.items():
+        for place, subset in enumerate(subsets):
+            pairs = scored(12, 12 * place)
+            folder = f"STS/STS{year}-en-test"
+            files[f"{folder}/STS.input.{subset}.txt"] = "".join(f"{a}\t{b}\n" for a, b, _ in pairs)
+            blank = year in ("15", "16")
+            files[f"{folder}/STS.gs.{subset}.txt"] = "".join(
+                f"{'' if blank and n % 4 == 3 else score}\n" for n, (_, _, score) in enumerate(pairs)
+            )
+    for split, start in (("train", 0), ("dev", 24), ("test", 36)):
+        files[f"STS/STSBenchmark/sts-{split}.csv"] = "".join(
+            f"main-captions\tMSRvid\t2012test\t{n:04d}\t{score:.3f}\t{a}\t{b}\n"
+            for n, (a, b, score) in enumerate(scored(SIZES[split], start))
+        )
+    header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
+    for name, split, start in (("train", "train", 0), ("trial", "dev", 24), ("test_annotated", "test", 36)):
+        rows = [
+            f"{n + 1}\t{a}\t{b}\t{1 + 4 * score / 5:.1f}\t{('NEUTRAL', 'ENTAILMENT', 'CONTRADICTION')[n % 3]}\n"
+            for n, (a, b, score) in enumerate(scored(SIZES[split], start))
+        ]
+        files[f"SICK/SICK_{name}.txt"] = header + "".join(rows)
+    for folder, first, second in (
+        ("MR", "rt-polarity.pos", "rt-polarity.neg"),
+        ("CR", "custrev.pos", "custrev.neg"),
+        ("SUBJ", "subj.subjective", "subj.objective"),
+        ("MPQA", "mpqa.pos", "mpqa.neg"),
+    ):
+        for place, name in enumerate((first, second)):
+            files[f"{folder}/{name}"] = "".join(f"{sentence(20 * place + n)}\n" for n in range(20))
+    for name, count in (("train", 24), ("dev", 12), ("test", 12)):
+        files[f"SST/binary/sentiment-{name}"] = "".join(f"{sentence(n)}\t{n % 2}\n" for n in range(count))
+    for name, count in (("train_5500", 24), ("TREC_10", 12)):
+        files[f"TREC/{name}.label"] = "".join(
+            f"{('ABBR', 'DESC', 'ENTY', 'HUM', 'LOC', 'NUM')[n % 6]}:other {sentence(n)}\n" for n in range(count)
+        )
+    for name, count in (("train", 24), ("test", 12)):
+        rows = [f"{n % 2}\t{n}\t{n + 1}\t{sentence(n)}\t{sentence(n + 1)}\n" for n in range(count)]
+        files[f"MRPC/msr_paraphrase_{name}.txt"] = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n" + "".join(rows)
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for path, text in files.items():
+            member = tarfile.TarInfo(path)
+            member.size = len(text.encode())
+            tar.addfile(member, io.BytesIO(text.encode()))
+    return archive.getvalue()
+
+
+def glue() -> Files:
+    """Without the labels of the test splits, which are -1."""
+
+    def task(first: str, second: str, names: Sequence[str], evaluated: Sequence[str] = ("validation",)) -> Any:
+        label: Any = ClassLabel(names=list(names)) if names else Value("float32")
+        texts = [name for name in (first, second) if name]
+
+        def row(number: int, *, hidden: bool) -> dict[str, Any]:
+            gold = -1 if hidden else number % len(names) if names else float(number % 6)
+            filled = {name: sentence(number + place) for place, name in enumerate(texts)}
+            return {**filled, "label": gold, "idx": number}
+
+        rows = {"train": [row(n, hidden=False) for n in range(24)]}
+        rows |= {split: [row(24 + n, hidden=False) for n in range(20)] for split in evaluated}
+        rows |= {
+            split.replace("validation", "test"): [row(44 + n, hidden=True) for n in range(12)] for split in evaluated
+        }
+        return {**dict.fromkeys(texts, TEXT), "label": label, "idx": Value("int32")}, rows
+
+    inference = ["entailment", "not_entailment"]
+    return in_parquet(
+        {
+            "cola": task("sentence", "", ["unacceptable", "acceptable"]),
+            "sst2": task("sentence", "", ["negative", "positive"]),
+            "mrpc": task("sentence1", "sentence2", ["not_equivalent", "equivalent"]),
+            "qqp": task("question1", "question2", ["not_duplicate", "duplicate"]),
+            "stsb": task("sentence1", "sentence2", []),
+            "mnli": task("premise", "hypothesis", NLI.names, ("validation_matched", "validation_mismatched")),
+            "qnli": task("question", "sentence", inference),
+            "rte": task("sentence1", "sentence2", inference),
+        }
+    )
+
+
+def snli() -> Files:
+    """With pairs on which no label was agreed, -1."""
+    rows = splits(
+        ("test", "validation", "train"),
+        lambda n: {"premise": sentence(n // 4), "hypothesis": sentence(n // 4 + n % 4), "label": (0, 1, 2, -1)[n % 4]},
+    )
+    return in_parquet({"plain_text": ({"premise": TEXT, "hypothesis": TEXT, "label": NLI}, rows)})
+
+
+def multi_nli() -> Files:
+    texts = (
+        "premise",
+        "premise_binary_parse",
+        "premise_parse",
+        "hypothesis",
+        "hypothesis_binary_parse",
+        "hypothesis_parse",
+    )
+    features = {"promptID": Value("int32"), "pairID": TEXT, **dict.fromkeys(texts, TEXT), "genre": TEXT, "label": NLI}
+
+    def row(number: int) -> dict[str, Any]:
+        filled = {name: sentence(number // 3 + (number % 3 if name.startswith("hyp") else 0)) for name in texts}
+        return {"promptID": number, "pairID": f"{number}n", **filled, "genre": "fiction", "label": number % 3}
+
+    names = {"train": 24, "validation_matched": 12, "validation_mismatched": 12}
+    files = {
+        f"data/{name}-00000-of-00001.parquet": parquet(features, list(map(row, range(n)))) for name, n in names.items()
+    }
+    return {"README.md": card({"default": (features, {s: (f"data/{s}-*", n) for s, n in names.items()})}), **files}
+
+
+def quora_duplicates() -> Files:
+    label = ClassLabel(names=["different", "duplicate"])
+    rows = splits(["train"], lambda n: {"sentence1": sentence(n), "sentence2": sentence(n + 1), "label": n % 2})
+    return in_parquet({"pair-class": ({"sentence1": TEXT, "sentence2": TEXT, "label": label}, rows)})
+
+
+def sst5() -> Files:
+    """JSON lines whose names alone say the splits."""
+    names = ("very negative", "negative", "neutral", "positive", "very positive")
+    rows = splits(("train", "dev", "test"), lambda n: {"text": sentence(n), "label": n % 5, "label_text": names[n % 5]})
+    return {"README.md": b"# SST-5\n", **{f"{name}.jsonl": lines(split) for name, split in rows.items()}}
+
+
+def zipped(files: Mapping[str, list[dict[str, Any]]]) -> Files:
+    """MTEB's older repositories: JSON lines, zipped, and a card without a word of them."""
+    card = b"---\nlanguage:\n- en\n---"
+    return {
+        "README.md": card,
+        **{f"{name}.jsonl.gz": gzip.compress(lines(rows), mtime=0) for name, rows in files.items()},
+    }
+
+
+def pairs(count: int, start: int = 0, top: float = 5.0, **more: Any) -> list[dict[str, Any]]:
+    return [{"sentence1": a, "sentence2": b, "score": score, **more} for a, b, score in scored(count, start, top)]
+
+
+def sts(*names: str) -> Callable[[], Files]:
+    """STS12 to STS16 and SICK-R of MTEB."""
+    return lambda: zipped({name: pairs(SIZES[name], 24 * place) for place, name in enumerate(names)})
+
+
+def stsbenchmark() -> Files:
+    """Its column "split" says dev where the file is called validation."""
+    more = {"genre": "main-captions", "dataset": "MSRvid", "year": "2012test", "sid": "0001"}
+    names = (("train", "train", 0), ("validation", "dev", 24), ("test", "test", 36))
+    return zipped({name: pairs(SIZES[name], start, split=split, **more) for name, split, start in names})
+
+
+def sts17() -> Files:
+    """A configuration for each pair of languages."""
+    files = {f"test/{name}.jsonl.gz": gzip.compress(lines(pairs(12, lang=name)), mtime=0) for name in STS17}
+    configs = [
+        {"config_name": name, "data_files": [{"path": f"test/{name}.jsonl.gz", "split": "test"}]} for name in STS17
+    ]
+    return {"README.md": f"---\n{yaml.safe_dump({'configs': configs}, sort_keys=False)}---\n".encode(), **files}
+
+
+def stsb_languages() -> Files:
+    """A configuration for each language."""
+    features = {"sentence1": TEXT, "sentence2": TEXT, "similarity_score": Value("float32")}
+
+    def rows(split: str, start: int) -> list[dict[str, Any]]:
+        return [
+            {"sentence1": a, "sentence2": b, "similarity_score": score} for a, b, score in scored(SIZES[split], start)
+        ]
+
+    names = {"test": rows("test", 36), "train": rows("train", 0), "dev": rows("dev", 24)}
+    return in_parquet({language: (features, names) for language in LANGUAGES})
+
+
+def sick() -> Files:
+    """The hub's own conversion of a loading script, at refs/convert/parquet."""
+    judgment = ClassLabel(names=["NEUTRAL", "ENTAILMENT", "CONTRADICTION"])
+    features = {
+        "premise": TEXT,
+        "hypothesis": TEXT,
+        "relatedness_score": Value("float32"),
+        "entailment_judgment": judgment,
+    }
+
+    def row(pair: tuple[str, str, float], number: int) -> dict[str, Any]:
+        premise, hypothesis, score = pair
+        return {
+            "premise": premise,
+            "hypothesis": hypothesis,
+            "relatedness_score": 1 + 4 * score / 5,
+            "entailment_judgment": number % 3,
+        }
+
+    return {
+        f"default/{name}/0000.parquet": parquet(
+            features, [row(pair, n) for n, pair in enumerate(scored(SIZES[name], start))]
+        )
+        for name, start in (("train", 0), ("validation", 24), ("test", 36))
+    }
+
+
+DATASETS: Mapping[str, Callable[[], Files]] = {
+    "sentence-transformers/all-nli": all_nli,
+    "sentence-transformers/nli-for-simcse": nli_for_simcse,
+    "princeton-nlp/datasets-for-simcse": datasets_for_simcse,
+    "nyu-mll/glue": glue,
+    "stanfordnlp/snli": snli,
+    "nyu-mll/multi_nli": multi_nli,
+    "sentence-transformers/quora-duplicates": quora_duplicates,
+    "SetFit/sst5": sst5,
+    "mteb/sts17-crosslingual-sts": sts17,
+    "mteb/stsb_multi_mt": stsb_languages,
+    "mteb/sts12-sts": sts("train", "test"),
+    "mteb/sts13-sts": sts("test"),
+    "mteb/sts14-sts": sts("test"),
+    "mteb/sts15-sts": sts("test"),
+    "mteb/sts16-sts": sts("test"),
+    "mteb/stsbenchmark-sts": stsbenchmark,
+    "mteb/sickr-sts": sts("test"),
+    "SemEvalWorkshop/sem_eval_2014_task_1": sick,
+}
+"""Repository -> its files."""
+
+REVISIONS = {"SemEvalWorkshop/sem_eval_2014_task_1": "refs/convert/parquet"}
+"""Those whose files are not on the main branch."""
+
+
+def with_safetensors(folder: Path) -> Files:
+    """A model folder as it is."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def with_shards(folder: Path) -> Files:
+    """Its weights in two files, and the index that says which weight is where."""
+    files = with_safetensors(folder)
+    del files["model.safetensors"]
+    weights = load_file(folder / "model.safetensors")
+    names = sorted(weights)
+    halves = names[: len(names) // 2], names[len(names) // 2 :]
+    index: dict[str, str] = {}
+    for number, half in enumerate(halves, 1):
+        name = f"model-{number:05d}-of-00002.safetensors"
+        files[name] = save({key: weights[key] for key in half}, metadata={"format": "pt"})
+        index |= dict.fromkeys(half, name)
+    size = sum(weight.numel() * weight.element_size() for weight in weights.values())
+    files["model.safetensors.index.json"] = json.dumps({"metadata": {"total_size": size}, "weight_map": index}).encode()
+    return files
+
+
+def with_pickle(folder: Path, *, zipped: bool = False) -> Files:
+    """Its weights as the small BERTs of 2020 have them: a pickle, and by torch of that time no zip file.
+
+    Such repositories have a checkpoint of TensorFlow beside it, a vocabulary for a tokenizer, and no more.
+    """
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    for key in ("architectures", "dtype", "transformers_version"):
+        config.pop(key, None)
+    vocabulary = json.loads((folder / "tokenizer.json").read_text("utf-8"))["model"]["vocab"]
+    file = io.BytesIO()
+    weights = {f"bert.{name}": weight for name, weight in load_file(folder / "model.safetensors").items()}
+    torch.save(weights, file, _use_new_zipfile_serialization=zipped)
+    return {
+        "config.json": json.dumps(config).encode(),
+        "pytorch_model.bin": file.getvalue(),
+        "vocab.txt": "".join(f"{word}\n" for word in sorted(vocabulary, key=vocabulary.__getitem__)).encode(),
+        "bert_model.ckpt.index": b"not read",
+    }

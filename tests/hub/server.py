@@ -1,0 +1,323 @@
+"""A server that speaks the hub's HTTP interface, for huggingface_hub, datasets and transformers as they are.
+
+It answers what these libraries ask: a repository's information, its tree, single paths of it, and its files, with HEAD
+and GET, ETag and Range. As on the hub, large kinds of file (LFS) are a redirect to another address; a repository that
+is missing, gated or moved says so by the status and headers that the libraries know. Nothing else is answered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import socket
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+from tests.hub.repository import LARGE, Repository, blob, entries, information
+
+TOKEN = "hf_local"  # of a user who may read gated repositories
+
+
+class Request(NamedTuple):
+    """What a library asked for."""
+
+    method: str
+    path: str
+    range: str
+
+
+class LocalHub:
+    """A hub with the repositories that a test gives it.
+
+    Attributes:
+        url: where it is; nothing listens there until `start`, so that connecting is refused at once.
+        requests: what it was asked, in order.
+        page: how many entries of a tree come with one answer.
+    """
+
+    def __init__(self) -> None:
+        self._socket = _bound(0)
+        self._port = self._socket.getsockname()[1]
+        self._server: _Server | None = None
+        self.url = f"http://127.0.0.1:{self._port}"
+        self.storage = f"http://localhost:{self._port}/lfs"  # another host to the libraries: they send it no token
+        self.requests: list[Request] = []
+        self.page = 1000
+        self._repositories: dict[tuple[str, str], Repository] = {}
+        self._moved: dict[str, str] = {}
+        self._cuts: dict[str, int] = {}
+        self._statuses: dict[str, int] = {}
+
+    def add(
+        self,
+        name: str,
+        files: Mapping[str, bytes | str],
+        *,
+        kind: str = "model",
+        revision: str = "main",
+        gated: bool = False,
+    ) -> str:
+        """Adds a revision to a repository, which is made if it isn't there; returns its commit.
+
+        Args:
+            name: "owner/name".
+            files: path -> content.
+            kind: "model" or "dataset".
+            revision: a branch or tag, such as "refs/convert/parquet".
+            gated: its files need a token.
+        """
+        contents = {path: text.encode() if isinstance(text, str) else text for path, text in files.items()}
+        repository = self._repositories.setdefault((kind, name), Repository(kind, name))
+        repository.gated = gated
+        return repository.add(revision, contents)
+
+    def move(self, old: str, new: str) -> None:
+        """Has a repository's old name lead to its new one, as "glue" leads to "nyu-mll/glue"."""
+        self._moved[old] = new
+
+    def cut(self, file: str, after: int) -> None:
+        """Breaks the connection, once, when this many bytes of a file of this name have been sent."""
+        self._cuts[file] = after
+
+    def fail(self, text: str, status: int) -> None:
+        """Answers with this status whatever has `text` in its path; status 0 ends that."""
+        self._statuses[text] = status
+
+    def start(self) -> None:
+        """Listens, if it doesn't already."""
+        if self._server is None:
+            self._server = _Server(self, self._socket)
+            threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+    def stop(self) -> None:
+        """Breaks all connections and listens no more: connecting is refused, as by a hub that is down."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None
+            self._socket = _bound(self._port)
+
+    def clear(self) -> None:
+        """Forgets all repositories, faults and requests."""
+        for held in (self._repositories, self._moved, self._cuts, self._statuses):
+            held.clear()
+        self.requests.clear()
+        self.page = 1000
+
+    def find(self, kind: str, name: str) -> Repository | None:
+        """The repository, if it is there."""
+        return self._repositories.get((kind, name))
+
+    def moved(self, name: str) -> str | None:
+        """The new name of a repository that has one."""
+        return self._moved.get(name)
+
+    def take_cut(self, file: str) -> int | None:
+        """After how many bytes of a file to break off, if it is to be broken off."""
+        return self._cuts.pop(file, None)
+
+    def status(self, path: str) -> int:
+        """The status to fail with, or 0."""
+        return next((status for text, status in self._statuses.items() if status and text in path), 0)
+
+    def large(self, digest: str) -> bytes | None:
+        """The content with this SHA-256, of any repository."""
+        for repository in self._repositories.values():
+            for files in repository.revisions.values():
+                for content in files.values():
+                    if hashlib.sha256(content).hexdigest() == digest:
+                        return content
+        return None
+
+
+def _bound(port: int) -> socket.socket:
+    """A socket that has the port and doesn't listen."""
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.bind(("127.0.0.1", port))
+    return made
+
+
+class _Server(ThreadingHTTPServer):
+    """The listening part; it knows its open connections, so that it can break them."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, hub: LocalHub, bound: socket.socket) -> None:
+        super().__init__(bound.getsockname(), _Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = bound
+        self.hub = hub
+        self.open: set[socket.socket] = set()
+        self.server_activate()
+
+    def server_close(self) -> None:
+        super().server_close()
+        for connection in list(self.open):
+            with suppress(OSError):  # it may have been closed meanwhile
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is no error of the server's."""
+
+
+# /api/datasets/owner/name[/revision/REV | /tree/REV[/PATH] | /paths-info/REV | /refs]
+_API = re.compile(
+    r"/api/(models|datasets)/([^/]+(?:/[^/]+)?)(?:/(revision|tree|paths-info|refs)(?:/([^/]+)(?:/(.*))?)?)?$"
+)
+# [/datasets]/owner/name/resolve/REV/PATH; a revision with a slash in it comes quoted
+_FILE = re.compile(r"/(datasets/)?([^/]+(?:/[^/]+)?)/resolve/([^/]+)/(.+)$")
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def setup(self) -> None:
+        super().setup()
+        self.server.open.add(self.connection)
+
+    def finish(self) -> None:
+        self.server.open.discard(self.connection)
+        super().finish()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Says nothing: `LocalHub.requests` has it all."""
+
+    def do_HEAD(self) -> None:
+        self._respond()
+
+    def do_GET(self) -> None:
+        self._respond()
+
+    def do_POST(self) -> None:
+        self._respond()
+
+    def _respond(self) -> None:
+        address, hub = urlsplit(self.path), self.server.hub
+        length = int(self.headers.get("Content-Length") or 0)
+        form = parse_qs(self.rfile.read(length).decode()) | parse_qs(address.query)
+        hub.requests.append(Request(self.command, unquote(address.path), self.headers.get("Range", "")))
+        if status := hub.status(unquote(address.path)):
+            self._error(status, "", "the test wants this to fail")
+        elif address.path.startswith("/lfs/"):
+            _, _, digest, name = address.path.split("/", 3)
+            content = hub.large(digest)
+            self._error(404, "", "no such object") if content is None else self._content(
+                content, digest, {}, unquote(name)
+            )
+        elif api := _API.match(address.path):
+            kind, name, part, revision, path = api.groups()
+            self._api(kind.removesuffix("s"), name, part, unquote(revision or "main"), unquote(path or ""), form)
+        elif file := _FILE.match(address.path):
+            prefix, name, revision, path = file.groups()
+            self._file("dataset" if prefix else "model", name, unquote(revision), unquote(path))
+        else:
+            self._error(404, "", "not found")
+
+    def _repository(self, kind: str, name: str, revision: str) -> Repository | None:
+        """The repository, if it has such a revision; otherwise the error or redirect is sent."""
+        hub = self.server.hub
+        if new := hub.moved(name):
+            self._send(307, b"", {"Location": self.path.replace(f"/{name}", f"/{new}", 1)})
+            return None
+        repository = hub.find(kind, name)
+        if repository is None:  # without a token it might be private, and that isn't told
+            known = self.headers.get("Authorization") == f"Bearer {TOKEN}"
+            self._error(404 if known else 401, "RepoNotFound", "Repository not found")
+            return None
+        if revision not in repository.revisions:
+            self._error(404, "RevisionNotFound", f"Invalid rev id: {revision}")
+            return None
+        return repository
+
+    def _api(
+        self, kind: str, name: str, part: str | None, revision: str, path: str, form: Mapping[str, Sequence[str]]
+    ) -> None:
+        repository = self._repository(kind, name, revision)
+        if repository is None:
+            return
+        files = repository.revisions[revision]
+        if part in (None, "revision"):
+            self._json(information(repository, revision))
+        elif part == "tree":
+            below = entries(files, path, recursive=form.get("recursive", [""])[0].lower() in ("true", "1"))
+            if path and not below:
+                self._error(404, "EntryNotFound", f"{path} does not exist on {revision}")
+                return
+            self._page(below, int(form.get("cursor", ["0"])[0]))
+        elif part == "paths-info":
+            everything = {entry["path"]: entry for entry in entries(files, "", recursive=True)}
+            self._json([everything[path] for path in form.get("paths", ()) if path in everything])
+        else:
+            branches = [{"name": "main", "ref": "refs/heads/main", "targetCommit": repository.commit(revision)}]
+            self._json({"branches": branches, "tags": [], "converts": []})
+
+    def _page(self, below: Sequence[Any], start: int) -> None:
+        end, headers = start + self.server.hub.page, {}
+        if end < len(below):
+            joint = "&" if "?" in self.path else "?"
+            path = re.sub(r"[?&]cursor=\d+", "", self.path)
+            headers["Link"] = f'<{self.server.hub.url}{path}{joint}cursor={end}>; rel="next"'
+        self._json(below[start:end], headers)
+
+    def _file(self, kind: str, name: str, revision: str, path: str) -> None:
+        repository = self._repository(kind, name, revision)
+        if repository is None:
+            return
+        headers = {"X-Repo-Commit": repository.commit(revision), "Accept-Ranges": "bytes"}
+        if repository.gated and self.headers.get("Authorization") != f"Bearer {TOKEN}":
+            status = 403 if self.headers.get("Authorization") else 401
+            self._error(status, "GatedRepo", f"Access to {kind} {name} is restricted")
+        elif path not in repository.revisions[revision]:
+            self._error(404, "EntryNotFound", "Entry not found", headers)
+        elif path.endswith(LARGE):
+            content = repository.revisions[revision][path]
+            digest = hashlib.sha256(content).hexdigest()
+            headers |= {"X-Linked-Etag": f'"{digest}"', "X-Linked-Size": str(len(content)), "ETag": f'"{digest}"'}
+            headers["Location"] = f"{self.server.hub.storage}/{digest}/{quote(path)}"
+            self._send(302, b"", headers)
+        else:
+            content = repository.revisions[revision][path]
+            self._content(content, blob(content), headers, path)
+
+    def _content(self, content: bytes, etag: str, headers: Mapping[str, str], path: str) -> None:
+        """A file, or the range of it that is asked for."""
+        start, end, status, more = 0, len(content), 200, dict(headers) | {"ETag": f'"{etag}"'}
+        if asked := re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", "")):
+            start = int(asked[1])
+            end = min(end, int(asked[2]) + 1) if asked[2] else end
+            if start >= len(content):
+                self._error(416, "", "range not satisfiable", {"Content-Range": f"bytes */{len(content)}"})
+                return
+            status = 206
+            more["Content-Range"] = f"bytes {start}-{end - 1}/{len(content)}"
+        cut = self.server.hub.take_cut(path) if self.command == "GET" else None
+        self._send(status, content[start:end], more, cut)
+
+    def _json(self, value: Any, headers: Mapping[str, str] | None = None) -> None:
+        self._send(200, json.dumps(value).encode(), {"Content-Type": "application/json", **(headers or {})})
+
+    def _error(self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
+        more = {"X-Error-Code": code, "X-Error-Message": message} if code else {}
+        self._send(status, json.dumps({"error": message}).encode(), {**more, **(headers or {})})
+
+    def _send(self, status: int, body: bytes, headers: Mapping[str, str], cut: int | None = None) -> None:
+        self.send_response(status)
+        for key, value in headers.items():
+            self.send_header(key, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body[:cut])
+            if cut is not None:
+                self.wfile.flush()
+                self.connection.shutdown(socket.SHUT_RDWR)
