@@ -29,7 +29,7 @@ def test_every_table_and_figure_is_listed(isotune: Call, monkeypatch: pytest.Mon
 def test_published_numbers_stand_below_measured_ones(isotune: Call) -> None:
     code, out, err = isotune("reproduce", "consert/table1")
     assert code == 0
-    assert err.splitlines()[0].endswith("0 runs, of which 0 are there already")
+    assert err.splitlines()[0].endswith("0 runs, 0 of them already done")
     lines = [line.split() for line in out.splitlines()]
     place = lines.index(["stsb", "5,749", "1,500", "1,379", "17,256"])
     assert lines[place + 1] == ["published", "5,749", "1,500", "1,379", "17,256"]

@@ -32,7 +32,7 @@ def test_the_packages_studies_are_listed(isotune: Call) -> None:
 def test_the_page_of_a_study_can_be_written_again(isotune: Call, sizes: Path, tmp_path: Path) -> None:
     code, out, err = isotune("study", sizes.name)
     assert (code, out) == (0, "studies/sizes/study.html\n")
-    assert err == "Sizes: 0 runs, of which 0 are there already\n"
+    assert err == "Sizes: 0 runs, 0 of them already done\n"
     page = tmp_path / "studies" / "sizes" / "study.html"
     before = page.read_text()
     page.unlink()

@@ -42,7 +42,7 @@ def reproduce(
     if not name:
         _list(model)
         return 0
-    from isotune.lab.studies.reproduce import reproduce as reproduce_study
+    from isotune.lab.reproduction import reproduce as reproduce_study
 
     outcome = reproduce_study(
         name,
@@ -130,12 +130,12 @@ def _show(folder: Path) -> None:
     from rich.table import Column
 
     from isotune.cli.tables import print_table, stdout_console
-    from isotune.lab.studies.reproduce import beside, of_analyses
-    from isotune.lab.studies.table import Results
+    from isotune.lab.reproduction import analysis_sentences, table_rows
+    from isotune.lab.studies.results import Results
 
     results = Results.read(folder)
     study = results.study
     scores = [Column(score, justify="right", no_wrap=True) for score in study.scores]
-    print_table([Column(study.title, overflow="fold"), *scores], beside(results))
-    for text in (*of_analyses(results, folder), *filter(None, [study.note])):
+    print_table([Column(study.title, overflow="fold"), *scores], table_rows(results))
+    for text in (*analysis_sentences(results, folder), *filter(None, [study.note])):
         stdout_console().print(text)

@@ -35,7 +35,7 @@ def study(
     if not name:
         _list()
         return 0
-    from isotune.lab.studies.run import run_study
+    from isotune.lab.studies.run_study import run_study
 
     out = out or Path("studies", name.removesuffix(".toml"))
     outcome = run_study(name, out, runs=runs, model=model, seeds=seeds, processes=processes, threads=threads)

@@ -2,7 +2,7 @@
 
 A criterion takes the vectors [N, d] of N sentences, and the vectors of N partners that should lie near them: a view of
 each sentence, or its neighbour by words. Higher is better. Criteria compare the steps of one training on the same
-sentences. `training/monitor.py` makes the partners; `lab/studies/selection.py` measures how well a criterion chooses.
+sentences. `training/monitor.py` makes the partners; `lab/studies/step_criteria.py` measures how well criteria choose.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A small study of the tiny model, and processes that are none."""
+"""A small study of the tiny model, and a stand-in for worker processes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pytest
 import tomli_w
 
 from isotune.errors import InputError
-from isotune.lab.studies import engine, run, worker
-from isotune.lab.studies.worker import Job, Stopped, make
+from isotune.lab.studies import job, run_study, runs
+from isotune.lab.studies.job import Job, Stopped, make
 
 
 class InThisProcess:
-    """Makes runs as `Processes` does, one after the other and here.
+    """Makes runs as `Processes` does, but one after the other and in this process.
 
     Attributes:
-        made: the keys of those that it was asked to make.
+        made: the keys of the runs that it was asked to make.
     """
 
     count = threads = 1
@@ -32,24 +32,24 @@ class InThisProcess:
     def __exit__(self, *_: object) -> None: ...
 
     def make(
-        self, jobs: Sequence[Job], stop: Any, done: Callable[[Job, str], None], admit: Callable[[Job], bool]
+        self, jobs: Sequence[Job], stop: Any, finished: Callable[[Job, str], None], admit: Callable[[Job], bool]
     ) -> None:
-        for job in jobs:
-            if stop.received or not admit(job):
+        for asked in jobs:
+            if stop.received or not admit(asked):
                 continue
-            self.made.append(job.folder.name)
+            self.made.append(asked.folder.name)
             problem = ""
             try:
-                make(job)
+                make(asked)
             except Stopped:
                 continue
             except InputError as error:
                 problem = str(error)
-            done(job, problem)
+            finished(asked, problem)
 
 
 def empty_report(folder: Path) -> Path:
-    """In place of a run's page, most of whose time is drawing."""
+    """Replaces the report of a run, because drawing it takes most of a short run's time."""
     page = folder / "report.html"
     page.touch()
     return page
@@ -57,13 +57,13 @@ def empty_report(folder: Path) -> Path:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch, pairs: Path) -> list[str]:
-    """The keys of the runs that studies make from now on: in this process, on little data, with no figures."""
+    """The keys of the runs that studies make from now on, in this process, on little data and without figures."""
     keys: list[str] = []
-    monkeypatch.setattr(engine, "QUICK_TASKS", (str(pairs),))
-    monkeypatch.setattr(worker, "SPEED_SENTENCES", 20)
+    monkeypatch.setattr(runs, "QUICK_TASKS", (str(pairs),))
+    monkeypatch.setattr(job, "SPEED_SENTENCES", 20)
     monkeypatch.setattr("isotune.training.run.write_report", empty_report)
     monkeypatch.setattr(InThisProcess, "made", keys, raising=False)
-    monkeypatch.setattr(run, "Processes", InThisProcess)
+    monkeypatch.setattr(run_study, "Processes", InThisProcess)
     return keys
 
 

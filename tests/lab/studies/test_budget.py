@@ -11,13 +11,13 @@ from rich.console import Console
 from isotune.encoder.options import EncoderOptions
 from isotune.lab.studies import Study
 from isotune.lab.studies.budget import Budget
-from isotune.lab.studies.engine import Engine
-from isotune.lab.studies.plan import Run
-from isotune.lab.studies.worker import RESULT, Job
+from isotune.lab.studies.job import RESULT, Job
+from isotune.lab.studies.plan import PlannedRun
+from isotune.lab.studies.runs import StudyRuns
 
 
-def run() -> Run:
-    return Run("a", {}, None, "mini", EncoderOptions())
+def run() -> PlannedRun:
+    return PlannedRun("a", {}, None, "mini", EncoderOptions())
 
 
 @pytest.fixture
@@ -30,21 +30,21 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_what_will_be_over_in_time_is_begun(clock: list[float]) -> None:
-    budget, one, other = Budget(1, ()), run(), run()
-    assert budget.admits(one)
+    budget, first, second = Budget(1, ()), run(), run()
+    assert budget.admit(first)
     clock[0] += 45  # half as long again as it should have taken
-    budget.ended(one)
-    assert not budget.admits(other)  # 15 seconds are left, and it would take 45
-    assert budget.left_out == [other]
+    budget.finished(first)
+    assert not budget.admit(second)  # 15 seconds are left, and it would take 45
+    assert budget.left_out == [second]
 
 
 def test_runs_that_are_shorter_than_estimated_leave_more_time(clock: list[float]) -> None:
-    budget, one, other = Budget(1, ()), run(), run()
-    assert budget.admits(one)
+    budget, first, second = Budget(1, ()), run(), run()
+    assert budget.admit(first)
     clock[0] += 10
-    budget.ended(one)
+    budget.finished(first)
     clock[0] += 35  # 15 seconds are left, and it takes 10
-    assert budget.admits(other)
+    assert budget.admit(second)
     assert budget.left_out == []
 
 
@@ -55,7 +55,7 @@ class Workers:
         self.made: list[str] = []
 
     def make(
-        self, jobs: Sequence[Job], stop: object, done: Callable[[Job, str], None], admit: Callable[[Job], bool]
+        self, jobs: Sequence[Job], stop: object, finished: Callable[[Job, str], None], admit: Callable[[Job], bool]
     ) -> None:
         for job in jobs:
             if admit(job):
@@ -64,7 +64,7 @@ class Workers:
                 (job.folder / RESULT).write_text('{"scores": {}, "evaluation": ' + EVALUATION + "}")
                 seed, rate = job.recipe["seed"], job.recipe["stages"][0].get("learning_rate")
                 self.made.append(f"{job.recipe['stages'][0]['method']} {seed} {rate}")
-                done(job, "")
+                finished(job, "")
 
 
 EVALUATION = '{"encoder": "x", "tasks": [], "averages": {}, "versions": {}, "created": "2026-01-01T00:00:00Z"}'
@@ -116,8 +116,8 @@ STUDY = Study.from_table(
 )
 def test_the_order_of_runs(budget: float | None, order: list[str], clock: list[float], tmp_path: Path) -> None:
     workers = Workers()
-    engine = Engine(STUDY, tmp_path, "", Console(quiet=True))
-    engine.make(workers, object(), None if budget is None else Budget(budget, ()))  # type: ignore[arg-type]
+    runs = StudyRuns(STUDY, tmp_path, "", Console(quiet=True))
+    runs.make(workers, object(), None if budget is None else Budget(budget, ()))  # type: ignore[arg-type]
     assert workers.made[:6] == order
     assert len(workers.made) == 10
 
@@ -125,25 +125,27 @@ def test_the_order_of_runs(budget: float | None, order: list[str], clock: list[f
 def test_a_run_that_fails_at_once_says_nothing_of_the_others(clock: list[float], tmp_path: Path) -> None:
     class Failing(Workers):
         def make(
-            self, jobs: Sequence[Job], stop: object, done: Callable[[Job, str], None], admit: Callable[[Job], bool]
+            self, jobs: Sequence[Job], stop: object, finished: Callable[[Job, str], None], admit: Callable[[Job], bool]
         ) -> None:
             for job in jobs:
                 if admit(job):
                     clock[0] += 1
-                    done(job, "no data")
+                    finished(job, "no data")
 
     budget = Budget(1, ())
-    Engine(STUDY, tmp_path, "", Console(quiet=True)).make(Failing(), object(), budget)  # type: ignore[arg-type]
+    StudyRuns(STUDY, tmp_path, "", Console(quiet=True)).make(Failing(), object(), budget)  # type: ignore[arg-type]
     clock[0] += 35
-    assert not budget.admits(run())  # it takes 30 seconds, as far as is known
+    assert not budget.admit(run())  # it takes 30 seconds, as far as is known
 
 
 def test_what_starts_from_a_run_that_was_left_out_is_left_out(
     clock: list[float], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     workers = Workers()
-    Engine(STUDY, tmp_path, "", Console(soft_wrap=True)).make(workers, object(), Budget(0.4, ()))  # type: ignore[arg-type]
+    StudyRuns(STUDY, tmp_path, "", Console(soft_wrap=True)).make(workers, object(), Budget(0.4, ()))  # type: ignore[arg-type]
     assert workers.made == []
     said = capsys.readouterr().out
-    assert "over after the 0.4 minutes: first, seed 7; third, learning rate 0.001, seed 7; second, learning" in said
+    assert (
+        "would not end within 0.4 minutes: first, seed 7; third, learning rate 0.001, seed 7; second, learning" in said
+    )
     assert said.count("second, learning rate") == 4

@@ -10,8 +10,8 @@ from isotune.data import ScoredPairs
 from isotune.evaluation import STSTask
 from isotune.lab.studies import Study
 from isotune.lab.studies.comparison import Comparison, compare, sentence
+from isotune.lab.studies.lines import Line
 from isotune.lab.studies.statistics import Floats, PairedTest
-from isotune.lab.studies.table import Line
 
 STUDY = Study(title="x", scores=("task",), tasks=("task",), arms=())
 SEEDS = (0, 1, 2, 3, 4)
@@ -27,8 +27,8 @@ def task(size: int = 200, parts: int = 2) -> STSTask:
 class Encoders:
     """Cosines of encoders that follow the gold scores with more or less noise."""
 
-    def __init__(self, noise: Mapping[str, float], one: STSTask) -> None:
-        self.noise, self.gold = noise, one.pairs.scores
+    def __init__(self, noise: Mapping[str, float], task: STSTask) -> None:
+        self.noise, self.gold = noise, task.pairs.scores
 
     def cosines(self, line: Line, seed: int | None) -> dict[str, Floats]:
         place = list(self.noise).index(line.title)
@@ -36,21 +36,21 @@ class Encoders:
         return {"task": self.gold + self.noise[line.title] * drawn}
 
     def lines(self, seeds: Sequence[int | None] = SEEDS) -> list[Line]:
-        found = []
+        lines = []
         for name in self.noise:
             line = Line(name, {})
             line.values["task"] = {
                 seed: float(spearmanr(self.gold, self.cosines(line, seed)["task"]).statistic) for seed in seeds
             }
-            found.append(line)
-        return found
+            lines.append(line)
+        return lines
 
 
 def test_a_difference_is_tested_over_seeds_and_over_pairs() -> None:
-    one = task()
-    encoders = Encoders({"good": 1.0, "bad": 4.0, "as bad": 4.0}, one)
+    scored = task()
+    encoders = Encoders({"good": 1.0, "bad": 4.0, "as bad": 4.0}, scored)
     lines = encoders.lines()
-    worse, same = compare(STUDY.model_copy(update={"compare": "all"}), lines, [one], encoders.cosines)[::2]
+    worse, same = compare(STUDY.model_copy(update={"compare": "all"}), lines, [scored], encoders.cosines)[::2]
     values = [list(line.values["task"].values()) for line in lines]
     assert (worse.first, worse.second, worse.n) == ("bad", "good", 5)
     assert worse.difference == pytest.approx(np.mean(values[1]) - np.mean(values[0]))
@@ -68,36 +68,36 @@ def test_a_difference_is_tested_over_seeds_and_over_pairs() -> None:
 
 
 def test_a_model_as_it_is_goes_with_every_seed() -> None:
-    one = task()
-    encoders = Encoders({"as it is": 3.0, "trained": 1.0}, one)
+    scored = task()
+    encoders = Encoders({"as it is": 3.0, "trained": 1.0}, scored)
     lines = [encoders.lines([None])[0], encoders.lines()[1]]
-    (found,) = compare(STUDY, lines, [one], encoders.cosines)
+    (comparison,) = compare(STUDY, lines, [scored], encoders.cosines)
     start = lines[0].values["task"][None]
     differences = [value - start for value in lines[1].values["task"].values()]
-    assert found.n == 5
-    assert found.test is not None
-    assert found.test.mean == pytest.approx(np.mean(differences))
-    (both,) = compare(STUDY, encoders.lines([None]), [one], encoders.cosines)
+    assert comparison.n == 5
+    assert comparison.test is not None
+    assert comparison.test.mean == pytest.approx(np.mean(differences))
+    (both,) = compare(STUDY, encoders.lines([None]), [scored], encoders.cosines)
     assert (both.n, both.test) == (0, None)
     assert both.differs
 
 
 @pytest.mark.parametrize(("aggregation", "count"), [("all", 1), ("mean", 2), ("wmean", 2)])
 def test_pairs_are_drawn_as_the_score_is_aggregated(aggregation: str, count: int) -> None:
-    one = task()
-    encoders = Encoders({"a": 1.0, "b": 2.0}, one)
+    scored = task()
+    encoders = Encoders({"a": 1.0, "b": 2.0}, scored)
     study = STUDY.model_copy(update={"aggregation": aggregation})
-    (found,) = compare(study, encoders.lines([7]), [one], encoders.cosines)
-    assert found.williams is not None
-    assert found.williams[1] == count
-    assert (found.n, found.test, found.p) == (1, None, None)
+    (comparison,) = compare(study, encoders.lines([7]), [scored], encoders.cosines)
+    assert comparison.williams is not None
+    assert comparison.williams[1] == count
+    assert (comparison.n, comparison.test, comparison.p) == (1, None, None)
 
 
 def test_a_score_that_is_no_correlation_has_no_pairs() -> None:
     lines = [Line(name, {}, values={"dev": {0: value, 1: value + 0.01}}) for name, value in (("a", 0.5), ("b", 0.6))]
-    (found,) = compare(Study(title="x", scores=("dev",), arms=()), lines, [], lambda *_: {})
-    assert (found.pairs, found.williams) == (None, None)
-    assert found.differs
+    (comparison,) = compare(Study(title="x", scores=("dev",), arms=()), lines, [], lambda *_: {})
+    assert (comparison.pairs, comparison.williams) == (None, None)
+    assert comparison.differs
 
 
 def test_which_lines_are_compared() -> None:
@@ -105,7 +105,7 @@ def test_which_lines_are_compared() -> None:
         for i, line in enumerate(lines):
             line.values["task"] = {0: 0.1 * i, 1: 0.2 * i}
         study = STUDY.model_copy(update={"compare": compare_to})
-        return [(one.second, one.first) for one in compare(study, lines, [], lambda *_: {})]
+        return [(comparison.second, comparison.first) for comparison in compare(study, lines, [], lambda *_: {})]
 
     def arms() -> list[Line]:
         return [Line("base", {}), *(Line(name, {"size": size}) for name in ("a", "b") for size in (1, 2))]
@@ -120,46 +120,50 @@ TEST = PairedTest(0.02, 0.01, 0.03, 0.004, 0.0625, 5)
 
 
 @pytest.mark.parametrize(
-    ("found", "text"),
+    ("comparison", "text"),
     [
         (
             Comparison("A", "B", 0.02, 5, TEST, 0.012, (0.005, 0.035)),
-            "A is 2.00 points better than B at 5 seeds (95 % interval 1.00 to 3.00, p = 0.012 corrected); over pairs "
-            "0.50 to 3.50.",
+            "A is 2.00 points better than B at 5 seeds (95 % interval 1.00 to 3.00, p = 0.012 corrected). On other "
+            "test pairs the difference may be 0.50 to 3.50.",
         ),
         (
             Comparison("B", "A", -0.02, 5, PairedTest(-0.02, -0.03, -0.01, 1e-5, 0.06, 5), 1e-5, (-0.04, 0.01)),
-            "A is 2.00 points better than B at 5 seeds (95 % interval 1.00 to 3.00, p below 0.001); over pairs -1.00 "
-            "to 4.00, so that on other pairs there may be none.",
+            "A is 2.00 points better than B at 5 seeds (95 % interval 1.00 to 3.00, p below 0.001). On other test "
+            "pairs the difference may be -1.00 to 4.00, so there may be none.",
         ),
         (
             Comparison("A", "B", 0.02, 5, PairedTest(0.02, -0.01, 0.05, 0.1, 0.2, 5), 0.3, (-0.01, 0.04)),
-            "No difference at 5 seeds between A and B: A is ahead by 2.00 points (95 % interval -1.00 to 5.00, "
-            "p = 0.300 corrected); over pairs -1.00 to 4.00.",
+            "No clear difference at 5 seeds between A and B: A is ahead by 2.00 points (95 % interval -1.00 to 5.00, "
+            "p = 0.300 corrected). On other test pairs the difference may be "
+            "-1.00 to 4.00.",
         ),
         (
             Comparison("A", "B", 0.02, 5, PairedTest(0.02, -0.01, 0.05, 0.1, 0.2, 5), 0.3, (0.01, 0.04)),
-            "No difference at 5 seeds between A and B: A is ahead by 2.00 points (95 % interval -1.00 to 5.00, "
-            "p = 0.300 corrected); over pairs 1.00 to 4.00: these encoders differ, but those of other seeds may not.",
+            "No clear difference at 5 seeds between A and B: A is ahead by 2.00 points (95 % interval -1.00 to 5.00, "
+            "p = 0.300 corrected). On other test pairs the difference may be "
+            "1.00 to 4.00. So these encoders differ, but encoders of other seeds may not.",
         ),
         (
             Comparison("A", "B", 0.02, 1, None, None, (0.01, 0.04)),
-            "A is 2.00 points better than B at one seed; over pairs 1.00 to 4.00, but other seeds were not tried.",
+            "A is 2.00 points better than B at one seed. On other test pairs the difference may be 1.00 to 4.00; "
+            "other seeds were not tried.",
         ),
         (
             Comparison("A", "B", 0.02, 0, None, None, (-0.01, 0.04)),
-            "No difference between A and B: A is ahead by 2.00 points; over pairs -1.00 to 4.00.",
+            "No clear difference between A and B: A is ahead by 2.00 points. On other test pairs the "
+            "difference may be -1.00 to 4.00.",
         ),
         (Comparison("A", "B", 0.02, 1), "A is 2.00 points ahead of B at one seed; a single value can't be tested."),
     ],
 )
-def test_what_is_said(found: Comparison, text: str) -> None:
-    assert sentence(STUDY, found) == text
+def test_what_is_said(comparison: Comparison, text: str) -> None:
+    assert sentence(STUDY, comparison) == text
 
 
 def test_other_scales_and_scores() -> None:
-    found = Comparison("A", "B", 0.02, 5, TEST, 0.012)
-    assert sentence(Study(title="x", scores=("task",), scale=1), found).startswith("A is 0.020 better than B")
+    comparison = Comparison("A", "B", 0.02, 5, TEST, 0.012)
+    assert sentence(Study(title="x", scores=("task",), scale=1), comparison).startswith("A is 0.020 better than B")
     seconds = Comparison("A", "B", 20.0, 5, PairedTest(20, 10, 30, 0.01, 0.06, 5), 0.01)
     assert sentence(Study(title="x", scores=("seconds",)), seconds) == (
         "A is 20 higher than B at 5 seeds (95 % interval 10 to 30, p = 0.010)."

@@ -13,8 +13,8 @@ from isotune.data import DATASETS
 from isotune.encoder.options import EncoderOptions
 from isotune.evaluation.tasks import TASKS
 from isotune.lab.studies import Study
-from isotune.lab.studies.estimate import CPU, GPU, SIZES, WORK, Machine, is_here, model_folder, models, reads, seconds
-from isotune.lab.studies.plan import Run, expand
+from isotune.lab.studies.estimate import CPU, GPU, Machine, _weights, data_of, is_here, model_folder, models_of, seconds
+from isotune.lab.studies.plan import PlannedRun, plan_runs
 from isotune.methods import METHODS
 from isotune.recipes import Recipe, read_recipe
 
@@ -24,8 +24,8 @@ def study(**arm: object) -> Study:
     return Study.from_table(table)
 
 
-def run(**options: object) -> Run:
-    (found,) = expand(study(data=["stsb"], options={"steps": 10, "eval_every": 10, "dev": "none", **options}))
+def run(**options: object) -> PlannedRun:
+    (found,) = plan_runs(study(data=["stsb"], options={"steps": 10, "eval_every": 10, "dev": "none", **options}))
     return found
 
 
@@ -46,13 +46,13 @@ def test_a_group_is_its_tasks() -> None:
 
 
 def test_steps_follow_from_the_data() -> None:
-    (one,) = expand(study(data=["stsb"], options={"epochs": 2, "batch_size": 16, "dev": "none"}))
+    (one,) = plan_runs(study(data=["stsb"], options={"epochs": 2, "batch_size": 16, "dev": "none"}))
     # 17,256 sentences of 8,628 pairs: 1,078 steps an epoch.
     assert seconds(one, (), Machine(1e30, 1.0)) == pytest.approx(2 * 1078)
 
 
 def test_what_the_docstrings_say() -> None:
-    (consert,) = expand(
+    (consert,) = plan_runs(
         study(data=["sts-unlabelled"], options={"steps": 300, "eval_every": 25, "dev": "stsb:dev", "batch_size": 64})
     )
     assert round(seconds(consert, ("sts",), CPU)) == 137
@@ -61,33 +61,37 @@ def test_what_the_docstrings_say() -> None:
         "model": "google-bert/bert-base-uncased",
         "arms": [{"name": "a", "recipe": "sg-opt"}],
     }
-    (sg_opt,) = expand(Study.from_table(table))
+    (sg_opt,) = plan_runs(Study.from_table(table))
     assert round(seconds(sg_opt, (), GPU)) == 153
 
 
-def test_every_method_has_its_work() -> None:
-    assert WORK.keys() == METHODS.keys()
+def test_every_method_has_a_cost() -> None:
+    costs = {name: entry.options.encodings_per_row for name, entry in METHODS.items()}
+    assert min(costs.values()) > 0
+    assert costs["simcse"] == 6  # two texts, each with a forward and a backward pass
+    assert costs["self-guided-bt"] == costs["self-guided"] == 4  # one of the two texts is only encoded
+    assert all(entry.options.rows_per_pair > 0 for entry in METHODS.values())
 
 
 def test_every_task_has_a_dataset() -> None:
     """Or the list would call data missing that are there."""
-    as_it_is = Run("a", {}, None, "mini", EncoderOptions())
-    assert {name.partition(":")[0] for name in reads(as_it_is, TASKS)} <= DATASETS.keys()
+    as_it_is = PlannedRun("a", {}, None, "mini", EncoderOptions())
+    assert {name.partition(":")[0] for name in data_of(as_it_is, TASKS)} <= DATASETS.keys()
 
 
-def test_what_a_run_reads() -> None:
-    (one,) = expand(study(data=["enwiki"], options={"dev": "stsb:dev"}))
-    assert list(reads(one, ["stsb"])) == ["stsb", "enwiki", "stsb:dev"]
-    (own,) = expand(study(method="multitask"))
-    assert set(reads(own, [])) == {
+def test_what_a_run_data_of() -> None:
+    (one,) = plan_runs(study(data=["enwiki"], options={"dev": "stsb:dev"}))
+    assert list(data_of(one, ["stsb"])) == ["stsb", "enwiki", "stsb:dev"]
+    (own,) = plan_runs(study(method="multitask"))
+    assert set(data_of(own, [])) == {
         *("sst5:train", "qqp:train", "minbert-sts:train"),
         *("sst5:dev", "minbert-quora:dev", "minbert-sts:dev"),
     }
 
 
 def test_translation_models_are_models() -> None:
-    (one,) = expand(study(method="", recipe="back-translation"))
-    assert list(models(one)) == [
+    (one,) = plan_runs(study(method="", recipe="back-translation"))
+    assert list(models_of(one)) == [
         "mini",
         *Recipe.from_table(read_recipe("back-translation")).stages[0].options.translate,
     ]  # type: ignore[attr-defined]
@@ -122,15 +126,26 @@ def test_a_model_here_is_measured_by_its_own_configuration(tmp_path: Path) -> No
     (tmp_path / "config.json").write_text(
         json.dumps({"num_hidden_layers": 2, "hidden_size": 8, "intermediate_size": 16})
     )
-    (small,) = expand(study(data=["stsb"], options={"steps": 1, "dev": "none"}), str(tmp_path))
+    (small,) = plan_runs(study(data=["stsb"], options={"steps": 1, "dev": "none"}), str(tmp_path))
     assert seconds(small, (), Machine(1.0, 0.0)) == pytest.approx(2 * (2 * (4 * 64 + 2 * 8 * 16)) * 20 * 64 * 2 * 3)
 
 
 def test_the_papers_models_are_known_without_their_files() -> None:
     from isotune.lab.studies import read_study, study_names
 
-    named = {model for name in study_names() for run in expand(read_study(name)) for model in [run.model]}
-    assert named - {"mini"} <= SIZES.keys()
+    named = {model for name in study_names() for run in plan_runs(read_study(name)) for model in [run.model]}
+    base, large = 12 * 12 * 768**2, 24 * 12 * 1024**2
+    assert {model: _weights(model) for model in named - {"mini"}} == {
+        "google-bert/bert-base-uncased": base,
+        "google-bert/bert-large-uncased": large,
+        "google-bert/bert-base-multilingual-cased": base,
+        "google/bert_uncased_L-4_H-256_A-4": 4 * 12 * 256**2,
+        "google/bert_uncased_L-4_H-512_A-8": 4 * 12 * 512**2,
+        "FacebookAI/roberta-base": base,
+        "FacebookAI/roberta-large": large,
+        "sentence-transformers/bert-base-nli-mean-tokens": base,
+        "sentence-transformers/bert-large-nli-mean-tokens": large,
+    }
 
 
 def test_the_list_needs_no_more_than_torch() -> None:

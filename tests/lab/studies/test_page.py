@@ -17,10 +17,11 @@ from isotune.errors import InputError
 from isotune.lab.studies import Study
 from isotune.lab.studies.comparison import compare
 from isotune.lab.studies.figures import chart
+from isotune.lab.studies.lines import MadeRun, table_lines
 from isotune.lab.studies.page import write_page
-from isotune.lab.studies.plan import expand
-from isotune.lab.studies.selection import Criterion
-from isotune.lab.studies.table import Made, Results, lines
+from isotune.lab.studies.plan import plan_runs
+from isotune.lab.studies.results import Results
+from isotune.lab.studies.step_criteria import Criterion
 from isotune.report.chart import Band, Bars, Series
 
 STUDY = Study.from_table(
@@ -61,7 +62,7 @@ STUDY = Study.from_table(
 def results() -> Results:
     """Scores of 50 to 60, but for one cell that failed and one that is yet to be made."""
     generator, made = np.random.default_rng(0), []
-    for number, run in enumerate(expand(STUDY)):
+    for number, run in enumerate(plan_runs(STUDY)):
         values = {
             "sts": round(0.5 + 0.1 * float(generator.random()), 4),
             "kept_step": float(generator.integers(1000, 2000)),
@@ -70,7 +71,7 @@ def results() -> Results:
         failed = run.arm == "SimCSE" and run.cell["batch_size"] == 16
         waiting = run.arm == "ConSERT" and run.cell == {"batch_size": 64, "augmentations.0": "shuffle"}
         made.append(
-            Made(
+            MadeRun(
                 arm=run.arm,
                 model="mini",
                 seed=run.seed,
@@ -86,7 +87,7 @@ def results() -> Results:
         model="mini",
         runs=tuple(made),
         statistics={},
-        comparisons=tuple(compare(STUDY, lines(STUDY, made), [], lambda *_: {})),
+        comparisons=tuple(compare(STUDY, table_lines(STUDY, made), [], lambda *_: {})),
         selection=(
             Criterion("neighbour_rank", {"SimCSE": 0.0123}, 0.0123, 0.0456, 0.789, -0.5),
             Criterion("the last", {"SimCSE": 0.2}, 0.2, 0.3, None, None),
@@ -106,7 +107,7 @@ def test_values_of_options_come_back_too(results: Results, tmp_path: Path) -> No
     arm = {"name": "a", "method": "simcse", "options": {"max_gradient_norm": float("inf")}}
     study = Study.from_table({"title": "x", "scores": ["dev"], "grid": grid, "arms": [arm]})
     cell = {"layers": (0, -1), "projection": True, "temperature": 1}
-    run = Made(arm="a", model="mini", seed=0, cell=cell, run="key", values={"dev": 0.5})
+    run = MadeRun(arm="a", model="mini", seed=0, cell=cell, run="key", values={"dev": 0.5})
     written = results.model_copy(update={"study": study, "runs": (run,), "comparisons": ()})
     written.write(tmp_path)
     assert Results.read(tmp_path) == written
@@ -130,21 +131,21 @@ def test_a_folder_without_a_study_is_said_to_have_none(results: Results, tmp_pat
 
 
 def test_lines_are_the_runs_then_what_else_is_printed(results: Results) -> None:
-    found = lines(STUDY, results.runs)
-    assert [line.title for line in found] == [
+    lines = table_lines(STUDY, results.runs)
+    assert [line.title for line in lines] == [
         "BERT",
         *(f"ConSERT, batch size {size}, augmentations 1 {name}" for size in (16, 64) for name in ("none", "shuffle")),
         "SimCSE, batch size 16",
         "SimCSE, batch size 64",
         "SBERT",
     ]
-    assert [line.published is not None for line in found] == [True, False, True, False, False, False, True, True]
-    summary = found[1].summary("sts")
+    assert [line.published is not None for line in lines] == [True, False, True, False, False, False, True, True]
+    summary = lines[1].summary("sts")
     assert summary is not None
     values = [run.values["sts"] for run in results.runs[1:4]]
     assert (summary.mean, summary.deviation, summary.n) == (pytest.approx(np.mean(values)), np.std(values, ddof=1), 3)
-    assert found[4].waiting == 3
-    assert found[5].problems == ["the disk <is> full"] * 3
+    assert lines[4].waiting == 3
+    assert lines[5].problems == ["the disk <is> full"] * 3
 
 
 class Texts(HTMLParser):
@@ -167,7 +168,7 @@ def test_the_page_has_measured_beside_published(results: Results, tmp_path: Path
     raw = write_page(tmp_path).read_text()
     page = Texts(raw)
     text = re.sub(r"\s+", " ", page.text)
-    summary = lines(STUDY, results.runs)[6].summary("sts")
+    summary = table_lines(STUDY, results.runs)[6].summary("sts")
     assert summary is not None
     assert summary.deviation is not None
     assert f"SimCSE, batch size 64 {100 * summary.mean:.2f} ± {100 * summary.deviation:.2f} 63.86 ± 0.50" in text
@@ -175,7 +176,7 @@ def test_the_page_has_measured_beside_published(results: Results, tmp_path: Path
     assert "SBERT, published: For reference." in text
     assert "Measured on mini; the published numbers are of google-bert/bert-base-uncased." in text
     assert "SimCSE, batch size 16: the disk <is> full" in text
-    assert "3 of 19 runs are yet to be made" in text
+    assert "3 of 19 runs have not been made yet" in text
     assert "-1.234 ± 0.000" in text or "-1.235 ± 0.000" in text
     assert "at 3 seeds" in text
     assert "<is>" not in raw
@@ -207,17 +208,17 @@ def test_a_page_without_plotly_has_no_links(results: Results, tmp_path: Path, mo
 
 
 def test_a_curve_has_bands_levels_and_what_is_published(results: Results) -> None:
-    found = lines(STUDY, results.runs)
-    (panel,) = chart(STUDY, STUDY.figures[0], found).panels
+    lines = table_lines(STUDY, results.runs)
+    (panel,) = chart(STUDY, STUDY.figures[0], lines).panels
     series = {mark.name: mark for mark in panel.marks if isinstance(mark, Series) and mark.name}
-    summary = found[0].summary("sts")
+    summary = lines[0].summary("sts")
     assert summary is not None
     assert list(series["BERT"].x) == [16.0, 64.0]
     assert list(series["BERT"].y) == pytest.approx([100 * summary.mean] * 2)
     assert list(series["ConSERT, augmentations 1 shuffle"].x) == [16.0]  # the other is yet to be made
     assert list(series["SBERT, published"].y) == [74.19, 74.19]
     bands = [mark for mark in panel.marks if isinstance(mark, Band)]
-    none = found[1].summary("sts")
+    none = lines[1].summary("sts")
     assert none is not None
     assert none.deviation is not None
     assert bands[0].high[0] - bands[0].low[0] == pytest.approx(200 * none.deviation)
@@ -230,10 +231,10 @@ def test_names_are_not_on_a_logarithmic_axis() -> None:
     table = {"title": "t", "tasks": ["sts"], "scores": ["sts"], "arms": [arm], "figures": [figure]}
     study = Study.from_table({**table, "grid": {"pooling": ["cls", "mean"]}})
     made = [
-        Made(arm="SimCSE", model="mini", seed=0, cell={"pooling": mode}, run=mode, values={"sts": 0.5})
+        MadeRun(arm="SimCSE", model="mini", seed=0, cell={"pooling": mode}, run=mode, values={"sts": 0.5})
         for mode in ("cls", "mean")
     ]
-    (panel,) = chart(study, study.figures[0], lines(study, made)).panels
+    (panel,) = chart(study, study.figures[0], table_lines(study, made)).panels
     assert (panel.log_x, panel.x_names) == (False, ["cls", "mean"])
     (series,) = panel.marks
     assert series.hover == ["SimCSE, pooling cls: 50.00", "SimCSE, pooling mean: 50.00"]
@@ -246,7 +247,7 @@ def test_the_published_models_are_those_of_the_arms(results: Results, tmp_path: 
 
 
 def test_a_heatmap_has_a_panel_for_what_is_published(results: Results) -> None:
-    panels = chart(STUDY, STUDY.figures[1], lines(STUDY, results.runs)).panels
+    panels = chart(STUDY, STUDY.figures[1], table_lines(STUDY, results.runs)).panels
     assert [panel.title for panel in panels] == ["ConSERT", "ConSERT, published"]
     labels = [[mark.labels[0] for mark in panel.marks if isinstance(mark, Series)] for panel in panels]
     assert len(labels[0]) == 3
@@ -257,10 +258,10 @@ def test_a_heatmap_has_a_panel_for_what_is_published(results: Results) -> None:
 
 
 def test_bars_stand_side_by_side_or_one_under_the_other(results: Results) -> None:
-    found = lines(STUDY, results.runs)
-    side, under = (chart(STUDY, figure, found).panels[0] for figure in STUDY.figures[2:])
+    lines = table_lines(STUDY, results.runs)
+    side, under = (chart(STUDY, figure, lines).panels[0] for figure in STUDY.figures[2:])
     heights = [mark.height[0] for mark in side.marks if isinstance(mark, Bars)]
-    summary = found[1].summary("sts")
+    summary = lines[1].summary("sts")
     assert summary is not None
     assert heights[0] == pytest.approx(100 * summary.mean)
     assert len(heights) == 3  # ConSERT's cells that were made

@@ -15,7 +15,7 @@ import pytest
 from isotune.data import DATASETS
 from isotune.evaluation.tasks import GROUPS, TASKS
 from isotune.lab.studies import Published, read_study, study_names
-from isotune.lab.studies.plan import expand
+from isotune.lab.studies.plan import plan_runs
 from isotune.recipes import Recipe, read_recipe
 
 PAPERS = {
@@ -78,7 +78,7 @@ def test_every_run_can_be_made(name: str) -> None:
     assert study.paper == name.partition("/")[0]
     assert study.source
     for model in (None, "mini"):
-        runs = expand(study, model)
+        runs = plan_runs(study, model)
         assert {run.arm for run in runs} == {arm.name for arm in study.arms}
         assert all(run.recipe.inputs(run.recipe.stages[0]).data for run in runs if run.recipe)
 
@@ -96,7 +96,7 @@ def test_what_is_published_is_of_an_arm_or_for_reference(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_place_is_in_the_grid(name: str) -> None:
     study = read_study(name)
-    cells = {(run.arm, frozenset(run.cell.items())) for run in expand(study)}
+    cells = {(run.arm, frozenset(run.cell.items())) for run in plan_runs(study)}
     placed = [(row.arm, frozenset(row.at.items())) for row in study.published if row.at and not row.analysis]
     assert set(placed) <= cells
     assert len(set(placed)) == len(placed)
@@ -239,7 +239,7 @@ def test_a_recipe_of_one_stage_is_that_of_the_whole(part: str, whole: str, stage
     ],
 )
 def test_settings_that_differ_between_arms(name: str, arm: str, settings: dict[str, Any]) -> None:
-    (run,) = [run for run in expand(read_study(name)) if run.arm == arm and run.recipe]
+    (run,) = [run for run in plan_runs(read_study(name)) if run.arm == arm and run.recipe]
     assert run.recipe is not None
     training = run.recipe.stages[-1].training
     assert {key: getattr(training, key) for key in settings} == settings
@@ -248,7 +248,7 @@ def test_settings_that_differ_between_arms(name: str, arm: str, settings: dict[s
 def test_the_learning_rates_of_soft_negatives() -> None:
     """Section 5.3 of the small-BERT paper."""
     for size in ("Mini", "Small"):
-        runs = [run for run in expand(read_study("small-bert/table1")) if run.arm == f"BERT-{size} (Soft)"]
+        runs = [run for run in plan_runs(read_study("small-bert/table1")) if run.arm == f"BERT-{size} (Soft)"]
         assert {run.cell["learning_rate"] for run in runs} == {2e-4, 3e-5, 5e-5}
 
 

@@ -7,14 +7,14 @@ import pytest
 
 from isotune.errors import InputError
 from isotune.lab.studies import Study
-from isotune.lab.studies.content import look_again, run_key
-from isotune.lab.studies.estimate import CPU, models, seconds
-from isotune.lab.studies.plan import Run, expand
+from isotune.lab.studies.estimate import CPU, models_of, seconds
+from isotune.lab.studies.plan import PlannedRun, plan_runs
+from isotune.lab.studies.run_key import forget_files, run_key
 
 
-def runs(**table: Any) -> list[Run]:
+def runs(**table: Any) -> list[PlannedRun]:
     whole = {"title": "x", "scores": ["stsb-open"], "tasks": ["stsb-open"], **table}
-    return expand(Study.from_table(whole))
+    return plan_runs(Study.from_table(whole))
 
 
 SIMCSE = {"name": "SimCSE", "method": "simcse", "data": ["stsb-open:train"], "options": {"projection": False}}
@@ -24,12 +24,12 @@ MODEL = {"name": "as it is", "options": {"pooling": "cls"}}
 
 
 def test_an_arm_is_run_at_each_cell_of_the_options_that_it_has() -> None:
-    found = runs(
+    planned = runs(
         arms=[MODEL, SIMCSE, CONSERT],
         seeds=[0, 1],
         grid={"batch_size": [16, 32], "augmentations.0": ["none", "shuffle"]},
     )
-    assert [run.title for run in found] == [
+    assert [run.title for run in planned] == [
         "as it is",
         *(f"SimCSE, batch size {size}, seed {seed}" for size in (16, 32) for seed in (0, 1)),
         *(
@@ -39,7 +39,7 @@ def test_an_arm_is_run_at_each_cell_of_the_options_that_it_has() -> None:
             for seed in (0, 1)
         ),
     ]
-    last = found[-1].recipe
+    last = planned[-1].recipe
     assert last is not None
     assert last.stages[0].training.batch_size == 32
     assert last.stages[0].options.model_dump()["augmentations"] == ("shuffle", "shuffle")
@@ -47,8 +47,8 @@ def test_an_arm_is_run_at_each_cell_of_the_options_that_it_has() -> None:
 
 
 def test_a_models_pooling_is_a_grid_too() -> None:
-    found = runs(arms=[{"name": "as it is"}], grid={"pooling": ["cls", "mean"], "layers": [[-1], [0, -1]]})
-    assert [(run.encoder.pooling, run.encoder.layers) for run in found] == [
+    planned = runs(arms=[{"name": "as it is"}], grid={"pooling": ["cls", "mean"], "layers": [[-1], [0, -1]]})
+    assert [(run.encoder.pooling, run.encoder.layers) for run in planned] == [
         ("cls", (-1,)),
         ("cls", (0, -1)),
         ("mean", (-1,)),
@@ -58,26 +58,28 @@ def test_a_models_pooling_is_a_grid_too() -> None:
 
 def test_options_are_laid_over_those_that_have_them_and_an_arms_own_come_last() -> None:
     changed = {**CONSERT, "options": {"steps": 7}}
-    found = runs(arms=[MODEL, SIMCSE, changed], options={"steps": 5, "pooling": "max", "temperature": 0.5})
-    assert [run.encoder.pooling for run in found] == ["cls", "max", "max"]
-    stages = [run.recipe.stages[0] for run in found if run.recipe]
+    planned = runs(arms=[MODEL, SIMCSE, changed], options={"steps": 5, "pooling": "max", "temperature": 0.5})
+    assert [run.encoder.pooling for run in planned] == ["cls", "max", "max"]
+    stages = [run.recipe.stages[0] for run in planned if run.recipe]
     assert [stage.training.steps for stage in stages] == [5, 7]
     assert [stage.options.model_dump()["temperature"] for stage in stages] == [0.5, 0.5]
 
 
 def test_a_model_from_scratch_starts_from_none() -> None:
-    (one,), (other,) = (runs(arms=[SCRATCH], model=model, scores=["start:dev"]) for model in ("mini", "no/such-model"))
-    assert (one.model, one.before, list(models(one))) == ("", None, [])
-    assert key(one) == key(other)
-    assert seconds(one, (), CPU) > 0
+    (planned,), (same,) = (
+        runs(arms=[SCRATCH], model=model, scores=["start:dev"]) for model in ("mini", "no/such-model")
+    )
+    assert (planned.model, planned.baseline, list(models_of(planned))) == ("", None, [])
+    assert key(planned) == key(same)
+    assert seconds(planned, (), CPU) > 0
 
 
 def test_an_arm_can_have_a_grid_of_its_own_and_start_from_another() -> None:
     first = {**SIMCSE, "grid": {}}
     second = {**CONSERT, "start": "SimCSE"}
-    found = runs(arms=[first, second], seeds=[3, 4], grid={"batch_size": [16, 32]})
-    assert [run.title for run in found[:2]] == ["SimCSE, seed 3", "SimCSE, seed 4"]
-    assert [run.start for run in found[2:]] == [found[0], found[1]] * 2
+    planned = runs(arms=[first, second], seeds=[3, 4], grid={"batch_size": [16, 32]})
+    assert [run.title for run in planned[:2]] == ["SimCSE, seed 3", "SimCSE, seed 4"]
+    assert [run.start for run in planned[2:]] == [planned[0], planned[1]] * 2
     with pytest.raises(InputError, match="ConSERT: it starts from SimCSE, which has no run at this place of the grid"):
         runs(arms=[{**SIMCSE, "grid": {"batch_size": [16, 32]}}, {**second, "grid": {}}])
 
@@ -88,12 +90,12 @@ def test_an_arm_can_have_a_grid_of_its_own_and_start_from_another() -> None:
         ({"grid": {"bach_size": [1]}}, "unknown option 'bach_size': did you mean 'batch_size'"),
         ({"options": {"augmentation": 1}}, "unknown option 'augmentation': did you mean 'augmentations'"),
         ({"grid": {"augmentations.2": ["none"]}}, "augmentations has 2 values, from augmentations.0 on"),
-        ({"options": {"batch_size.0": 8}}, "arm ConSERT: batch_size.0: batch_size has no values to change one of"),
+        ({"options": {"batch_size.0": 8}}, "arm ConSERT: batch_size.0: batch_size is no list of values"),
         (
             {"grid": {"data.0": ["x", "y"]}},
-            "arm ConSERT: data.0: data has no values to change one of; give",
+            "arm ConSERT: data.0: data is no list of values; give",
         ),
-        ({"arms": [MODEL], "options": {"layers.0": 1}}, "arm as it is: layers.0: layers has no values to change"),
+        ({"arms": [MODEL], "options": {"layers.0": 1}}, "arm as it is: layers.0: layers is no list of values"),
         ({"arms": [{**SCRATCH, "model": "mini"}]}, "arm new: its recipe makes a model from scratch; give it no model"),
         ({"arms": [CONSERT, {**SCRATCH, "start": "ConSERT"}]}, "arm new: its recipe makes a model from scratch; give"),
         ({"options": {"batch_size": 1}}, "batch_size: Input should be greater than or equal to 2"),
@@ -109,7 +111,7 @@ def test_what_no_arm_can_have_is_said_in_one_line(table: dict[str, Any], message
     assert "\n" not in str(error.value)
 
 
-def key(run: Run) -> str:
+def key(run: PlannedRun) -> str:
     return run_key(run, ("stsb-open",))
 
 
@@ -129,7 +131,7 @@ def test_the_key_is_of_what_the_result_depends_on() -> None:
 
 def test_the_key_is_of_the_content_of_files_and_models(tmp_path: Path, tiny_model: Path, text: Path) -> None:
     def fresh(model: Path) -> str:
-        look_again()
+        forget_files()
         (run,) = runs(arms=[{**SIMCSE, "data": [str(text)]}], model=str(model))
         return key(run)
 
@@ -153,7 +155,7 @@ def test_the_key_is_of_the_content_of_what_is_evaluated_on_too(tmp_path: Path, t
     def fresh() -> tuple[str, str]:
         tasks.touch()
         dev.touch()
-        look_again()
+        forget_files()
         plain, multitask = runs(
             arms=[{**SIMCSE, "data": [str(text)]}, {"name": "m", "method": "multitask"}],
             options={"sentiment_dev": [str(dev)]},

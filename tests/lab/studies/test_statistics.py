@@ -5,28 +5,28 @@ import pytest
 from scipy.stats import spearmanr, ttest_rel
 
 from isotune.lab.studies.statistics import (
-    Part,
+    CorrelatedPairs,
     holm,
     interval,
     paired_test,
     resampled_scores,
     summary,
     williams,
-    williams_of,
+    williams_p,
 )
 from tests.reference.statistics import score_of_draw, sign_permutation_p, williams_t
 
 
-def part(size: int, seed: int, noise: float, weight: float = 1.0) -> Part:
+def part(size: int, seed: int, noise: float, weight: float = 1.0) -> CorrelatedPairs:
     """Gold scores with ties and cosines that follow them."""
     generator = np.random.default_rng(seed)
     gold = generator.integers(0, 6, size).astype(np.float64)
-    return Part("task", gold, np.round(gold + noise * generator.standard_normal(size), 1), weight)
+    return CorrelatedPairs(gold, np.round(gold + noise * generator.standard_normal(size), 1), weight)
 
 
 def test_summary() -> None:
-    found = summary([0.5, 0.7, 0.9])
-    assert (found.mean, found.deviation, found.least, found.greatest, found.n) == (
+    short = summary([0.5, 0.7, 0.9])
+    assert (short.mean, short.deviation, short.least, short.greatest, short.n) == (
         pytest.approx(0.7),
         pytest.approx(0.2),
         0.5,
@@ -39,10 +39,10 @@ def test_summary() -> None:
 def test_the_paired_test_is_scipys_on_pairs() -> None:
     first, second = [0.70, 0.72, 0.69, 0.74, 0.71], [0.68, 0.71, 0.70, 0.70, 0.69]
     differences = [a - b for a, b in zip(first, second, strict=True)]
-    found, known = paired_test(differences), ttest_rel(first, second)
-    assert found.p == pytest.approx(known.pvalue)
-    assert (found.low, found.high) == pytest.approx(tuple(known.confidence_interval()))
-    assert found.p_exact == pytest.approx(sign_permutation_p(differences))
+    test, known = paired_test(differences), ttest_rel(first, second)
+    assert test.p == pytest.approx(known.pvalue)
+    assert (test.low, test.high) == pytest.approx(tuple(known.confidence_interval()))
+    assert test.p_exact == pytest.approx(sign_permutation_p(differences))
 
 
 def test_permutation_cannot_reach_five_percent_at_five_seeds() -> None:
@@ -52,8 +52,8 @@ def test_permutation_cannot_reach_five_percent_at_five_seeds() -> None:
 
 @pytest.mark.parametrize(("value", "p"), [(0.0, 1.0), (0.02, 0.0)])
 def test_differences_that_are_all_the_same(value: float, p: float) -> None:
-    found = paired_test([value] * 4)
-    assert (found.mean, found.low, found.high, found.p) == (value, value, value, p)
+    test = paired_test([value] * 4)
+    assert (test.mean, test.low, test.high, test.p) == (value, value, value, p)
 
 
 def test_holm() -> None:
@@ -67,18 +67,20 @@ def test_holm() -> None:
 def test_resampled_scores_are_those_of_the_pairs_written_out(spearman: bool) -> None:
     parts = [part(40, 1, 2.0, 0.25), part(30, 2, 1.0, 0.75)]
     expected = np.zeros(150)
-    for number, one in enumerate(parts):
-        generator = np.random.default_rng([number, len(one.gold)])
-        shares = np.full(len(one.gold), 1 / len(one.gold))
-        draws = np.concatenate([generator.multinomial(len(one.gold), shares, size) for size in (100, 50)])
-        expected += one.weight * np.array([score_of_draw(one.gold, one.cosines, draw, spearman) for draw in draws])
+    for number, pairs in enumerate(parts):
+        generator = np.random.default_rng([number, len(pairs.gold)])
+        shares = np.full(len(pairs.gold), 1 / len(pairs.gold))
+        draws = np.concatenate([generator.multinomial(len(pairs.gold), shares, size) for size in (100, 50)])
+        expected += pairs.weight * np.array(
+            [score_of_draw(pairs.gold, pairs.cosines, draw, spearman) for draw in draws]
+        )
     np.testing.assert_allclose(resampled_scores(parts, spearman, 150), expected, rtol=1e-12)
 
 
 def test_two_encoders_are_scored_on_the_same_draws() -> None:
-    one = part(200, 3, 1.0)
-    scaled = Part(one.name, one.gold, 2 * one.cosines + 1, one.weight)
-    np.testing.assert_array_equal(resampled_scores([one], True), resampled_scores([scaled], True))
+    pairs = part(200, 3, 1.0)
+    scaled = CorrelatedPairs(pairs.gold, 2 * pairs.cosines + 1, pairs.weight)
+    np.testing.assert_array_equal(resampled_scores([pairs], True), resampled_scores([scaled], True))
 
 
 def test_the_bootstraps_interval_holds_the_true_correlation_about_as_often_as_it_says() -> None:
@@ -87,7 +89,7 @@ def test_the_bootstraps_interval_holds_the_true_correlation_about_as_often_as_it
         generator = np.random.default_rng(seed)
         gold = generator.standard_normal(150)
         cosines = gold + generator.standard_normal(150)  # Pearson 1 / sqrt(2)
-        low, high = interval(resampled_scores([Part("task", gold, cosines, 1.0)], False, 300))
+        low, high = interval(resampled_scores([CorrelatedPairs(gold, cosines, 1.0)], False, 300))
         inside += low < 0.5**0.5 < high
     assert 51 <= inside <= 60  # 95 % of 60 are 57, with a deviation of 1.7
 
@@ -100,9 +102,9 @@ def test_the_bootstraps_interval_holds_the_true_correlation_about_as_often_as_it
     ],
 )
 def test_williams_gives_published_values(r12: float, r13: float, r23: float, n: int, t: float, p: float) -> None:
-    found = williams(r12, r13, r23, n)
-    assert found[0] == pytest.approx(t, abs=5e-5 if n == 100 else 5e-3)
-    assert found[1] == pytest.approx(p, abs=5e-5 if n == 100 else 6e-3)
+    got_t, got_p = williams(r12, r13, r23, n)
+    assert got_t == pytest.approx(t, abs=5e-5 if n == 100 else 5e-3)
+    assert got_p == pytest.approx(p, abs=5e-5 if n == 100 else 6e-3)
 
 
 def test_williams_is_its_transcription() -> None:
@@ -117,8 +119,8 @@ def test_williams_is_its_transcription() -> None:
 
 def test_williams_says_nothing_of_three_pairs() -> None:
     assert [williams(0.9, 0.1, 0.2, n) for n in (2, 3)] == [(0.0, 1.0)] * 2
-    one, other = part(3, 0, 0.1), part(3, 1, 5.0)
-    assert williams_of(one, other, False) == 1
+    first, second = part(3, 0, 0.1), part(3, 1, 5.0)
+    assert williams_p(first, second, False) == 1
 
 
 def test_williams_between_two_encoders() -> None:
@@ -127,6 +129,6 @@ def test_williams_between_two_encoders() -> None:
         spearmanr(a, b).statistic
         for a, b in ((good.gold, good.cosines), (good.gold, bad.cosines), (good.cosines, bad.cosines))
     ]
-    assert williams_of(good, bad, True) == pytest.approx(williams(*r, 300)[1])
-    assert williams_of(good, bad, True) < 1e-6
-    assert williams_of(good, good, True) == 1.0
+    assert williams_p(good, bad, True) == pytest.approx(williams(*r, 300)[1])
+    assert williams_p(good, bad, True) < 1e-6
+    assert williams_p(good, good, True) == 1.0

@@ -24,7 +24,7 @@ from isotune.data.packed import Packed
 from isotune.encoder.encoder import Encoder
 from isotune.evaluation import SentenceEncoder
 from isotune.lab.analyses.analysis import Row, Table, grouped, spearman, task_name
-from isotune.lab.analyses.inside import Pool, language_models, pooled_cosines
+from isotune.lab.analyses.hidden_states import Pool, language_models, pooled_cosines
 from isotune.report.chart import Chart, Mark, Panel, Series
 from isotune.report.style import look
 

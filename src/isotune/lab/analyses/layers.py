@@ -18,7 +18,7 @@ from isotune.encoder.options import PoolingMode
 from isotune.encoder.pooling import EachLayer
 from isotune.evaluation import SentenceEncoder, cosine_similarities
 from isotune.lab.analyses.analysis import Table, grouped, spearman, task_name
-from isotune.lab.analyses.inside import language_models, pooled_cosines
+from isotune.lab.analyses.hidden_states import language_models, pooled_cosines
 from isotune.report.chart import Chart, Panel, Series
 from isotune.report.style import INK, look
 

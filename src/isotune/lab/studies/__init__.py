@@ -1,6 +1,18 @@
-"""Studies: comparisons as files. Arms x grid x seeds are run once each and become one table, its tests and its figures.
+"""Studies: comparisons as TOML files. Arms x grid x seeds are run once each, and become a table, tests and figures.
 
-The files are in `papers/`, one for each table and figure of the papers with the numbers printed there, and in `own/`.
+| step | module |
+|---|---|
+| what a study file may say | `study.py` |
+| the runs of a study, and the key of each | `plan.py`, `run_key.py` |
+| how long runs take, and which fit into a budget | `estimate.py`, `budget.py` |
+| one run, made by a worker process | `job.py`, `worker.py`, `processes.py` |
+| all runs of a study, and their scores | `runs.py` |
+| the lines of its table, and the files it is kept in | `lines.py`, `results.py`, `wording.py` |
+| which differences are real | `statistics.py`, `comparison.py`, `step_criteria.py` |
+| figures and page | `figures.py`, `page.py` |
+| all of it, in order | `run_study.py` |
+
+The papers' tables and figures are in `papers/`, with the numbers that they print; other studies are in `own/`.
 """
 
 from __future__ import annotations
@@ -16,20 +28,20 @@ __all__ = ["Arm", "FigureSpec", "Published", "Study", "paper_names", "read_study
 
 
 def study_names() -> list[str]:
-    """The studies that come with the package, as "consert/table4" and "own/methods"."""
+    """The names of the package's studies, such as "consert/table4" and "own/methods"."""
     return sorted(_packaged())
 
 
 def paper_names() -> list[str]:
-    """Those of them that are a paper's table or figure."""
+    """The names of those studies that are a paper's table or figure."""
     return [name for name in study_names() if not name.startswith("own/")]
 
 
 def read_study(name: str | Path) -> Study:
-    """A study of the package, or of a TOML file.
+    """Reads a study of the package by its name, or a TOML file by its path.
 
     Raises:
-        InputError: there is neither, it isn't TOML, or it says what a study can't.
+        InputError: there is no such study, or the file is not a valid study.
     """
     return Study.from_table(read_toml("study", name, _packaged()), f"study {name}")
 

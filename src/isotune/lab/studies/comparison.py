@@ -1,51 +1,49 @@
-"""Differences between a study's lines, each with what can be said of it: over seeds, and over pairs."""
+"""Differences between the lines of a study's table, with what can be said of each: over seeds, and over test pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import combinations
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isotune.evaluation import GROUPS, STSTask
+from isotune.lab.studies.lines import Line
 from isotune.lab.studies.statistics import (
+    CorrelatedPairs,
     Floats,
     PairedTest,
-    Part,
     holm,
     interval,
     paired_test,
     resampled_scores,
-    williams_of,
+    williams_p,
 )
 from isotune.lab.studies.study import Study
-from isotune.lab.studies.words import is_share, printed
-
-if TYPE_CHECKING:
-    from isotune.lab.studies.table import Line
+from isotune.lab.studies.wording import is_share, measured_digits
 
 LEVEL = 0.05
-Rows = NDArray[np.bool_]
-Cosines = Callable[["Line", int | None], Mapping[str, Floats]]
-"""The cosines of a line's run of a seed, by task."""
+Cosines = Callable[[Line, int | None], Mapping[str, Floats]]
+"""The cosines of the pairs of each task, by the encoder of a line's run with some seed."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two lines.
+    """The difference between two lines.
 
     Attributes:
         first, second: their titles.
-        difference: of the first from the second, the mean over the seeds that both have.
-        n: how many seeds these are; 0 where both are models as they are.
-        test: over the seeds, where there are several.
-        p: the test's p, corrected by Holm for all comparisons of the study.
-        pairs: the 95 % interval of the difference over draws of the test pairs, where the score is a correlation.
-        williams: in how many of how many correlations, a task's or subset's at a seed, Williams' test has p below 0.05.
+        difference: the first line's score minus the second's, the mean over the seeds that both have.
+        n: the number of these seeds; 0 if both lines are untrained.
+        test: the test over seeds, if there are several.
+        p: its p after Holm's correction for all comparisons of the study.
+        pairs: the bootstrap's 95 % interval over test pairs, if the score is a correlation.
+        williams: the number of correlations (a task's or subset's, at a seed) in which Williams' test has p below 0.05,
+            and the number of all correlations.
     """
 
     first: str
@@ -58,138 +56,147 @@ class Comparison:
     williams: tuple[int, int] | None = None
 
     @property
-    def differs(self) -> bool:
-        """Whether there is a difference: over seeds where there are several, or else over pairs."""
-        if self.p is not None:
-            return self.p < LEVEL
+    def pairs_differ(self) -> bool:
+        """Whether the interval over pairs leaves out 0."""
         return self.pairs is not None and not self.pairs[0] <= 0 <= self.pairs[1]
+
+    @property
+    def differs(self) -> bool:
+        """Whether the lines differ: by the test over seeds if there are several, or else by the interval over pairs."""
+        return self.pairs_differ if self.p is None else self.p < LEVEL
+
+
+@dataclass(frozen=True)
+class _Correlation:
+    """One of the correlations that a score is the mean of: the pairs of a task that count, and its weight."""
+
+    task: STSTask
+    chosen: NDArray[np.bool_]  # [N]
+    weight: float
+
+    def of(self, cosines: Mapping[str, Floats]) -> CorrelatedPairs:
+        gold = self.task.pairs.scores[self.chosen]
+        return CorrelatedPairs(gold, cosines[self.task.name][self.chosen], self.weight)
 
 
 def compare(study: Study, lines: Sequence[Line], tasks: Sequence[STSTask], cosines: Cosines) -> list[Comparison]:
-    """All comparisons that the study asks for, by the score that it judges by."""
-    shape = _shape(study, tasks)
-    drawn: dict[tuple[str, int | None], Floats] = {}
+    """Makes all comparisons of a study, by the score that it judges by."""
+    correlations = _correlations(study, tasks)
+    spearman = study.metric == "spearman"
+    score = study.judged
 
-    def parts(line: Line, seed: int | None) -> list[Part]:
-        found = cosines(line, seed)
-        return [
-            Part(name, task.pairs.scores[rows], found[task.name][rows], weight) for name, task, rows, weight in shape
-        ]
+    def parts(line: Line, seed: int | None) -> list[CorrelatedPairs]:
+        by_task = cosines(line, seed)
+        return [correlation.of(by_task) for correlation in correlations]
 
-    def draws(line: Line, seed: int | None) -> Floats:
-        key = line.title, seed
-        if key not in drawn:
-            drawn[key] = resampled_scores(parts(line, seed), study.metric == "spearman")
-        return drawn[key]
+    by_title = {line.title: line for line in lines}
 
-    result = []
-    for first, second in _pairs_of_lines(study, lines):
-        values = [line.values[study.judged] for line in (first, second)]
-        seeds = list(_shared(*values))
+    @cache
+    def resampled(title: str, seed: int | None) -> Floats:
+        return resampled_scores(parts(by_title[title], seed), spearman)
+
+    comparisons = []
+    for first, second in _compared_lines(study, lines):
+        seeds = list(_shared_seeds(first.values[score], second.values[score]))
         if not seeds:
             continue
-        differences = [values[0][a] - values[1][b] for a, b in seeds]
+        differences = [first.values[score][a] - second.values[score][b] for a, b in seeds]
         test = paired_test(differences) if len(seeds) > 1 else None
         n = 0 if seeds == [(None, None)] else len(seeds)
-        found = Comparison(first.title, second.title, fmean(differences), n, test)
-        if shape:
-            over_pairs = np.mean([draws(first, a) - draws(second, b) for a, b in seeds], axis=0)  # [resamples]
+        comparison = Comparison(first.title, second.title, fmean(differences), n, test)
+        if correlations:
+            over_pairs = [resampled(first.title, a) - resampled(second.title, b) for a, b in seeds]
             p_values = [
-                williams_of(one, other, study.metric == "spearman")
+                williams_p(part, other_part, spearman)
                 for a, b in seeds
-                for one, other in zip(parts(first, a), parts(second, b), strict=True)
+                for part, other_part in zip(parts(first, a), parts(second, b), strict=True)
             ]
-            few = sum(p < LEVEL for p in p_values)
-            found = replace(found, pairs=interval(over_pairs), williams=(few, len(p_values)))
-        result.append(found)
-    tested = [found for found in result if found.test]
-    corrected = dict(zip(map(id, tested), holm([found.test.p for found in tested if found.test]), strict=True))
-    return [replace(found, p=corrected.get(id(found))) for found in result]
+            significant = sum(p < LEVEL for p in p_values)
+            ends = interval(np.mean(over_pairs, axis=0))
+            comparison = replace(comparison, pairs=ends, williams=(significant, len(p_values)))
+        comparisons.append(comparison)
+    tested = [place for place, comparison in enumerate(comparisons) if comparison.test]
+    p_values = [comparison.test.p for comparison in comparisons if comparison.test]
+    for place, corrected in zip(tested, holm(p_values), strict=True):
+        comparisons[place] = replace(comparisons[place], p=corrected)
+    return comparisons
 
 
-def sentence(study: Study, found: Comparison) -> str:
-    """What a comparison says."""
+def sentence(study: Study, comparison: Comparison) -> str:
+    """What a comparison says to a reader, in one or two sentences."""
+    sign = 1 if comparison.difference > 0 else -1
 
     def number(value: float) -> str:
-        return printed(study, study.judged, value)
-
-    sign = 1 if found.difference > 0 else -1
+        return measured_digits(study, study.judged, value)
 
     def span(low: float, high: float) -> str:
-        ends = sorted((sign * low, sign * high))
-        return f"{number(ends[0])} to {number(ends[1])}"
+        low, high = sorted((sign * low, sign * high))
+        return f"{number(low)} to {number(high)}"
 
-    ahead, behind = (found.first, found.second)[::sign]
-    seeds = {0: "", 1: " at one seed"}.get(found.n, f" at {found.n} seeds")
+    ahead, behind = (comparison.first, comparison.second)[::sign]
+    seeds = {0: "", 1: " at one seed"}.get(comparison.n, f" at {comparison.n} seeds")
     share = is_share(study, study.judged)
-    points = " points" if share and study.scale == 100 else ""
-    size = f"{number(abs(found.difference))}{points}"
-    if not (found.test or found.pairs):
+    size = number(abs(comparison.difference)) + (" points" if share and study.scale == 100 else "")
+    test, pairs = comparison.test, comparison.pairs
+    if not (test or pairs):
         return f"{ahead} is {size} ahead of {behind}{seeds}; a single value can't be tested."
-    text = f"No difference{seeds} between {ahead} and {behind}: {ahead} is ahead by {size}"
-    if found.differs:
-        text = f"{ahead} is {size} {'better' if share else 'higher'} than {behind}{seeds}"
-    if found.test and found.p is not None:
-        corrected = " corrected" if found.p > found.test.p else ""
-        text += f" (95 % interval {span(found.test.low, found.test.high)}, p {_p(found.p)}{corrected})"
-    if not found.pairs:
+    text = f"{ahead} is {size} {'better' if share else 'higher'} than {behind}{seeds}"
+    if not comparison.differs:
+        text = f"No clear difference{seeds} between {ahead} and {behind}: {ahead} is ahead by {size}"
+    if test and comparison.p is not None:
+        p = "p below 0.001" if comparison.p < 0.001 else f"p = {comparison.p:.3f}"
+        text += f" (95 % interval {span(test.low, test.high)}, {p}{' corrected' if comparison.p > test.p else ''})"
+    if not pairs:
         return f"{text}."
-    text += f"; over pairs {span(*found.pairs)}"
-    if not found.test:
-        return f"{text}{', but other seeds were not tried' if found.n else ''}."
-    other = found.pairs[0] <= 0 <= found.pairs[1]
-    if found.differs and other:
-        text += ", so that on other pairs there may be none"
-    if not found.differs and not other:
-        text += ": these encoders differ, but those of other seeds may not"
+    text += f". On other test pairs the difference may be {span(*pairs)}"
+    if not test:
+        text += "; other seeds were not tried" if comparison.n else ""
+    elif comparison.differs and not comparison.pairs_differ:
+        text += ", so there may be none"
+    elif comparison.pairs_differ and not comparison.differs:
+        text += ". So these encoders differ, but encoders of other seeds may not"
     return f"{text}."
 
 
-def _shape(study: Study, tasks: Sequence[STSTask]) -> list[tuple[str, STSTask, Rows, float]]:
-    """The correlations that the judged score is a mean of: name, task, which of its pairs [N], weight.
-
-    There are none where it is something else, such as an accuracy.
-    """
-    known = {task.name: task for task in tasks}
+def _correlations(study: Study, tasks: Sequence[STSTask]) -> list[_Correlation]:
+    """The correlations that the judged score is a mean of; none if it is another kind of score, such as an accuracy."""
+    by_name = {task.name: task for task in tasks}
     members = study.averages.get(study.judged) or GROUPS.get(study.judged, (study.judged,))
-    if not known.keys() >= set(members):
+    if not by_name.keys() >= set(members):
         return []
-    shape = []
-    for task in map(known.__getitem__, members):
+    correlations = []
+    for task in map(by_name.__getitem__, members):
         subsets, gold = np.asarray(task.pairs.subsets), task.pairs.scores
-        parts = {task.name: np.full(len(gold), True)}
+        parts = [np.full(len(gold), True)]
         if study.aggregation != "all":
-            parts = {name: subsets == name for name in dict.fromkeys(task.pairs.subsets)}
-            parts = {name: rows for name, rows in parts.items() if np.ptp(gold[rows]) > 0}
-        sizes = {name: rows.sum() if study.aggregation == "wmean" else 1 for name, rows in parts.items()}
-        for name, rows in parts.items():
-            shape.append((name, task, rows, float(sizes[name] / sum(sizes.values()) / len(members))))
-    return shape
+            parts = [subsets == name for name in dict.fromkeys(task.pairs.subsets)]
+            parts = [chosen for chosen in parts if np.ptp(gold[chosen]) > 0]
+        sizes = [chosen.sum() if study.aggregation == "wmean" else 1 for chosen in parts]
+        correlations += [
+            _Correlation(task, chosen, float(size / sum(sizes) / len(members)))
+            for chosen, size in zip(parts, sizes, strict=True)
+        ]
+    return correlations
 
 
-def _p(value: float) -> str:
-    return "below 0.001" if value < 0.001 else f"= {value:.3f}"
-
-
-def _pairs_of_lines(study: Study, lines: Sequence[Line]) -> Iterator[tuple[Line, Line]]:
-    """The lines to compare: arms at the same place in the grid, or where there is one arm, its places."""
+def _compared_lines(study: Study, lines: Sequence[Line]) -> Iterator[tuple[Line, Line]]:
+    """The pairs of lines to compare: two arms at the same place in the grid, or two places of a single arm."""
     measured = [line for line in lines if study.judged in line.values]
     arms = list(dict.fromkeys(line.arm for line in measured))
-    for one, other in combinations(measured, 2):
+    for earlier, later in combinations(measured, 2):
         if len(arms) == 1:
-            if study.compare == "all" or one is measured[0]:
-                yield other, one
-        elif one.arm != other.arm and (study.compare == "all" or one.arm == arms[0]):
-            shared = one.cell.keys() & other.cell.keys()
-            same = all(one.cell[key] == other.cell[key] for key in shared)
-            if same and (one.cell.keys() <= other.cell.keys() or other.cell.keys() <= one.cell.keys()):
-                yield other, one
+            if study.compare == "all" or earlier is measured[0]:
+                yield later, earlier
+        elif earlier.arm != later.arm and (study.compare == "all" or earlier.arm == arms[0]):
+            small, large = sorted((earlier.cell, later.cell), key=len)
+            if small.items() <= large.items():
+                yield later, earlier
 
 
-def _shared(
+def _shared_seeds(
     first: Mapping[int | None, float], second: Mapping[int | None, float]
 ) -> Iterator[tuple[int | None, int | None]]:
-    """The seeds to subtract; a model as it is has one value, which goes with every seed of the other's."""
+    """The seeds to subtract; the one value of an untrained model is paired with every seed of the other line."""
     if None in first or None in second:
         yield from ((a, b) for a in first for b in second)
     else:

@@ -1,8 +1,8 @@
-"""What a study needs, what of it is here, and how long its runs take: an estimate, from the model and what it reads.
+"""What a study reads, whether that is on this machine, and roughly how long its runs take.
 
-A weight of the transformer blocks costs 2 floating-point operations (FLOP) for each token that passes it, and training
-three times as much as encoding. A step has a time that it takes at least, whatever the model. What is left out: a
-method's own layers beside the model's, reading, translation, and that a run ends early when its patience does.
+Encoding a text takes 2 floating-point operations (FLOP) for each weight of the transformer blocks and each token.
+A training row costs as many encodings as its method's options say. A step takes at least a fixed time, whatever the
+model. Left out are reading, translation, layers of a method's own, and the time saved by patience.
 """
 
 from __future__ import annotations
@@ -20,83 +20,30 @@ from isotune.data import DATASETS, available
 from isotune.data.rows import LabelledSentence, Sentence
 from isotune.encoder.format.names import local_model
 from isotune.evaluation import GROUPS
-from isotune.lab.studies.plan import Run, expand
+from isotune.lab.studies.plan import PlannedRun, plan_runs
 from isotune.lab.studies.study import Study
-from isotune.recipes import Recipe
+from isotune.recipes import Inputs, Stage
 
 TOKENS = 20  # of a text
-TASK = 6_000  # texts of an evaluation task: the mean of the seven STS tasks
-DEV = 3_000  # texts of the dev data: STS-B's
-OTHERS = 100_000  # rows of a source that isn't a named dataset
-HEADS = 3 * 768**2  # weights of the layers that are trained where the model's vectors are computed once: CLSR's
-
-
-class Work(NamedTuple):
-    """What a method does with a row.
-
-    Attributes:
-        trained: texts that it trains the model on.
-        encoded: texts that it only encodes.
-        rows: that it makes of a pair in its source.
-    """
-
-    trained: int
-    encoded: int
-    rows: float
-
-
-SENTENCES, LABELLED = 2, 1
-PAIRS, TRIPLETS = 1 / 3, 1 / 10  # of 130,352 labelled pairs, nli:train, 46,410 and about 13,400
-
-WORK = {
-    "back-translation": Work(2, 0, SENTENCES),
-    "bert-cf": Work(0, 2, SENTENCES),
-    "clsr": Work(0, 2, PAIRS),
-    "consert": Work(2, 0, SENTENCES),
-    "consert-joint": Work(4, 0, LABELLED),
-    "finetune-pair": Work(2, 0, LABELLED),
-    "finetune-sentence": Work(1, 0, LABELLED),
-    "flow": Work(0, 1, SENTENCES),
-    "mirror": Work(2, 0, SENTENCES),
-    "mlm": Work(1, 0, SENTENCES),
-    "multitask": Work(9, 0, LABELLED),
-    "nli": Work(2, 0, LABELLED),
-    "self-guided": Work(1, 1, SENTENCES),
-    "self-guided-bt": Work(1, 1, SENTENCES),
-    "simcse": Work(2, 0, SENTENCES),
-    "simcse-sup": Work(3, 0, TRIPLETS),
-    "sncse": Work(3, 0, SENTENCES),
-    "whitening": Work(0, 1, SENTENCES),
-}
-"""Of every method."""
-
-SIZES = {
-    "google-bert/bert-base-uncased": (12, 768),
-    "google-bert/bert-large-uncased": (24, 1024),
-    "google-bert/bert-base-multilingual-cased": (12, 768),
-    "google/bert_uncased_L-4_H-256_A-4": (4, 256),
-    "google/bert_uncased_L-4_H-512_A-8": (4, 512),
-    "FacebookAI/roberta-base": (12, 768),
-    "FacebookAI/roberta-large": (24, 1024),
-    "sentence-transformers/bert-base-nli-mean-tokens": (12, 768),
-    "sentence-transformers/bert-large-nli-mean-tokens": (24, 1024),
-}
-"""Blocks and features of the papers' models, for where they aren't at hand."""
+TASK_TEXTS = 6_000  # of an evaluation task: the mean of the seven STS tasks
+DEV_TEXTS = 3_000  # of the dev pairs: STS-B's
+FILE_ROWS = 100_000  # of a source that is no named dataset
+BASE, LARGE = (12, 768), (24, 1024)  # blocks and features of a BERT model
 
 
 class Machine(NamedTuple):
-    """FLOP that a machine does in a second, all that is lost included, and the seconds that a step takes at least."""
+    """The FLOP that a machine does in a second, all losses included, and the least seconds of a step."""
 
     flops: float
     step: float
 
 
 CPU = Machine(2e11, 0.05)
-"""Two cores of a server, float32: 300 steps of ConSERT on the bundled model and the STS tasks took 135 seconds
-(docs/results.md); this makes 137."""
+"""Two cores of a server in float32: 300 steps of ConSERT on the bundled model, with the STS tasks, took 135 seconds
+(docs/results.md), and are estimated at 137."""
 
 GPU = Machine(1e13, 0.1)
-"""Assumed, not measured. The self-guided paper's 455 seconds for SG-OPT on a Titan Xp (Table 6) are 153 here."""
+"""Assumed, not measured. SG-OPT took 455 seconds on a Titan Xp (self-guided paper, Table 6), estimated at 153."""
 
 
 @dataclass(frozen=True)
@@ -104,11 +51,11 @@ class Needs:
     """What a study needs.
 
     Attributes:
-        runs: how many.
-        cpu: hours on a CPU, estimated.
-        gpu: and on a GPU.
-        models: by name, and whether each is here.
-        data: the same of datasets and files.
+        runs: the number of its runs.
+        cpu: estimated hours on a CPU.
+        gpu: estimated hours on a GPU.
+        models: name -> whether the model is on this machine.
+        data: dataset or file -> whether it is on this machine.
     """
 
     runs: int
@@ -119,122 +66,112 @@ class Needs:
 
     @property
     def missing(self) -> list[str]:
-        """What isn't on this machine."""
+        """The models and data that are not on this machine."""
         return [name for name, here in (*self.models.items(), *self.data.items()) if not here]
 
 
 def needs(study: Study, model: str = "") -> Needs:
-    """What a study needs; `model` takes the place of every model that it names. Nothing is asked of the hub."""
-    # Seeds differ in nothing that counts here.
-    runs = expand(study.model_copy(update={"seeds": study.seeds[:1]}), model or None)
-    times = [1 if run.seed is None else len(study.seeds) for run in runs]
+    """What a study needs; `model` replaces every model of the study. The hub is not asked."""
+    runs = plan_runs(study.model_copy(update={"seeds": study.seeds[:1]}), model or None)  # all seeds need the same
+    counts = [1 if run.seed is None else len(study.seeds) for run in runs]
     cpu, gpu = (
-        sum(n * seconds(run, study.tasks, machine) for run, n in zip(runs, times, strict=True)) / 3600
+        sum(count * seconds(run, study.tasks, machine) for run, count in zip(runs, counts, strict=True)) / 3600
         for machine in (CPU, GPU)
     )
-    named = dict.fromkeys(name for run in runs for name in models(run))
-    read = dict.fromkeys([*study.statistics, *(name for run in runs for name in reads(run, study.tasks))])
+    models = dict.fromkeys(name for run in runs for name in models_of(run))
+    sources = dict.fromkeys([*study.statistics, *(source for run in runs for source in data_of(run, study.tasks))])
     return Needs(
-        sum(times),
+        sum(counts),
         cpu,
         gpu,
-        {name: model_folder(name) is not None for name in named},
-        {name: is_here(name) for name in read},
+        {name: model_folder(name) is not None for name in models},
+        {source: is_here(source) for source in sources},
     )
 
 
-def seconds(run: Run, tasks: Iterable[str], machine: Machine) -> float:
-    """What a run takes, with its evaluation; without the run that it starts from."""
-    weights = _weights(run.model)
-    text = 2 * weights * TOKENS / machine.flops  # seconds to encode one
-    evaluated = TASK * len({member for task in tasks for member in GROUPS.get(task, (task,))})
-    return text * evaluated + (_training(run.recipe, text, machine) if run.recipe else 0)
-
-
-def _training(recipe: Recipe, text: float, machine: Machine) -> float:
-    """Seconds that the stages of a recipe take, where a text takes `text` to encode."""
-    found = 0.0
-    for stage in recipe.stages:
-        work, training = WORK[stage.method], stage.training
-        batch = getattr(stage.options, "sentiment_batch_size", training.batch_size)
-        rows = sum(_rows(source, work.rows) for source in recipe.inputs(stage).data)
+def seconds(run: PlannedRun, tasks: Iterable[str], machine: Machine) -> float:
+    """The estimated seconds of a run and its evaluation, without the run that it starts from."""
+    encodings: float = TASK_TEXTS * len({member for task in tasks for member in GROUPS.get(task, (task,))})
+    all_steps = 0
+    for stage, inputs in _stages(run):
+        training, options = stage.training, stage.options
+        rows = sum(_rows(source, options.rows_per_pair) for source in inputs.data)
         rows = min(rows, training.sample or rows)
-        steps = training.total_steps(max(1, int(rows) // batch))
-        trained = work.trained + (training.mlm_weight > 0)
-        if stage.method == "whitening":
-            found += text * rows
-            continue
-        if stage.method == "clsr" or getattr(stage.options, "cached", False):
-            found += work.encoded * (text * rows + steps * batch * 6 * HEADS / machine.flops)
-        else:
-            found += text * steps * batch * (3 * trained + work.encoded) + steps * machine.step
-        if recipe.dev != "none":
-            found += text * DEV * (steps // training.eval_every)
-    return found
+        steps = training.total_steps(max(1, int(rows) // training.batch_size))
+        evaluations = 0 if run.recipe and run.recipe.dev == "none" else steps // training.eval_every
+        encodings += steps * training.batch_size * options.encodings_per_row + DEV_TEXTS * evaluations
+        all_steps += steps if options.encodings_per_row >= 1 else 0  # a step on stored vectors is much shorter
+    return encodings * 2 * _weights(run.model) * TOKENS / machine.flops + all_steps * machine.step
 
 
-def reads(run: Run, tasks: Iterable[str]) -> Iterator[str]:
-    """All data that a run reads, the dev data and those of its tasks too."""
+def data_of(run: PlannedRun, tasks: Iterable[str]) -> Iterator[str]:
+    """All data that a run reads: of its tasks, to train on, and to choose the best step."""
     for task in (member for name in tasks for member in GROUPS.get(name, (name,))):
-        # A task has the name of its dataset, but for these.
+        # A task has the name of its dataset, with these exceptions.
         name = re.sub("^(senteval-(50-)?|geometry:)", "", task)
         yield {"geometry": "stsb:dev", "geometry-qqp": "qqp:train"}.get(name, name)
-    if run.recipe is None:
-        return
-    for stage in run.recipe.stages:
-        inputs = run.recipe.inputs(stage)
+    for _, inputs in _stages(run):
         yield from (*inputs.data, *inputs.dev)
-        if run.recipe.dev_pairs and not inputs.dev:
+        if run.recipe and run.recipe.dev_pairs and not inputs.dev:
             yield run.recipe.dev_pairs
 
 
-def models(run: Run) -> Iterator[str]:
-    """The models that a run takes, those that translate for it too."""
+def models_of(run: PlannedRun) -> Iterator[str]:
+    """The models that a run loads: its own and those that translate for it."""
     if run.model:
         yield run.model
-    for stage in run.recipe.stages if run.recipe else ():
-        yield from stage.options.extra_models()
+    for _, inputs in _stages(run):
+        yield from inputs.models
+
+
+def _stages(run: PlannedRun) -> list[tuple[Stage, Inputs]]:
+    """The stages of a run with what each reads; none of an untrained model."""
+    return [(stage, run.recipe.inputs(stage)) for stage in run.recipe.stages] if run.recipe else []
 
 
 def is_here(source: str) -> bool:
-    """Whether data are on this machine; the hub isn't asked."""
+    """Whether a dataset or file is on this machine. The hub is not asked."""
     name = source.partition(":")[0]
     return available(name) if name in DATASETS else Path(source).exists() or bool(glob.glob(source))
 
 
 def model_folder(model: str) -> Path | None:
-    """Where a model is on this machine, the hub's cache included; the hub isn't asked."""
+    """The folder of a model on this machine, also in the hub's cache. The hub is not asked."""
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
     if path := local_model(model):
         return path
     try:
-        found = [try_to_load_from_cache(model, f"model.safetensors{ending}") for ending in ("", ".index.json")]
+        files = [try_to_load_from_cache(model, f"model.safetensors{ending}") for ending in ("", ".index.json")]
     except HFValidationError:
         return None
-    return next((Path(file).parent for file in found if isinstance(file, str)), None)
+    return next((Path(file).parent for file in files if isinstance(file, str)), None)
 
 
 @cache
 def _weights(model: str) -> int:
-    """Of the blocks: 4 d^2 in the attention and 2 d times the inner size behind it; of an unknown model BERT-base's."""
+    """The weights of a model's blocks: each has 4 d^2 for attention and 2 d times the inner size for the rest.
+
+    The sizes are in the model's folder if it is on this machine, or else in its name; BERT-base's are the default.
+    """
     folder = model_folder(model) if model else None
     try:
         config = json.loads((folder / "config.json").read_text("utf-8")) if folder else {}
     except (OSError, ValueError):
         config = {}
-    blocks, d = SIZES.get(model, (12, 768))
+    named = re.search(r"L-(\d+)_H-(\d+)", model)
+    blocks, d = map(int, named.groups()) if named else LARGE if "-large" in model else BASE
     blocks, d = config.get("num_hidden_layers", blocks), config.get("hidden_size", d)
     return int(blocks * (4 * d**2 + 2 * d * config.get("intermediate_size", 4 * d)))
 
 
-def _rows(source: str, of_a_pair: float) -> float:
-    """The rows that a method has of a source."""
+def _rows(source: str, rows_per_pair: float) -> float:
+    """The training rows in a source."""
     name, _, split = source.partition(":")
     if name not in DATASETS:
-        return OTHERS
+        return FILE_ROWS
     dataset = DATASETS[name]
     rows = sum(part.row_count for known, part in dataset.splits.items() if split in ("", known))
     single = dataset.row_types[0] in (Sentence, LabelledSentence)
-    return rows * (1 if single else of_a_pair) + sum(_rows(member, of_a_pair) for member in dataset.union)
+    return rows * (1 if single else rows_per_pair) + sum(_rows(member, rows_per_pair) for member in dataset.union)

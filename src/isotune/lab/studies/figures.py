@@ -1,7 +1,7 @@
-"""A study's figures, out of its lines: curves with bands of one standard deviation, heatmaps, bars; published beside.
+"""A study's figures, made of the lines of its table: curves with bands of one standard deviation, heatmaps, and bars.
 
-Each is a `Chart`, which is drawn on paper, in the page and in a browser alike. Scores are as the study's table prints
-them.
+Published values are drawn beside the measured ones. Each figure is a `Chart`, so it looks the same on paper, in the
+page and in a browser. Scores have the scale of the study's table.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ from math import isfinite, nan
 from matplotlib import colormaps
 from matplotlib.colors import Normalize, to_hex
 
-from isotune.lab.studies.study import FigureSpec, Study, Value
-from isotune.lab.studies.table import Line
-from isotune.lab.studies.words import heading, in_words, label, plain, printed, scaled, score_title
+from isotune.lab.studies.lines import Line
+from isotune.lab.studies.study import FigureSpec, Study
+from isotune.lab.studies.wording import digits, heading, label, line_title, plain, scaled, score_title
 from isotune.report.chart import Band, Bars, Chart, Mark, Panel, Series
-from isotune.report.style import INK, look
+from isotune.report.style import INK, Look, look
 
-COLOURS = colormaps["cividis"]  # its order is the same to the colour-blind and in grey
-LETTER = 0.075  # inches of one in an axis's names
+COLOURS = colormaps["cividis"]  # in order also for the colour-blind, and in grey
+LETTER = 0.075  # inches of a letter in an axis's names
+SIZE = (5.6, 3.8)  # inches
 
 
 def chart(study: Study, figure: FigureSpec, lines: Sequence[Line]) -> Chart:
-    """The chart of a figure."""
+    """Draws a figure of a study."""
     return {"curve": _curve, "heatmap": _heatmap, "bars": _bars}[figure.kind](study, figure, lines)
 
 
@@ -35,43 +36,25 @@ def title(figure: FigureSpec) -> str:
 
 
 def _curve(study: Study, figure: FigureSpec, lines: Sequence[Line]) -> Chart:
-    """A line for each arm and each place in the rest of the grid; arms that lack the option are level."""
+    """A curve for each arm and each place in the rest of the grid; arms without the option are level lines."""
     values = list(dict.fromkeys(line.cell[figure.x] for line in lines if figure.x in line.cell))
     if not values:
         return Chart([])
     numbers = [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
     numeric = len(numbers) == len(values)
-    places: dict[Value, float] = dict(zip(values, numbers if numeric else map(float, range(len(values))), strict=True))
-    at = {place: f"{label(figure.x)} {plain(value)}" for value, place in places.items()}
-    ends = [min(places.values()), max(places.values())]
+    places = numbers if numeric else list(map(float, range(len(values))))
+    place_of = dict(zip(values, places, strict=True))
+    names = {place: f"{label(figure.x)} {plain(value)}" for value, place in place_of.items()}
     marks: list[Mark] = []
-    some = False  # of what is measured is published too
-    for i, (name, group) in enumerate(_without(lines, figure.x).items()):
-        here = look(i)
-        group = sorted(group, key=lambda line: places[line.cell[figure.x]] if figure.x in line.cell else 0)
-        level = figure.x not in group[0].cell
-        x = ends if level else [places[line.cell[figure.x]] for line in group]
-        times = 2 if level else 1
-        measured = [_measured(study, line, figure.y) for line in group] * times
-        drawn = [(place, *one) for place, one in zip(x, measured, strict=True) if isfinite(one[0])]
-        if drawn:
-            where, mean, deviation = zip(*drawn, strict=True)
-            low, high = ([value + sign * d for value, d in zip(mean, deviation, strict=True)] for sign in (-1, 1))
-            if any(deviation):
-                marks.append(Band(where, low, high, name, here.colour))
-            hover = [f"{name}, {at[place]}: {value:.2f}" for place, value in zip(where, mean, strict=True)]
-            sign = "" if level else here.marker
-            marks.append(Series(where, mean, name, here.colour, here.dash, sign, hover=hover))
-        published = [_published(line, figure.y) for line in group] * times
-        if any(map(isfinite, published)):
-            hover = [f"{name}, published: {value:g}" for value in published]
-            entry = "" if drawn else f"{name}, published"
-            marks.append(
-                Series(x, published, entry, here.colour, ":", "" if level else here.marker, True, 1, hover=hover)
-            )
-            some |= bool(drawn)
-    if some:  # one entry for all of them
-        marks.append(Series([nan], [nan], "published", INK, ":", "o", hollow=True, width=1))
+    for number, (name, group) in enumerate(_without(lines, figure.x).items()):
+        if figure.x in group[0].cell:
+            points = sorted(((place_of[line.cell[figure.x]], line) for line in group), key=lambda point: point[0])
+            marks += _marks_of_curve(study, figure, name, points, names, look(number))
+        else:
+            ends = [(place, group[0]) for place in (min(names), max(names))]
+            marks += _marks_of_curve(study, figure, name, ends, names, look(number)._replace(marker=""))
+    if any(isinstance(mark, Series) and mark.hollow and not mark.name for mark in marks):
+        marks.append(Series([nan], [nan], "published", INK, ":", "o", hollow=True, width=1))  # one entry for all
     panel = Panel(
         marks,
         x_label=label(figure.x),
@@ -79,53 +62,96 @@ def _curve(study: Study, figure: FigureSpec, lines: Sequence[Line]) -> Chart:
         log_x=figure.log and numeric,  # names stand at 0, 1, ...
         x_names=() if numeric else [plain(value) for value in values],
     )
-    return Chart([panel], size=(5.6, 3.8))
+    return Chart([panel], size=SIZE)
+
+
+def _marks_of_curve(
+    study: Study,
+    figure: FigureSpec,
+    name: str,
+    points: Sequence[tuple[float, Line]],
+    place_names: Mapping[float, str],
+    style: Look,
+) -> list[Mark]:
+    """The measured curve with its band, and the published one, which has an entry of its own if nothing is measured."""
+    marks: list[Mark] = []
+    measured = [(place, *_measured(study, line, figure.y)) for place, line in points]
+    if drawn := [point for point in measured if isfinite(point[1])]:
+        x, mean, deviation = zip(*drawn, strict=True)
+        if any(deviation):
+            low, high = ([value + sign * d for value, d in zip(mean, deviation, strict=True)] for sign in (-1, 1))
+            marks.append(Band(x, low, high, name, style.colour))
+        hover = [f"{name}, {place_names[place]}: {value:.2f}" for place, value, _ in drawn]
+        marks.append(Series(x, mean, name, style.colour, style.dash, style.marker, hover=hover))
+    published = [_published(line, figure.y) for _, line in points]
+    if any(map(isfinite, published)):
+        everywhere, entry = [place for place, _ in points], "" if drawn else f"{name}, published"
+        hover = [f"{name}, published: {value:g}" for value in published]
+        marks.append(Series(everywhere, published, entry, style.colour, ":", style.marker, True, 1, hover=hover))
+    return marks
 
 
 def _heatmap(study: Study, figure: FigureSpec, lines: Sequence[Line]) -> Chart:
-    """A panel for each arm and each place in the rest of the grid, and one for what is published of it."""
+    """A panel of measured values for each arm and each place in the rest of the grid, and one of published values."""
     gridded = [line for line in lines if figure.rows in line.cell and figure.columns in line.cell]
     rows, columns = (list(dict.fromkeys(line.cell[axis] for line in gridded)) for axis in (figure.rows, figure.columns))
+    row_names, column_names = ([plain(value) for value in values] for values in (rows, columns))
     panels = []
     for name, group in _without(gridded, figure.rows, figure.columns).items():
-        cells = [(columns.index(line.cell[figure.columns]), rows.index(line.cell[figure.rows])) for line in group]
-        for what, values in (
-            (name, [_measured(study, line, figure.y)[0] for line in group]),
-            (f"{name}, published", [_published(line, figure.y) for line in group]),
-        ):
-            found = [(*cell, value) for cell, value in zip(cells, values, strict=True) if isfinite(value)]
-            if found:
-                panels.append(
-                    Panel(
-                        _cells(study, figure.y, found),
-                        what,
-                        label(figure.columns),
-                        label(figure.rows),
-                        x_names=[plain(value) for value in columns],
-                        y_names=[plain(value) for value in rows],
-                    )
-                )
-    left = LETTER * max((len(plain(value)) for value in rows), default=0)
-    across = max((len(plain(value)) for value in columns), default=0) * LETTER + 0.1
+        places = [(columns.index(line.cell[figure.columns]), rows.index(line.cell[figure.rows])) for line in group]
+        measured = [_measured(study, line, figure.y)[0] for line in group]
+        published = [_published(line, figure.y) for line in group]
+        for panel_title, values in ((name, measured), (f"{name}, published", published)):
+            cells = [(*place, value) for place, value in zip(places, values, strict=True) if isfinite(value)]
+            if cells:
+                marks = _squares(study, figure.y, cells)
+                axes = (label(figure.columns), label(figure.rows))
+                panels.append(Panel(marks, panel_title, *axes, x_names=column_names, y_names=row_names))
+    left = LETTER * max(map(len, row_names), default=0)
+    across = LETTER * max(map(len, column_names), default=0) + 0.1
     width = 1 + left + max(0.6, across) * len(columns)
     return Chart(panels, (width, 1 + 0.5 * len(rows)), columns=1 if width > 4 else 2, same_axes=False)
 
 
-def _cells(study: Study, score: str, found: Sequence[tuple[int, int, float]]) -> list[Mark]:
-    """A square for each (column, row, value), the value in it."""
-    scale = Normalize(min(value for *_, value in found), max(value for *_, value in found))
+def _squares(study: Study, score: str, cells: Sequence[tuple[int, int, float]]) -> list[Mark]:
+    """A coloured square for each (column, row, value), with the value written in it."""
+    scale = Normalize(min(value for *_, value in cells), max(value for *_, value in cells))
     marks: list[Mark] = []
-    for column, row, value in found:
+    for column, row, value in cells:
         colour = COLOURS(scale(value))
-        text = printed(study, score, value, published=True)  # it is scaled
+        text = digits(study, score, value)
         marks.append(Bars([column - 0.5], [row - 0.5], [1], [1], colour=to_hex(colour), hover=[text]))
         ink = "#000000" if sum(colour[:3]) > 1.4 else "#ffffff"
         marks.append(Series([column], [row], colour=ink, labels=[text]))
     return marks
 
 
-def _list(study: Study, figure: FigureSpec, lines: Sequence[Line]) -> Chart:
-    """A bar a line, one under the other."""
+def _bars(study: Study, figure: FigureSpec, lines: Sequence[Line]) -> Chart:
+    """A bar for each arm, side by side at each value of an option."""
+    if not figure.x:
+        return _list_of_bars(study, figure, lines)
+    gridded = [line for line in lines if figure.x in line.cell]
+    values = list(dict.fromkeys(line.cell[figure.x] for line in gridded))
+    groups = _without(gridded, figure.x)
+    width = 0.8 / max(1, len(groups))
+    marks: list[Mark] = []
+    for number, (name, group) in enumerate(groups.items()):
+        middles = [values.index(line.cell[figure.x]) - 0.4 + (number + 0.5) * width for line in group]
+        for x, line in zip(middles, group, strict=True):
+            mean, deviation = _measured(study, line, figure.y)
+            if isfinite(mean):
+                hover, colour = [f"{name}: {mean:.2f}"], look(number).colour
+                marks.append(Bars([x - width / 2], [0], [width], [mean], name, colour, hover=hover))
+                marks.append(Series([x, x], [mean - deviation, mean + deviation], colour=INK, dash="-"))
+        published = [_published(line, figure.y) for line in group]
+        marks += _rings(middles, published, published)
+    names = [plain(value) for value in values]
+    panel = Panel(marks, x_label=label(figure.x), y_label=heading(study, figure.y), x_names=names)
+    return Chart([panel], size=SIZE)
+
+
+def _list_of_bars(study: Study, figure: FigureSpec, lines: Sequence[Line]) -> Chart:
+    """A bar for each line, one below the other."""
     drawn = [line for line in lines if figure.y in line.values or isfinite(_published(line, figure.y))]
     marks: list[Mark] = []
     for place, line in enumerate(drawn):
@@ -141,56 +167,29 @@ def _list(study: Study, figure: FigureSpec, lines: Sequence[Line]) -> Chart:
     return Chart([panel], size=(4 + LETTER * max(map(len, names), default=0), 1 + 0.32 * len(names)))
 
 
-def _bars(study: Study, figure: FigureSpec, lines: Sequence[Line]) -> Chart:
-    """A bar an arm, side by side at each value of an option."""
-    if not figure.x:
-        return _list(study, figure, lines)
-    gridded = [line for line in lines if figure.x in line.cell]
-    values = list(dict.fromkeys(line.cell[figure.x] for line in gridded))
-    groups = _without(gridded, figure.x)
-    width = 0.8 / max(1, len(groups))
-    marks: list[Mark] = []
-    for i, (name, group) in enumerate(groups.items()):
-        middles = [values.index(line.cell[figure.x]) - 0.4 + (i + 0.5) * width for line in group]
-        found = [(x, *_measured(study, line, figure.y)) for x, line in zip(middles, group, strict=True)]
-        for x, mean, deviation in (one for one in found if isfinite(one[1])):
-            hover = [f"{name}: {mean:.2f}"]
-            marks.append(Bars([x - width / 2], [0], [width], [mean], name, look(i).colour, hover=hover))
-            marks.append(Series([x, x], [mean - deviation, mean + deviation], colour=INK, dash="-"))
-        published = [_published(line, figure.y) for line in group]
-        marks += _rings(middles, published, published)
-    panel = Panel(
-        marks,
-        x_label=label(figure.x),
-        y_label=heading(study, figure.y),
-        x_names=[plain(value) for value in values],
-    )
-    return Chart([panel], size=(5.6, 3.8))
-
-
-def _rings(x: Sequence[float], y: Sequence[float], values: Sequence[float]) -> list[Series]:
-    """What is published, as rings; none if nothing is."""
-    if not any(map(isfinite, values)):
+def _rings(x: Sequence[float], y: Sequence[float], published: Sequence[float]) -> list[Series]:
+    """Published values as rings; nothing if there are none."""
+    if not any(map(isfinite, published)):
         return []
-    hover = [f"published: {value:g}" for value in values]
+    hover = [f"published: {value:g}" for value in published]
     return [Series(x, y, "published", INK, marker="o", hollow=True, size=7, hover=hover)]
 
 
 def _without(lines: Iterable[Line], *axes: str) -> Mapping[str, list[Line]]:
-    """The lines by what they are apart from some options of the grid."""
+    """The lines grouped by what they have besides some options of the grid."""
     groups: dict[str, list[Line]] = {}
     for line in lines:
         cell = {key: value for key, value in line.cell.items() if key not in axes}
-        groups.setdefault(in_words(line.arm, cell), []).append(line)
+        groups.setdefault(line_title(line.arm, cell), []).append(line)
     return groups
 
 
 def _measured(study: Study, line: Line, score: str) -> tuple[float, float]:
-    """Mean and standard deviation, as printed; NaN of what isn't measured."""
-    found = line.summary(score)
-    if found is None:
+    """The mean and standard deviation of a score, on the table's scale; NaN and 0 if it is not measured."""
+    over_seeds = line.summary(score)
+    if over_seeds is None:
         return nan, 0.0
-    return scaled(study, score, found.mean), scaled(study, score, found.deviation or 0.0)
+    return scaled(study, score, over_seeds.mean), scaled(study, score, over_seeds.deviation or 0.0)
 
 
 def _published(line: Line, score: str) -> float:

@@ -1,8 +1,11 @@
-"""Runs side by side, each in one of a few processes that stay; see `worker.py`."""
+"""Worker processes, side by side: each makes one run after another.
+
+The workers are started by hand because no executor does what a study needs. With loky and with concurrent.futures, a
+worker that dies fails every run and does not say which run killed it, and workers survive a study that was killed.
+"""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -12,34 +15,41 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
-from typing import IO, Any
+from typing import IO
 
 import torch
 
-from isotune.lab.studies.worker import Job
+from isotune.lab.studies.job import Job
+from isotune.lab.studies.worker import Answer
 from isotune.training.interrupt import StopSignal
 
-MOST = 4  # processes without a GPU, where nothing is said: each holds a model
+MOST = 4  # default number of processes without a GPU: each holds a model
 
 
 class Processes:
-    """Processes that make runs, started when they are first needed.
+    """Processes that make runs. Each is started when it is first needed.
 
     Attributes:
-        count: how many there are.
-        threads: of each.
+        count: the number of processes.
+        threads: the threads of each process.
     """
 
     def __init__(self, log: Path, count: int | None = None, threads: int | None = None) -> None:
-        """Unset: a process a GPU, or else a core, but no more than `MOST`; as many threads as their share of cores."""
+        """Opens the log of all processes.
+
+        Args:
+            log: the file that the processes' messages go to.
+            count: None for one process a GPU; without a GPU, one a core, at most `MOST`.
+            threads: None for the processes' equal share of the cores.
+        """
         gpus, cores = torch.cuda.device_count(), os.cpu_count() or 1
         self.count = count or gpus or min(cores, MOST)
         self.threads = threads or max(1, cores // self.count)
         visible = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(gpus)))).split(",")
         limits = {name: str(self.threads) for name in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS")}
-        self._file = log.open("a", encoding="utf-8")
-        self._all = [
-            _Process({**os.environ, **limits, "CUDA_VISIBLE_DEVICES": visible[i % len(visible)]}, self._file)
+        self._log = log.open("a", encoding="utf-8")
+        self._workers = [
+            _Worker({**os.environ, **limits, "CUDA_VISIBLE_DEVICES": visible[i % len(visible)]}, self._log)
             for i in range(self.count)
         ]
 
@@ -47,69 +57,71 @@ class Processes:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        for process in self._all:
-            process.close()
-        self._file.close()
+        for worker in self._workers:
+            worker.close()
+        self._log.close()
 
     def make(
         self,
         jobs: Sequence[Job],
         stop: StopSignal,
-        done: Callable[[Job, str], None],
+        finished: Callable[[Job, str], None],
         admit: Callable[[Job], bool] = lambda job: True,
     ) -> None:
-        """Makes these runs, those that `admit` lets begin when their turn comes.
+        """Makes runs side by side. After a signal, stops those that are being made and begins no others.
 
-        `done` is told of each that has ended, with what went wrong or "". After a signal the runs that are being made
-        are stopped, and no others begun; of those `done` isn't told.
+        Args:
+            jobs: the runs, in the order in which they begin.
+            stop: the signal.
+            finished: called for each run that was not stopped, with the reason of its failure or "".
+            admit: called for each run when it could begin; False leaves it out.
         """
-        idle: SimpleQueue[_Process] = SimpleQueue()
-        for process in self._all:
-            idle.put(process)
+        idle: SimpleQueue[_Worker] = SimpleQueue()
+        for worker in self._workers:
+            idle.put(worker)
 
-        def work(job: Job) -> Mapping[str, Any]:
-            process = idle.get()
+        def work(job: Job) -> Answer:
+            worker = idle.get()
             try:
-                return {"stopped": True} if stop.received or not admit(job) else process.make(job)
+                return Answer(stopped=True) if stop.received or not admit(job) else worker.make(job)
             finally:
-                idle.put(process)
+                idle.put(worker)
 
         with ThreadPoolExecutor(self.count) as threads:
             futures = {threads.submit(work, job): job for job in jobs}
-            left, told = set(futures), False
+            waiting, told = set(futures), False
             try:
-                while left:
-                    ended, left = wait(left, timeout=0.2, return_when=FIRST_COMPLETED)
+                while waiting:
+                    done, waiting = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
                     if stop.received and not told:
                         told = True
-                        for process in self._all:
-                            process.signal(signal.SIGTERM)
-                    for future in ended:
+                        for worker in self._workers:
+                            worker.stop()
+                    for future in done:
                         answer = future.result()
-                        if not (answer.get("stopped") or (stop.received and answer.get("died"))):
-                            done(futures[future], answer.get("error", ""))
+                        if not (answer.stopped or (stop.received and answer.died)):
+                            finished(futures[future], answer.problem)
             except BaseException:
-                for process in self._all:
-                    process.signal(signal.SIGKILL)
+                for worker in self._workers:
+                    worker.kill()
                 threads.shutdown(wait=False, cancel_futures=True)
                 raise
 
 
-class _Process:
-    """A worker; another is started where it has died."""
+class _Worker:
+    """A worker process. If it has died, the next run starts another one."""
 
     def __init__(self, environment: Mapping[str, str], log: IO[str]) -> None:
         self._environment = environment
         self._log = log
         self._process: subprocess.Popen[str] | None = None
 
-    def make(self, job: Job) -> Mapping[str, Any]:
-        """Has a run made; the worker's answer, or what became of the worker."""
-        process = self._process
-        if process is None or process.poll() is not None:
+    def make(self, job: Job) -> Answer:
+        """Has the worker make a run, and waits for the answer."""
+        if self._process is None or self._process.poll() is not None:
             self.close()
-            # In a session of its own, so that a Ctrl-C at the terminal reaches the study alone.
-            self._process = process = subprocess.Popen(
+            # The session of its own keeps a terminal's Ctrl-C away from the worker.
+            self._process = subprocess.Popen(
                 [sys.executable, "-m", "isotune.lab.studies.worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -118,33 +130,33 @@ class _Process:
                 text=True,
                 start_new_session=True,
             )
+        process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
-        try:
-            print(json.dumps(job.model_dump(), default=str), file=process.stdin, flush=True)
-            line = process.stdout.readline()
-        except BrokenPipeError:
-            line = ""
-        if line:
-            answer: dict[str, Any] = json.loads(line)
-            return answer
+        with suppress(OSError):  # a dead worker's pipe is broken
+            print(job.model_dump_json(), file=process.stdin, flush=True)
+        if line := process.stdout.readline():
+            return Answer.model_validate_json(line)
         code = process.wait()
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
-        hint = ", perhaps for want of memory: take fewer processes" if code == -signal.SIGKILL else ""
-        return {"died": True, "error": f"its process {how}{hint}; {self._log.name} may say more"}
+        hint = ", perhaps because memory ran out: use fewer processes" if how.endswith("SIGKILL") else ""
+        return Answer(problem=f"its process {how}{hint}; {self._log.name} may say more", died=True)
 
-    def signal(self, number: signal.Signals) -> None:
-        """Sends it a signal, if it runs."""
+    def stop(self) -> None:
+        """Asks the worker to stop after the step that it is in."""
         if self._process and self._process.poll() is None:
-            self._process.send_signal(number)
+            self._process.terminate()
+
+    def kill(self) -> None:
+        """Ends the worker at once."""
+        if self._process and self._process.poll() is None:
+            self._process.kill()
 
     def close(self) -> None:
-        """Ends it."""
+        """Ends the worker's input, and waits for its end."""
         if self._process is None:
             return
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        with suppress(BrokenPipeError):
-            self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
+        with self._process as process:  # closes the pipes and waits
+            assert process.stdin is not None
+            with suppress(BrokenPipeError):
+                process.stdin.close()

@@ -1,12 +1,11 @@
-"""Whether a difference is one: over seeds, over the pairs of a test set, and Williams' test of two correlations.
+"""Whether a difference is real: tests over seeds, the bootstrap over test pairs, and Williams' test.
 
-Over seeds there are few values, 3 to 8. The decision is the paired t-test's: it is exact if the differences are normal,
-and it gives an interval. What assumes no normality, the permutation of signs (Wilcoxon's test is the same on ranks),
-has at n seeds no p below 2 / 2^n: at 5 seeds 0.0625, so that it can't find anything at the 5 % level, however large.
-Its p stands beside the other one. With several comparisons, Holm's correction keeps the chance of any false finding at
-5 %.
+Over seeds there are few values, 3 to 8. The paired t-test decides: it is exact if the differences are normal, and it
+gives an interval. The sign permutation test (Wilcoxon's test is the same on ranks) assumes no normality, but at n seeds
+its p is never below 2 / 2^n. At 5 seeds that is 0.0625, so it can never reach the 5 % level. Its p is printed beside
+the t-test's. With several comparisons, Holm's correction keeps the chance of any false positive at 5 %.
 
-Over pairs, the bootstrap draws the pairs of the test set anew and scores both encoders on the same draw.
+Over pairs, the bootstrap resamples the pairs of the test set and scores both encoders on the same sample.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from isotune.evaluation.sts import correlations
 Floats = NDArray[np.float64]
 
 RESAMPLES = 1000
-CHUNK = 100  # resamples at a time, so that memory is bounded
+CHUNK = 100  # resamples at a time, which bounds memory
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Some values in short; the deviation is that of a sample, None for one value."""
+    """A summary of n values; the standard deviation (divided by n - 1) is None for a single value."""
 
     mean: float
     deviation: float | None
@@ -39,21 +38,21 @@ class Summary:
 
 
 def summary(values: Sequence[float]) -> Summary:
-    """Mean, standard deviation (n - 1), least, greatest and number of at least one value."""
+    """Summarises one or more values."""
     deviation = float(np.std(values, ddof=1)) if len(values) > 1 else None
     return Summary(float(np.mean(values)), deviation, min(values), max(values), len(values))
 
 
 @dataclass(frozen=True)
 class PairedTest:
-    """Differences of n pairs against none.
+    """The test whether n paired differences have mean 0.
 
     Attributes:
-        mean: of the differences.
-        low, high: the 95 % interval of that mean.
+        mean: the mean difference.
+        low, high: its 95 % interval.
         p: two-sided, of the paired t-test.
-        p_exact: two-sided, of all permutations of signs.
-        n: how many pairs.
+        p_exact: two-sided, of the sign permutation test.
+        n: the number of pairs.
     """
 
     mean: float
@@ -65,7 +64,7 @@ class PairedTest:
 
 
 def paired_test(differences: Sequence[float]) -> PairedTest:
-    """Tests whether differences [n], n > 1, have mean 0. Where all are the same, there is nothing to estimate."""
+    """Tests whether differences [n], n > 1, have mean 0. Equal differences have no variance to test by: p is 1 or 0."""
     values = np.asarray(differences, np.float64)
     mean = float(values.mean())
     exact = stats.permutation_test((values,), np.mean, permutation_type="samples", rng=0)
@@ -77,7 +76,7 @@ def paired_test(differences: Sequence[float]) -> PairedTest:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The p values [k] corrected for there being k of them. Holm, Scandinavian Journal of Statistics, 1979."""
+    """Corrects k p values for multiple comparisons (Holm, Scandinavian Journal of Statistics, 1979)."""
     corrected = [0.0] * len(p_values)
     worst = 0.0
     for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
@@ -87,28 +86,26 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 @dataclass(frozen=True)
-class Part:
-    """Pairs that have one correlation, and its weight in the score: a task, or a subset of one.
+class CorrelatedPairs:
+    """The N pairs of a task or of one of its subsets, over which an encoder's correlation is taken.
 
     Attributes:
-        name: the task's, or the subset's.
-        gold: [N] scores.
-        cosines: [N] of an encoder.
-        weight: the weights of all parts sum to 1.
+        gold: [N] gold scores.
+        cosines: [N] the encoder's cosines.
+        weight: of the correlation in the score. The weights of a score sum to 1.
     """
 
-    name: str
     gold: Floats
     cosines: Floats
     weight: float
 
 
-def resampled_scores(parts: Sequence[Part], spearman: bool, resamples: int = RESAMPLES) -> Floats:
-    """The score of an encoder on draws of the pairs with replacement, [resamples].
+def resampled_scores(parts: Sequence[CorrelatedPairs], spearman: bool, resamples: int = RESAMPLES) -> Floats:
+    """An encoder's scores [resamples] on samples of the pairs, drawn with replacement.
 
-    Draw number i has the same pairs for every encoder, so that two encoders' scores can be subtracted. Each part is
-    drawn by itself, at its own size. A draw is kept as how often each pair is in it, from which ranks follow by
-    summing: pairs are sorted once, and not once a draw.
+    Sample i has the same pairs for every encoder, so two encoders' scores can be subtracted. Each part is sampled
+    separately, at its own size. A sample is stored as the count of each pair. Ranks are sums of counts, so the pairs
+    are sorted once and not once a sample.
     """
     scores = np.zeros(resamples)
     for number, part in enumerate(parts):
@@ -126,42 +123,42 @@ def resampled_scores(parts: Sequence[Part], spearman: bool, resamples: int = RES
 
 
 def interval(values: Floats) -> tuple[float, float]:
-    """Where the middle 95 % of bootstrapped values [resamples] lie."""
+    """The ends of the middle 95 % of bootstrapped values [resamples]."""
     low, high = np.quantile(values, (0.025, 0.975))
     return float(low), float(high)
 
 
 def williams(r12: float, r13: float, r23: float, n: int) -> tuple[float, float]:
-    """Whether two correlations with the same variable differ: t, of n - 3 degrees of freedom, and its two-sided p.
+    """Williams' test whether two correlations with the same variable differ: t, and its two-sided p.
 
-    Williams, JRSS B 1959, in the form of Steiger, Psychological Bulletin 1980, equation 7. Variable 1 is the gold
-    score, 2 and 3 are two encoders' cosines; of ranks, which makes the correlations Spearman's, the test is an
-    approximation. Of 3 pairs or fewer nothing can be said: t is 0.
+    Williams, JRSS B 1959, in the form of Steiger, Psychological Bulletin 1980, equation 7; t has n - 3 degrees of
+    freedom. Variable 1 is the gold score, 2 and 3 are two encoders' cosines. For Spearman's correlations the test is an
+    approximation. With 3 pairs or fewer nothing can be said: t is 0 and p is 1.
     """
     if n < 4:
         return 0.0, 1.0
     determinant = 1 - r12**2 - r13**2 - r23**2 + 2 * r12 * r13 * r23
     mean = (r12 + r13) / 2
-    below = 2 * determinant * (n - 1) / (n - 3) + mean**2 * (1 - r23) ** 3
-    if r12 == r13 or below <= 0:  # below 0 by rounding only, where 2 and 3 are the same but for rounding
+    denominator = 2 * determinant * (n - 1) / (n - 3) + mean**2 * (1 - r23) ** 3
+    if r12 == r13 or denominator <= 0:  # negative only by rounding, when variables 2 and 3 are equal but for rounding
         return 0.0, 1.0
-    t = (r12 - r13) * math.sqrt((n - 1) * (1 + r23) / below)
+    t = (r12 - r13) * math.sqrt((n - 1) * (1 + r23) / denominator)
     return t, float(2 * stats.t.sf(abs(t), n - 3))
 
 
-def williams_of(first: Part, second: Part, spearman: bool) -> float:
-    """The p of Williams' test between two encoders' parts with the same pairs; what never varies correlates by 0."""
-    pairs = ((first.gold, first.cosines), (first.gold, second.cosines), (first.cosines, second.cosines))
-    found = [correlations(*pair) for pair in pairs]
-    r12, r13, r23 = (0.0 if both is None else both[0 if spearman else 1] for both in found)
+def williams_p(first: CorrelatedPairs, second: CorrelatedPairs, spearman: bool) -> float:
+    """The p of Williams' test between two encoders on the same pairs; a constant variable has correlation 0."""
+    variables = ((first.gold, first.cosines), (first.gold, second.cosines), (first.cosines, second.cosines))
+    both = [correlations(*pair) for pair in variables]  # Spearman and Pearson, or None
+    r12, r13, r23 = (0.0 if values is None else values[0 if spearman else 1] for values in both)
     return williams(r12, r13, r23, len(first.gold))[1]
 
 
 def _ranks(counts: Floats, values: Floats) -> Floats:
-    """The ranks of N values where value i is there counts[:, i] times, [B, N]; equal values share their mean rank."""
+    """The ranks [B, N] of N values in B samples that hold value i counts[:, i] times; ties share their mean rank."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
-    new = np.concatenate([[True], ordered[1:] != ordered[:-1]])  # [N] whether a value is another than the one before
+    new = np.concatenate([[True], ordered[1:] != ordered[:-1]])  # [N] whether a value differs from the one before
     sizes = np.add.reduceat(counts[:, order], np.flatnonzero(new), axis=1)  # [B, distinct]
     means = np.cumsum(sizes, axis=1) - (sizes - 1) / 2  # [B, distinct] the mean rank of each
     places = np.empty(len(values), np.int64)
@@ -170,7 +167,7 @@ def _ranks(counts: Floats, values: Floats) -> Floats:
 
 
 def _pearson(counts: Floats, first: Floats, second: Floats) -> Floats:
-    """Correlations [B] of N values each, all [B, N], value i there counts[:, i] times; 0 where one is constant."""
+    """Pearson's correlations [B] of N values [B, N] that count counts [B, N] times; 0 if one variable is constant."""
     total = counts.sum(1, keepdims=True)
     first, second = (values - (counts * values).sum(1, keepdims=True) / total for values in (first, second))
     products = (counts * first * second).sum(1)

@@ -1,13 +1,13 @@
-"""What a study is told: arms, a grid of options, seeds and tasks, with what a paper prints of it. No torch here.
+"""The schema of a study file: arms, grid, seeds and tasks, and what a paper prints of them. Loads no torch.
 
-A study file is one TOML table. Its arms are recipes, methods or models as they are; each is run at every cell of the
-grid with every seed. The options that a study lays over its arms are those of `Recipe.with_options`, and one more
-form: "augmentations.0" is the first value of an option that is a list. An arm takes those of them that it has.
+An arm is a recipe, a method, or a model that is evaluated untrained. Every arm is run at every cell of the grid with
+every seed. Options are those of `Recipe.with_options`, and one form more: "augmentations.0" is the first element of an
+option that is a list. An option of the study applies to the arms that have it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -20,27 +20,30 @@ from isotune.methods import METHODS
 from isotune.recipes import read_recipe
 
 Value = bool | int | float | str | tuple[bool | int | float | str, ...]
-"""Of an option."""
+"""The value of an option."""
 
 Cell = Mapping[str, Value]
-"""A place in the grid: each option and its value there."""
+"""A place in the grid: the options that vary, with their values there."""
 
 RUN_SCORES = ("dev", "kept_step", "steps", "seconds", "sentences_per_second")
-"""What a study can tell of a run besides its evaluation: the best dev score, the step that has it, all steps, the
-seconds that these took, and the sentences that the encoder kept takes in a second. Where the dev score is a mean,
-"dev:" and the name of a part is that part."""
+"""Scores of a run besides its evaluation: the best dev score, the step that reached it, the number of steps, the
+seconds that the steps took, and how many sentences the kept encoder encodes in a second. If the dev score is a mean of
+named parts, "dev:NAME" is the part of that name."""
 
 COSINE = "cosine"
-"""Of the score "cosine:7", the cosine of pair 7."""
-
-SPLITS = ("train", "dev", "test")
-"""The sizes of a dataset that studies print, and "texts"."""
-
-OWN = frozenset({"model", "seed", "tasks"})
-"""Options of a run that are said elsewhere in a study."""
+"""The score "cosine:7" is the cosine of pair 7."""
 
 START = "start:"
-"""Before the name of a score: that of the model that the run started from, as "start:sts"."""
+"""The score "start:sts" is the STS score of the model that the run started from."""
+
+SIZES = ("train", "dev", "test", "texts")
+"""The sizes of a dataset that a study can print: rows with a score or label in each split, and texts in all."""
+
+STUDY_KEYS = frozenset({"model", "seed", "tasks"})
+"""Options of a run for which a study has a key of its own."""
+
+FIGURE_AXES = {"curve": (("x",), ("x", "log")), "heatmap": (("rows", "columns"),) * 2, "bars": ((), ("x",))}
+"""Of each kind of figure: the fields that it needs, and those that it may have."""
 
 
 class _Table(BaseModel):
@@ -48,17 +51,17 @@ class _Table(BaseModel):
 
 
 class Arm(_Table):
-    """One of the things compared.
+    """One of the things that a study compares.
 
     Attributes:
-        name: as the tables call it.
-        recipe: of the package, or a TOML file.
-        method: one with its own defaults, in place of a recipe; with neither the model is evaluated as it is.
-        data: what is trained on, where the recipe doesn't say or it is to be another.
-        model: the model published with; the study's if it isn't given.
-        start: the arm before it whose encoder this one starts from, that of the same seed and cell.
-        options: what differs from the recipe.
-        grid: in place of the study's.
+        name: its name in tables.
+        recipe: a recipe of the package, or a TOML file.
+        method: a method with its default options, instead of a recipe. Without either, the model stays untrained.
+        data: sources to train on; needed if the recipe names none.
+        model: the model to start from; the study's if empty.
+        start: an earlier arm. This arm starts from that arm's encoder of the same seed and cell.
+        options: options that differ from the recipe.
+        grid: replaces the study's grid for this arm.
     """
 
     name: Annotated[str, Field(min_length=1)]
@@ -72,7 +75,7 @@ class Arm(_Table):
 
     @property
     def trained(self) -> bool:
-        """Whether it is more than a model as it is."""
+        """Whether the arm trains its model."""
         return bool(self.recipe or self.method)
 
     @model_validator(mode="after")
@@ -93,15 +96,15 @@ class Arm(_Table):
 
 
 class Published(_Table):
-    """What the paper prints at one place.
+    """Numbers that a paper prints at one place of its table.
 
     Attributes:
-        arm: an arm's name; or that of a line that no arm has, which stands in the table for reference.
-        at: the cell of the grid, or the columns that say which row of an analysis's table.
-        analysis: the analysis that it is of; the study's own table if it isn't given.
-        scores: score -> value, as printed; of an analysis, columns of its table.
-        deviation: score -> standard deviation, as printed.
-        note: what a reader has to know of it.
+        arm: the name of an arm. Any other name adds a line to the table, for reference.
+        at: the cell of the grid; of an analysis, the columns that identify a row of its table.
+        analysis: the analysis that the numbers belong to; the study's own table if empty.
+        scores: score -> value as printed; of an analysis, column -> value.
+        deviation: score -> standard deviation as printed.
+        note: a remark for the reader.
     """
 
     arm: str
@@ -113,15 +116,15 @@ class Published(_Table):
 
 
 class FigureSpec(_Table):
-    """A figure, drawn from the study's table.
+    """A figure that is drawn from the study's table.
 
     Attributes:
-        kind: curve (a line an arm over x), heatmap (one an arm), or bars (one an arm, side by side at each x).
+        kind: curve (a line per arm over x), heatmap (a panel per arm), or bars (a bar per arm, grouped by x).
         y: the score.
-        x: the grid's option that runs along; bars may have none.
-        log: whether the axis of x is logarithmic.
-        rows: the grid's option that a heatmap has downwards.
-        columns: and the one across.
+        x: the option of the grid on the x axis; bars can do without.
+        log: whether the x axis is logarithmic.
+        rows: a heatmap's vertical option.
+        columns: a heatmap's horizontal option.
     """
 
     kind: Literal["curve", "heatmap", "bars"]
@@ -133,18 +136,17 @@ class FigureSpec(_Table):
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The options of the grid that it has."""
+        """The options of the grid that the figure has as axes."""
         return tuple(filter(None, (self.x, self.rows, self.columns)))
 
     @model_validator(mode="after")
     def _has_axes(self) -> FigureSpec:
-        needs = {"curve": ("x",), "heatmap": ("rows", "columns"), "bars": ()}[self.kind]
-        for name in needs:
-            if not getattr(self, name):
+        needed, allowed = FIGURE_AXES[self.kind]
+        for name in ("x", "log", "rows", "columns"):
+            if name in needed and not getattr(self, name):
                 raise ValueError(f"a figure of kind {self.kind} needs {name}, an option of the grid")
-        allowed = {"curve": ("x", "log"), "heatmap": ("rows", "columns"), "bars": ("x",)}[self.kind]
-        if wrong := [name for name in ("x", "log", "rows", "columns") if getattr(self, name) and name not in allowed]:
-            raise ValueError(f"a figure of kind {self.kind} has no {wrong[0]}")
+            if name not in allowed and getattr(self, name):
+                raise ValueError(f"a figure of kind {self.kind} has no {name}")
         return self
 
 
@@ -152,31 +154,30 @@ class Study(_Table):
     """A comparison, or a table of a paper.
 
     Attributes:
-        title: what it is, in a line.
-        paper: the paper's short name; empty for a study of one's own.
-        source: where its numbers are printed.
-        model: the model published with, which all arms start from that don't name another.
-        seeds: of the runs of each arm in each cell.
-        tasks: evaluated on; names as in `isotune.evaluation.load_tasks`.
-        scores: the columns: keys of `Evaluation.scores` or of `averages`, those of `RUN_SCORES`, "start:" and a key, or
-            "cosine:" and the number, from 0, of a pair of the first task.
-        aggregation: of a task's subsets.
-        metric: the correlation.
-        judge: the score by which arms are compared; the first of the scores if it isn't given.
-        compare: whether every arm is compared with the first one, or with every other. With one arm it is its cells.
-        averages: columns that are the mean of others, where a paper's average is of no group of tasks.
-        scale: what correlations and accuracies are printed times: 100, or 1 where the paper has 0.760.
-        cost: what it takes, and whether that is measured or estimated.
-        note: what a reader has to know of it.
-        options: laid over every arm that has them.
-        grid: option -> values; an arm is run at each combination of those that it has.
+        title: what the study compares, in a line.
+        paper: the paper's short name; empty if the study is of no paper.
+        source: where the published numbers are printed.
+        model: the published model. Arms that name no other start from it.
+        seeds: each arm is run with each of them in each cell.
+        tasks: what encoders are evaluated on; names as in `isotune.evaluation.load_tasks`.
+        scores: the table's columns. Each is a key of `Evaluation.scores`, of `averages` or of `RUN_SCORES`; or "start:"
+            before such a key; or "cosine:" before the number, from 0, of a pair of the first task.
+        aggregation: how a task's score is made of its subsets.
+        metric: which correlation scores are.
+        judge: the score by which arms are compared; the first of `scores` if empty.
+        compare: compare every arm with the first one, or with all others. A single arm's cells are compared instead.
+        averages: further scores that are means of others, for a paper's own averages.
+        scale: the table prints correlations and accuracies times this: 100, or 1 if the paper prints 0.760.
+        cost: how long the study takes, and whether that is measured or estimated.
+        note: a remark for the reader.
+        options: applied to every arm that has them.
+        grid: option -> values. An arm is run at each combination of the options that it has.
         arms: what is compared.
-        statistics: datasets whose sizes are lines of the table: train, dev and test (rows with a score or label), and
-            texts.
+        statistics: datasets whose sizes (`SIZES`) are lines of the table.
         published: what the paper prints.
         figures: drawn from the table.
-        analyses: run on every arm's encoder of the first seed; names of `isotune.lab.analyses.ANALYSES`.
-        analysed: the scored pairs that they look at; those that each was published on if there are none.
+        analyses: names in `isotune.lab.analyses.ANALYSES`, made of every arm's encoder of the first seed.
+        analysed: the scored pairs that the analyses look at; those of the published figures if empty.
     """
 
     title: str
@@ -208,7 +209,7 @@ class Study(_Table):
         """Validates a study's table.
 
         Raises:
-            InputError: a key is unknown, or a value not allowed; in one line.
+            InputError: a key is unknown, or a value is not allowed.
         """
         try:
             return cls.model_validate(table)
@@ -222,58 +223,63 @@ class Study(_Table):
 
     @property
     def models(self) -> list[str]:
-        """The models published with."""
+        """The published models, each once."""
         return list(dict.fromkeys(arm.model or self.model for arm in self.arms if not arm.start))
+
+    @property
+    def axes(self) -> dict[str, list[Value]]:
+        """Every option that the study or an arm varies, with all of its values."""
+        axes: dict[str, list[Value]] = {}
+        for grid in (self.grid, *(arm.grid or {} for arm in self.arms)):
+            for key, values in grid.items():
+                axes[key] = list(dict.fromkeys([*axes.get(key, ()), *values]))
+        return axes
 
     @field_validator("arms")
     @classmethod
-    def _names(cls, arms: tuple[Arm, ...]) -> tuple[Arm, ...]:
+    def _arms_in_order(cls, arms: tuple[Arm, ...]) -> tuple[Arm, ...]:
         names = [arm.name for arm in arms]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"two arms are called {twice[0]}")
-        before: list[str] = []
+        trained: list[str] = []
         for arm in arms:
-            if arm.start and arm.start not in before:
-                raise unknown(f"trained arm before {arm.name}", arm.start, before or ["none"])
-            before += [arm.name] if arm.trained else []
+            if arm.start and arm.start not in trained:
+                raise unknown(f"trained arm before {arm.name}", arm.start, trained or ["none"])
+            trained += [arm.name] if arm.trained else []
         return arms
 
     @model_validator(mode="after")
-    def _refers_to_what_is_there(self) -> Study:
-        axes = {*self.grid, *(key for arm in self.arms for key in arm.grid or ())}
-        given = {*axes, *self.options, *(key for arm in self.arms for key in arm.options)}
-        if own := sorted(given & OWN):
-            raise ValueError(f"{own[0]} isn't given as an option: a study and its arms have keys of their own for it")
+    def _names_exist(self) -> Study:
+        given = {*self.axes, *self.options, *(key for arm in self.arms for key in arm.options)}
+        if twice := sorted(given & STUDY_KEYS):
+            raise ValueError(f"{twice[0]} isn't given as an option: a study and its arms have a key for it")
         for name in self.analyses:
-            if name not in ANALYSES:
-                raise unknown("analysis", name, ANALYSES)
+            _known("analysis", name, ANALYSES)
         for name in self.statistics:
-            if name not in DATASETS:
-                raise unknown("dataset", name, DATASETS)
-        if self.judge and self.judge not in self.scores:
-            raise unknown("score to judge by", self.judge, self.scores)
+            _known("dataset", name, DATASETS)
+        _known("score to judge by", self.judged, self.scores)
         for number, published in enumerate(self.published, 1):
             if published.analysis:
-                if published.analysis not in self.analyses:
-                    raise unknown(f"analysis in published {number}", published.analysis, self.analyses or ["none"])
+                _known(f"analysis in published {number}", published.analysis, self.analyses)
                 continue
             for key in published.at:
-                if key not in axes:
-                    raise unknown(f"option of the grid in published {number}", key, axes or ["none"])
+                _known(f"option of the grid in published {number}", key, self.axes)
             for key in (*published.scores, *published.deviation):
-                if key not in self.scores:
-                    raise unknown(f"score in published {number}", key, self.scores)
+                _known(f"score in published {number}", key, self.scores)
         for number, figure in enumerate(self.figures, 1):
-            if figure.y not in self.scores:
-                raise unknown(f"score of figure {number}", figure.y, self.scores)
+            _known(f"score of figure {number}", figure.y, self.scores)
             for key in figure.axes:
-                if key not in axes:
-                    raise unknown(f"option of the grid in figure {number}", key, axes or ["none"])
+                _known(f"option of the grid in figure {number}", key, self.axes)
         return self
 
 
+def _known(kind: str, name: str, names: Collection[str]) -> None:
+    if name not in names:
+        raise unknown(kind, name, names or ["none"])
+
+
 def one_line(error: ValidationError, name: str) -> InputError:
-    """What is wrong with a table of this name, in one line."""
+    """Everything that pydantic finds wrong with the table called `name`, as an error of one line."""
     problems = []
     for problem in error.errors(include_url=False):
         place = [str(part + 1 if isinstance(part, int) else part) for part in problem["loc"]]

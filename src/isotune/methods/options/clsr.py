@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -11,6 +11,9 @@ from isotune.methods.options.base import MethodOptions, Temperature
 
 class CLSROptions(MethodOptions):
     """CLSR: layers on a frozen sentence encoder, trained by NT-Xent on pairs of sentences that mean the same."""
+
+    encodings_per_row: ClassVar[float] = 0.01  # the vectors are computed once
+    rows_per_pair: ClassVar[float] = 1 / 3  # the entailed pairs
 
     temperature: Temperature = 0.1
     """Divides the cosine similarities. CLSR, section 4.1."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -27,6 +27,8 @@ class TetheredOptions(MethodOptions):
 
 class SelfGuidedOptions(TetheredOptions):
     """Self-guided contrastive learning: the layers of a fixed copy of the model give the views of a sentence."""
+
+    encodings_per_row: ClassVar[float] = 4
 
     objective: Objective = "opt3"
     """The loss of the self-guided paper, section 3.2: base is SG, opt3 is SG-OPT, opt1 and opt2 are the steps

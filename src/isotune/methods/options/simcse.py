@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from isotune.methods.options.base import MethodOptions, Temperature
 
 
@@ -18,6 +20,9 @@ class SimCSEOptions(MethodOptions):
 
 class SimCSESupervisedOptions(MethodOptions):
     """SimCSE with labels: the negatives of a premise are all other hypotheses, the contradicted ones too."""
+
+    encodings_per_row: ClassVar[float] = 9
+    rows_per_pair: ClassVar[float] = 1 / 10  # the entailed pairs with a contradiction
 
     temperature: Temperature = 0.05
     """Divides the cosine similarities. 0.05: the authors."""

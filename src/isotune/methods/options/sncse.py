@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
@@ -11,6 +11,8 @@ from isotune.methods.options.base import MethodOptions, Temperature
 
 class SNCSEOptions(MethodOptions):
     """SNCSE, without labels: the negation of a sentence is a soft negative, a little less similar than a view."""
+
+    encodings_per_row: ClassVar[float] = 9
 
     temperature: Temperature = 0.05
     """Divides the cosine similarities of InfoNCE. The authors' code."""

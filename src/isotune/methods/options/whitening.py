@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -11,6 +11,8 @@ from isotune.methods.options.base import MethodOptions
 
 class WhiteningOptions(MethodOptions):
     """Whitening: a linear map after which the vectors of the training text have covariance 1; it takes no steps."""
+
+    encodings_per_row: ClassVar[float] = 1
 
     dimensions: Annotated[int, Field(ge=1)] | None = None
     """Features to keep, those of the largest variance. The paper keeps 256 of 768. Unset: all."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import signal
@@ -15,20 +14,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from pyarrow import parquet
 
 from isotune.errors import InputError
-from isotune.lab.studies.run import Outcome, run_study
-from isotune.lab.studies.table import Results
+from isotune.lab.studies.results import Results
+from isotune.lab.studies.run_study import StudyOutcome, run_study
 
 Write = Callable[[dict[str, Any]], Path]
 
 
 @pytest.fixture
-def study(table: dict[str, Any], write: Write, tiny_model: Path, tmp_path: Path) -> Callable[..., Outcome]:
+def study(table: dict[str, Any], write: Write, tiny_model: Path, tmp_path: Path) -> Callable[..., StudyOutcome]:
     """Runs the small study, with what is given over its table."""
 
-    def run(out: str = "out", runs: str | None = None, seeds: tuple[int, ...] = (), **changes: Any) -> Outcome:
+    def run(out: str = "out", runs: str | None = None, seeds: tuple[int, ...] = (), **changes: Any) -> StudyOutcome:
         path = write({**table, **changes})
         return run_study(path, tmp_path / out, runs=runs, model=str(tiny_model), seeds=seeds, quiet=True)
 
@@ -36,7 +36,7 @@ def study(table: dict[str, Any], write: Write, tiny_model: Path, tmp_path: Path)
 
 
 def test_every_run_is_made_once_and_is_in_the_table(
-    study: Callable[..., Outcome], made: list[str], tmp_path: Path, pairs: Path, table: dict[str, Any]
+    study: Callable[..., StudyOutcome], made: list[str], tmp_path: Path, pairs: Path, table: dict[str, Any]
 ) -> None:
     two = {"arms": table["arms"][:2]}
     outcome = study(**two)
@@ -52,7 +52,7 @@ def test_every_run_is_made_once_and_is_in_the_table(
     assert {row["value"] for row in rows if row["score"] == "steps"} == {6.0}
     page = outcome.page.read_text()
     assert "SimCSE, temperature 0.05" in page
-    assert "No difference at 2 seeds" in page or "better than" in page
+    assert "No clear difference at 2 seeds" in page or "better than" in page
 
     study(**two)
     study(**two, out="other", runs=str(tmp_path / "out" / "runs"), title="Another study of the same runs")
@@ -64,7 +64,7 @@ def test_every_run_is_made_once_and_is_in_the_table(
 
 
 def test_a_file_that_has_changed_since_is_read_anew(
-    study: Callable[..., Outcome], made: list[str], pairs: Path, table: dict[str, Any]
+    study: Callable[..., StudyOutcome], made: list[str], pairs: Path, table: dict[str, Any]
 ) -> None:
     as_it_is = {"arms": table["arms"][:1], "options": {}, "grid": {}}
     study(**as_it_is)
@@ -75,7 +75,9 @@ def test_a_file_that_has_changed_since_is_read_anew(
     assert len(set(made)) == 2
 
 
-def test_only_what_is_needed_is_kept_of_a_run(study: Callable[..., Outcome], made: list[str], tmp_path: Path) -> None:
+def test_only_what_is_needed_is_kept_of_a_run(
+    study: Callable[..., StudyOutcome], made: list[str], tmp_path: Path
+) -> None:
     study(seeds=(0,), grid={})
     runs = [run for run in (tmp_path / "out" / "runs").iterdir() if (run / "recipe.toml").exists()]
     assert len(runs) == 2
@@ -96,7 +98,7 @@ def test_only_what_is_needed_is_kept_of_a_run(study: Callable[..., Outcome], mad
 
 
 def test_an_arm_that_starts_from_another_has_its_encoder(
-    study: Callable[..., Outcome], made: list[str], tmp_path: Path, text: Path, pairs: Path
+    study: Callable[..., StudyOutcome], made: list[str], tmp_path: Path, text: Path, pairs: Path
 ) -> None:
     arms = [
         {"name": "first", "method": "simcse", "data": [str(text)], "options": {"projection": False}},
@@ -111,7 +113,7 @@ def test_an_arm_that_starts_from_another_has_its_encoder(
 
 
 def test_an_analysis_looks_at_the_first_seeds_encoders(
-    study: Callable[..., Outcome], made: list[str], tmp_path: Path, pairs: Path, table: dict[str, Any]
+    study: Callable[..., StudyOutcome], made: list[str], tmp_path: Path, pairs: Path, table: dict[str, Any]
 ) -> None:
     changes = {"arms": table["arms"][:2], "grid": {}, "analyses": ["cosines"], "analysed": [str(pairs)]}
     page = study(**changes).page.read_text()
@@ -125,7 +127,7 @@ def test_an_analysis_looks_at_the_first_seeds_encoders(
 
 
 def test_a_failed_run_is_in_the_table_and_the_others_go_on(
-    study: Callable[..., Outcome], made: list[str], tmp_path: Path, text: Path, table: dict[str, Any]
+    study: Callable[..., StudyOutcome], made: list[str], tmp_path: Path, text: Path, table: dict[str, Any]
 ) -> None:
     arms = [*table["arms"], {"name": "no data", "method": "simcse", "data": [str(tmp_path / "none.txt")]}]
     arms.append({"name": "after it", "method": "simcse", "data": [str(text)], "start": "no data"})
@@ -161,7 +163,7 @@ def test_a_model_that_is_not_there_fails_by_itself(
 
 
 def test_starts_averages_and_single_cosines_are_scores(
-    study: Callable[..., Outcome], made: list[str], tmp_path: Path, pairs: Path
+    study: Callable[..., StudyOutcome], made: list[str], tmp_path: Path, pairs: Path
 ) -> None:
     score = str(pairs)
     study(scores=[score, f"start:{score}", "both", "cosine:3"], averages={"both": [score, "dev"]}, grid={}, seeds=(0,))
@@ -186,7 +188,7 @@ def test_sizes_of_datasets_need_no_run(made: list[str], write: Write, tmp_path: 
     assert made == []
 
 
-def test_a_wrong_task_costs_nothing(study: Callable[..., Outcome], made: list[str]) -> None:
+def test_a_wrong_task_costs_nothing(study: Callable[..., StudyOutcome], made: list[str]) -> None:
     with pytest.raises(InputError, match="stbs"):
         study(tasks=["stbs"])
     assert made == []
@@ -225,10 +227,8 @@ def test_a_study_that_was_stopped_half_way_repeats_nothing(
     before = {path: path.stat().st_mtime_ns for path in wait_for_results(out / "runs", 3)}
     process.send_signal(number)
     assert process.wait() == (-number if number == signal.SIGKILL else 128 + number)
-    for run in (out / "runs").iterdir():  # the processes have died with it
-        place = os.open(run, os.O_RDONLY)
-        fcntl.flock(place, fcntl.LOCK_EX)
-        os.close(place)
+    for lock in (out / "runs").glob("*.lock"):  # the worker processes have died with the study
+        FileLock(lock).acquire(timeout=60)
     begun = {run.name for run in (out / "runs").iterdir() if trainings(run)}
     assert len(begun) < 8
     assert start(path, out, tiny_model, log).wait() == 0
@@ -260,6 +260,6 @@ def test_a_process_that_dies_costs_its_own_run_only(
     assert process.wait() == 1
     problems = [run.problem for run in Results.read(out).runs if run.problem]
     assert len(problems) == 1
-    assert problems[0].startswith("its process was killed by SIGKILL, perhaps for want of memory")
+    assert problems[0].startswith("its process was killed by SIGKILL, perhaps because memory ran out")
     assert start(path, out, tiny_model, log).wait() == 0
     assert all(run.values for run in Results.read(out).runs)

@@ -1,4 +1,7 @@
-"""What a study's things are called, and how its numbers are printed."""
+"""What the arms, options and scores of a study are called in tables, and how their numbers are printed.
+
+A measured correlation is in [-1, 1]. The table prints it times the study's scale, as the paper does.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,16 @@ from isotune.evaluation.results import MEASURES
 from isotune.evaluation.tasks import task_title
 from isotune.lab.studies.study import RUN_SCORES, START, Cell, Study, Value
 
-COUNTS = RUN_SCORES[1:]  # all but the dev score
+UNSCALED = (*RUN_SCORES[1:], *MEASURES)  # scores that are no share of 1, such as seconds
 
 
-def in_words(arm: str, cell: Cell) -> str:
-    """An arm at a place in the grid."""
+def line_title(arm: str, cell: Cell) -> str:
+    """An arm at a place in the grid: "ConSERT, batch size 16"."""
     return ", ".join([arm, *(f"{label(option)} {plain(value)}" for option, value in cell.items())])
 
 
 def label(option: str) -> str:
-    """An option's name in words: "augmentations.0" is the first of the augmentations."""
+    """An option in words; "augmentations.0" is "augmentations 1"."""
     name, _, place = option.replace("_", " ").partition(".")
     return f"{name} {int(place) + 1}" if place else name
 
@@ -33,12 +36,12 @@ def plain(value: Value) -> str:
 
 
 def is_share(study: Study, score: str) -> bool:
-    """Whether a score is a correlation, a cosine or an accuracy, which are printed times the study's scale."""
-    return not study.statistics and not score.removeprefix(START).endswith((*COUNTS, *MEASURES))
+    """Whether a score is a correlation, a cosine or an accuracy, which the table prints times the study's scale."""
+    return not study.statistics and not score.removeprefix(START).endswith(UNSCALED)
 
 
 def score_title(score: str) -> str:
-    """What a score is called."""
+    """A score in words."""
     name = score.removeprefix(START)
     title = task_title(name)
     title = name.replace("_", " ") if title == name else title
@@ -46,20 +49,29 @@ def score_title(score: str) -> str:
 
 
 def heading(study: Study, score: str) -> str:
-    """A score at the head of a column or at an axis."""
+    """A score as the title of a column or an axis, with its scale."""
     return score_title(score) + (" x 100" if is_share(study, score) and study.scale == 100 else "")
 
 
 def scaled(study: Study, score: str, value: float) -> float:
-    """A measured value as the study's table has it."""
+    """A measured value on the scale of the study's table."""
     return study.scale * value if is_share(study, score) else value
 
 
-def printed(study: Study, score: str, value: float, published: bool = False) -> str:
-    """A value as the study's table has it; what is published is so already."""
-    value = float(value if published else scaled(study, score, value))
+def digits(study: Study, score: str, value: float) -> str:
+    """A value that is on the scale of the study's table already, such as a published one, as text."""
     if is_share(study, score):
         return f"{value:.{2 if study.scale == 100 else 3}f}"
     if score.removeprefix(START).endswith(MEASURES):
         return f"{value:.3f}"
-    return f"{value:,.0f}" if value >= 100 or value.is_integer() else f"{value:.2f}"
+    return f"{value:,.0f}" if value >= 100 or float(value).is_integer() else f"{value:.2f}"
+
+
+def measured_digits(study: Study, score: str, value: float) -> str:
+    """A measured value as text."""
+    return digits(study, score, scaled(study, score, value))
+
+
+def with_deviation(mean: str, deviation: str) -> str:
+    """A mean and its standard deviation: "70.50 ± 0.25"."""
+    return f"{mean} ± {deviation}" if deviation else mean

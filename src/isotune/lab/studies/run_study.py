@@ -1,8 +1,8 @@
-"""A study, from its file to its page: what `isotune study` does.
+"""A study from its file to its page: what `isotune study` does.
 
-Runs are made in RUNS/KEY, each once: a study that was killed and is started again, or another one that shares RUNS,
-finds what is there. When all are made, or as far as they are, the folder of the study is written anew: study.json and
-study.parquet, the figures, and the page last.
+Each run is made once, in RUNS/KEY. A study that was killed and is started again, or another study that shares RUNS,
+uses the runs that are there. Then the study's folder is written anew, also if runs failed or were stopped: study.json
+and study.parquet, the figures, and the page last.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from isotune.data import DATASETS, Sentence
 from isotune.errors import InputError
 from isotune.lab.studies import read_study
 from isotune.lab.studies.budget import Budget
-from isotune.lab.studies.engine import Engine
 from isotune.lab.studies.page import write_page
 from isotune.lab.studies.processes import Processes
-from isotune.lab.studies.study import SPLITS, Study
-from isotune.lab.studies.table import Results
+from isotune.lab.studies.results import Results
+from isotune.lab.studies.runs import StudyRuns
+from isotune.lab.studies.study import SIZES, Study
 from isotune.training.interrupt import StopSignal
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a study leaves.
+class StudyOutcome:
+    """How a study ended.
 
     Attributes:
-        page: what shows it.
-        failed: how many runs failed.
-        stopped: the signal that ended it early, by name.
+        page: the path of its page.
+        failed: the number of runs that failed.
+        stopped: the name of the signal that ended it early, if one did.
     """
 
     page: Path
@@ -47,7 +47,7 @@ class Outcome:
 
     @property
     def code(self) -> int:
-        """The exit code of a command that ends so."""
+        """The exit code of the command."""
         return 128 + signal.Signals[self.stopped] if self.stopped else int(bool(self.failed))
 
 
@@ -63,27 +63,27 @@ def run_study(
     processes: int | None = None,
     threads: int | None = None,
     quiet: bool = False,
-) -> Outcome:
-    """Makes the runs of a study that aren't there yet, and its page.
+) -> StudyOutcome:
+    """Makes the runs of a study that are not there yet, and its page.
 
     Args:
         name: a study of the package, or a TOML file.
         out: the study's folder.
-        study: the study of that name, where it isn't as its file has it.
-        runs: where runs are kept, which studies can share; OUT/runs if None.
-        model: takes the place of every model that the study names.
-        seeds: in place of the study's.
-        budget: minutes in which runs are begun, those that will be over by then by their estimate; all if None.
-        processes: runs side by side; one a GPU if None, or without any a core, 4 at most.
-        threads: of each process; their share of the cores if None.
-        quiet: say nothing on standard error.
+        study: the study itself, if it differs from the one called `name`.
+        runs: the folder of the runs, which studies can share; OUT/runs if None.
+        model: replaces every model of the study.
+        seeds: replace the study's.
+        budget: minutes. A run begins only if it will end in time, by its estimate. No limit if None.
+        processes: runs made side by side; if None, one a GPU, or without a GPU one a core, at most 4.
+        threads: threads of each process; an equal share of the cores if None.
+        quiet: print nothing on standard error.
 
     Raises:
-        InputError: the study or a number can't be used; what is wrong with a single run is in its table.
+        InputError: the study, a folder or a number is invalid. Errors in a single run are in the study's table instead.
     """
-    for what, count in (("processes", processes), ("threads", threads)):
+    for option, count in (("processes", processes), ("threads", threads)):
         if count is not None and count < 1:
-            raise InputError(f"{what} {count}: at least 1 is needed")
+            raise InputError(f"{option} {count}: at least 1 is needed")
     study = study or read_study(name)
     if seeds:
         study = study.model_copy(update={"seeds": tuple(seeds)})
@@ -94,41 +94,39 @@ def run_study(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{error.filename}: it can't be made ({error.strerror}); name another folder") from error
-    engine = Engine(study, folder, model, Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True))
+    all_runs = StudyRuns(study, folder, model, Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True))
     limit = None if budget is None else Budget(budget, study.tasks)
     with Processes(out / "processes.log", processes, threads) as workers, StopSignal() as stop:
-        engine.make(workers, stop, limit)
-    analyses = () if stop.received else engine.analyse(out / "analyses")
-    made = tuple(map(engine.made, engine.runs))
+        all_runs.make(workers, stop, limit)
+    analyses = () if stop.received else all_runs.analyse(out / "analyses")
+    made = all_runs.made()
     results = Results(
         name=str(name),
         study=study,
         model=model,
         runs=made,
-        statistics={name: _sizes(name) for name in study.statistics},
-        comparisons=tuple(engine.compare(made)),
-        selection=tuple(engine.select()),
+        statistics={dataset: _sizes(dataset) for dataset in study.statistics},
+        comparisons=all_runs.compare(made),
+        selection=all_runs.judge_criteria(),
         analyses=analyses,
         facts=_facts(workers),
     )
     results.write(out)
-    return Outcome(write_page(out), len(engine.problems), stop.received.name if stop.received else None)
+    return StudyOutcome(write_page(out), len(all_runs.problems), stop.received.name if stop.received else None)
 
 
 def _sizes(name: str) -> dict[str, float]:
-    """How large a dataset is: rows of each split with a score or label, and texts of all rows."""
+    """The sizes of a dataset, as `SIZES` names them."""
     dataset = DATASETS[name]
-    sizes = [_sizes(member) for member in dataset.union]
+    members = [_sizes(member) for member in dataset.union]
     splits = {split: part.gold_count for split, part in dataset.splits.items()}
     texts = sum(part.row_count for part in dataset.splits.values()) * (1 if dataset.row_types == (Sentence,) else 2)
-    return {
-        **{split: float(splits.get(split, 0)) for split in SPLITS},
-        "texts": sum((size["texts"] for size in sizes), float(texts)),
-    }
+    all_texts = sum((sizes["texts"] for sizes in members), float(texts))
+    return {size: all_texts if size == "texts" else float(splits.get(size, 0)) for size in SIZES}
 
 
 def _facts(workers: Processes) -> dict[str, str | int]:
-    """Where a study was made."""
+    """The versions and the machine that made a study, and when."""
     return {
         **{name: version(name) for name in ("isotune", "torch", "transformers")},
         "python": platform.python_version(),

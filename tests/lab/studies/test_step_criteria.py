@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from isotune.lab.studies.selection import choices, courses, judge
+from isotune.lab.studies.step_criteria import choices, courses, judge
 
 FIRST = "view_retrieval"
 

@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 
 from isotune.errors import InputError
+from isotune.lab.reproduction import analysis_sentences, changed_study, departures, reproduce, table_rows
 from isotune.lab.studies import Study, paper_names, read_study
 from isotune.lab.studies.estimate import needs
-from isotune.lab.studies.reproduce import beside, changed, departures, of_analyses, reproduce
-from isotune.lab.studies.table import Made, Results
+from isotune.lab.studies.lines import MadeRun
+from isotune.lab.studies.results import Results
 
 
 def results(study: Study, **values: dict[str, float]) -> Results:
-    runs = [Made(arm=arm, model="mini", seed=0, cell={}, run=arm, values=found) for arm, found in values.items()]
+    runs = [MadeRun(arm=arm, model="mini", seed=0, cell={}, run=arm, values=found) for arm, found in values.items()]
     return Results(
         name="t",
         study=study,
@@ -52,7 +53,7 @@ def test_what_a_study_needs() -> None:
 
 def test_options_go_over_the_arms_own() -> None:
     study = read_study("self-guided/table5")
-    found = changed(study, "", (5,), {"temperature": 0.05, "steps": 3})
+    found = changed_study(study, "", (5,), {"temperature": 0.05, "steps": 3})
     assert found.seeds == (5,)
     assert found.options == {"temperature": 0.05, "steps": 3}
     # The arms with another temperature are the plain one now.
@@ -62,51 +63,59 @@ def test_options_go_over_the_arms_own() -> None:
     ]
     said = departures(found, study, "", {"temperature": 0.05, "steps": 3})
     assert said == [
-        "Options other than the published ones: temperature = 0.05, steps = 3.",
+        "Options that differ from the published ones: temperature = 0.05, steps = 3.",
         "Seeds 5, not 1, 2, 3, 4, 1234, 2345, 3456, 7890.",
-        "The same as another line so, and left out: temperature 0.1; temperature 0.001.",
+        "Left out, because they equal another line now: temperature 0.1; temperature 0.001.",
     ]
 
 
 def test_what_a_study_varies_cannot_be_given() -> None:
-    with pytest.raises(InputError, match="option batch_size can't be given: it is run at several values of it"):
-        changed(read_study("consert/table4"), "", (), {"batch_size": 8})
+    with pytest.raises(InputError, match="option batch_size can't be given: the study runs it at several values"):
+        changed_study(read_study("consert/table4"), "", (), {"batch_size": 8})
     with pytest.raises(InputError, match="augmentations"):
-        changed(read_study("consert/figure5"), "", (), {"augmentations": ["none", "none"]})
+        changed_study(read_study("consert/figure5"), "", (), {"augmentations": ["none", "none"]})
 
 
 def test_elements_of_an_option_are_that_option() -> None:
     arm = {"name": "a", "method": "consert", "data": ["x"], "options": {"augmentations.0": "shuffle", "steps": 3}}
     given = {"augmentations": ["none", "none"]}
-    found = changed(of_arms(arm, options={"augmentations.1": "shuffle"}), "", (), given)
+    found = changed_study(of_arms(arm, options={"augmentations.1": "shuffle"}), "", (), given)
     assert (found.arms[0].options, found.options) == ({"steps": 3}, given)
     varied = of_arms(arm, grid={"augmentations.0": ["none", "shuffle"]})
     for key in ("augmentations.0", "augmentations"):
-        with pytest.raises(InputError, match=f"option {key} can't be given: it is run at several values of it"):
-            changed(varied, "", (), {key: "none"})
-    assert changed(varied, "", (), {"augmentations.1": "none"}).options == {"augmentations.1": "none"}
+        with pytest.raises(InputError, match=f"option {key} can't be given: the study runs it at several values"):
+            changed_study(varied, "", (), {key: "none"})
+    assert changed_study(varied, "", (), {"augmentations.1": "none"}).options == {"augmentations.1": "none"}
 
 
 def test_with_a_model_arms_that_differ_by_theirs_are_one() -> None:
     study = read_study("clsr/table3")
-    found = changed(study, "mini", (), {})
+    found = changed_study(study, "mini", (), {})
     assert [arm.name for arm in found.arms] == ["BERT-base", "CLSR-BERT-base"]
     assert departures(found, study, "mini", {})[0] == (
         "The model is mini, not the published google-bert/bert-base-uncased or google-bert/bert-large-uncased or "
         "sentence-transformers/bert-base-nli-mean-tokens or sentence-transformers/bert-large-nli-mean-tokens."
     )
     assert departures(study, study, "google-bert/bert-base-uncased", {}) != []  # for some are BERT-large
-    one = read_study("consert/table4")
-    assert departures(one, one, "google-bert/bert-base-uncased", {}) == []
-    assert changed(study, "", (), {}) == study
+    base_only = read_study("consert/table4")
+    assert departures(base_only, base_only, "google-bert/bert-base-uncased", {}) == []
+    assert changed_study(study, "", (), {}) == study
     assert departures(study, study, "", {}) == []
 
 
 def test_an_arm_starts_from_the_one_that_stays() -> None:
-    found = changed(read_study("consert/table3"), "mini", (), {})
-    names = [arm.name for arm in found.arms]
-    assert "ConSERT-large sup-unsup" not in names
-    assert all(arm.start in names for arm in found.arms if arm.start)
+    def arms(size: str) -> list[dict[str, object]]:
+        first = {"name": f"first {size}", "method": "simcse", "data": ["x"], "model": size}
+        second = {"name": f"second {size}", "method": "consert", "data": ["x"], "start": f"first {size}"}
+        return [first, second]
+
+    third = {"name": "third", "method": "mirror", "data": ["x"], "start": "first large"}
+    changed = changed_study(of_arms(*arms("base"), *arms("large"), third), "mini", (), {})
+    assert {arm.name: arm.start for arm in changed.arms} == {
+        "first base": "",
+        "second base": "first base",
+        "third": "first base",
+    }
 
 
 def test_published_stands_below_measured() -> None:
@@ -118,16 +127,16 @@ def test_published_stands_below_measured() -> None:
             {"arm": "another paper's", "scores": {"dev": 60}},
         ],
     )
-    assert list(beside(results(study, a={"dev": 0.5}))) == [
+    assert list(table_rows(results(study, a={"dev": 0.5}))) == [
         ["a", "50.00"],
-        ["  published", "70.50±0.25"],
+        ["  published", "70.50 ± 0.25"],
         ["another paper's, published", "60.00"],
     ]
     waiting = results(study, a={}, b={})
-    assert next(beside(waiting)) == ["a: not made"]
+    assert next(table_rows(waiting)) == ["a: not made"]
     twice = results(study, a={"dev": 0.5})
     runs = (*twice.runs, twice.runs[0].model_copy(update={"seed": 1, "values": {"dev": 0.52}}))
-    assert next(beside(twice.model_copy(update={"runs": runs}))) == ["a", "51.00±1.41"]
+    assert next(table_rows(twice.model_copy(update={"runs": runs}))) == ["a", "51.00 ± 1.41"]
 
 
 def test_published_values_of_an_analysis(tmp_path: Path) -> None:
@@ -145,9 +154,9 @@ def test_published_values_of_an_analysis(tmp_path: Path) -> None:
         for pooling, value in (("cls", 0.1), ("max", 0.5))
     ]
     (tmp_path / "analyses" / "layers.json").write_text(json.dumps({"table": rows}))
-    assert list(of_analyses(results(study), tmp_path)) == [
+    assert list(analysis_sentences(results(study), tmp_path)) == [
         "layers, a, layer 2, pooling max: spearman 50, published 63.19",
-        "layers, a, layer 9, pooling cls: spearman not there, published 16.71",
+        "layers, a, layer 9, pooling cls: spearman not measured, published 16.71",
     ]
 
 
@@ -155,7 +164,7 @@ def test_a_table_of_data_is_made_at_once(tmp_path: Path) -> None:
     outcome = reproduce("consert/table1", tmp_path, quiet=True)
     assert outcome.failed == 0
     found = Results.read(tmp_path / "consert" / "table1")
-    rows = list(beside(found))
+    rows = list(table_rows(found))
     assert rows[:2] == [["sts12", "0", "0", "3,108", "6,216"], ["  published", "0", "0", "3,108", "6,216"]]
     assert all(measured[1:] == published[1:] for measured, published in zip(rows[:14:2], rows[1:14:2], strict=True))
 
@@ -167,7 +176,7 @@ def test_without_time_nothing_is_run(tmp_path: Path, tiny_model: Path, capsys: p
     assert len(found.runs) == 5
     assert "steps = 2" in found.study.note
     said = " ".join(capsys.readouterr().err.split())
-    assert "left out, for they would be over after the 0 minutes: " in said
+    assert "left out, because they would not end within 0 minutes: " in said
     assert all(run.arm in said for run in found.runs)
 
 

@@ -1,0 +1,167 @@
+"""One run of a study: trained unless it is there already, evaluated on the study's tasks, and kept as result.json.
+
+A run has its own folder. While it is made, the lock file beside the folder is held, so two studies that share their
+runs never make the same run at the same time.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Mapping
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import tomli_w
+from filelock import FileLock
+from pydantic import BaseModel, ConfigDict
+
+from isotune.data import Sentence, read
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.load import load_encoder
+from isotune.encoder.options import EncoderOptions
+from isotune.encoder.word_vectors import WordVectors
+from isotune.evaluation import RunEvaluation, STSTask, Task, cosine_similarities, evaluate_on, load_tasks, score
+from isotune.evaluation.results import STSResult
+from isotune.evaluation.vectors import SentenceEncoder
+from isotune.files import replacing, write_text
+from isotune.report.stages import group_by_stage, read_records
+from isotune.training import train
+from isotune.training.run_folder import is_finished
+
+RESULT = "result.json"
+COSINES = "study-cosines.npz"
+SPEED_SENTENCES = 500  # of the bundled training text; sentences_per_second is measured on them
+
+
+class Job(BaseModel):
+    """What a run needs.
+
+    Attributes:
+        folder: the run's folder.
+        recipe: its table, model included; None for an untrained model.
+        model: the untrained model.
+        encoder: how vectors are taken from an untrained model.
+        tasks: what the run is evaluated on.
+        keep: whether the trained encoder is needed later.
+    """
+
+    model_config = ConfigDict(ser_json_inf_nan="constants")
+
+    folder: Path
+    recipe: dict[str, Any] | None
+    model: str
+    encoder: EncoderOptions
+    tasks: tuple[str, ...]
+    keep: bool
+
+
+class Stopped(Exception):
+    """A signal stopped the run. It can be resumed."""
+
+
+def is_done(folder: Path, keep: bool) -> bool:
+    """Whether the run has been made, with its encoder if that is needed."""
+    return (folder / RESULT).exists() and (not keep or (folder / "encoder").exists())
+
+
+def make(job: Job) -> None:
+    """Makes a run, or resumes one that was stopped, and then removes its weights. Does nothing if the run is done.
+
+    Raises:
+        InputError: the run can't be made.
+        Stopped: a signal ended it early.
+    """
+    folder = job.folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder}.lock"):
+        if is_done(folder, job.keep):
+            return
+        folder.mkdir(exist_ok=True)
+        if (folder / RESULT).exists() or not (folder / "recipe.toml").exists():
+            _remove(folder, "*")  # it was made without the encoder that is needed now, or killed before it began
+        if job.recipe is None:
+            encoder = load_untrained(job.model, job.encoder)
+        else:
+            _train(folder, job.recipe)
+            encoder = load_encoder(folder / "encoder")
+        tasks = [_KeepsCosines(task) if isinstance(task, STSTask) else task for task in read_tasks(job.tasks)]
+        evaluation = evaluate_on(tasks, encoder, job.model or folder.name)
+        cosines = {task.name: task.cosines for task in tasks if isinstance(task, _KeepsCosines)}
+        with replacing(folder / COSINES) as part, part.open("wb") as file:
+            np.savez_compressed(file, **cosines)  # type: ignore[arg-type]  # numpy's own option has another type
+        scores = {"sentences_per_second": _speed(encoder), **(_training_scores(folder) if job.recipe else {})}
+        result = {"scores": scores, "evaluation": evaluation.model_dump(mode="json")}
+        write_text(folder / RESULT, json.dumps(result, indent=2) + "\n")
+        _remove(folder, "last.safetensors", "best-*.safetensors", "start", *([] if job.keep else ["encoder"]))
+
+
+def load_untrained(model: str, options: EncoderOptions) -> Encoder | WordVectors:
+    """Loads a model without training; word vectors only if no option is given."""
+    given = options.model_dump(exclude_none=True)
+    return Encoder.load(model, **given) if given else load_encoder(model)
+
+
+@cache
+def read_tasks(names: tuple[str, ...]) -> list[Task]:
+    """Reads a study's tasks, once a process; without names there are none."""
+    return load_tasks(names) if names else []
+
+
+class _KeepsCosines:
+    """An STS task that keeps the cosines of its pairs."""
+
+    def __init__(self, task: STSTask) -> None:
+        self.name, self.pairs = task.name, task.pairs
+
+    def score(self, encoder: SentenceEncoder) -> STSResult:
+        self.cosines = cosine_similarities(encoder, self.pairs)
+        return score(self.pairs, self.cosines)
+
+
+def _remove(folder: Path, *patterns: str) -> None:
+    for path in [path for pattern in patterns for path in folder.glob(pattern)]:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _train(folder: Path, recipe: Mapping[str, Any]) -> None:
+    """Trains, or resumes a training that was stopped. Does nothing if the training has finished."""
+    if (folder / "recipe.toml").exists():
+        if is_finished(folder):
+            return
+        result = train(out=folder, resume=True, quiet=True)
+    else:
+        with TemporaryDirectory() as temporary:
+            path = Path(temporary, "recipe.toml")
+            path.write_text(tomli_w.dumps(recipe), "utf-8")
+            result = train(out=folder, recipe=path, quiet=True)
+    if result.stopped:
+        raise Stopped
+
+
+def _training_scores(folder: Path) -> dict[str, float]:
+    """The scores of a training, as `RUN_SCORES` names them."""
+    records = read_records(folder / "metrics.jsonl")
+    recorded = group_by_stage(records, ())
+    evaluation = RunEvaluation.model_validate_json((folder / "evaluation.json").read_text("utf-8"))
+    last_step = max(stage.steps[1] for stage in recorded)
+    scores: dict[str, float] = {"kept_step": evaluation.selected_step, "steps": last_step}
+    if scored := [stage for stage in recorded if stage.dev]:
+        kept = scored[-1].kept
+        scores |= {"dev": kept["score"], **{f"dev:{part}": kept[part] for part in scored[-1].parts}}
+    seconds = sum(record["seconds"] for record in records["train"])  # of the steps, without evaluations
+    return scores | ({"seconds": seconds} if records["train"] else {})
+
+
+def _speed(encoder: SentenceEncoder) -> float:
+    """Sentences that the encoder encodes in a second."""
+    sentences = [row.sentence for row in islice(read("stsb-open:train", Sentence), SPEED_SENTENCES)]
+    encoder.encode(sentences[: SPEED_SENTENCES // 10])  # warms up
+    start = time.perf_counter()
+    encoder.encode(sentences)
+    return len(sentences) / (time.perf_counter() - start)

@@ -1,0 +1,130 @@
+"""The lines of a study's table: every arm at every place in the grid, with its scores over the seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from isotune.lab.studies.statistics import Summary, summary
+from isotune.lab.studies.study import Cell, Published, Study, Value
+from isotune.lab.studies.wording import digits, line_title, measured_digits, scaled, with_deviation
+
+
+class MadeRun(BaseModel):
+    """A run of a study, with its scores or the reason for its failure.
+
+    Attributes:
+        arm, model, seed, cell: as of `PlannedRun`.
+        run: its key; "" if its model is not on this machine.
+        problem: why it failed; "" if it did not.
+        values: score -> value; empty if it failed or has not been made yet.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    arm: str
+    model: str
+    seed: int | None
+    cell: dict[str, Value]
+    run: str
+    problem: str = ""
+    values: dict[str, float] = {}
+
+
+@dataclass
+class Line:
+    """An arm at one place in the grid.
+
+    Attributes:
+        arm: its name.
+        cell: the place.
+        values: score -> seed -> value.
+        problems: why runs failed.
+        waiting: how many runs have not been made yet.
+        published: what the paper prints there.
+    """
+
+    arm: str
+    cell: Cell
+    values: dict[str, dict[int | None, float]] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    waiting: int = 0
+    published: Published | None = None
+
+    @property
+    def title(self) -> str:
+        """Its arm and cell, in words."""
+        return line_title(self.arm, self.cell)
+
+    def summary(self, score: str) -> Summary | None:
+        """A score over the seeds; None if no run has it."""
+        values = self.values.get(score)
+        return summary(list(values.values())) if values else None
+
+    def measured(self, study: Study, score: str) -> str:
+        """Mean and standard deviation of a score as text; "" if no run has it."""
+        if (over_seeds := self.summary(score)) is None:
+            return ""
+        deviation = over_seeds.deviation
+        spread = "" if deviation is None else measured_digits(study, score, deviation)
+        return with_deviation(measured_digits(study, score, over_seeds.mean), spread)
+
+    def printed(self, study: Study, score: str) -> str:
+        """The published value and standard deviation as text; "" if the paper prints none."""
+        if self.published is None or score not in self.published.scores:
+            return ""
+        deviation = self.published.deviation.get(score)
+        spread = "" if deviation is None else digits(study, score, deviation)
+        return with_deviation(digits(study, score, self.published.scores[score]), spread)
+
+
+def table_lines(
+    study: Study, runs: Iterable[MadeRun], statistics: Mapping[str, Mapping[str, float]] = {}
+) -> list[Line]:
+    """The lines of a study's table.
+
+    Args:
+        study: with the published numbers.
+        runs: those of the study; runs that differ in their seed alone are one line.
+        statistics: dataset -> size -> number; a line for each dataset.
+
+    Returns:
+        The lines of runs and datasets, then those that only the paper has.
+    """
+    by_place: dict[tuple[str, tuple[tuple[str, Value], ...]], Line] = {}
+    for run in runs:
+        line = by_place.setdefault((run.arm, tuple(run.cell.items())), Line(run.arm, run.cell))
+        line.waiting += not (run.values or run.problem)
+        line.problems += [run.problem] if run.problem else []
+        for score, value in run.values.items():
+            line.values.setdefault(score, {})[run.seed] = value
+    lines = list(by_place.values())
+    for name, sizes in statistics.items():
+        lines.append(Line(name, {}, values={size: {None: number} for size, number in sizes.items()}))
+    for published in study.published:
+        if published.analysis:
+            continue
+        same_place = [line for line in lines if (line.arm, line.cell) == (published.arm, published.at)]
+        if not same_place:
+            same_place = [Line(published.arm, published.at)]
+            lines += same_place
+        same_place[0].published = published
+    return lines
+
+
+def beside_analysis(
+    study: Study, analysis: str, table: Iterable[Mapping[str, Any]]
+) -> list[tuple[Published, dict[str, float]]]:
+    """What the paper prints of an analysis, each with the same columns of the analysis's own table."""
+    rows = list(table)
+    pairs = []
+    for published in study.published:
+        if published.analysis == analysis:
+            place = {"encoder": published.arm, **published.at}
+            row: Mapping[str, Any] = next((row for row in rows if place.items() <= row.items()), {})
+            measured = {score: scaled(study, score, row[score]) for score in published.scores if score in row}
+            pairs.append((published, measured))
+    return pairs

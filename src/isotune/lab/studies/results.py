@@ -1,0 +1,99 @@
+"""A study's results on disk: study.json has the runs and what follows from them, study.parquet every number.
+
+study.parquet has a row for each number. Its columns are arm, model, seed (null if untrained), the options of the grid
+(null if the arm lacks them), run (its key), score and value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from isotune.errors import InputError
+from isotune.files import replacing, write_text
+from isotune.lab.studies.comparison import Comparison
+from isotune.lab.studies.lines import Line, MadeRun, table_lines
+from isotune.lab.studies.step_criteria import Criterion
+from isotune.lab.studies.study import Study, one_line
+from isotune.lab.studies.wording import plain
+
+
+class Results(BaseModel):
+    """Everything that a study found.
+
+    Attributes:
+        name: the study's name, or its file.
+        study: the study itself.
+        model: the model that replaced every model of the study; "" if none did.
+        runs: in the order of the study.
+        statistics: dataset -> size -> number.
+        comparisons: the differences between the table's lines.
+        selection: how well label-free criteria would have chosen the steps.
+        analyses: the names of the analyses that were made.
+        facts: versions, machine and time.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="constants")
+
+    name: str
+    study: Study
+    model: str
+    runs: tuple[MadeRun, ...]
+    statistics: dict[str, dict[str, float]]
+    comparisons: tuple[Comparison, ...]
+    selection: tuple[Criterion, ...]
+    analyses: tuple[str, ...]
+    facts: dict[str, str | int]
+
+    @property
+    def lines(self) -> list[Line]:
+        """The lines of the study's table."""
+        return table_lines(self.study, self.runs, self.statistics)
+
+    def write(self, folder: Path) -> None:
+        """Writes study.parquet and study.json, each of them whole or not at all."""
+        values = {"runs": {"__all__": {"values"}}}
+        _write_values(folder / "study.parquet", self.study, self.runs)
+        write_text(folder / "study.json", self.model_dump_json(indent=2, exclude=values) + "\n")
+
+    @classmethod
+    def read(cls, folder: Path) -> Results:
+        """Reads what `write` wrote.
+
+        Raises:
+            InputError: the files are missing or damaged.
+        """
+        path = folder / "study.json"
+        try:
+            results = cls.model_validate_json(path.read_bytes())
+            values: dict[str, dict[str, float]] = {}
+            for row in parquet.read_table(folder / "study.parquet", columns=["run", "score", "value"]).to_pylist():
+                values.setdefault(row["run"], {})[row["score"]] = row["value"]
+        except ValidationError as error:
+            raise one_line(error, str(path)) from error
+        except (OSError, pa.ArrowException) as error:
+            raise InputError(f"{folder}: its study can't be read: {' '.join(str(error).split())}") from error
+        runs = [run.model_copy(update={"values": values.get(run.run, {})}) for run in results.runs]
+        return results.model_copy(update={"runs": tuple(runs)})
+
+
+def _write_values(path: Path, study: Study, runs: Sequence[MadeRun]) -> None:
+    """Writes every number. An option of the grid is a column of numbers if all its values are, or else of text."""
+    kinds = {
+        key: pa.float64() if all(type(value) in (int, float) for value in values) else pa.string()
+        for key, values in study.axes.items()
+    }
+    columns = {"arm": pa.string(), "model": pa.string(), "seed": pa.int64(), **kinds}
+    columns |= {"run": pa.string(), "score": pa.string(), "value": pa.float64()}
+    rows: list[dict[str, Any]] = []
+    for run in runs:
+        cell = {key: value if kinds[key] == pa.float64() else plain(value) for key, value in run.cell.items()}
+        place = {"arm": run.arm, "model": run.model, "seed": run.seed, **cell, "run": run.run}
+        rows += [{**place, "score": score, "value": value} for score, value in run.values.items()]
+    with replacing(path) as part:
+        parquet.write_table(pa.Table.from_pylist(rows, pa.schema(list(columns.items()))), part)

@@ -1,0 +1,160 @@
+"""How well a stage's best step is chosen without labels: criteria, compared with the dev scores of the same run.
+
+A course is the series of evaluations of a stage. Two numbers judge a criterion on a course: its rank correlation with
+the dev score, and its regret, the dev score that is lost by keeping the criterion's best step instead of the truly best
+one. Rules that look at nothing, such as "keep the last step", are judged beside the criteria.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+
+from isotune.evaluation import correlations
+from isotune.evaluation.unlabelled import SELECTION_CRITERION
+from isotune.lab.studies.statistics import Floats
+from isotune.report.stages import read_records
+
+NOT_CRITERIA = ("kind", "stage", "step", "best")  # other keys of a record of criteria
+SPACE = {
+    "effective_rank": 1,
+    "mean_cosine": -1,
+}  # the collapse monitor's numbers; the sign makes higher better
+RULES = {
+    "the start": 0.0,
+    "a quarter": 0.25,
+    "half": 0.5,
+    "three quarters": 0.75,
+    "the last": 1.0,
+}  # share of steps
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """The E evaluations of a stage.
+
+    Attributes:
+        steps: [E].
+        dev: [E] correlations on the dev pairs.
+        criteria: name -> [E] values, higher is better.
+    """
+
+    steps: Floats
+    dev: Floats
+    criteria: Mapping[str, Floats]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The step that a criterion or a rule keeps of a course.
+
+    Attributes:
+        step: the kept step.
+        dev: its dev score.
+        regret: the best dev score of the course minus `dev`.
+        value: the criterion's value at that step; None for a rule.
+        correlation: Spearman's, of criterion and dev score; None for a rule, and if either is constant.
+    """
+
+    step: int
+    dev: float
+    regret: float
+    value: float | None = None
+    correlation: float | None = None
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A criterion or a rule, judged over the runs of a study.
+
+    Attributes:
+        by: its name.
+        regrets: title of a line -> mean regret over the line's courses.
+        regret, worst: mean and largest regret over all courses.
+        correlation: the mean correlation over the courses that have one; None if none has.
+        between: Spearman's correlation over courses of criterion and dev score, each at the kept step: whether the
+            criterion could choose between runs. None for a rule, and for fewer than three courses.
+    """
+
+    by: str
+    regrets: Mapping[str, float]
+    regret: float
+    worst: float
+    correlation: float | None
+    between: float | None
+
+
+def courses(run: Path) -> list[Course]:
+    """The courses of a run folder: of each stage that was scored on dev pairs and has criteria."""
+    path = run / "metrics.jsonl"
+    if not path.exists():
+        return []
+    records = read_records(path)
+    rows: dict[int, dict[int, dict[str, float]]] = {}
+    for record in chain(*(records.get(kind, ()) for kind in ("space", "unlabelled", "dev"))):
+        row = rows.setdefault(record.get("stage", 0), {}).setdefault(record["step"], {})
+        match record["kind"]:
+            case "dev" if record["metric"] in ("spearman", "pearson"):
+                row["dev"] = record["score"]
+            case "unlabelled":
+                row |= {key: value for key, value in record.items() if key not in NOT_CRITERIA}
+            case "space":
+                row |= {name: sign * record[name] for name, sign in SPACE.items()}
+    result = []
+    for steps in rows.values():
+        complete = {step: row for step, row in steps.items() if "dev" in row and SELECTION_CRITERION in row}
+        if len(complete) > 1:
+            keys = next(iter(complete.values()))
+            columns = {key: np.array([row[key] for row in complete.values()]) for key in keys}
+            result.append(Course(np.array(list(complete), float), columns.pop("dev"), columns))
+    return result
+
+
+def choices(course: Course) -> dict[str, Choice]:
+    """The step that each criterion and each rule keeps."""
+
+    def keep(place: int, value: float | None = None, correlation: float | None = None) -> Choice:
+        dev = float(course.dev[place])
+        return Choice(int(course.steps[place]), dev, float(course.dev.max()) - dev, value, correlation)
+
+    first, last = course.steps[[0, -1]]
+    by_rule = {
+        rule: keep(int(np.abs(course.steps - (first + share * (last - first))).argmin()))
+        for rule, share in RULES.items()
+    }
+    by_criterion = {
+        name: keep(int(values.argmax()), float(values.max()), _spearman(course.dev, values) if np.ptp(values) else None)
+        for name, values in course.criteria.items()
+    }
+    return by_criterion | by_rule
+
+
+def judge(lines: Mapping[str, Sequence[Course]]) -> list[Criterion]:
+    """Judges each criterion and rule over the courses of a study's lines, by title; the least regret comes first."""
+    kept = {title: [choices(course) for course in of_line] for title, of_line in lines.items() if of_line}
+    everywhere = [choice for of_line in kept.values() for choice in of_line]
+    judged = []
+    for name in dict.fromkeys(name for choice in everywhere for name in choice):  # the same in all runs of a study
+        regrets = {title: fmean(choice[name].regret for choice in of_line) for title, of_line in kept.items()}
+        judged.append(_judged(name, [choice[name] for choice in everywhere], regrets))
+    return sorted(judged, key=lambda criterion: criterion.regret)
+
+
+def _judged(name: str, kept: Sequence[Choice], regrets: Mapping[str, float]) -> Criterion:
+    regret = [choice.regret for choice in kept]
+    within = [choice.correlation for choice in kept if choice.correlation is not None]
+    between = None
+    if len(kept) > 2 and name not in RULES:
+        between = _spearman(np.array([choice.dev for choice in kept]), np.array([choice.value for choice in kept]))
+    return Criterion(name, regrets, fmean(regret), max(regret), fmean(within) if within else None, between)
+
+
+def _spearman(dev: Floats, values: Floats) -> float | None:
+    """Spearman's correlation of two arrays [N]; None if the dev scores are constant."""
+    both = correlations(dev, values)
+    return both and both[0]
