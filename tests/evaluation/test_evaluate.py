@@ -17,13 +17,8 @@ from isotune.errors import InputError
 from isotune.evaluation import (
     GROUPS,
     TASKS,
-    Aggregates,
-    Aggregation,
-    AverageAccuracy,
-    Correlations,
     Evaluation,
     GeometryResult,
-    Metric,
     STSResult,
     STSTask,
     TransferResult,
@@ -33,7 +28,7 @@ from isotune.evaluation import (
     evaluate_on,
     load_tasks,
 )
-from isotune.evaluation.results import MEASURES
+from isotune.evaluation.results import MEASURES, Aggregates, Aggregation, AverageAccuracy, Correlations, Metric
 from isotune.evaluation.tasks import task_title
 
 

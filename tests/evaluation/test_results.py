@@ -8,17 +8,13 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from isotune.evaluation import (
-    Aggregates,
-    AverageAccuracy,
-    Correlations,
     Evaluation,
     GeometryResult,
     RunEvaluation,
     STSResult,
-    SubsetResult,
     TransferResult,
 )
-from isotune.evaluation.results import MEASURES
+from isotune.evaluation.results import MEASURES, Aggregates, AverageAccuracy, Correlations, SubsetResult
 
 correlation = st.floats(-1, 1)
 aggregates = st.builds(Aggregates, all=correlation, mean=correlation, wmean=correlation)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isotune.evaluation import GROUPS, Aggregates, Correlations, Evaluation, RunEvaluation, STSResult, SubsetResult
+from isotune.evaluation import GROUPS, Evaluation, RunEvaluation, STSResult
+from isotune.evaluation.results import Aggregates, Correlations, SubsetResult
 
 STEPS, KEPT = 300, 150
 RECIPE = """\

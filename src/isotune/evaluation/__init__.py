@@ -2,16 +2,10 @@
 
 from isotune.evaluation.evaluate import evaluate, evaluate_on
 from isotune.evaluation.results import (
-    Aggregates,
-    Aggregation,
-    AverageAccuracy,
-    Correlations,
     Evaluation,
     GeometryResult,
-    Metric,
     RunEvaluation,
     STSResult,
-    SubsetResult,
     TransferResult,
 )
 from isotune.evaluation.sts import STSTask, correlations, cosine_similarities, score
@@ -22,18 +16,12 @@ from isotune.evaluation.vectors import SentenceEncoder, sentence_vectors
 __all__ = [
     "GROUPS",
     "TASKS",
-    "Aggregates",
-    "Aggregation",
-    "AverageAccuracy",
-    "Correlations",
     "Evaluation",
     "GeometryResult",
-    "Metric",
     "RunEvaluation",
     "STSResult",
     "STSTask",
     "SentenceEncoder",
-    "SubsetResult",
     "Task",
     "TransferResult",
     "comparison_tables",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -22,55 +22,26 @@ DECAYS = (1e-5, 1e-4, 1e-3, 1e-2)  # SentEval's grid of weight decays
 
 
 class LabelledFeatures(NamedTuple):
-    """The rows of one part of a task.
+    """The rows of one part of a task."""
 
-    Attributes:
-        features: [N, d] float32.
-        targets: [N] int64 class numbers, from 0.
-    """
-
-    features: Tensor
-    targets: Integers
+    features: Tensor  # [N, d] float32
+    targets: Integers  # [N] class numbers, from 0
 
 
 class ClassifierResult(NamedTuple):
-    """The predictions of a classifier, and how it was trained.
+    """The predictions of a classifier, and how it was trained."""
 
-    Attributes:
-        predictions: [N] int64, the classes of the test rows; of all rows if the task has no part test.
-        protocol: what the classifier was trained, chosen and tested on, in words.
-        dev_accuracy: the accuracy by which the regularisation was chosen; None if the regularisation is fixed.
-        regularisation: the strength of the regularisation, for each classifier that was tested.
-    """
-
-    predictions: Integers
-    protocol: str
-    dev_accuracy: float | None
-    regularisation: tuple[float, ...]
-
-
-class Classifier(Protocol):
-    """A kind of classifier with its protocol."""
-
-    @property
-    def title(self) -> str:
-        """The classifier and its settings, in a few words."""
-        ...
-
-    def __call__(self, parts: Mapping[str, LabelledFeatures]) -> ClassifierResult:
-        """Train, choose and test the classifier on the parts of a task, given by name."""
-        ...
+    predictions: Integers  # [N], the classes of the test rows; of all rows if the task has no part test
+    protocol: str  # what the classifier was trained, chosen and tested on
+    dev_accuracy: float | None  # by which the regularisation was chosen; None if the regularisation is fixed
+    regularisation: tuple[float, ...]  # of each classifier that was tested
 
 
 @dataclass(frozen=True)
 class Logistic:
-    """scikit-learn's logistic regression (L2, L-BFGS) on standardised features. Nothing is chosen.
+    """scikit-learn's logistic regression (L2, L-BFGS) on standardised features. Nothing is chosen."""
 
-    Attributes:
-        c: scikit-learn's C, the inverse of the strength of the regularisation.
-    """
-
-    c: float = 0.01  # measured: docs/evaluation.md
+    c: float = 0.01  # scikit-learn's C, the inverse of the regularisation's strength; measured in docs/evaluation.md
 
     @property
     def title(self) -> str:
@@ -104,12 +75,9 @@ class SentEval:
     - In both cases, a classifier is then trained with the chosen decay on 19 of 20 training rows; the accuracy on the
       rest says when to stop.
     - With dev rows, these choose the weight decay and say when to stop.
-
-    Attributes:
-        hidden: units of a hidden layer; 0 means no hidden layer.
     """
 
-    hidden: int = 0
+    hidden: int = 0  # units of a hidden layer; 0 means no hidden layer
 
     @property
     def title(self) -> str:
@@ -151,6 +119,9 @@ class SentEval:
         targets = torch.from_numpy(y).to(x.device)
         grid = torch.tensor(decays, device=x.device)  # [F, R]
         return train_probes(x, targets, folds, grid, int(y.max()) + 1, self.hidden)
+
+
+Classifier: TypeAlias = Logistic | SentEval
 
 
 def _choose(accuracy: Tensor) -> tuple[NDArray[np.float64], list[int]]:

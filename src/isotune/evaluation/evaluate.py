@@ -8,12 +8,14 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from statistics import fmean
+from typing import get_args
 
 from isotune.evaluation.results import (
-    Aggregates,
+    Aggregation,
     AverageAccuracy,
     Correlations,
     Evaluation,
+    Metric,
     STSResult,
     TaskResult,
     TransferResult,
@@ -68,12 +70,10 @@ def _average(results: Sequence[TaskResult]) -> Correlations | AverageAccuracy:
     accuracies = [result.accuracy for result in results if isinstance(result, TransferResult)]
     if accuracies:
         return AverageAccuracy(accuracy=fmean(accuracies))
-    correlations = [result for result in results if isinstance(result, STSResult)]
-    return Correlations(
-        spearman=_mean([result.spearman for result in correlations]),
-        pearson=_mean([result.pearson for result in correlations]),
+    sts = [result for result in results if isinstance(result, STSResult)]
+    return Correlations.model_validate(
+        {
+            metric: {way: fmean(result.correlation(way, metric) for result in sts) for way in get_args(Aggregation)}
+            for metric in get_args(Metric)
+        }
     )
-
-
-def _mean(values: Sequence[Aggregates]) -> Aggregates:
-    return Aggregates(**{name: fmean(getattr(value, name) for value in values) for name in Aggregates.model_fields})

@@ -19,26 +19,18 @@ POSITIVE = 0.8
 class GeometryTask:
     """Pairs of sentences, some of which should lie close together.
 
-    Attributes:
-        name: the name that the user gives, such as "geometry:stsb:dev".
-        data: where the pairs come from, such as "stsb:dev".
-        pairs: all pairs.
-        positives: the pairs that should lie close together.
-        positive: what makes a pair positive, in words.
+    Raises:
+        InputError: the pairs have fewer than two distinct sentences, or no pair is positive.
     """
 
-    name: str
-    data: str
+    name: str  # that the user gives, such as "geometry:stsb:dev"
+    data: str  # where the pairs come from, such as "stsb:dev"
     pairs: Sequence[tuple[str, str]]
-    positives: Sequence[tuple[str, str]]
-    positive: str
+    positives: Sequence[tuple[str, str]]  # those that should lie close together
+    positive: str  # what makes a pair positive, in words
 
     def __post_init__(self) -> None:
-        """Check that there is something to measure.
-
-        Raises:
-            InputError: the pairs have fewer than two distinct sentences, or no pair is positive.
-        """
+        """Check that there is something to measure."""
         if len(self.sentences) < 2:
             raise InputError(f"{self.data}: one sentence only; the geometry of a space needs different sentences")
         if not self.positives:

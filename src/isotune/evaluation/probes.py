@@ -33,17 +33,11 @@ LEARNING_RATE = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """The rows of one training.
+    """The rows of one training, given by their numbers."""
 
-    Attributes:
-        train: numbers of the rows to train on, [n].
-        dev: numbers of the rows whose accuracy says when to stop, [m].
-        random: the generator of the epochs' permutations.
-    """
-
-    train: Integers
-    dev: Integers
-    random: np.random.RandomState
+    train: Integers  # [n]
+    dev: Integers  # [m], the rows whose accuracy says when to stop
+    random: np.random.RandomState  # permutes the training rows, epoch by epoch
 
     @classmethod
     def of(cls, train: Integers, dev: Integers) -> Fold:
@@ -61,15 +55,12 @@ class Fold:
 
 @dataclass(frozen=True, eq=False)
 class Probes:
-    """Trained classifiers, each as it was when its dev accuracy was highest.
+    """Trained classifiers, each as it was when its dev accuracy was highest."""
 
-    Attributes:
-        layers: the weight [F, R, out, in] and bias [F, R, out, 1] of one layer, or of two with a sigmoid between.
-        accuracy: [F, R] on the dev rows.
-    """
-
-    layers: list[Tensor]
-    accuracy: Tensor
+    layers: list[
+        Tensor
+    ]  # weight [F, R, out, in] and bias [F, R, out, 1] of one layer, or of two with a sigmoid between
+    accuracy: Tensor  # [F, R] on the dev rows
 
     def predict(self, x: Tensor, fold: int = 0, decay: int = 0) -> Tensor:
         """Return the classes [N] that one of the classifiers gives to rows [N, d]."""
@@ -97,75 +88,65 @@ def train_probes(x: Tensor, y: Tensor, folds: Sequence[Fold], decays: Tensor, cl
     steps = [-(-len(fold.train) // BATCH) for fold in folds]  # an epoch
     for count in set(steps):
         group = [number for number in range(len(folds)) if steps[number] == count]
-        training = _Training(x, y, [folds[i] for i in group], decays[group], [layer[group] for layer in layers])
-        training.run()
-        accuracy[group] = training.best_accuracy
-        for layer, best in zip(layers, training.best_layers, strict=True):
-            layer[group] = best
+        started = [layer[group].requires_grad_() for layer in layers]
+        best, accuracy[group] = _train_together(x, y, [folds[i] for i in group], decays[group], started)
+        for layer, part in zip(layers, best, strict=True):
+            layer[group] = part
     return Probes(layers, accuracy)
 
 
-class _Training:
-    """The training of folds that have equally many steps an epoch.
+def _train_together(
+    x: Tensor, y: Tensor, folds: Sequence[Fold], decays: Tensor, layers: list[Tensor]
+) -> tuple[list[Tensor], Tensor]:
+    """Train folds that have equally many steps an epoch.
 
-    Attributes:
-        best_layers: the layers at each classifier's best measurement so far.
-        best_accuracy: [F, R] at that measurement.
-        misses: [F, R] the number of measurements without a gain.
-        running: [F, R] whether a classifier is still trained. A fold is trained as long as one of its classifiers is;
-            updates of its other classifiers are not used.
-        layers: the parameters of those folds that are still trained.
+    A fold is trained as long as one of its classifiers is; updates of its other classifiers are not used.
+
+    Returns:
+        The layers at each classifier's best measurement, and the accuracy [F, R] there.
     """
+    best, best_accuracy = [layer.detach().clone() for layer in layers], torch.full_like(decays, -1, dtype=torch.float64)
+    misses = torch.zeros_like(decays)  # measurements without a gain
+    running = torch.ones_like(decays, dtype=torch.bool)
+    places = torch.arange(len(folds), device=x.device)  # of the folds that are still trained, as are the layers
+    optimizer = torch.optim.Adam(layers, LEARNING_RATE, fused=True)
+    for _ in range(0, MAX_EPOCHS + 1, EPOCHS):
+        trained = [folds[i] for i in places.tolist()]
+        for _ in range(EPOCHS):
+            orders = [fold.train[fold.random.permutation(len(fold.train))] for fold in trained]
+            for rows, weights in _batches(orders, x):
+                _set_gradients(layers, x, y, rows, weights, decays[places])
+                optimizer.step()
+        accuracy = _accuracy(x, y, trained, layers)
+        gained = running[places] & (accuracy > best_accuracy[places])  # [F, R]
+        best_accuracy[places] = torch.where(gained, accuracy, best_accuracy[places])
+        for kept, layer in zip(best, layers, strict=True):
+            kept[places] = torch.where(gained[:, :, None, None], layer.detach(), kept[places])
+        running[places] &= gained | (misses[places] < TENACITY)
+        misses[places] += ~gained
+        unfinished = running[places].any(1)
+        places = places[unfinished]
+        if not len(places):
+            break
+        for layer in layers:
+            layer.grad, layer.data = None, layer.data[unfinished]
+            moments = optimizer.state[layer]
+            moments |= {name: moments[name][unfinished] for name in ("exp_avg", "exp_avg_sq")}
+    return best, best_accuracy
 
-    def __init__(self, x: Tensor, y: Tensor, folds: Sequence[Fold], decays: Tensor, layers: list[Tensor]) -> None:
-        self.x, self.y, self.folds = x, y, folds
-        self.best_layers = [layer.clone() for layer in layers]
-        self.best_accuracy = torch.full_like(decays, -1, dtype=torch.float64)
-        self.misses = torch.zeros_like(decays)
-        self.running = torch.ones_like(decays, dtype=torch.bool)
-        self.layers = [layer.requires_grad_() for layer in layers]
-        self.decays = decays[:, :, None, None]  # of the same rank as the layers
-        self.optimizer = torch.optim.Adam(self.layers, LEARNING_RATE, fused=True)
 
-    def run(self) -> None:
-        """Train until no classifier is running."""
-        for _ in range(0, MAX_EPOCHS + 1, EPOCHS):
-            places = self.running.any(1).nonzero()[:, 0]  # the folds that are still trained
-            if not len(places):
-                break
-            folds = [self.folds[i] for i in places.tolist()]
-            for _ in range(EPOCHS):
-                orders = [fold.train[fold.random.permutation(len(fold.train))] for fold in folds]
-                for rows, weights in _batches(orders, self.x):
-                    self._update(rows, weights)
-            self._measure(places, _accuracy(self.x, self.y, folds, self.layers))
+def _set_gradients(
+    layers: Sequence[Tensor], x: Tensor, y: Tensor, rows: Tensor, weights: Tensor, decays: Tensor
+) -> None:
+    """Set the layers' gradients of the loss on a batch [F, B], with L2 of strength `decays` [F, R].
 
-    def _update(self, rows: Tensor, weights: Tensor) -> None:
-        """Take a step on a batch [F, B]. The weights of a fold's rows sum to 1; those of padding are 0."""
-        logits = _logits(_take(self.x, rows), self.layers).flatten(0, 1)  # [F R, C, B]
-        targets = self.y[rows].repeat_interleave(self.decays.shape[1], 0)  # [F R, B]
-        losses = cross_entropy(logits, targets, reduction="none") * weights.repeat_interleave(self.decays.shape[1], 0)
-        for layer, gradient in zip(self.layers, torch.autograd.grad(losses.sum(), self.layers), strict=True):
-            layer.grad = torch.addcmul(gradient, self.decays, layer.detach())  # Adam's own decay is one for all
-        self.optimizer.step()
-
-    @torch.no_grad()
-    def _measure(self, places: Tensor, accuracy: Tensor) -> None:
-        """Keep the classifiers that have gained, end those that are done, and drop folds whose classifiers are done."""
-        running = self.running[places]
-        gained = running & (accuracy > self.best_accuracy[places])  # [F, R]
-        self.best_accuracy[places] = torch.where(gained, accuracy, self.best_accuracy[places])
-        for best, layer in zip(self.best_layers, self.layers, strict=True):
-            best[places] = torch.where(gained[:, :, None, None], layer, best[places])
-        running &= gained | (self.misses[places] < TENACITY)
-        self.misses[places] += ~gained
-        self.running[places] = running
-        if not (kept := running.any(1)).all():
-            self.decays = self.decays[kept]
-            for layer in self.layers:
-                layer.grad, layer.data = None, layer.data[kept]
-                moments = self.optimizer.state[layer]
-                moments |= {name: moments[name][kept] for name in ("exp_avg", "exp_avg_sq")}
+    The weights of a fold's rows sum to 1; those of padding are 0.
+    """
+    logits = _logits(_take(x, rows), layers).flatten(0, 1)  # [F R, C, B]
+    targets = y[rows].repeat_interleave(decays.shape[1], 0)  # [F R, B]
+    losses = cross_entropy(logits, targets, reduction="none") * weights.repeat_interleave(decays.shape[1], 0)
+    for layer, gradient in zip(layers, torch.autograd.grad(losses.sum(), layers), strict=True):
+        layer.grad = torch.addcmul(gradient, decays[:, :, None, None], layer.detach())  # Adam's decay is one for all
 
 
 def _initial_layers(x: Tensor, hidden: int, classes: int) -> list[Tensor]:

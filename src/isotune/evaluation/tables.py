@@ -51,17 +51,11 @@ def comparison_tables(
 
 
 class _Heading(NamedTuple):
-    """What distinguishes one table from the others.
-
-    Attributes:
-        title: the text above the table.
-        group: the group that the tasks belong to; empty if they belong to none.
-        percent: whether the values are printed x 100, and higher ones are better.
-    """
+    """What distinguishes one table from the others."""
 
     title: str
-    group: str
-    percent: bool
+    group: str  # of the tasks; empty if they belong to none
+    percent: bool  # whether values are printed x 100, and higher ones are better
 
 
 def _heading(task: TaskResult, aggregation: Aggregation, metric: Metric) -> _Heading:

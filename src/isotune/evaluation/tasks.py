@@ -37,15 +37,10 @@ class Task(Protocol):
 
 
 class NamedTask(NamedTuple):
-    """A row of the table of tasks.
+    """A row of the table of tasks."""
 
-    Attributes:
-        title: the task's title in printed tables.
-        load: reads the task's data; takes the task's name.
-    """
-
-    title: str
-    load: Callable[[str], Task]
+    title: str  # in printed tables
+    load: Callable[[str], Task]  # reads the task's data; takes the task's name
 
 
 def _load_sts(name: str, *, by_subset: bool = False) -> STSTask:
@@ -58,42 +53,29 @@ def _load_sts(name: str, *, by_subset: bool = False) -> STSTask:
     return STSTask(pairs if by_subset else replace(pairs, subsets=[name] * len(pairs.subsets)))
 
 
-def _sts(title: str, *, by_subset: bool = False) -> NamedTask:
-    return NamedTask(title, partial(_load_sts, by_subset=by_subset))
-
-
-def _transfer(dataset: str, title: str, columns: Mapping[str, str] | None = None) -> dict[str, NamedTask]:
-    """The tasks on a dataset: one for each classifier."""
-    return {
-        f"{prefix}{dataset}": NamedTask(
-            title, partial(load_transfer, classifier=classifier, dataset=dataset, columns=columns)
-        )
-        for prefix, classifier in _CLASSIFIERS.items()
-    }
-
-
+_TRACKS = {"1": "ar-ar", "2": "ar-en", "3": "es-es", "4a": "es-en", "4b": "es-en", "5": "en-en", "6": "tr-en"}
+_LANGUAGES = ("de", "en", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh")
+_TRANSFER = {"mr": "MR", "cr": "CR", "subj": "SUBJ", "mpqa": "MPQA", "sst2": "SST-2", "trec": "TREC", "mrpc": "MRPC"}
+_COLUMNS = {"trec": {"label": "subset"}}  # the six coarse classes
 _CLASSIFIERS: Mapping[str, Classifier] = MappingProxyType(
     {"": Logistic(), "senteval-": SentEval(), "senteval-50-": SentEval(hidden=50)}  # 50: SG-OPT's, its Table 9
 )
-_TRACKS = {"1": "ar-ar", "2": "ar-en", "3": "es-es", "4a": "es-en", "4b": "es-en", "5": "en-en", "6": "tr-en"}
-_LANGUAGES = ("de", "en", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh")
-_TRANSFER = ("mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc")
 
 TASKS: Mapping[str, NamedTask] = MappingProxyType(
     {
-        **{f"sts{year}": _sts(f"STS{year}", by_subset=True) for year in range(12, 17)},
-        "stsb": _sts("STS-B"),
-        "sickr": _sts("SICK-R"),
-        "stsb-open": _sts("STS-B open"),
-        **{f"sts17-{track}": _sts(f"STS17-{track} {pair}") for track, pair in _TRACKS.items()},
-        **{f"stsb-{language}": _sts(f"STS-B {language}") for language in _LANGUAGES},
-        **_transfer("mr", "MR"),
-        **_transfer("cr", "CR"),
-        **_transfer("subj", "SUBJ"),
-        **_transfer("mpqa", "MPQA"),
-        **_transfer("sst2", "SST-2"),
-        **_transfer("trec", "TREC", {"label": "subset"}),  # the six coarse classes
-        **_transfer("mrpc", "MRPC"),
+        **{f"sts{year}": NamedTask(f"STS{year}", partial(_load_sts, by_subset=True)) for year in range(12, 17)},
+        "stsb": NamedTask("STS-B", _load_sts),
+        "sickr": NamedTask("SICK-R", _load_sts),
+        "stsb-open": NamedTask("STS-B open", _load_sts),
+        **{f"sts17-{track}": NamedTask(f"STS17-{track} {pair}", _load_sts) for track, pair in _TRACKS.items()},
+        **{f"stsb-{language}": NamedTask(f"STS-B {language}", _load_sts) for language in _LANGUAGES},
+        **{
+            f"{prefix}{name}": NamedTask(
+                title, partial(load_transfer, classifier=classifier, dataset=name, columns=_COLUMNS.get(name))
+            )
+            for name, title in _TRANSFER.items()
+            for prefix, classifier in _CLASSIFIERS.items()
+        },
         "geometry": NamedTask("Geometry", partial(load_geometry, source="stsb:dev")),
         "geometry-qqp": NamedTask("Geometry QQP", partial(load_labelled_geometry, source="qqp:train")),
     }
@@ -105,7 +87,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "sts": ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr"),  # the seven of ConSERT, Table 2
         "sts17": tuple(f"sts17-{track}" for track in _TRACKS),
         "stsb-multi": tuple(f"stsb-{language}" for language in _LANGUAGES),
-        "transfer": _TRANSFER,  # SentEval's, in the order of its papers' tables
+        "transfer": tuple(_TRANSFER),  # SentEval's, in the order of its papers' tables
         "senteval": tuple(f"senteval-{name}" for name in _TRANSFER),
         "senteval-50": tuple(f"senteval-50-{name}" for name in _TRANSFER),
     }

@@ -20,32 +20,20 @@ from isotune.evaluation.vectors import SentenceEncoder, sentence_vectors, to_enc
 
 @dataclass(frozen=True, eq=False)
 class LabelledTexts:
-    """N labelled sentences, or N labelled pairs of sentences.
+    """N labelled sentences, or N labelled pairs of sentences."""
 
-    Attributes:
-        columns: the N sentences; of pairs, the N first sentences and the N second ones.
-        targets: [N] class numbers.
-    """
-
-    columns: Sequence[Sequence[str]]
-    targets: Integers
+    columns: Sequence[Sequence[str]]  # the N sentences; of pairs, the N first sentences and the N second ones
+    targets: Integers  # [N] class numbers
 
 
 @dataclass(frozen=True, eq=False)
 class TransferTask:
-    """A classification of sentences, or of pairs of sentences.
+    """A classification of sentences, or of pairs of sentences."""
 
-    Attributes:
-        name: the name that the user gives, such as "mr".
-        classifier: what is trained on the vectors.
-        parts: the splits by name, as `classifiers` describes them.
-        f1: whether F1 is reported too.
-    """
-
-    name: str
-    classifier: Classifier
-    parts: Mapping[str, LabelledTexts]
-    f1: bool = False
+    name: str  # that the user gives, such as "mr"
+    classifier: Classifier  # what is trained on the vectors
+    parts: Mapping[str, LabelledTexts]  # the splits by name, as `classifiers` describes them
+    f1: bool = False  # whether F1 is reported too
 
     def score(self, encoder: SentenceEncoder) -> TransferResult:
         """Train the classifier on the encoder's vectors and return its accuracy.

@@ -16,69 +16,43 @@ from isotune.report.style import BLUE
 
 @dataclass(frozen=True)
 class Series:
-    """N points: joined by a line, marked, or labelled.
+    """N points: joined by a line, marked, or labelled."""
 
-    Attributes:
-        x, y: [N]; a point with a NaN breaks the line.
-        name: the entry in the legend; without a name there is no entry.
-        colour: the colour of line, markers and labels.
-        dash: the line's dash; without it there is no line.
-        marker: the points' marker; without it there are no markers.
-        hollow: whether the markers are rings.
-        width, size: the width of the line, the size of a marker.
-        opacity: of line and markers.
-        labels: N texts that are written at the points.
-        hover: N texts that a browser shows under the pointer.
-    """
-
-    x: Sequence[float]
-    y: Sequence[float]
-    name: str = ""
-    colour: str = BLUE
-    dash: str = ""
-    marker: str = ""
-    hollow: bool = False
-    width: float = 1.6
-    size: float = 5
-    opacity: float = 1
-    labels: Sequence[str] = ()
-    hover: Sequence[str] = ()
+    x: Sequence[float]  # [N]
+    y: Sequence[float]  # [N]; a NaN breaks the line
+    name: str = ""  # the entry in the legend; without a name there is none
+    colour: str = BLUE  # of line, markers and labels
+    dash: str = ""  # of the line; without it there is none
+    marker: str = ""  # at the points; without it there is none
+    hollow: bool = False  # whether the markers are rings
+    width: float = 1.6  # of the line
+    size: float = 5  # of a marker
+    opacity: float = 1  # of line and markers
+    labels: Sequence[str] = ()  # N texts that are written at the points
+    hover: Sequence[str] = ()  # N texts that a browser shows under the pointer
 
 
 @dataclass(frozen=True)
 class Bars:
-    """N rectangles.
+    """N rectangles of one colour."""
 
-    Attributes:
-        left, bottom, width, height: [N].
-        name: the entry in the legend.
-        colour: the colour of all rectangles.
-        hover: N texts that a browser shows under the pointer.
-    """
-
-    left: Sequence[float]
+    left: Sequence[float]  # [N], as are the next three
     bottom: Sequence[float]
     width: Sequence[float]
     height: Sequence[float]
-    name: str = ""
+    name: str = ""  # the entry in the legend
     colour: str = BLUE
-    hover: Sequence[str] = ()
+    hover: Sequence[str] = ()  # N texts that a browser shows under the pointer
 
 
 @dataclass(frozen=True)
 class Band:
-    """The lightly coloured area between two lines of N points each; it has no entry in the legend.
+    """The lightly coloured area between two lines of N points each. It has no entry in the legend."""
 
-    Attributes:
-        x, low, high: [N].
-        name: the name of the series that the band belongs to.
-        colour: the colour of the area.
-    """
-
-    x: Sequence[float]
+    x: Sequence[float]  # [N], as are the next two
     low: Sequence[float]
     high: Sequence[float]
-    name: str = ""
+    name: str = ""  # of the series that the band belongs to
     colour: str = BLUE
 
 
@@ -87,31 +61,19 @@ Mark: TypeAlias = Series | Bars | Band
 
 @dataclass(frozen=True)
 class Panel:
-    """A pair of axes with what is drawn in them.
+    """A pair of axes with what is drawn in them."""
 
-    Attributes:
-        marks: what is drawn, the last on top.
-        title, x_label, y_label: the panel's texts.
-        whole_x: whether the x axis has whole numbers only.
-        log_x: whether the x axis is logarithmic; its numbers then stand at the points.
-        x_names: names at 0, 1, ... of the x axis, in place of numbers.
-        y_names: names at 0, 1, ... of the y axis, from the top down, in place of numbers.
-        y_limits: the limits of the y axis; chosen by the data if None, and always in a browser.
-        bare: whether the axes have no meaning, and so no numbers.
-        legend: whether the legend stands inside the panel, and not below all panels, when matplotlib draws it.
-    """
-
-    marks: Sequence[Mark]
+    marks: Sequence[Mark]  # the last is on top
     title: str = ""
     x_label: str = ""
     y_label: str = ""
-    whole_x: bool = False
-    log_x: bool = False
-    x_names: Sequence[str] = ()
-    y_names: Sequence[str] = ()
-    y_limits: tuple[float, float] | None = None
-    bare: bool = False
-    legend: bool = False
+    whole_x: bool = False  # whether the x axis has whole numbers only
+    log_x: bool = False  # whether the x axis is logarithmic; its numbers then stand at the points
+    x_names: Sequence[str] = ()  # at 0, 1, ... of the x axis, in place of numbers
+    y_names: Sequence[str] = ()  # at 0, 1, ... of the y axis, from the top down, in place of numbers
+    y_limits: tuple[float, float] | None = None  # of the y axis on paper; None leaves them to the data
+    bare: bool = False  # whether the axes have no meaning, and so no numbers
+    legend: bool = False  # whether the legend on paper is inside the panel, and not below all panels
 
     @property
     def points(self) -> list[float]:
@@ -121,21 +83,13 @@ class Panel:
 
 @dataclass(frozen=True)
 class Chart:
-    """Panels in a grid, row by row.
+    """Panels in a grid, row by row."""
 
-    Attributes:
-        panels: at least one.
-        size: the width and height of a panel.
-        columns: the greatest number of panels in a row.
-        same_axes: whether all panels have the same limits.
-        same_y: whether the panels have the same limits on the y axis too.
-    """
-
-    panels: Sequence[Panel]
-    size: tuple[float, float] = (3.4, 3.0)
-    columns: int = 2
-    same_axes: bool = True
-    same_y: bool = True
+    panels: Sequence[Panel]  # at least one
+    size: tuple[float, float] = (3.4, 3.0)  # width and height of a panel
+    columns: int = 2  # the greatest number of panels in a row
+    same_axes: bool = True  # whether all panels have the same limits
+    same_y: bool = True  # whether the same limits hold for the y axis too
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -146,7 +146,5 @@ def _column(records: Sequence[MetricsRecord], key: str) -> NDArray[np.float64]:
 
 
 def _thinned(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the values, or the means of `MAX_POINTS` blocks of them."""
-    if len(values) <= MAX_POINTS:
-        return values
-    return np.array([block.mean() for block in np.array_split(values, MAX_POINTS)])
+    """Return the values, or the means of `MAX_POINTS` blocks of them if there are more."""
+    return np.array([block.mean() for block in np.array_split(values, min(len(values), MAX_POINTS))])

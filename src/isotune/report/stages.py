@@ -30,21 +30,13 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class StageRecords:
-    """The records of one stage of a run, each kind in the order written.
+    """The records of one stage of a run, each kind in the order written."""
 
-    Attributes:
-        number: the stage's number, from 1.
-        method: the stage's method; empty if the recipe is missing.
-        train: the losses.
-        dev: the dev scores.
-        space: the measures of the vector space.
-    """
-
-    number: int
-    method: str
-    train: Sequence[MetricsRecord]
-    dev: Sequence[MetricsRecord]
-    space: Sequence[MetricsRecord]
+    number: int  # from 1
+    method: str  # empty if the recipe is missing
+    train: Sequence[MetricsRecord]  # the losses
+    dev: Sequence[MetricsRecord]  # the dev scores
+    space: Sequence[MetricsRecord]  # the measures of the vector space
 
     @property
     def title(self) -> str:

@@ -32,12 +32,9 @@ def look(place: int) -> Look:
 STYLE: dict[RcKeyType, Any] = {
     "svg.fonttype": "none",
     "text.parse_math": False,
-    "font.size": 10,
     "text.color": INK,
     "axes.labelcolor": INK,
     "axes.edgecolor": INK,
-    "axes.labelsize": 10,
-    "axes.linewidth": 0.8,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -47,7 +44,6 @@ STYLE: dict[RcKeyType, Any] = {
     "grid.linewidth": 0.6,
     "xtick.color": INK,
     "ytick.color": INK,
-    "lines.linewidth": 1.8,
     "legend.frameon": False,
     "legend.fontsize": 9,
 }
