@@ -34,24 +34,24 @@ def test_only_subsets_that_may_be_passed_on_are_in_it() -> None:
 
 def test_every_stack_exchange_sentence_has_its_author_and_address() -> None:
     pairs = (STSB_OPEN / "dev.tsv").read_text().rstrip("\n").split("\n")
-    due = {number for number, pair in enumerate(pairs, 1) if pair.startswith("answers-forums\t")}
+    required = {number for number, pair in enumerate(pairs, 1) if pair.startswith("answers-forums\t")}
     header, *sources = (STSB_OPEN / "answers-forums-sources.tsv").read_text().rstrip("\n").split("\n")
     assert header.startswith("dev.tsv line\tauthor 1\tauthor page 1\tsource 1\tauthor 2")
-    found = set()
+    listed = set()
     for source in sources:
         number, *both = source.split("\t")
-        found.add(int(number))
+        listed.add(int(number))
         for author, page, address in (both[:3], both[3:]):
             assert author
             site = re.fullmatch(r"(http://[a-z]+\.stackexchange\.com)/a/\d+", address)
             assert site
             assert page.startswith(f"{site[1]}/users/")
-    assert found == due
-    assert len(sources) == len(due) == 375
+    assert listed == required
+    assert len(sources) == len(required) == 375
 
 
 @pytest.mark.parametrize("folder", ["mini", "stsb-open"])
-def test_the_readme_speaks_of_files_that_are_there(folder: str) -> None:
+def test_the_readme_names_files_that_exist(folder: str) -> None:
     path = bundled_data() / folder
     names = re.findall(r"[\w-]+\.(?:txt|tsv|py|json|safetensors)\b|\bLICENSE\b(?!\.)", (path / "README.md").read_text())
     assert names

@@ -63,7 +63,7 @@ def test_what_was_made_before_a_kill_is_kept(path: Path) -> None:
     assert make.calls == [texts[6:9], texts[9:]]
 
 
-def test_it_reads_no_further_than_the_batch(path: Path) -> None:
+def test_no_more_texts_are_read_than_a_batch(path: Path) -> None:
     def endless() -> Iterator[str]:
         while True:
             yield "a"

@@ -57,7 +57,7 @@ def test_a_file_has_one_hash() -> None:
     assert len(hashes) == len(dict(hashes))
 
 
-def test_what_a_table_leaves_out() -> None:
+def test_the_defaults_of_a_table() -> None:
     dataset = _dataset("toy", dict(TABLE))
     assert dataset == Dataset("toy", "nobody", "none", {"test": Split(gold_count=3, **SPLIT)})  # type: ignore[arg-type]
     assert dataset.row_types == (ScoredPair,)
@@ -72,7 +72,7 @@ def test_splits_share_a_file_unless_they_name_their_own() -> None:
     }
 
 
-def test_a_dataset_has_all_that_it_does_not_give_itself_of_the_one_it_is_like() -> None:
+def test_like_takes_the_keys_of_another_dataset() -> None:
     first, other = DATASETS["qqp"], DATASETS["qqp-10k"]
     differ = {f.name for f in fields(Dataset) if getattr(first, f.name) != getattr(other, f.name)}
     assert differ == {"name", "splits"}

@@ -194,7 +194,7 @@ def test_labels_are_those_of_the_tasks(data: Path) -> None:
         ("stsb-ja", "dev", "ja", 1500),
     ],
 )
-def test_a_part_of_a_file_that_others_share(name: str, split: str, subset: str, size: int, data: Path) -> None:
+def test_datasets_can_share_a_file(name: str, split: str, subset: str, size: int, data: Path) -> None:
     file = DATASETS[name].splits[split].file
     there = [r for r in lines(data / file) if (r["split"], r["subset"]) == (split, subset) and r["score"]]
     pairs = scored_pairs(name, split)
@@ -208,7 +208,7 @@ def test_blank_lines_of_senteval_are_full_stops(data: Path) -> None:
     assert counts == {"mr": 0, "cr": 4, "mpqa": 3}
 
 
-def test_qqp_and_qqp_10k_have_names_of_their_own_for_a_reason(data: Path) -> None:
+def test_qqp_is_in_qqp_10k_and_apart_from_minbert_quora(data: Path) -> None:
     both = {row for split in ("dev", "test") for row in read(f"qqp-10k:{split}", LabelledPair)}
     assert set(read("qqp:train", LabelledPair)) < both
     assert not set(read("qqp:train", Pair)) & set(read("minbert-quora:dev", Pair))
@@ -236,22 +236,24 @@ def test_all_of_wikipedia(name: str, rows: int, long: int, data: Path) -> None:
     assert sum(1 for _ in read(name, Sentence, min_words=6)) == long
 
 
-def own(content: bytes, rows: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A dataset "own" of one split, train, which has this content."""
-    (folder / "own.txt.gz").write_bytes(gzip.compress(content, 1))
-    splits = {"train": Split("own.txt.gz", hashlib.sha256(content).hexdigest(), rows, 0)}
-    dataset = Dataset("own", "nobody", "none", MappingProxyType(splits), row_types=(Sentence,))
-    monkeypatch.setattr("isotune.data.datasets.DATASETS", {"own": dataset})
-    monkeypatch.setattr("isotune.data.sources.DATASETS", {"own": dataset})
+def write_dataset(content: bytes, rows: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dataset "small" of one split, train, which has this content."""
+    (folder / "small.txt.gz").write_bytes(gzip.compress(content, 1))
+    splits = {"train": Split("small.txt.gz", hashlib.sha256(content).hexdigest(), rows, 0)}
+    dataset = Dataset("small", "nobody", "none", MappingProxyType(splits), row_types=(Sentence,))
+    monkeypatch.setattr("isotune.data.datasets.DATASETS", {"small": dataset})
+    monkeypatch.setattr("isotune.data.sources.DATASETS", {"small": dataset})
     monkeypatch.setenv("ISOTUNE_DATA", str(folder))
 
 
 def test_memory_does_not_grow_with_a_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def peak(count: int) -> int:
         random = Random(0)  # not to be compressed away
-        own("".join(f"{random.getrandbits(4000):x}\n" for _ in range(count)).encode(), count, tmp_path, monkeypatch)
+        write_dataset(
+            "".join(f"{random.getrandbits(4000):x}\n" for _ in range(count)).encode(), count, tmp_path, monkeypatch
+        )
         tracemalloc.start()
-        assert sum(1 for _ in read("own", Sentence)) == count
+        assert sum(1 for _ in read("small", Sentence)) == count
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return most
@@ -261,14 +263,14 @@ def test_memory_does_not_grow_with_a_dataset(tmp_path: Path, monkeypatch: pytest
 
 
 def test_nothing_of_a_wrong_file_is_handed_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own(b"one\ntwo\n", 2, tmp_path, monkeypatch)
-    assert list(read("own", Sentence)) == [Sentence("one"), Sentence("two")]
-    (tmp_path / "own.txt.gz").write_bytes(gzip.compress(b"one\nthree\n"))
-    with pytest.raises(InputError, match=r"own\.txt\.gz: the SHA-256 of its content is [0-9a-f]{64}, but"):
-        next(read("own", Sentence))
+    write_dataset(b"one\ntwo\n", 2, tmp_path, monkeypatch)
+    assert list(read("small", Sentence)) == [Sentence("one"), Sentence("two")]
+    (tmp_path / "small.txt.gz").write_bytes(gzip.compress(b"one\nthree\n"))
+    with pytest.raises(InputError, match=r"small\.txt\.gz: the SHA-256 of its content is [0-9a-f]{64}, but"):
+        next(read("small", Sentence))
 
 
-def test_a_dataset_that_only_a_file_has_says_which(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dataset_without_a_copy_on_the_hub_names_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ISOTUNE_DATA", str(tmp_path))
     with pytest.raises(InputError) as error:
         read("nli:train", Pair)
@@ -321,7 +323,9 @@ def test_a_dataset_that_is_nowhere_says_what_to_do(toy: Path) -> None:
     assert str(error.value).startswith("toy: set ISOTUNE_DATA to a folder with toy/toy.tsv.gz, or be online; hub:")
 
 
-def test_available_wants_every_file(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dataset_is_available_if_all_its_files_are(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert all(available(name) for name in DATASETS)
     for name in SEVEN[:-1]:
         shutil.copytree(data / name, tmp_path / name)

@@ -56,7 +56,7 @@ hypotheses = st.tuples(
 
 
 @given(st.lists(hypotheses))
-def test_triplets_are_those_of_the_slow_way(rows: list[tuple[str, str, str]]) -> None:
+def test_triplets_equal_those_of_a_slow_reference(rows: list[tuple[str, str, str]]) -> None:
     by_premise: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for premise, hypothesis, label in rows:
         by_premise[premise][label].append(hypothesis)
@@ -79,7 +79,7 @@ def test_a_triplet_does_not_wait_for_the_end() -> None:
     assert next(rows) == Triplet("p", "e1", "c1")
 
 
-def test_triplets_that_are_there_are_read_as_they_are() -> None:
+def test_triplets_in_the_source_are_read_as_they_are() -> None:
     record = {"anchor": "a", "positive": "b", "negative": "c", "label": "neutral"}
     assert made([record], Triplet) == [Triplet("a", "b", "c")]
 
@@ -144,7 +144,7 @@ def test_min_words_counts_the_words_of_each_text() -> None:
         ),
     ],
 )
-def test_what_can_t_be_made_is_refused(
+def test_rows_that_can_not_be_made_are_refused(
     items: list[object], row: type[Row], options: Mapping[str, float], message: str
 ) -> None:
     with pytest.raises(InputError) as error:

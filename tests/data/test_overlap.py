@@ -39,29 +39,32 @@ def test_case_punctuation_and_spacing_do_not_matter() -> None:
 
 
 def test_what_was_seen_is_counted_set_by_set() -> None:
-    one = pairs(("A b.", "c d"), ("a b", "e f"), ("g", "c d"))
-    two = pairs(("x", "c d"))
+    first = pairs(("A b.", "c d"), ("a b", "e f"), ("g", "c d"))
+    second = pairs(("x", "c d"))
     rows: list[Row] = [Sentence("a, b"), Sentence("C D"), Sentence("a b"), Sentence("other")]
-    assert shared(rows, Sentence, one=one, two=two) == {"one": Shared(2, 4, 1, 3), "two": Shared(1, 2, 0, 1)}
-    assert shared([], Sentence, one=one) == {"one": Shared(0, 4, 0, 3)}
+    assert shared(rows, Sentence, first=first, second=second) == {
+        "first": Shared(2, 4, 1, 3),
+        "second": Shared(1, 2, 0, 1),
+    }
+    assert shared([], Sentence, first=first) == {"first": Shared(0, 4, 0, 3)}
 
 
 def test_every_text_of_a_row_is_looked_at_and_nothing_else() -> None:
-    one = pairs(("a", "b"), ("label", "b"))
-    assert shared([Pair("a", "b")], Pair, one=one)["one"] == Shared(2, 3, 1, 2)
-    assert shared([LabelledPair("a", "b", "label")], LabelledPair, one=one)["one"] == Shared(2, 3, 1, 2)
-    assert shared([LabelledSentence("a", "label")], LabelledSentence, one=one)["one"] == Shared(1, 3, 0, 2)
+    first = pairs(("a", "b"), ("label", "b"))
+    assert shared([Pair("a", "b")], Pair, first=first)["first"] == Shared(2, 3, 1, 2)
+    assert shared([LabelledPair("a", "b", "label")], LabelledPair, first=first)["first"] == Shared(2, 3, 1, 2)
+    assert shared([LabelledSentence("a", "label")], LabelledSentence, first=first)["first"] == Shared(1, 3, 0, 2)
 
 
 def test_punctuation_alone_is_no_text() -> None:
-    assert shared([Sentence("?!")], Sentence, one=pairs(("...", "a")))["one"] == Shared(0, 1, 0, 1)
+    assert shared([Sentence("?!")], Sentence, first=pairs(("...", "a")))["first"] == Shared(0, 1, 0, 1)
 
 
-def test_the_trap_of_the_minbert_split(real_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_minbert_split_trains_on_test_pairs_of_stsb(real_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """953 rows of its training split are test pairs of STS-B.
 
-    They are 947 of the 1,379 (some are there twice); of another 24 the two sentences are there, swapped or in rows
-    of their own.
+    They are 947 of the 1,379 test pairs, some of them twice. The sentences of another 24 test pairs are there too,
+    swapped or in two rows.
     """
     monkeypatch.setenv("ISOTUNE_DATA", str(real_data))
     test = scored_pairs("stsb")
@@ -70,5 +73,5 @@ def test_the_trap_of_the_minbert_split(real_data: Path, monkeypatch: pytest.Monk
     assert sum(map(set(official).__contains__, rows)) == 953
     assert sum(map(set(rows).__contains__, official)) == 947
     assert shared(list(rows), Pair, stsb=test)["stsb"] == Shared(1840, 2550, 971, 1379)
-    # The official split isn't free of it either.
+    # The official training split has some of the test sentences too.
     assert shared(list(read("stsb:train", Pair)), Pair, stsb=test)["stsb"] == Shared(257, 2550, 62, 1379)

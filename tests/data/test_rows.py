@@ -27,7 +27,7 @@ def rows(
     return list(to_rows("corpus.tsv", enumerate(records, 2), row, columns))
 
 
-def test_texts_are_all_fields_but_label_and_score() -> None:
+def test_text_fields_are_all_fields_but_label_and_score() -> None:
     assert text_fields(Sentence) == text_fields(LabelledSentence) == ("sentence",)
     assert text_fields(Triplet) == ("anchor", "positive", "negative")
     assert text_fields(Pair) == text_fields(LabelledPair) == text_fields(ScoredPair) == ("sentence1", "sentence2")

@@ -32,7 +32,7 @@ def test_value_and_gradient_equal_the_transcription(temperature: float) -> None:
         torch.testing.assert_close(close, want, rtol=1e-5, atol=1e-6)
 
 
-def test_it_has_2n_minus_1_candidates() -> None:
+def test_equal_vectors_give_the_log_of_2n_minus_1() -> None:
     x = torch.ones(6, 4)
     assert mirror_info_nce(x, x, 0.1).item() == pytest.approx(math.log(11), rel=1e-6)
     x = 3 * torch.eye(6)

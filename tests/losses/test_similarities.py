@@ -56,9 +56,9 @@ class Largest(TorchDispatchMode):
         self, function: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         made = function(*args, **(kwargs or {}))
-        for one in made if isinstance(made, tuple | list) else (made,):
-            if isinstance(one, Tensor):
-                self.elements = max(self.elements, one.numel())
+        for tensor in made if isinstance(made, tuple | list) else (made,):
+            if isinstance(tensor, Tensor):
+                self.elements = max(self.elements, tensor.numel())
         return made
 
 

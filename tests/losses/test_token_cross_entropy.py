@@ -15,13 +15,13 @@ from isotune.losses.token_cross_entropy import CHUNK_ROWS, token_cross_entropy
 def test_value_and_gradient_equal_torch(tokens: int) -> None:
     scores = torch.randn(tokens, 40, dtype=torch.float64)
     targets = torch.randint(40, (tokens,))
-    mine, theirs = (scores.clone().requires_grad_() for _ in range(2))
-    value = 0.5 * token_cross_entropy(mine, targets)
-    expected = 0.5 * cross_entropy(theirs, targets, reduction="sum")
+    ours, reference = (scores.clone().requires_grad_() for _ in range(2))
+    value = 0.5 * token_cross_entropy(ours, targets)
+    expected = 0.5 * cross_entropy(reference, targets, reduction="sum")
     value.backward()
     expected.backward()
     torch.testing.assert_close(value, expected)
-    torch.testing.assert_close(mine.grad, theirs.grad)
+    torch.testing.assert_close(ours.grad, reference.grad)
 
 
 def test_equal_scores_give_the_log_of_the_vocabulary() -> None:

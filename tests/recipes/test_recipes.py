@@ -108,7 +108,7 @@ def test_steps_take_the_place_of_epochs() -> None:
         recipe.with_options({"steps": 7, "epochs": 2})
 
 
-def test_what_a_run_starts_from() -> None:
+def test_the_recipe_a_run_starts_from() -> None:
     assert plan_table(None, None, None) == plan_table(None, None, "mini") == read_recipe("mini")
     assert plan_table(None, None, "some/model") == read_recipe("default")
     assert plan_table(None, "consert", "some/model")["stages"] == [{"method": "consert"}]
@@ -129,8 +129,8 @@ def test_what_a_run_starts_from() -> None:
         ("[encoder]\npooling = 'median'\n[[stages]]\nmethod = 'simcse'", "pooling: .*'cls'.*median"),
     ],
 )
-def test_a_recipe_that_cannot_be_is_refused_in_one_line(text: str, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
+def test_an_invalid_recipe_is_refused_in_one_line(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "invalid.toml"
     path.write_text(text)
     with pytest.raises(InputError, match=message) as caught:
         Recipe.from_table(read_recipe(path), str(path))

@@ -105,7 +105,7 @@ def test_the_same_seed_gives_the_same_view_and_another_one_another(augmentation:
 
 
 @pytest.mark.parametrize("augmentation", ALL, ids=repr)
-def test_it_keeps_type_and_gradient(augmentation: Augmentation) -> None:
+def test_augmentations_keep_type_and_gradient(augmentation: Augmentation) -> None:
     tokens = packed([4, 6])
     x = torch.rand(10, 8, dtype=torch.bfloat16, requires_grad=True)
     y = augmentation.embeddings(x, tokens, seeded())

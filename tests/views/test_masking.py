@@ -54,7 +54,7 @@ def test_eight_in_ten_become_the_mask_and_one_another_word(tokenizer: PreTrained
     before, after = tokens.ids[places], result.ids[places]
     n, words = len(places), len(tokenizer) - 5
     changed = (after != before) & (after != 4)
-    # A tenth gets a random word, which is the same one again for one in `words`.
+    # A tenth of the tokens gets a random word. One time in `words` this is the word that was there.
     for count, share in (((after == 4).sum(), 0.8), (changed.sum(), 0.1 * (1 - 1 / words))):
         assert abs(int(count) - share * n) < 4 * math.sqrt(n * share * (1 - share))
     assert set(after[changed].tolist()) == set(range(5, len(tokenizer)))

@@ -49,7 +49,7 @@ def test_characters_become_one_mask_anywhere(tokenizer: PreTrainedTokenizerBase)
     assert max(starts.values()) < 150
 
 
-def test_the_place_is_the_one_that_was_drawn_and_not_the_first_that_looks_like_it(
+def test_the_cut_is_at_the_drawn_place_and_not_at_the_first_with_the_same_characters(
     tokenizer: PreTrainedTokenizerBase,
 ) -> None:
     masked = CharacterSpans(tokenizer, 5)(["a" * 40] * 50, Generator().manual_seed(0))
@@ -103,8 +103,8 @@ def test_sentences_keep_their_length_order_and_specials(tokenizer: PreTrainedTok
 def test_special_tokens_within_a_sentence_are_left_out(tokenizer: PreTrainedTokenizerBase) -> None:
     tokens = pack([[CLS, 10, SEP, SEP, 11, 12, SEP]] * 200)
     masked = TokenSpans(tokenizer, 1e-4, 2)(tokens, Generator().manual_seed(0))
-    found = {tuple((ids == MASK).nonzero().squeeze(1).tolist()) for ids in masked.ids.view(200, 7)}
-    assert found == {(1, 4), (4, 5)}
+    places = {tuple((ids == MASK).nonzero().squeeze(1).tolist()) for ids in masked.ids.view(200, 7)}
+    assert places == {(1, 4), (4, 5)}
 
 
 def test_a_cap_of_0_masks_nothing(tokenizer: PreTrainedTokenizerBase) -> None:

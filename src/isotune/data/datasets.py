@@ -27,17 +27,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "DATASETS",
-    "Dataset",
-    "ScoredPairs",
-    "Split",
-    "available",
-    "dataset_rows",
-    "scored_pairs",
-    "to_scored_pairs",
-]
-
 _ADJECTIVES = MappingProxyType({"score": "scored ", "label": "labelled ", "": ""})
 
 

@@ -14,7 +14,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
-from isotune.data.datasets import DATASETS, ScoredPairs, dataset_rows, scored_pairs, to_scored_pairs
+from isotune.data.catalogue import DATASETS
+from isotune.data.datasets import ScoredPairs, dataset_rows, scored_pairs, to_scored_pairs
 from isotune.data.derived import make_rows
 from isotune.data.hub import HubSource, read_hub
 from isotune.data.records import read_file, read_text

@@ -6,11 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from isotune.methods.options.base import Rate
+from isotune.methods.options.base import Count, NotNegative, Positive, Rate
 
-Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
-Count = Annotated[int, Field(ge=1)]
 
 
 class TrainingOptions(BaseModel):
@@ -50,7 +48,7 @@ class TrainingOptions(BaseModel):
     optimizer: Literal["adamw", "sgd", "muon"] = "adamw"
     """The optimiser. muon trains the matrices of the transformer blocks, and AdamW the other weights."""
 
-    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    weight_decay: NotNegative = 0.01
     """Weight decay of all weights except biases and normalisation. 0.01: BERT, ConSERT's code."""
 
     betas: tuple[Rate, Rate] = (0.9, 0.999)
@@ -77,7 +75,7 @@ class TrainingOptions(BaseModel):
     head_dropout: Rate = 0.0
     """Rate at which whole attention heads are dropped in training, for each sentence anew (DropHead)."""
 
-    mlm_weight: Annotated[float, Field(ge=0)] = 0.0
+    mlm_weight: NotNegative = 0.0
     """Weight of masked language modelling beside the method's loss; with 0 there is none. The small-BERT paper has 1
     (section 5.3)."""
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field
-
-from isotune.methods.options.base import MethodOptions
+from isotune.methods.options.base import Count, MethodOptions
 from isotune.methods.options.self_guided import SelfGuidedOptions, TetheredOptions
 
 
@@ -18,7 +14,7 @@ class ParaphraseOptions(MethodOptions):
     on the Hugging Face hub, such as Helsinki-NLP/opus-mt-en-de Helsinki-NLP/opus-mt-de-en. Unset: read them; the data
     are pairs of a sentence and its paraphrase."""
 
-    beams: Annotated[int, Field(ge=1)] = 100
+    beams: Count = 100
     """Width of the translation's beam search; its time and memory grow with the width. Self-guided paper, A.2."""
 
     def extra_models(self) -> tuple[str, ...]:

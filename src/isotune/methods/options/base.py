@@ -1,4 +1,4 @@
-"""The base class of all method options, and the number types that several of them use."""
+"""The base class of all method options, and the types that several options share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Annotated, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
-Temperature = Annotated[float, Field(gt=0)]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Count = Annotated[int, Field(ge=1)]
+Sources = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
 class MethodOptions(BaseModel):

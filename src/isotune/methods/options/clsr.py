@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-from pydantic import Field
-
-from isotune.methods.options.base import MethodOptions, Temperature
+from isotune.methods.options.base import Count, MethodOptions, Positive
 
 
 class CLSROptions(MethodOptions):
@@ -15,8 +13,8 @@ class CLSROptions(MethodOptions):
     encodings_per_row: ClassVar[float] = 0.01  # the vectors are computed once
     rows_per_pair: ClassVar[float] = 1 / 3  # the entailed pairs
 
-    temperature: Temperature = 0.1
+    temperature: Positive = 0.1
     """Divides the cosine similarities. CLSR, section 4.1."""
 
-    width: Annotated[int, Field(ge=1)] = 768
+    width: Count = 768
     """Features of the hidden layer, of the sentence vector and of the projection. CLSR, section 4.1."""

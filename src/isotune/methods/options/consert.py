@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field
-
-from isotune.methods.options.base import MethodOptions, Rate, Temperature
+from isotune.methods.options.base import MethodOptions, NotNegative, Positive, Rate
 
 AugmentationName = Literal["none", "shuffle", "token_cutoff", "feature_cutoff", "dropout"]
 JointAugmentationName = Literal[AugmentationName, "adversarial"]
@@ -15,7 +13,7 @@ JointAugmentationName = Literal[AugmentationName, "adversarial"]
 class AugmentationOptions(MethodOptions):
     """How much the augmentations change."""
 
-    temperature: Temperature = 0.1
+    temperature: Positive = 0.1
     """Divides the cosine similarities. ConSERT, section 5.4."""
 
     token_cutoff_rate: Rate = 0.15
@@ -46,11 +44,11 @@ class ConSERTJointOptions(AugmentationOptions):
     """The augmentations of a sentence's two views: none, shuffle, token_cutoff, feature_cutoff, dropout or adversarial.
     The first view is the one that is classified. The default is that of the authors' script; the text names no pair."""
 
-    alpha: Annotated[float, Field(ge=0)] = 0.15
+    alpha: NotNegative = 0.15
     """Weight of the contrastive loss. ConSERT, section 4.1. NT-Xent in the authors' code is twice that of the text, so
     their 0.15 is 0.3 here."""
 
-    adversarial_norm: Annotated[float, Field(gt=0)] = 1.0
+    adversarial_norm: Positive = 1.0
     """Length of the noise that adversarial adds to each token. The authors' code; the text names none."""
 
     max_square: bool = False

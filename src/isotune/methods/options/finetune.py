@@ -6,10 +6,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from isotune.methods.options.base import MethodOptions, Rate
+from isotune.methods.options.base import MethodOptions, Rate, Sources
 
 MetricName = Literal["accuracy", "f1", "matthews", "pearson", "spearman"]
-Sources = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
 class FinetuneOptions(MethodOptions):

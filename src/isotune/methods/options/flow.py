@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field
-
-from isotune.methods.options.base import MethodOptions
+from isotune.methods.options.base import Count, MethodOptions, Positive
 from isotune.methods.options.mirror import MirrorOptions
-
-Count = Annotated[int, Field(ge=1)]
 
 
 class FlowShape(MethodOptions):
@@ -59,7 +55,7 @@ class BERTCFOptions(FlowShape, MirrorOptions):
     symmetric: bool = False
     """Both views are queries, as in MirrorBERT. In BERT-CF's formula only the unmasked view is (section 4.1)."""
 
-    contrastive_weight: Annotated[float, Field(gt=0)] = 0.3
+    contrastive_weight: Positive = 0.3
     """Weight of the contrastive loss, lambda_mirror; the likelihood, in bits for each feature, has weight 1. BERT-CF,
     section 5.3. For no contrastive loss, use the method flow."""
 

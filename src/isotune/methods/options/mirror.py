@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from isotune.methods.options.base import MethodOptions, Temperature
+from isotune.methods.options.base import MethodOptions, Positive
 
 
 class MirrorOptions(MethodOptions):
     """MirrorBERT: a sentence is compared with itself with a masked span, both under dropout."""
 
-    temperature: Temperature = 0.04
+    temperature: Positive = 0.04
     """Divides the cosine similarities. The authors' scripts: 0.04 for sentences and phrases, 0.2 for words."""
 
     spans: Literal["characters", "tokens"] = "characters"

@@ -6,12 +6,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, field_validator
 
-from isotune.methods.options.base import MethodOptions, Rate
+from isotune.methods.options.base import Count, MethodOptions, NotNegative, Rate, Sources
 
-Weight = Annotated[float, Field(ge=0)]
-BatchSize = Annotated[int, Field(ge=1)]
 Hinge = Annotated[float, Field(ge=-1, lt=1)]
-Sources = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
 class MultitaskOptions(MethodOptions):
@@ -52,25 +49,25 @@ class MultitaskOptions(MethodOptions):
             raise ValueError("the least score comes first, and the greatest is larger")
         return scale
 
-    sentiment_batch_size: BatchSize = 32
+    sentiment_batch_size: Count = 32
     """Sentences with a label in an update. BERT-CF, section 5.3."""
 
-    paraphrase_batch_size: BatchSize = 96
+    paraphrase_batch_size: Count = 96
     """Pairs with a label in an update. BERT-CF, section 5.3."""
 
-    similarity_batch_size: BatchSize = 32
+    similarity_batch_size: Count = 32
     """Pairs with a score in an update. BERT-CF, section 5.3."""
 
-    sentiment_weight: Weight = 5.0
+    sentiment_weight: NotNegative = 5.0
     """Weight of the sentiment loss. BERT-CF, section 5.3."""
 
-    paraphrase_weight: Weight = 20.0
+    paraphrase_weight: NotNegative = 20.0
     """Weight of the paraphrase loss. BERT-CF, section 5.3."""
 
-    similarity_weight: Weight = 1.0
+    similarity_weight: NotNegative = 1.0
     """Weight of the similarity loss. BERT-CF, section 5.3."""
 
-    projection: Annotated[int, Field(ge=1)] = 768
+    projection: Count = 768
     """Features of the two projections whose cosine is taken. BERT-CF, section 5.3."""
 
     paraphrase_hinge: Hinge = 0.7

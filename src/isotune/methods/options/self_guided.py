@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field
-
-from isotune.methods.options.base import MethodOptions, Temperature
+from isotune.methods.options.base import MethodOptions, NotNegative, Positive
 
 Objective = Literal["base", "opt1", "opt2", "opt3"]
 
@@ -14,14 +12,14 @@ Objective = Literal["base", "opt1", "opt2", "opt3"]
 class TetheredOptions(MethodOptions):
     """The options of all methods of the paper."""
 
-    temperature: Temperature = 0.01
+    temperature: Positive = 0.01
     """Divides the cosine similarities. Self-guided paper, Table 8."""
 
     projection: bool = True
     """Compare vectors after two layers of 4096 features with GELU, which are dropped after training. Self-guided paper,
     section 3.1; without the layers, its Table 5 loses 1.84 points."""
 
-    regularizer: Annotated[float, Field(ge=0)] = 0.1
+    regularizer: NotNegative = 0.1
     """Weight (lambda) of the squared distance of all weights from their starting values. Self-guided paper, Table 8."""
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from isotune.methods.options.base import MethodOptions, Temperature
+from isotune.methods.options.base import MethodOptions, Positive
 
 
 class SimCSEOptions(MethodOptions):
     """SimCSE without labels: the two views of a sentence differ only by the model's dropout."""
 
-    temperature: Temperature = 0.05
+    temperature: Positive = 0.05
     """Divides the cosine similarities. 0.05: the authors."""
 
     projection: bool = True
@@ -24,7 +24,7 @@ class SimCSESupervisedOptions(MethodOptions):
     encodings_per_row: ClassVar[float] = 9
     rows_per_pair: ClassVar[float] = 1 / 10  # the entailed pairs with a contradiction
 
-    temperature: Temperature = 0.05
+    temperature: Positive = 0.05
     """Divides the cosine similarities. 0.05: the authors."""
 
     hard_negative_weight: float = 0.0

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
-from isotune.methods.options.base import MethodOptions, Temperature
+from isotune.methods.options.base import MethodOptions, NotNegative, Positive
 
 
 class SNCSEOptions(MethodOptions):
@@ -14,10 +14,10 @@ class SNCSEOptions(MethodOptions):
 
     encodings_per_row: ClassVar[float] = 9
 
-    temperature: Temperature = 0.05
+    temperature: Positive = 0.05
     """Divides the cosine similarities of InfoNCE. The authors' code."""
 
-    margin_weight: Annotated[float, Field(ge=0)] = 1e-3
+    margin_weight: NotNegative = 1e-3
     """Weight (lambda) of the bidirectional margin loss. 1e-3: the authors for BERT, and the small-BERT paper; 5e-4: the
     authors for RoBERTa."""
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-from pydantic import Field
-
-from isotune.methods.options.base import MethodOptions
+from isotune.methods.options.base import Count, MethodOptions
 
 
 class WhiteningOptions(MethodOptions):
@@ -14,5 +12,5 @@ class WhiteningOptions(MethodOptions):
 
     encodings_per_row: ClassVar[float] = 1
 
-    dimensions: Annotated[int, Field(ge=1)] | None = None
+    dimensions: Count | None = None
     """Features to keep, those of the largest variance. The paper keeps 256 of 768. Unset: all."""
