@@ -1,4 +1,4 @@
-"""`python -m isotune` is `isotune`."""
+"""`python -m isotune` does the same as `isotune`."""
 
 import sys
 

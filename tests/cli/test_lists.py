@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from isotune.data import DATASETS
+from isotune.encoder.encoder import Encoder
 from isotune.recipes import read_recipe, recipe_names
 from tests.cli.conftest import Call
 
@@ -62,3 +64,11 @@ def test_doctor_passes_on_this_machine(isotune: Call) -> None:
     assert re.search(r"^datasets here +stsb-open$", out, re.MULTILINE)
     (error,) = re.findall(r"^packed encoder +right: off by (\S+)", out, re.MULTILINE)
     assert 0 < float(error) < 1e-4
+
+
+def test_doctor_ends_with_1_if_the_packed_encoder_is_wrong(isotune: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = iter([np.zeros((2, 3)), np.ones((2, 3))])
+    monkeypatch.setattr(Encoder, "encode", lambda *_: next(vectors))
+    code, out, _ = isotune("doctor")
+    assert code == 1
+    assert re.search(r"^packed encoder +WRONG: off by 1\.0e\+00", out, re.MULTILINE)

@@ -1,6 +1,6 @@
-"""The command line: `main`, and one module a command.
+"""The command line: `main`, and one module for each command.
 
-Importing this module costs nothing. All the rest is imported inside `main`, where a Ctrl-C is caught.
+This module imports the standard library only. Everything else is imported inside `main`, where Ctrl-C is caught.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; returns the exit code: 0, 2 for input that can't be used, 128 + a signal that stopped it."""
+    """Runs one command and returns its exit code: 0, 2 for wrong input, or 128 + the signal that stopped it."""
     try:
         from isotune.cli.app import run
 
         code = run(list(sys.argv[1:] if arguments is None else arguments))
-        print(end="", flush=True)  # now, while what goes wrong with it can still be told
+        print(end="", flush=True)  # here, so that a failure to write is caught below
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
-    except SystemExit:  # rich's, when the reader of its output has gone
+    except SystemExit:  # rich raises it when the pipe that it writes to is closed
         return 128 + signal.SIGPIPE
     except OSError as error:
         _flush_or_discard()
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _flush_or_discard() -> None:
-    """Sees to it that Python's own flush at exit won't fail, and say so, if this one does."""
+    """Discards unwritten output if it cannot be written, so that Python does not fail on it again at exit."""
     try:
         print(end="", flush=True)
     except OSError:

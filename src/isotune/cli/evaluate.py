@@ -35,7 +35,8 @@ def evaluate(
 ) -> None:
     """Score sentence encoders side by side.
 
-    There are three kinds of task: semantic similarity, transfer to classification, and the geometry of the vectors.
+    Three kinds of task answer three questions. Similarity: does the cosine of two vectors agree with people's scores?
+    Transfer: can a simple classifier work with the vectors? Geometry: how are the vectors distributed?
     """
     import rich
     from rich.console import Console

@@ -27,21 +27,15 @@ THREADS = Parameter(help="CPU threads per process. Unset: the processes share th
 COLUMNS = Parameter(consume_multiple=1, metavar="FIELD=COLUMN...")
 
 
-def key_values(option: str, words: Sequence[str], form: str, example: str) -> dict[str, str]:
-    """{key: value} of words such as "sentence=body".
-
-    Args:
-        option: the option that the words follow, for errors; so are the form of a word and the example.
-        words: the words, each with a "=" between key and value.
-        form: such as "FIELD=COLUMN".
-        example: such as "sentence=body".
+def key_values(option: str, words: Sequence[str], form: str) -> dict[str, str]:
+    """{key: value} of the words that follow an option, such as "sentence=body".
 
     Raises:
-        InputError: a word has no "=", or nothing before or after it.
+        InputError: a word has no "=", or nothing before or after it; the message names the option and the right form.
     """
     for word in words:
         if not all(word.partition("=")):
-            raise InputError(f"{option} {word}: write {form}, such as {example}")
+            raise InputError(f"{option} {word}: write {form}")
     return dict(word.split("=", 1) for word in words)
 
 
@@ -51,7 +45,7 @@ def columns_table(words: Sequence[str]) -> dict[str, str]:
     Raises:
         InputError: a word is not FIELD=COLUMN.
     """
-    return key_values("--columns", words, "FIELD=COLUMN", "sentence=body")
+    return key_values("--columns", words, "FIELD=COLUMN, such as sentence=body")
 
 
 def labels(encoders: Sequence[str]) -> list[str]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from cyclopts import App, Argument, CycloptsError, MissingArgumentError, Parameter, UnusedCliTokensError
 
@@ -24,6 +23,7 @@ def call(name: str, usage: str, function: Callable[..., object], words: Sequence
     app = App(
         name=name,
         usage=f"Usage: {name} {usage}".rstrip(),
+        help="\n\n".join(" ".join(text.split()) for text in (function.__doc__ or "").split("\n\n")).strip(),
         version=lambda: isotune.__version__,
         help_format="plaintext",
         default_parameter=Parameter(negative=(), show_default=lambda value: str(value) if value else None),
@@ -35,26 +35,14 @@ def call(name: str, usage: str, function: Callable[..., object], words: Sequence
     if "-" in words and "--" not in words:
         # To cyclopts a lone hyphen, which means standard input, is an option unless it stands after "--".
         words = [*(word for word in words if word != "-"), "--", "-"]
-    with _one_line_errors(name):
+    with one_line_errors(name):
         result = app(words, exit_on_error=False, print_error=False, verbose=False, result_action="return_value")
     return result if isinstance(result, int) else 0
 
 
-def read_options(name: str, function: Callable[..., object], words: Sequence[str]) -> dict[str, Any]:
-    """The values that the words give to a function's options; all other words are ignored.
-
-    Raises:
-        InputError: an option of the function has no value, or is given twice.
-    """
-    app = App(name=name, help_flags=(), version_flags=())
-    app.default(function)
-    with _one_line_errors(name):
-        _, bound, *_ = app.parse_known_args(words)
-    return bound.arguments
-
-
 @contextmanager
-def _one_line_errors(name: str) -> Iterator[None]:
+def one_line_errors(name: str) -> Iterator[None]:
+    """Turns an error of cyclopts about the command of this name into an `InputError`."""
     try:
         yield
     except CycloptsError as error:

@@ -69,7 +69,7 @@ def option_values(words: Sequence[str]) -> dict[str, Any]:
         InputError: a word is not NAME=VALUE.
     """
     values: dict[str, Any] = {}
-    for name, text in key_values("--options", words, "NAME=VALUE", "steps=200").items():
+    for name, text in key_values("--options", words, "NAME=VALUE, such as steps=200").items():
         try:
             values[name] = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:

@@ -29,8 +29,8 @@ def study(
 ) -> int:
     """Compare methods, models and options over several seeds.
 
-    The study ends with a page of tables, significance tests and figures. Finished runs are kept, so the same command
-    resumes a study that was stopped.
+    The study ends with a page of tables, significance tests and figures. To resume a study that was stopped, give the
+    same command again: finished runs are kept.
     """
     if not name:
         _list()

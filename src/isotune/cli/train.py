@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
-from cyclopts import Group, Parameter
+from cyclopts import App, Group, Parameter
 from pydantic import BaseModel
 
 from isotune.cli.option_names import RUN_OPTIONS, given_options
 from isotune.cli.parameters import COLUMNS, columns_table
-from isotune.cli.parser import read_options
+from isotune.cli.parser import one_line_errors
 from isotune.errors import InputError
 from isotune.methods import METHODS
 from isotune.recipes import BUNDLED_RECIPE, DEFAULT_RECIPE, Recipe, plan_table
@@ -78,21 +78,26 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
         print(result.report)
         return 128 + signal.Signals[result.stopped] if result.stopped else 0
 
-    # cyclopts makes a flag of every parameter in the signature; the values of the added ones arrive in `options`.
-    written = inspect.signature(train, eval_str=True)
-    parameters = {name: parameter for name, parameter in written.parameters.items() if name != "options"} | flags
+    # cyclopts makes a flag of every parameter in the signature. The values of `flags` arrive in `options`.
+    signature = inspect.signature(train, eval_str=True)
+    parameters = {**signature.parameters, **flags}
+    del parameters["options"]
     _refuse_options_of_other_methods(words, parameters)
-    train.__signature__ = written.replace(parameters=[*parameters.values()])  # type: ignore[attr-defined]
+    train.__signature__ = signature.replace(parameters=[*parameters.values()])  # type: ignore[attr-defined]
     return train
 
 
 def _chosen_recipe(words: Sequence[str]) -> Recipe:
     """The recipe that --recipe, --method and --model choose, before any other option changes it."""
+    app = App(help_flags=(), version_flags=())
 
-    def choice(*, recipe: str | None = None, method: str | None = None, model: str | None = None) -> None: ...
+    @app.default
+    def plan(*, recipe: str | None = None, method: str | None = None, model: str | None = None) -> Recipe:
+        return Recipe.from_table(plan_table(recipe, method, model), recipe or method or "recipe")
 
-    chosen = {"recipe": None, "method": None, "model": None} | read_options("isotune train", choice, words)
-    return Recipe.from_table(plan_table(**chosen), chosen["recipe"] or chosen["method"] or "recipe")
+    with one_line_errors("isotune train"):
+        _, chosen, *_ = app.parse_known_args(words)  # all other words are ignored
+    return plan(**chosen.arguments)
 
 
 def _flags(options: BaseModel, panel: Group, names: Iterable[str] = ()) -> dict[str, inspect.Parameter]:
