@@ -9,7 +9,7 @@ import pytest
 import tomli_w
 
 from isotune.lab.studies import read_study, study_names
-from isotune.lab.studies.run import Outcome
+from isotune.lab.studies.run_study import StudyOutcome
 from tests.cli.conftest import Call
 
 
@@ -42,8 +42,8 @@ def test_the_page_of_a_study_can_be_written_again(isotune: Call, sizes: Path, tm
 
 
 def test_a_study_with_failed_runs_ends_with_1(isotune: Call, sizes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    outcome = Outcome(Path("studies/sizes/study.html"), failed=2, stopped=None)
-    monkeypatch.setattr("isotune.lab.studies.run.run_study", lambda *_, **__: outcome)
+    outcome = StudyOutcome(Path("studies/sizes/study.html"), failed=2, stopped=None)
+    monkeypatch.setattr("isotune.lab.studies.run_study.run_study", lambda *_, **__: outcome)
     assert isotune("study", sizes.name) == (1, "studies/sizes/study.html\n", "")
 
 
