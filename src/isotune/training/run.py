@@ -36,7 +36,7 @@ from isotune.methods.protocols import ScoresRows
 from isotune.recipes import Recipe, Stage, resolve
 from isotune.report import write_report
 from isotune.training.checkpoint import Progress, best_file, encoder_structure, load_tensors, restore_structure
-from isotune.training.corpora import Corpora, StageData
+from isotune.training.corpora import Corpora
 from isotune.training.failure import TrainingFailed
 from isotune.training.interrupt import StopSignal
 from isotune.training.objectives import build_objectives
@@ -44,7 +44,7 @@ from isotune.training.outcome import Result, compare_with_start, save_kept
 from isotune.training.recorder import Recorder
 from isotune.training.run_folder import create, is_finished, last_checkpoint, mark_finished, started_recipe
 from isotune.training.seeds import derive_seed
-from isotune.training.selection import Criterion, DevPairs, DevRows, KeepLast, Unlabelled
+from isotune.training.selection import choose_scorer
 from isotune.training.stage import RunContext, StageTraining
 
 # How the step is chosen where `dev` names no scored pairs.
@@ -226,8 +226,8 @@ class _Run:
             objectives.attach(encoder)
             self._describe_stage(number, objectives.method, encoder)
             data = corpora.load(number, stage, objectives.method, encoder)
-            criterion = self._criterion(stage, objectives.method, dev, data)
-            training = StageTraining(self.context, encoder, objectives, data, criterion, stage.training, self.progress)
+            scorer = choose_scorer(self.recipe, stage.training.metric, objectives.method, dev, data.dev)
+            training = StageTraining(self.context, encoder, objectives, data, scorer, stage.training, self.progress)
             if tensors:
                 training.restore(tensors)
                 tensors = {}
@@ -251,14 +251,6 @@ class _Run:
             metrics = [name or metric for name, feed in method.dev_feeds().items() for metric in feed.metrics]
             text = f"stage {number + 1} is scored on labelled rows, in place of the dev pairs: {', '.join(metrics)}"
             self.recorder.say(text)
-
-    def _criterion(self, stage: Stage, method: Method, dev: ScoredPairs | None, data: StageData) -> Criterion:
-        """What chooses the step of a stage."""
-        if isinstance(method, ScoresRows):
-            return DevRows(method, data.dev)
-        if dev is not None:
-            return DevPairs(dev, stage.training.metric)
-        return Unlabelled() if self.recipe.dev == "unlabelled" else KeepLast()
 
     def _load_best(self, encoder: Encoder, method: Method) -> None:
         """Loads the best weights of the stage. New heads that are worse than none are dropped."""

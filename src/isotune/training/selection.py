@@ -3,19 +3,19 @@
 At every evaluation the encoder gets a score, and the weights with the best score so far are written to disk. The score
 comes from the first of these that a run has:
 
-- labelled rows, on which the method predicts (`DevRows`);
-- dev pairs with scores (`DevPairs`);
-- the training sentences, by a criterion without labels (`Unlabelled`);
-- nothing: the last step is kept (`KeepLast`).
+- labelled rows, on which the method predicts (`score_rows`);
+- dev pairs with scores (`score_pairs`);
+- the training sentences, by a criterion without labels (`score_unlabelled`).
+
+Without any of them the last step is kept.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from functools import partial
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ from isotune.evaluation.sts import cosine_similarities, score
 from isotune.evaluation.unlabelled import SELECTION_CRITERION
 from isotune.methods.method import Batch, Method
 from isotune.methods.protocols import ScoresRows, SeveralFeeds
-from isotune.recipes import TrainingOptions
+from isotune.recipes import Recipe, TrainingOptions
 from isotune.training.checkpoint import Progress
 from isotune.training.encoding import encode_views
 from isotune.training.monitor import Monitor
@@ -38,105 +38,85 @@ from isotune.training.recorder import Recorder
 ROWS_AT_ONCE = 64  # labelled rows that are predicted together
 
 
-@dataclass(frozen=True)
-class Score:
+class Score(NamedTuple):
     """How good an encoder is.
 
     Attributes:
         value: higher is better.
         name: the metric or criterion.
         parts: the values that `value` is the mean of, where it is a mean.
+        labelled: whether the score comes from dev data, and not from the training sentences.
     """
 
     value: float
     name: str
-    parts: Mapping[str, float] = field(default_factory=dict)
+    parts: Mapping[str, float] = {}
+    labelled: bool = True
 
 
-class Criterion(ABC):
-    """Scores an encoder."""
-
-    @abstractmethod
-    def score(self, encoder: Encoder, unlabelled: Mapping[str, float]) -> Score | None:
-        """The encoder's score; None if no step is better than another. `unlabelled` are the monitor's criteria."""
+Scorer = Callable[[Encoder, Mapping[str, float]], Score]
+"""Scores an encoder. The second argument has the monitor's criteria without labels."""
 
 
-class KeepLast(Criterion):
-    """Keeps the last step."""
+def choose_scorer(
+    recipe: Recipe, metric: str, method: Method, dev: ScoredPairs | None, dev_rows: Mapping[str, TokenStore]
+) -> Scorer | None:
+    """What scores the steps of a stage; None if the last step is kept."""
+    if isinstance(method, ScoresRows):
+        return partial(score_rows, method=method, dev_rows=dev_rows)
+    if dev is not None:
+        return partial(score_pairs, pairs=dev, metric=metric)
+    return score_unlabelled if recipe.dev == "unlabelled" else None
 
-    def score(self, encoder: Encoder, unlabelled: Mapping[str, float]) -> None:
-        """No score."""
-        return None
 
-
-class Unlabelled(Criterion):
+def score_unlabelled(encoder: Encoder, unlabelled: Mapping[str, float]) -> Score:
     """Scores by a criterion on training sentences."""
-
-    def score(self, encoder: Encoder, unlabelled: Mapping[str, float]) -> Score:
-        """The criterion `evaluation.unlabelled.SELECTION_CRITERION`."""
-        return Score(unlabelled[SELECTION_CRITERION], SELECTION_CRITERION)
+    return Score(unlabelled[SELECTION_CRITERION], SELECTION_CRITERION, labelled=False)
 
 
-@dataclass(frozen=True)
-class DevPairs(Criterion):
-    """Scores by the correlation of cosines with gold scores.
-
-    Attributes:
-        pairs: the dev pairs.
-        metric: "spearman" or "pearson".
-    """
-
-    pairs: ScoredPairs
-    metric: str
-
-    def score(self, encoder: Encoder, unlabelled: Mapping[str, float]) -> Score:
-        """The correlation over all pairs."""
-        result = score(self.pairs, cosine_similarities(encoder, self.pairs))
-        return Score(getattr(result, self.metric).all, self.metric)
+def score_pairs(encoder: Encoder, unlabelled: Mapping[str, float], pairs: ScoredPairs, metric: str) -> Score:
+    """Scores by the correlation ("spearman" or "pearson") of cosines with gold scores, over all pairs."""
+    return Score(getattr(score(pairs, cosine_similarities(encoder, pairs)), metric).all, metric)
 
 
-class DevRows(Criterion):
-    """Scores by a method's predictions on labelled rows."""
+def score_rows(
+    encoder: Encoder, unlabelled: Mapping[str, float], method: Method, dev_rows: Mapping[str, TokenStore]
+) -> Score:
+    """Scores by the mean of all metrics of a method's predictions, over all of its dev feeds."""
+    assert isinstance(method, ScoresRows)
+    parts: dict[str, float] = {}
+    for name, feed in method.dev_feeds().items():
+        predictions = _predictions(encoder, method, name, dev_rows[name])
+        parts |= {name or metric: measure(metric, *predictions) for metric in feed.metrics}
+    value = fmean(parts.values())
+    return Score(value, "mean", parts) if len(parts) > 1 else Score(value, next(iter(parts)))
 
-    def __init__(self, method: Method, stores: Mapping[str, TokenStore]) -> None:
-        """Takes a method that implements `ScoresRows`, and the tokens of its dev feeds by name."""
-        assert isinstance(method, ScoresRows)
-        self.method, self.stores = method, stores
-        self._feeds = method.dev_feeds()
-        self._predict = method.predict
 
-    def score(self, encoder: Encoder, unlabelled: Mapping[str, float]) -> Score:
-        """The mean of all metrics of all feeds."""
-        parts: dict[str, float] = {}
-        for name, feed in self._feeds.items():
-            targets, predictions = self._predictions(encoder, name)
-            parts |= {name or metric: measure(metric, targets, predictions) for metric in feed.metrics}
-        value = fmean(parts.values())
-        return Score(value, "mean", parts) if len(parts) > 1 else Score(value, next(iter(parts)))
-
-    @torch.no_grad()
-    def _predictions(self, encoder: Encoder, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """The true and the predicted class numbers or scores of a feed's rows, [rows] each."""
-        encoder.eval()
-        self.method.eval()
-        store, predictions = self.stores[name], []
-        assert store.targets is not None
-        for rows in np.array_split(np.arange(len(store)), -(-len(store) // ROWS_AT_ONCE)):
-            batch = Batch(tuple(tokens.to(encoder.device) for tokens in store.pack(rows)))
-            asked = Batch(tasks={name: batch}) if isinstance(self.method, SeveralFeeds) else batch
-            encoded = encode_views(encoder, self.method.views(asked), Generator(encoder.device))
-            predictions.append(self._predict(name, encoded))
-        return store.targets.numpy(), torch.cat(predictions).cpu().numpy()
+@torch.no_grad()
+def _predictions(encoder: Encoder, method: Method, name: str, rows: TokenStore) -> tuple[np.ndarray, np.ndarray]:
+    """The true and the predicted class numbers or scores of a dev feed's rows, [rows] each."""
+    assert isinstance(method, ScoresRows)
+    assert rows.targets is not None
+    encoder.eval()
+    method.eval()
+    predictions = []
+    for places in np.array_split(np.arange(len(rows)), -(-len(rows) // ROWS_AT_ONCE)):
+        batch = Batch(tuple(tokens.to(encoder.device) for tokens in rows.pack(places)))
+        asked = Batch(tasks={name: batch}) if isinstance(method, SeveralFeeds) else batch
+        encoded = encode_views(encoder, method.views(asked), Generator(encoder.device))
+        predictions.append(method.predict(name, encoded))
+    return rows.targets.numpy(), torch.cat(predictions).cpu().numpy()
 
 
 class Selection:
-    """Scores the encoder at every evaluation, and says whether it is the best so far."""
+    """Scores the encoder at every evaluation, and says whether it is the best so far.
 
-    def __init__(self, criterion: Criterion, monitor: Monitor, options: TrainingOptions, recorder: Recorder) -> None:
-        self.criterion = criterion
-        self.monitor = monitor
-        self.options = options
-        self.recorder = recorder
+    Attributes:
+        scorer: scores the encoder; None if the last step is kept.
+    """
+
+    def __init__(self, scorer: Scorer | None, monitor: Monitor, options: TrainingOptions, recorder: Recorder) -> None:
+        self.scorer, self.monitor, self.options, self.recorder = scorer, monitor, options, recorder
 
     def is_best(self, encoder: Encoder, progress: Progress, total: int) -> bool:
         """Evaluates the encoder, writes the records of the evaluation, and notes in `progress` when patience is over.
@@ -150,16 +130,21 @@ class Selection:
             InputError: the encoder's vectors are not finite.
         """
         space, unlabelled = self.monitor.measure(encoder)
-        result = self.criterion.score(encoder, unlabelled)
         progress.start_space = self.monitor.start
+        result = self.scorer and self.scorer(encoder, unlabelled)
         best = result is None or self._judge(result.value, progress)
-        self._record(space, unlabelled, result, best, progress)
-        parts = [f"mean cosine {space['mean_cosine']:.3f}", f"effective rank {space['effective_rank']:.1f}"]
-        if result is not None:
-            by_pairs = f"dev {result.name} {100 * result.value:.2f}"
-            shown = f"{result.name} {result.value:.3f}" if isinstance(self.criterion, Unlabelled) else by_pairs
-            parts.insert(0, shown + (" (best)" if best else ""))
-        self.recorder.say(f"step {progress.step} of {total}: {', '.join(parts)}")
+        place: dict[str, Any] = {"stage": progress.stage + 1, "step": progress.offset + progress.step}
+        self.recorder.record("space", **place, **space)
+        chosen = {"best": best} if result and not result.labelled else {}
+        self.recorder.record("unlabelled", **place, **unlabelled, **chosen)
+        text = f"mean cosine {space['mean_cosine']:.3f}, effective rank {space['effective_rank']:.1f}"
+        if result:
+            if result.labelled:
+                self.recorder.record("dev", **place, metric=result.name, score=result.value, best=best, **result.parts)
+            shown = f"dev {result.name} {100 * result.value:.2f}"
+            shown = shown if result.labelled else f"{result.name} {result.value:.3f}"
+            text = f"{shown}{' (best)' if best else ''}, {text}"
+        self.recorder.say(f"step {progress.step} of {total}: {text}")
         if warning := self.monitor.warning(space):
             self.recorder.warn(progress.offset + progress.step, warning)
         return best
@@ -175,19 +160,3 @@ class Selection:
         progress.last_score = value
         progress.done |= self.options.patience is not None and progress.stale >= self.options.patience
         return best
-
-    def _record(
-        self,
-        space: Mapping[str, float],
-        unlabelled: Mapping[str, float],
-        result: Score | None,
-        best: bool,
-        progress: Progress,
-    ) -> None:
-        """Writes what was measured to metrics.jsonl."""
-        place: dict[str, Any] = {"stage": progress.stage + 1, "step": progress.offset + progress.step}
-        self.recorder.record("space", **place, **space)
-        chosen = {"best": best} if isinstance(self.criterion, Unlabelled) else {}
-        self.recorder.record("unlabelled", **place, **unlabelled, **chosen)
-        if result is not None and not isinstance(self.criterion, Unlabelled):
-            self.recorder.record("dev", **place, metric=result.name, score=result.value, best=best, **result.parts)

@@ -26,7 +26,7 @@ from isotune.training.interrupt import StopSignal
 from isotune.training.monitor import Monitor, Probe
 from isotune.training.objectives import Objectives
 from isotune.training.recorder import Recorder
-from isotune.training.selection import Criterion, KeepLast, Selection
+from isotune.training.selection import Scorer, Selection
 from isotune.training.step import Stepper, Update
 
 RECORD_EVERY = 10  # steps between two records of the loss
@@ -64,7 +64,7 @@ class StageTraining:
         encoder: Encoder,
         objectives: Objectives,
         data: StageData,
-        criterion: Criterion,
+        scorer: Scorer | None,
         options: TrainingOptions,
         progress: Progress,
     ) -> None:
@@ -81,7 +81,7 @@ class StageTraining:
         self.steps_per_epoch = feeder.steps_per_epoch
         self.stepper = Stepper(encoder, objectives, feeder, options, self.total, run.seed, progress.stage)
         monitor = Monitor(Probe.of(feeder.probe), progress.start_space)
-        self.selection = Selection(criterion, monitor, options, run.recorder)
+        self.selection = Selection(scorer, monitor, options, run.recorder)
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Loads the weights and the optimisers' state of a checkpoint of this stage."""
@@ -103,7 +103,7 @@ class StageTraining:
                 self.feeder.cache(self.encoder, self.run.folder)
             recorder.start(f"stage {progress.stage + 1}", progress.step, self.total)
             self._take_steps()
-            if not progress.done and isinstance(self.selection.criterion, KeepLast):
+            if not progress.done and self.selection.scorer is None:
                 self.evaluate()
         except TrainingFailed as failure:
             recorder.warn(progress.offset + progress.step, str(failure))

@@ -57,8 +57,7 @@ class Stepper:
     """Makes the updates of a stage.
 
     Attributes:
-        optimizers: hold the trained parameters.
-        total: the number of updates of the whole stage.
+        optimizers: the optimisers of all trained parameters.
     """
 
     def __init__(
@@ -71,22 +70,12 @@ class Stepper:
         seed: int,
         stage: int,
     ) -> None:
-        """Freezes the parameters that are not trained.
+        """Takes an encoder with everything that the objectives add, and freezes what is not trained.
 
-        Args:
-            encoder: the encoder, with everything that the objectives add.
-            objectives: what is minimised.
-            feeder: makes the batches.
-            options: the training options of the stage.
-            total: the number of updates of the whole stage.
-            seed: the run's seed.
-            stage: the number of the stage, from 0.
+        `total` is the number of updates of the stage, `stage` its number, from 0.
         """
-        self.encoder = encoder
-        self.objectives = objectives
-        self.feeder = feeder
-        self.options = options
-        self.total = total
+        self.encoder, self.objectives, self.feeder = encoder, objectives, feeder
+        self.options, self.total = options, total
         self.optimizers = _optimizers(encoder, objectives, options)
         self._seed, self._stage = seed, stage
         self._generator = Generator(encoder.device)
