@@ -72,7 +72,7 @@ def evaluation(encoder: str, average: float | None = None, **tasks: float) -> Ev
 
 
 def cells(table: Table) -> list[list[str]]:
-    """The table's rows, header first, with a star before what is bold."""
+    """The rows of a table, the header first; a star stands before a bold cell."""
     header = [[str(column.header) for column in table.columns]]
     columns = [cast("list[Text]", list(column.cells)) for column in table.columns]
     return header + [["*" * (cell.style == "bold") + cell.plain for cell in row] for row in zip(*columns, strict=True)]
@@ -80,17 +80,17 @@ def cells(table: Table) -> list[list[str]]:
 
 def test_an_evaluation_names_its_encoder_and_what_made_it() -> None:
     before = datetime.now(UTC).replace(microsecond=0)
-    found = evaluate(BagOfWords(), ["stsb-open"], name="bag")
-    assert found.encoder == "bag"
-    assert found.versions.keys() == {"isotune", "torch", "transformers", "python"}
-    assert before <= found.created <= datetime.now(UTC)
-    assert found.averages == {}
-    (task,) = found.tasks
+    evaluated = evaluate(BagOfWords(), ["stsb-open"], name="bag")
+    assert evaluated.encoder == "bag"
+    assert evaluated.versions.keys() == {"isotune", "torch", "transformers", "python"}
+    assert before <= evaluated.created <= datetime.now(UTC)
+    assert evaluated.averages == {}
+    (task,) = evaluated.tasks
     assert (task.name, task.split, list(task.subsets)) == ("stsb-open", "test", ["stsb-open"])
-    assert Evaluation.model_validate_json(found.model_dump_json()) == found
+    assert Evaluation.model_validate_json(evaluated.model_dump_json()) == evaluated
 
 
-def test_the_score_is_scipys() -> None:
+def test_correlations_are_scipys() -> None:
     pairs = scored_pairs("stsb-open")
     cosines = cosine_similarities(BagOfWords(), pairs)
     (task,) = evaluate(BagOfWords(), ["stsb-open"], name="bag").tasks
@@ -104,11 +104,11 @@ def test_without_the_seven_the_default_is_the_open_task(monkeypatch: pytest.Monk
     assert [task.name for task in evaluate(BagOfWords(), name="bag").tasks] == ["stsb-open"]
 
 
-def test_the_seven(real_data: Path) -> None:
-    found = evaluate(BagOfWords(), name="bag")
-    tasks = [task for task in found.tasks if isinstance(task, STSResult)]
+def test_the_seven_sts_tasks(real_data: Path) -> None:
+    evaluated = evaluate(BagOfWords(), name="bag")
+    tasks = [task for task in evaluated.tasks if isinstance(task, STSResult)]
     assert tuple(task.name for task in tasks) == GROUPS["sts"]
-    assert [task.pairs for task in found.tasks] == [
+    assert [task.pairs for task in evaluated.tasks] == [
         3108,
         1500,
         3750,
@@ -117,11 +117,11 @@ def test_the_seven(real_data: Path) -> None:
         1379,
         4927,
     ]  # ConSERT, Table 1
-    assert [len(task.subsets) for task in found.tasks] == [5, 3, 6, 5, 5, 1, 1]
-    average = found.averages["sts"]
+    assert [len(task.subsets) for task in evaluated.tasks] == [5, 3, 6, 5, 5, 1, 1]
+    average = evaluated.averages["sts"]
     for metric in ("spearman", "pearson"):
         for aggregation in ("all", "mean", "wmean"):
-            values = [getattr(getattr(task, metric), aggregation) for task in found.tasks]
+            values = [getattr(getattr(task, metric), aggregation) for task in evaluated.tasks]
             assert getattr(getattr(average, metric), aggregation) == pytest.approx(np.mean(values))
 
 
@@ -148,13 +148,13 @@ def test_a_published_score(real_data: Path, real_models: Path) -> None:
     assert round(100 * task.spearman.all, 2) == 82.03  # as on the MTEB leaderboard
 
 
-def test_a_group_is_its_tasks_each_once(real_data: Path) -> None:
-    found = evaluate(BagOfWords(), ["sickr", "sts", "stsb-open"], name="bag")
-    assert [task.name for task in found.tasks] == [
+def test_a_group_stands_for_its_tasks_and_none_is_read_twice(real_data: Path) -> None:
+    evaluated = evaluate(BagOfWords(), ["sickr", "sts", "stsb-open"], name="bag")
+    assert [task.name for task in evaluated.tasks] == [
         "sickr", "sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "stsb-open"
     ]  # fmt: skip
-    seven = [task.spearman.all for task in found.tasks if task.name != "stsb-open"]
-    assert found.scores()["sts"] == pytest.approx(np.mean(seven))
+    seven = [task.spearman.all for task in evaluated.tasks if task.name != "stsb-open"]
+    assert evaluated.scores()["sts"] == pytest.approx(np.mean(seven))
 
 
 def test_a_file_is_a_task(tmp_path: Path) -> None:
@@ -174,9 +174,9 @@ def test_a_path_is_a_file_even_if_a_task_has_its_name(tmp_path: Path, monkeypatc
 
 
 def test_a_scored_split_is_a_task() -> None:
-    found = evaluate(BagOfWords(), ["stsb-open", "stsb-open:dev"], name="bag")
-    assert [task.pairs for task in found.tasks if isinstance(task, STSResult)] == [500, 875]
-    assert list(found.scores()) == ["stsb-open", "stsb-open:dev"]
+    evaluated = evaluate(BagOfWords(), ["stsb-open", "stsb-open:dev"], name="bag")
+    assert [task.pairs for task in evaluated.tasks if isinstance(task, STSResult)] == [500, 875]
+    assert list(evaluated.scores()) == ["stsb-open", "stsb-open:dev"]
 
 
 def test_an_unknown_task_is_refused() -> None:
@@ -227,7 +227,7 @@ def test_a_comparison_in_another_aggregation_or_metric(
     assert cells(table) == [["Encoder", "STS-B"], ["start", value]]
 
 
-def test_each_kind_of_task_has_a_table_of_its_own() -> None:
+def test_each_kind_of_task_has_its_table() -> None:
     def transfer(name: str, classifier: str, accuracy: float, f1: float | None = None) -> TransferResult:
         return TransferResult(
             name=name,
@@ -252,7 +252,7 @@ def test_each_kind_of_task_has_a_table_of_its_own() -> None:
             **measures,
         )
 
-    one = evaluation("one", average=0.4, sts12=0.2, sts17_1=0.5).model_copy(
+    complete = evaluation("one", average=0.4, sts12=0.2, sts17_1=0.5).model_copy(
         update={
             "tasks": (
                 *evaluation("one", sts12=0.2, sts17_1=0.5).tasks,
@@ -266,7 +266,7 @@ def test_each_kind_of_task_has_a_table_of_its_own() -> None:
         }
     )
     other = evaluation("other", sts12=0.1)
-    tables = comparison_tables([one, other])
+    tables = comparison_tables([complete, other])
     assert [cells(table) for table in tables] == [
         [["Encoder", "STS12", "Average"], ["one", "*20.00", "*40.00"], ["other", "10.00", "-"]],
         [["Encoder", "STS17-1 ar-ar"], ["one", "*50.00"], ["other", "-"]],
@@ -291,11 +291,11 @@ def test_each_kind_of_task_has_a_table_of_its_own() -> None:
         "Geometry of stsb:dev: 2,000 sentences, vectors scaled to length 1; 300 positives, score of 4 or more",
         "Geometry of mine.tsv: 2,000 sentences, vectors scaled to length 1; 300 positives, score of 4 or more",
     ]
-    assert one.scores().keys() == {
+    assert complete.scores().keys() == {
         *("sts12", "sts17-1", "sts", "mr", "mrpc", "mrpc-f1", "senteval-mr", "transfer"),
         *(f"{prefix}{measure}" for prefix in ("", "geometry:mine.tsv-") for measure in MEASURES),
     }
-    assert Evaluation.model_validate_json(one.model_dump_json()) == one
+    assert Evaluation.model_validate_json(complete.model_dump_json()) == complete
 
 
 def test_every_known_task_has_a_title_and_every_group_known_tasks() -> None:
@@ -306,8 +306,8 @@ def test_every_known_task_has_a_title_and_every_group_known_tasks() -> None:
         assert group not in TASKS
 
 
-def test_a_spearman_of_our_own_on_real_data(real_data: Path) -> None:
-    """Ranks by sorting, the mean of ties' places, and the correlation of these."""
+def test_spearman_equals_a_slow_one_on_real_data(real_data: Path) -> None:
+    """Rank by sorting, with the mean place for ties, and correlate the ranks."""
 
     def ranks(values: Sequence[float]) -> list[float]:
         order = sorted(range(len(values)), key=values.__getitem__)
@@ -322,8 +322,10 @@ def test_a_spearman_of_our_own_on_real_data(real_data: Path) -> None:
     for task in load_tasks(["sts", "sts17"]):
         assert isinstance(task, STSTask)
         pairs = task.pairs
-        own = np.corrcoef(ranks(pairs.scores.tolist()), ranks(cosine_similarities(BagOfWords(), pairs).tolist()))[0, 1]
-        assert task.score(BagOfWords()).spearman.all == pytest.approx(own, abs=1e-6)
+        expected = np.corrcoef(ranks(pairs.scores.tolist()), ranks(cosine_similarities(BagOfWords(), pairs).tolist()))[
+            0, 1
+        ]
+        assert task.score(BagOfWords()).spearman.all == pytest.approx(expected, abs=1e-6)
 
 
 def test_multilingual_sts(real_data: Path) -> None:
@@ -335,11 +337,11 @@ def test_multilingual_sts(real_data: Path) -> None:
         "STS-B de",
         "STS-B zh",
     ]
-    found = evaluate_on(tasks, BagOfWords(), "bag")
-    by_name = found.scores(metric="pearson")
+    evaluated = evaluate_on(tasks, BagOfWords(), "bag")
+    by_name = evaluated.scores(metric="pearson")
     assert by_name["sts17"] == pytest.approx(np.mean([by_name[name] for name in GROUPS["sts17"]]))
-    assert found.averages.keys() == {"sts17"}
-    assert [task.pairs for task in found.tasks if isinstance(task, STSResult)] == [250] * 7 + [1379] * 2
+    assert evaluated.averages.keys() == {"sts17"}
+    assert [task.pairs for task in evaluated.tasks if isinstance(task, STSResult)] == [250] * 7 + [1379] * 2
 
 
 @pytest.mark.parametrize("arguments", [{"aggregation": "max"}, {"metric": "kendall"}])

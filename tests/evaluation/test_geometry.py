@@ -35,7 +35,7 @@ def test_the_measures_are_the_slow_references(
 ) -> None:
     vectors = space(*shape)
     expected = getattr(reference, measure)(list(vectors))
-    # The singular values beyond N - 1 are 0 but for rounding; their square roots are what is left of it.
+    # The singular values beyond N - 1 are 0 but for rounding; their square roots are larger.
     assert getattr(geometry, measure)(vectors.to(dtype)) == pytest.approx(expected, rel=max(close, 1e-6))
 
 
@@ -47,7 +47,7 @@ def test_alignment_is_the_slow_reference() -> None:
 
 
 @pytest.mark.parametrize("measure", OF_A_SPACE)
-def test_in_parts_it_is_the_same(measure: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_blocks_give_the_same_measures(measure: str, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = space(50, 8)
     whole = getattr(geometry, measure)(vectors)
     monkeypatch.setattr(geometry, "ROWS", 7)
@@ -58,8 +58,8 @@ def test_in_parts_it_is_the_same(measure: str, monkeypatch: pytest.MonkeyPatch) 
 def test_neither_lengths_nor_the_order_nor_a_rotation_matter(measure: str) -> None:
     vectors = space(20, 6)
     rotation = torch.linalg.qr(space(6, 6)).Q
-    other = (vectors * torch.arange(1, 21)[:, None]).flip(0) @ rotation
-    assert getattr(geometry, measure)(other) == pytest.approx(getattr(geometry, measure)(vectors), rel=1e-9)
+    changed = (vectors * torch.arange(1, 21)[:, None]).flip(0) @ rotation
+    assert getattr(geometry, measure)(changed) == pytest.approx(getattr(geometry, measure)(vectors), rel=1e-9)
 
 
 def test_a_collapsed_space() -> None:
@@ -90,8 +90,8 @@ class Angles:
 def task(text: str, tmp_path: Path) -> GeometryResult:
     path = tmp_path / "angles.tsv"
     path.write_text("sentence1\tsentence2\tscore\n" + text)
-    (one,) = load_tasks([f"geometry:{path}"])
-    result = one.score(Angles())
+    (loaded,) = load_tasks([f"geometry:{path}"])
+    result = loaded.score(Angles())
     assert isinstance(result, GeometryResult)
     assert result.name == f"geometry:{path}"
     return result
@@ -107,7 +107,7 @@ def test_a_file_of_scored_pairs(tmp_path: Path) -> None:
     assert result.scores("all", "spearman")[f"{result.name}-alignment"] == result.alignment
 
 
-def test_labels_are_scores_too(tmp_path: Path) -> None:
+def test_labels_0_and_1_are_scores_too(tmp_path: Path) -> None:
     result = task("0\t90\t1\n0\t60\t0\n", tmp_path)
     assert (result.positives, result.positive) == (1, "score of 0.8 or more")
     assert result.alignment == pytest.approx(2)
@@ -123,7 +123,7 @@ def test_without_a_positive_there_is_no_alignment(tmp_path: Path) -> None:
         task("0\t60\t-1\n0\t90\t-2\n", tmp_path)
 
 
-def test_a_source_of_geometry_that_is_not_there() -> None:
+def test_a_missing_file_of_pairs_is_named() -> None:
     with pytest.raises(InputError, match=r"nowhere\.tsv: no such file"):
         load_tasks(["geometry:nowhere.tsv"])
 

@@ -26,7 +26,7 @@ def test_accuracy_counts_every_class() -> None:
     assert measure("accuracy", np.array([0, 1, 2, 3, 4]), np.array([0, 1, 2, 4, 4])) == 0.8
 
 
-def test_correlations_see_the_line_or_only_the_order() -> None:
+def test_pearson_sees_the_values_and_spearman_the_order() -> None:
     scores = np.arange(6.0)
     assert measure("pearson", scores, 3 - 2 * scores) == pytest.approx(-1)
     assert measure("spearman", scores, np.exp(scores)) == pytest.approx(1)
@@ -45,7 +45,7 @@ def test_a_prediction_that_never_varies_scores_0(metric: str) -> None:
     assert math.isfinite(measure(metric, np.array(TARGETS), np.ones(10)))
 
 
-def test_what_can_not_be_measured_is_said() -> None:
+def test_an_unknown_metric_and_equal_targets_are_refused() -> None:
     with pytest.raises(InputError, match=r"metric 'acuracy'.*accuracy"):
         measure("acuracy", np.array([0]), np.array([0]))
     with pytest.raises(InputError, match="all 3 scores are equal"):

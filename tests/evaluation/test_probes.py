@@ -28,18 +28,18 @@ def layers_of(model: nn.Module) -> list[Tensor]:
 @pytest.mark.parametrize("hidden", [0, 4])
 def test_folds_trained_together_are_those_trained_one_by_one(hidden: int) -> None:
     x, y = rows(200)
-    # One batch an epoch, one and a batch of one row, three; the last has other dev rows than there are in a batch.
+    # Epochs of one batch, of one batch and a row, of three batches, and of one batch; the dev rows differ in number.
     parts = [(range(50), range(50, 90)), (range(30, 95), range(100, 120)), (range(60, 200), range(60))]
     parts += [(range(100, 160), range(170, 200))]
     folds = [Fold.of(np.array(train), np.array(dev)) for train, dev in parts]
-    found = train_probes(x, y, folds, torch.tensor([DECAYS] * 4, dtype=torch.float64), classes=3, hidden=hidden)
+    trained = train_probes(x, y, folds, torch.tensor([DECAYS] * 4, dtype=torch.float64), classes=3, hidden=hidden)
     for fold, (train, dev) in enumerate(parts):
         for place, decay in enumerate(DECAYS):
             model, accuracy = reference.fit(x[train], y[train], decay, 3, hidden, (x[dev], y[dev]))
-            assert found.accuracy[fold, place].item() == accuracy
-            for layer, expected in zip(found.layers, layers_of(model), strict=True):
+            assert trained.accuracy[fold, place].item() == accuracy
+            for layer, expected in zip(trained.layers, layers_of(model), strict=True):
                 assert torch.allclose(layer[fold, place], expected, rtol=1e-9, atol=1e-12)
-            assert found.predict(x, fold, place).tolist() == model(x).argmax(1).tolist()
+            assert trained.predict(x, fold, place).tolist() == model(x).argmax(1).tolist()
 
 
 def test_a_twentieth_is_held_out() -> None:
@@ -47,24 +47,24 @@ def test_a_twentieth_is_held_out() -> None:
     fold = Fold.holding_out(np.arange(70))
     assert (len(fold.train), len(fold.dev)) == (67, 3)
     assert sorted([*fold.train, *fold.dev]) == list(range(70))
-    found = train_probes(x, y, [fold], torch.tensor([[1e-3]]), classes=3)
+    trained = train_probes(x, y, [fold], torch.tensor([[1e-3]]), classes=3)
     model, accuracy = reference.fit(x, y, 1e-3, 3, 0)
-    assert found.accuracy.item() == accuracy
-    assert torch.allclose(found.layers[0][0, 0], layers_of(model)[0], rtol=1e-6)
+    assert trained.accuracy.item() == accuracy
+    assert torch.allclose(trained.layers[0][0, 0], layers_of(model)[0], rtol=1e-6)
 
 
 def test_training_ends_at_the_sixth_look_without_a_gain(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = iter([0.5, 0.5, 0.6, 0.5, 0.5, 0.5, 0.7, 0.5, 0.5, 0.9])  # the gains between don't set it back
+    accuracies = iter([0.5, 0.5, 0.6, 0.5, 0.5, 0.5, 0.7, 0.5, 0.5, 0.9])  # a gain does not reset the count
     taken = []
 
     def accuracy(x: Tensor, *_: object) -> Tensor:
-        taken.append(next(looks))
+        taken.append(next(accuracies))
         return torch.full((1, 1), taken[-1], dtype=torch.float64)
 
     monkeypatch.setattr(probes, "_accuracy", accuracy)
     x, y = rows(20)
-    found = train_probes(x, y, [Fold.of(np.arange(20), np.arange(3))], torch.tensor([[0.0]]), classes=3)
-    assert (len(taken), found.accuracy.item()) == (9, 0.7)
+    trained = train_probes(x, y, [Fold.of(np.arange(20), np.arange(3))], torch.tensor([[0.0]]), classes=3)
+    assert (len(taken), trained.accuracy.item()) == (9, 0.7)
 
 
 def test_training_ends_past_two_hundred_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +80,7 @@ def test_training_ends_past_two_hundred_epochs(monkeypatch: pytest.MonkeyPatch) 
     assert len(taken) == 51  # after epochs 4, 8, ... 204
 
 
-def test_it_leaves_the_callers_randomness_alone() -> None:
+def test_training_leaves_the_callers_random_state_alone() -> None:
     x, y = rows(10)
     before, numbers = torch.random.get_rng_state(), np.random.get_state()[1].tolist()  # type: ignore[index]
     train_probes(x, y, [Fold.of(np.arange(9), np.arange(9, 10))], torch.tensor([[0.0]]), classes=3)

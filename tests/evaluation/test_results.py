@@ -28,17 +28,17 @@ number = st.floats(allow_nan=False, allow_infinity=False)
     spearman=aggregates,
     pearson=aggregates,
     subset=correlation | st.none(),
-    found=st.tuples(share, share | st.none(), share | st.none(), number),
+    values=st.tuples(share, share | st.none(), share | st.none(), number),
     measures=st.tuples(*[number] * len(MEASURES)),
 )
 def test_json_gives_back_the_same_numbers(
     spearman: Aggregates,
     pearson: Aggregates,
     subset: float | None,
-    found: tuple[float, float | None, float | None, float],
+    values: tuple[float, float | None, float | None, float],
     measures: tuple[float, ...],
 ) -> None:
-    accuracy, f1, dev_accuracy, regularisation = found
+    accuracy, f1, dev_accuracy, regularisation = values
     transfer = TransferResult(
         name="mr",
         classifier="a",

@@ -15,7 +15,7 @@ from isotune.evaluation import correlations, cosine_similarities, score
 
 
 class Lookup:
-    """An encoder that is a table, and keeps what it was asked for."""
+    """An encoder that looks vectors up in a table, and keeps the sentences that it was given."""
 
     def __init__(self, vectors: dict[str, list[float]]) -> None:
         self.vectors = vectors
@@ -39,7 +39,7 @@ def scored(
 
 
 def ranks(values: Sequence[float]) -> list[float]:
-    """Average ranks, from 1, in the slow and obvious way."""
+    """Ranks from 1, the mean rank for ties, by counting."""
     return [sum(v < x for v in values) + (sum(v == x for v in values) + 1) / 2 for x in values]
 
 
@@ -91,7 +91,7 @@ def test_correlations_are_the_slow_reference(gold: np.ndarray, cosines: np.ndarr
         assert both == pytest.approx((pearson(ranks(gold), ranks(cosines)), pearson(gold, cosines)), abs=1e-9)
 
 
-def test_the_aggregations() -> None:
+def test_the_three_aggregations_are_the_formulas() -> None:
     random = np.random.default_rng(0)
     subsets = ["a"] * 10 + ["b"] * 40 + ["a"] * 5
     gold, cosines = random.uniform(0, 5, 55), random.uniform(-1, 1, 55)
@@ -115,13 +115,13 @@ def test_the_aggregations() -> None:
 def test_the_order_of_pairs_does_not_matter(order: list[int]) -> None:
     random = np.random.default_rng(0)
     gold, cosines, subsets = random.uniform(0, 5, 12), random.uniform(-1, 1, 12), list("abcabcabcabc")
-    one = score(scored(gold, subsets), cosines)
-    other = score(scored(gold[order], [subsets[i] for i in order]), cosines[order])
+    in_order = score(scored(gold, subsets), cosines)
+    shuffled = score(scored(gold[order], [subsets[i] for i in order]), cosines[order])
     for metric in ("spearman", "pearson"):
-        assert getattr(other, metric).model_dump() == pytest.approx(getattr(one, metric).model_dump())
+        assert getattr(shuffled, metric).model_dump() == pytest.approx(getattr(in_order, metric).model_dump())
 
 
-def test_without_parts_the_aggregations_are_one_number() -> None:
+def test_without_subsets_the_aggregations_are_one_number() -> None:
     spearman = score(scored([0, 1, 2, 5]), np.array([0.1, 0.0, 0.3, 0.4])).spearman
     assert spearman.all == spearman.mean == spearman.wmean == pytest.approx(0.8)
 

@@ -24,7 +24,7 @@ def labelled(count: int, features: int = 6, classes: int = 3, seed: int = 0) -> 
 
 
 @pytest.mark.parametrize("hidden", [0, 4])
-def test_without_a_split_it_is_senteval_s_nested_folds(hidden: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_split_the_folds_are_sentevals_nested_ones(hidden: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(classifiers, "FOLDS", 3)
     train = labelled(75)
     outcome = SentEval(hidden)({"train": train})
@@ -34,7 +34,7 @@ def test_without_a_split_it_is_senteval_s_nested_folds(hidden: int, monkeypatch:
     assert outcome.protocol == "weight decay chosen by 3 folds, tested by 3 folds around these"
 
 
-def test_with_test_rows_it_is_senteval_s_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_test_rows_the_folds_are_sentevals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(classifiers, "FOLDS", 3)
     train, test = labelled(75), labelled(20, seed=1)
     outcome = SentEval()({"train": train, "test": test})
@@ -46,7 +46,7 @@ def test_with_test_rows_it_is_senteval_s_folds(monkeypatch: pytest.MonkeyPatch) 
     assert outcome.protocol == "weight decay chosen by 3 folds, tested on test"
 
 
-def test_with_dev_rows_they_choose(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_dev_rows_senteval_chooses_by_them(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = {"train": labelled(75), "dev": labelled(30, seed=1), "test": labelled(20, seed=2)}
     outcome = SentEval()(parts)
     x, y = parts["train"].features, torch.from_numpy(parts["train"].targets)
@@ -69,7 +69,7 @@ def test_the_fast_default_is_a_logistic_regression_on_standardised_features() ->
     assert (outcome.dev_accuracy, outcome.regularisation) == (None, (0.5,))
 
 
-def test_by_folds_no_row_is_tested_by_what_has_seen_it() -> None:
+def test_no_row_is_tested_by_a_classifier_that_has_seen_it() -> None:
     noise = labelled(60)._replace(targets=np.random.default_rng(0).integers(0, 2, 60))
     wide = noise._replace(features=torch.randn(60, 200))  # enough features to learn every row by heart
     seen = Logistic(c=100)({"train": wide, "test": wide}).predictions
@@ -79,7 +79,7 @@ def test_by_folds_no_row_is_tested_by_what_has_seen_it() -> None:
 
 
 class Keeper:
-    """A classifier that says class 1 to all, and keeps what it was given."""
+    """A classifier that predicts class 1 for every row, and keeps the parts that it was given."""
 
     title = "constant"
 
@@ -90,7 +90,7 @@ class Keeper:
 
 
 class Letters:
-    """A text's numbers of the letters a and b; it keeps what it was asked for."""
+    """An encoder that counts the letters a and b, and keeps the sentences that it was given."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -157,13 +157,13 @@ def test_rows_are_in_sentevals_order(real_data: Path) -> None:
     assert part.columns[0].count(".") == 4  # blank lines
 
 
-def test_a_group_has_an_average_where_all_its_tasks_are() -> None:
+def test_a_group_has_an_average_if_all_its_tasks_were_evaluated() -> None:
     def task(name: str, *targets: int) -> TransferTask:
         part = LabelledTexts([tuple("ab"[target] for target in targets)], np.array(targets))
         return TransferTask(name, Keeper(), {"train": part})
 
     first, *others = GROUPS["transfer"]
     tasks = [task(first, 1, 0), *(task(name, 1, 1) for name in others)]
-    found = evaluate_on(tasks, Letters(), "letters")
-    assert found.scores() == {first: 0.5, **dict.fromkeys(others, 1.0), "transfer": pytest.approx(6.5 / 7)}
+    evaluated = evaluate_on(tasks, Letters(), "letters")
+    assert evaluated.scores() == {first: 0.5, **dict.fromkeys(others, 1.0), "transfer": pytest.approx(6.5 / 7)}
     assert "transfer" not in evaluate_on(tasks[1:], Letters(), "letters").scores()

@@ -25,26 +25,26 @@ def vectors() -> Tensor:
     return torch.randn(40, 16)
 
 
-def rank(vector: Tensor, own: int, others: Tensor) -> int:
-    cosines = [float(cosine_similarity(vector, other, dim=0)) for other in others]
-    return 1 + sum(cosine > cosines[own] for i, cosine in enumerate(cosines) if i != own)
+def rank(vector: Tensor, partner: int, candidates: Tensor) -> int:
+    cosines = [float(cosine_similarity(vector, candidate, dim=0)) for candidate in candidates]
+    return 1 + sum(cosine > cosines[partner] for i, cosine in enumerate(cosines) if i != partner)
 
 
 def test_alignment_and_uniformity_by_their_definitions(vectors: Tensor) -> None:
     views = vectors + 0.5 * torch.randn(40, 16)
-    unit, others = normalize(vectors.double(), dim=-1), normalize(views.double(), dim=-1)
-    near = sum(float((unit[i] - others[i]).square().sum()) for i in range(40)) / 40
+    unit, unit_views = normalize(vectors.double(), dim=-1), normalize(views.double(), dim=-1)
+    near = sum(float((unit[i] - unit_views[i]).square().sum()) for i in range(40)) / 40
     far = [math.exp(-2 * float((unit[i] - unit[j]).square().sum())) for i in range(40) for j in range(i)]
     assert alignment_uniformity(vectors, views) == pytest.approx(-near - math.log(sum(far) / len(far)), rel=1e-5)
 
 
 def test_ranks_by_counting(vectors: Tensor) -> None:
-    others = vectors + 2 * torch.randn(40, 16)
-    there = [rank(vectors[i], i, others) for i in range(40)]
-    back = [rank(others[i], i, vectors) for i in range(40)]
+    partners = vectors + 2 * torch.randn(40, 16)
+    there = [rank(vectors[i], i, partners) for i in range(40)]
+    back = [rank(partners[i], i, vectors) for i in range(40)]
     assert len(set(there)) > 5
-    assert view_retrieval(vectors, others) == pytest.approx(sum(1 / one for one in there) / 40)
-    assert neighbour_rank(vectors, others) == pytest.approx(-sum(math.log(one) for one in there + back) / 80)
+    assert view_retrieval(vectors, partners) == pytest.approx(sum(1 / r for r in there) / 40)
+    assert neighbour_rank(vectors, partners) == pytest.approx(-sum(math.log(r) for r in there + back) / 80)
 
 
 def test_the_best_and_the_worst() -> None:
@@ -57,16 +57,16 @@ def test_the_best_and_the_worst() -> None:
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
-def test_unrelated_others_are_worse_than_near_ones(criterion: type, vectors: Tensor) -> None:
+def test_unrelated_partners_are_worse_than_near_ones(criterion: type, vectors: Tensor) -> None:
     near = criterion(vectors, vectors + 0.1 * torch.randn(40, 16))
     assert criterion(vectors, torch.randn(40, 16)) < near
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_neither_order_nor_length_matters(criterion: type, vectors: Tensor) -> None:
-    others = vectors + torch.randn(40, 16)
+    partners = vectors + torch.randn(40, 16)
     order = torch.randperm(40)
-    assert criterion(3 * vectors[order], 0.5 * others[order]) == pytest.approx(criterion(vectors, others), rel=1e-5)
+    assert criterion(3 * vectors[order], 0.5 * partners[order]) == pytest.approx(criterion(vectors, partners), rel=1e-5)
 
 
 def test_views_and_neighbours_go_to_their_own_criteria(vectors: Tensor) -> None:

@@ -1,1 +1,1 @@
-"""Slow, literal transcriptions of the formulas, in float64 Python. What the fast ones have to equal."""
+"""Slow, literal transcriptions of the papers' formulas in float64, which the package's fast code has to equal."""

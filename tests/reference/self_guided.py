@@ -67,8 +67,8 @@ def opt3(c: Tensor, h: Tensor, temperature: float) -> Tensor:
 
 
 def regularizer(tuned: list[Tensor], fixed: list[Tensor]) -> Tensor:
-    """L^reg: the squared L2 norm of all weights' difference."""
+    """L^reg: the squared L2 distance of all weights from where they started."""
     total = torch.zeros((), dtype=torch.float64)
-    for one, other in zip(tuned, fixed, strict=True):
-        total = total + ((one.double() - other.double()) ** 2).sum()
+    for weight, start in zip(tuned, fixed, strict=True):
+        total = total + ((weight.double() - start.double()) ** 2).sum()
     return total

@@ -22,7 +22,7 @@ def accuracy(model: nn.Module, x: Tensor, y: Tensor) -> float:
 def fit(
     x: Tensor, y: Tensor, decay: float, classes: int, hidden: int, dev: tuple[Tensor, Tensor] | None = None
 ) -> tuple[nn.Module, float]:
-    """The classifier at its best, and its dev accuracy; without dev rows it holds out a twentieth."""
+    """The classifier at its best dev accuracy, and that accuracy. Without dev rows, it holds out a twentieth."""
     random = np.random.RandomState(SEED)
     torch.manual_seed(SEED)
     width = x.shape[1]
@@ -33,10 +33,10 @@ def fit(
     model = model.to(x.dtype)
     optimizer = torch.optim.Adam(model.parameters(), weight_decay=decay)
     if dev is None:
-        order, held = random.permutation(len(x)), int(0.05 * len(x))
-        dev = x[order[:held]], y[order[:held]]
-        x, y = x[order[held:]], y[order[held:]]
-    best, found, misses, epochs = -1.0, model, 0, 0
+        order, held_out = random.permutation(len(x)), int(0.05 * len(x))
+        dev = x[order[:held_out]], y[order[:held_out]]
+        x, y = x[order[held_out:]], y[order[held_out:]]
+    best, best_model, misses, epochs = -1.0, model, 0, 0
     while epochs <= 200:
         for _ in range(4):
             order = torch.from_numpy(random.permutation(len(x)))
@@ -48,16 +48,16 @@ def fit(
         epochs += 4
         now = accuracy(model, *dev)
         if now > best:
-            best, found = now, copy.deepcopy(model)
+            best, best_model = now, copy.deepcopy(model)
         else:
             if misses >= 5:
                 break
             misses += 1
-    return found, best
+    return best_model, best
 
 
 def chosen(scores: Sequence[float]) -> float:
-    """The decay with the best of the scores; the first of equal ones."""
+    """The decay with the best score; of equal scores, the first."""
     rounded = [round(100 * score, 2) for score in scores]
     return DECAYS[rounded.index(max(rounded))]
 
@@ -74,7 +74,7 @@ def best_by_folds(x: Tensor, y: Tensor, classes: int, hidden: int, folds: int) -
 
 
 def by_folds(x: Tensor, y: Tensor, classes: int, hidden: int, folds: int) -> tuple[list[int], list[float]]:
-    """Every row's prediction by the fold that has not seen it, and the decay of each fold."""
+    """The prediction for each row by the classifier of the fold that has not seen it, and the decay of each fold."""
     predictions, decays = [-1] * len(y), []
     for train, test in StratifiedKFold(folds, shuffle=True, random_state=SEED).split(x, y):
         decay = best_by_folds(x[train], y[train], classes, hidden, folds)

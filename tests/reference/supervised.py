@@ -34,7 +34,7 @@ def cross_entropy(logits: Tensor, labels: Sequence[int]) -> Tensor:
 
 
 def info_nce_hard(anchors: Tensor, positives: Tensor, negatives: Tensor, temperature: float, alpha: float) -> Tensor:
-    """SimCSE, equation 5, with the own hard negative's term multiplied by alpha (appendix), averaged."""
+    """SimCSE, equation 5, with the term of each anchor's hard negative multiplied by alpha (appendix), averaged."""
     n = len(anchors)
     total = torch.zeros((), dtype=torch.float64)
     for i in range(n):

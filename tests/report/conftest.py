@@ -1,4 +1,4 @@
-"""A run folder as training leaves it, its numbers generated."""
+"""A run folder as training leaves it, with generated numbers."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ SEVEN_AFTER = dict(zip(GROUPS["sts"], (0.44, 0.56, 0.49, 0.60, 0.55, 0.49, 0.46)
 
 
 def second_stage(offset: int = STEPS, steps: int = 100) -> list[dict[str, Any]]:
-    """Another stage of a method with a metric of its own, the best score at its last step."""
+    """A second stage, whose dev score is a mean of two; its best score is at the last step."""
     records: list[dict[str, Any]] = []
     for step in range(0, steps + 1, 50):
         parts = {"sentiment": 0.2 + step / 400, "similarity": 0.4 + step / 200}

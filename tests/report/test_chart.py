@@ -1,4 +1,4 @@
-"""Charts as matplotlib and as plotly draw them."""
+"""Charts drawn by matplotlib and by plotly."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def test_a_long_title_is_broken() -> None:
     assert ax.get_title(loc="left") == "a long name of an encoder: Spearman\n12.34"
 
 
-def test_axes_of_their_own() -> None:
+def test_panels_can_have_axes_of_their_own() -> None:
     other = Panel([Series([5, 9], [5.0, 9.0], dash="-")], "Other", "x", "y")
-    one, two = draw(Chart([PANEL, other], same_axes=False)).axes
-    assert one.get_xlim() != two.get_xlim()
-    assert (two.get_xlabel(), two.get_ylabel()) == ("x", "y")
-    one, two = draw(Chart([PANEL, other], same_y=False)).axes
-    assert one.get_xlim() == two.get_xlim()
-    assert one.get_ylim() != two.get_ylim()
+    first, second = draw(Chart([PANEL, other], same_axes=False)).axes
+    assert first.get_xlim() != second.get_xlim()
+    assert (second.get_xlabel(), second.get_ylabel()) == ("x", "y")
+    first, second = draw(Chart([PANEL, other], same_y=False)).axes
+    assert first.get_xlim() == second.get_xlim()
+    assert first.get_ylim() != second.get_ylim()
     layouts = [plotly_figure(Chart([PANEL, other], same_y=same)).layout for same in (True, False)]
     assert [(layout.xaxis2.matches, layout.yaxis2.matches) for layout in layouts] == [("x", "y"), ("x", None)]
 
@@ -69,8 +69,8 @@ def test_numbers_on_a_logarithmic_axis_keep_apart() -> None:
         "0.2",
         "0.5",
     ]
-    (one,) = draw(Chart([Panel([Series([3], [1], marker="o")], log_x=True)])).axes
-    assert [label.get_text() for label in one.get_xticklabels()] == ["3"]
+    (ax,) = draw(Chart([Panel([Series([3], [1], marker="o")], log_x=True)])).axes
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["3"]
 
 
 def test_names_stand_from_the_top_down() -> None:
@@ -90,7 +90,7 @@ def test_axes_without_meaning_are_bare() -> None:
 
 
 def test_marks_in_a_browser() -> None:
-    bars, line, rings, *others = plotly_figure(THREE).data
+    bars, line, rings, *other_traces = plotly_figure(THREE).data
     assert list(bars.x) == [0.5, 1.25]
     assert (list(bars.base), list(bars.y), list(bars.width)) == ([0, 2], [3, 4], [1, 0.5])
     assert (line.mode, line.line.dash, line.marker.symbol, line.line.color) == (
@@ -102,13 +102,13 @@ def test_marks_in_a_browser() -> None:
     assert list(line.hovertext) == ["a&lt;b", "", "c"]
     assert (rings.mode, rings.marker.symbol, list(rings.text)) == ("markers+text", "circle-open", ["x"])
     assert [trace.showlegend for trace in (bars, line, rings)] == [True, True, False]
-    assert [trace.showlegend for trace in others] == [False, False]  # the first stands for all of its name
-    assert {trace.legendgroup for trace in others} == {"line"}
+    assert [trace.showlegend for trace in other_traces] == [False, False]  # the first stands for all of its name
+    assert {trace.legendgroup for trace in other_traces} == {"line"}
     assert [note.text for note in plotly_figure(THREE).layout.annotations] == ["Title &lt;1&gt;", "Second", "Third"]
 
 
 @pytest.mark.parametrize("count", [4, 12])
 def test_looks_differ(count: int) -> None:
     looks = [look(place) for place in range(count)]
-    assert len({(one.colour, one.dash) for one in looks}) == count
+    assert len({(series.colour, series.dash) for series in looks}) == count
     assert look(12) == look(0)

@@ -63,25 +63,25 @@ def test_the_terms_of_a_loss_are_named() -> None:
 def test_every_stage_has_a_figure_that_names_it() -> None:
     first = stage(train(20, cross_entropy=1), dev([0.3, 0.5, 0.4], best=1))
     second = stage([{**r, "step": r["step"] + 20} for r in train(10, flow=2)], dev([0.5, 0.45], start=20), number=2)
-    one, two = (texts(svg) for svg in learning_curves([first, second]))
-    assert "Stage 1: simcse" in one
-    assert "Stage 2: simcse" in two
-    assert "kept: 50.00 at step 10" in one
-    assert "kept: 50.00 at its start" in two
+    first_words, second_words = (texts(svg) for svg in learning_curves([first, second]))
+    assert "Stage 1: simcse" in first_words
+    assert "Stage 2: simcse" in second_words
+    assert "kept: 50.00 at step 10" in first_words
+    assert "kept: 50.00 at its start" in second_words
     assert "Stage 1: simcse" not in texts(learning_curve(train(5), []))
 
 
-def test_a_score_has_the_same_axis_in_every_stage_and_another_score_its_own() -> None:
+def test_only_scores_by_one_metric_share_an_axis() -> None:
     wide, narrow = stage(dev=dev([0.1, 0.9])), stage(dev=dev([0.5, 0.51], start=10), number=2)
     ticks = [[word for word in texts(svg) if re.fullmatch(r"\d0", word)] for svg in learning_curves([wide, narrow])]
     assert {"20", "40", "60", "80"} <= set(ticks[0]) & set(ticks[1])
-    other = stage(dev=dev([0.5, 0.51], metric="accuracy", start=10), number=2)
-    words = texts(learning_curves([wide, other])[1])
+    accuracy = stage(dev=dev([0.5, 0.51], metric="accuracy", start=10), number=2)
+    words = texts(learning_curves([wide, accuracy])[1])
     assert "dev accuracy x 100" in words
     assert "80" not in words
 
 
-def test_what_a_dev_score_is_the_mean_of_is_named() -> None:
+def test_the_parts_of_a_mean_dev_score_are_named() -> None:
     records = [{**record, "f1": 0.7, "sentiment": 0.2} for record in dev([0.3, 0.5], metric="mean")]
     assert {"mean", "F1", "sentiment", "dev mean x 100"} <= set(texts(learning_curve(train(5), records)))
 
@@ -94,10 +94,10 @@ def test_a_stage_without_steps_shows_its_scores() -> None:
 
 def test_the_space_of_every_stage_is_on_the_same_axes() -> None:
     stages = [stage(space=space((0, 0.9, 10), (5, 0.1, 90))), stage(space=space((5, 0.4, 50), (9, 0.5, 51)), number=2)]
-    one, two = (texts(svg) for svg in space_monitor(stages))
-    assert "Stage 1: simcse" in one
-    assert "Stage 2: simcse" in two
-    assert {"20", "40", "60", "80"} <= set(one) & set(two)
+    first_words, second_words = (texts(svg) for svg in space_monitor(stages))
+    assert "Stage 1: simcse" in first_words
+    assert "Stage 2: simcse" in second_words
+    assert {"20", "40", "60", "80"} <= set(first_words) & set(second_words)
 
 
 def test_text_and_axes_take_the_pages_colour() -> None:
@@ -109,7 +109,7 @@ def test_text_and_axes_take_the_pages_colour() -> None:
         assert "fill: currentColor" in style
 
 
-def test_a_figure_is_labelled_and_its_ids_are_its_own() -> None:
+def test_a_figure_is_described_and_its_ids_are_unique() -> None:
     figures = [
         learning_curve(train(20), dev([0.3])),
         *space_monitor([stage(space=space((0, 0.8, 12.3)))]),
@@ -121,9 +121,9 @@ def test_a_figure_is_labelled_and_its_ids_are_its_own() -> None:
         root = ElementTree.fromstring(svg)
         assert root.get("role") == "img"
         assert len(root.get("aria-label", "")) > 20
-        own = set(re.findall(r' id="([^"]+)"', svg))
-        assert set(re.findall(r"url\(#([^)]+)\)", svg)) <= own
-        assert set(re.findall(r'href="#([^"]+)"', svg)) <= own
+        ids = set(re.findall(r' id="([^"]+)"', svg))
+        assert set(re.findall(r"url\(#([^)]+)\)", svg)) <= ids
+        assert set(re.findall(r'href="#([^"]+)"', svg)) <= ids
 
 
 def test_the_same_numbers_give_the_same_description() -> None:

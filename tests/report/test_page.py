@@ -17,7 +17,7 @@ from tests.report.conftest import second_stage, write_metrics
 
 
 class Page(HTMLParser):
-    """The text, tags and attributes of a page; an element left open or closed twice is an error."""
+    """The text, tags and attributes of a page. An element that is left open or closed twice is an error."""
 
     VOID = frozenset({"meta", "link", "br", "img", "input"})
 
@@ -56,8 +56,8 @@ class Page(HTMLParser):
 
     @property
     def verdict(self) -> str:
-        (found,) = re.findall(r'<p class="verdict[^"]*">(.*?)</p>', self.html, re.DOTALL)
-        return str(found)
+        (verdict,) = re.findall(r'<p class="verdict[^"]*">(.*?)</p>', self.html, re.DOTALL)
+        return str(verdict)
 
 
 def report(run: Path) -> Page:
@@ -116,7 +116,7 @@ def test_a_finished_run(run: Path) -> None:
     assert f"SentenceTransformer({str(run / 'encoder')!r})" in page.text
 
 
-def test_the_page_needs_nothing_else(run: Path) -> None:
+def test_the_page_needs_no_other_file(run: Path) -> None:
     page = report(run)
     assert len(page.html) < 1_000_000
     for tag, attributes in page.tags:
@@ -150,7 +150,7 @@ def test_a_stage_is_summed_up(run: Path) -> None:
 
 
 def add_stage(run: Path) -> None:
-    """A second stage; the records of the first have no number, as in old runs."""
+    """Add a second stage. The records of the first stage have no number, as in old runs."""
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     write_metrics(run, records + second_stage())
     with (run / "recipe.toml").open("a") as file:
@@ -172,7 +172,7 @@ def test_every_stage_is_shown(run: Path) -> None:
     )
 
 
-def test_a_metric_of_the_methods_own_that_did_not_rise(run: Path) -> None:
+def test_the_score_on_labelled_dev_data_decides_the_verdict(run: Path) -> None:
     add_stage(run)
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     write_metrics(run, [{**r, "best": r["best"] and r["step"] < 350} if r["kind"] == "dev" else r for r in records])
@@ -196,7 +196,7 @@ def test_a_method_without_steps(run: Path) -> None:
     assert "training loss" not in page.text
 
 
-def test_what_was_trained_on_and_is_evaluated_on(run: Path) -> None:
+def test_the_overlap_of_training_and_evaluation_data_is_shown(run: Path) -> None:
     path = run / "data.json"
     data = json.loads(path.read_text())
     data["stage 1"]["overlap"] = {"stsb:test": {"sentences": 62, "of_sentences": 2550, "pairs": 9, "of_pairs": 1379}}
@@ -254,7 +254,7 @@ def test_the_verdict_without_an_average(
 
 
 def add_results(run: Path, accuracy: tuple[float, float], geometry: bool, *, alone: bool) -> None:
-    """Gives the run's evaluation an accuracy before and after, if it is not 0, and a geometry; alone or also."""
+    """Add accuracies before and after (unless they are 0) and a geometry to the evaluation, or replace all others."""
     path = run / "evaluation.json"
     both = json.loads(path.read_text())
     for part, value in zip((both["before"], both["after"]), accuracy, strict=True):
@@ -326,7 +326,7 @@ def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
     assert "No training step was recorded." in page.text
 
 
-def test_what_comes_from_outside_is_escaped(run: Path) -> None:
+def test_texts_from_outside_are_escaped(run: Path) -> None:
     evil = '<script>alert("1")</script> & $x'
     keep_metrics(run, "train", "dev", "space")
     with (run / "metrics.jsonl").open("a") as file:
