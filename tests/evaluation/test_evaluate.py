@@ -16,7 +16,6 @@ from isotune.data.datasets import scored_pairs
 from isotune.errors import InputError
 from isotune.evaluation import (
     GROUPS,
-    TASKS,
     Evaluation,
     GeometryResult,
     STSResult,
@@ -29,7 +28,7 @@ from isotune.evaluation import (
     load_tasks,
 )
 from isotune.evaluation.results import MEASURES, Aggregates, Aggregation, AverageAccuracy, Correlations, Metric
-from isotune.evaluation.tasks import task_title
+from isotune.evaluation.tasks import TASKS, task_title
 
 
 class BagOfWords:

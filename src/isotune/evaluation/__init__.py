@@ -10,12 +10,11 @@ from isotune.evaluation.results import (
 )
 from isotune.evaluation.sts import STSTask, correlations, cosine_similarities, score
 from isotune.evaluation.tables import comparison_tables
-from isotune.evaluation.tasks import GROUPS, TASKS, Task, load_tasks
+from isotune.evaluation.tasks import GROUPS, Task, load_tasks
 from isotune.evaluation.vectors import SentenceEncoder, sentence_vectors
 
 __all__ = [
     "GROUPS",
-    "TASKS",
     "Evaluation",
     "GeometryResult",
     "RunEvaluation",

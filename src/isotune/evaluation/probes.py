@@ -57,9 +57,7 @@ class Fold:
 class Probes:
     """Trained classifiers, each as it was when its dev accuracy was highest."""
 
-    layers: list[
-        Tensor
-    ]  # weight [F, R, out, in] and bias [F, R, out, 1] of one layer, or of two with a sigmoid between
+    layers: list[Tensor]  # weight [F, R, out, in], bias [F, R, out, 1]; of one layer, or of two with a sigmoid between
     accuracy: Tensor  # [F, R] on the dev rows
 
     def predict(self, x: Tensor, fold: int = 0, decay: int = 0) -> Tensor:
@@ -105,7 +103,8 @@ def _train_together(
     Returns:
         The layers at each classifier's best measurement, and the accuracy [F, R] there.
     """
-    best, best_accuracy = [layer.detach().clone() for layer in layers], torch.full_like(decays, -1, dtype=torch.float64)
+    best = [layer.detach().clone() for layer in layers]
+    best_accuracy = torch.full_like(decays, -1, dtype=torch.float64)
     misses = torch.zeros_like(decays)  # measurements without a gain
     running = torch.ones_like(decays, dtype=torch.bool)
     places = torch.arange(len(folds), device=x.device)  # of the folds that are still trained, as are the layers

@@ -57,9 +57,7 @@ _TRACKS = {"1": "ar-ar", "2": "ar-en", "3": "es-es", "4a": "es-en", "4b": "es-en
 _LANGUAGES = ("de", "en", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh")
 _TRANSFER = {"mr": "MR", "cr": "CR", "subj": "SUBJ", "mpqa": "MPQA", "sst2": "SST-2", "trec": "TREC", "mrpc": "MRPC"}
 _COLUMNS = {"trec": {"label": "subset"}}  # the six coarse classes
-_CLASSIFIERS: Mapping[str, Classifier] = MappingProxyType(
-    {"": Logistic(), "senteval-": SentEval(), "senteval-50-": SentEval(hidden=50)}  # 50: SG-OPT's, its Table 9
-)
+_CLASSIFIERS: dict[str, Classifier] = {"": Logistic(), "senteval-": SentEval(), "senteval-50-": SentEval(hidden=50)}
 
 TASKS: Mapping[str, NamedTask] = MappingProxyType(
     {
@@ -89,15 +87,13 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "stsb-multi": tuple(f"stsb-{language}" for language in _LANGUAGES),
         "transfer": tuple(_TRANSFER),  # SentEval's, in the order of its papers' tables
         "senteval": tuple(f"senteval-{name}" for name in _TRANSFER),
-        "senteval-50": tuple(f"senteval-50-{name}" for name in _TRANSFER),
+        "senteval-50": tuple(f"senteval-50-{name}" for name in _TRANSFER),  # 50 units: SG-OPT, Table 9
     }
 )
 """Named sets of tasks that have an average."""
 
-_GROUP_TITLES = MappingProxyType(
-    {"sts": "STS", "sts17": "STS17", "stsb-multi": "STS-B in 11 languages", "transfer": "Transfer"}
-    | {"senteval": "SentEval", "senteval-50": "SentEval, 50 hidden units"}
-)
+_GROUP_TITLES = {"sts": "STS", "sts17": "STS17", "stsb-multi": "STS-B in 11 languages", "transfer": "Transfer"}
+_GROUP_TITLES |= {"senteval": "SentEval", "senteval-50": "SentEval, 50 hidden units"}
 
 
 def load_tasks(tasks: Sequence[str | Path] | None = None) -> list[Task]:

@@ -79,7 +79,10 @@ def load_transfer(
     """
     kind = LabelledPair if LabelledPair in DATASETS[dataset].row_types else LabelledSentence
     rows = {
-        split: sorted([(*row,) for row in read(f"{dataset}:{split}", kind, columns)], key=_senteval_order)
+        split: sorted(
+            [(*row,) for row in read(f"{dataset}:{split}", kind, columns)],
+            key=lambda row: (*(len(text.split()) for text in row[:-1]), row[-1]),  # SentEval's folds depend on it
+        )
         for split in DATASETS[dataset].splits
     }
     numbers = {label: number for number, label in enumerate(sorted({row[-1] for row in rows["train"]}))}
@@ -88,11 +91,6 @@ def load_transfer(
         *texts, labels = zip(*part, strict=True)
         parts[split] = LabelledTexts(texts, np.array([numbers[label] for label in labels]))
     return TransferTask(name, classifier, parts, f1=kind is LabelledPair)
-
-
-def _senteval_order(row: tuple[str, ...]) -> tuple[int | str, ...]:
-    """Return the numbers of words of a row's texts and its label: SentEval's folds and batches depend on this order."""
-    return *(len(text.split()) for text in row[:-1]), row[-1]
 
 
 def _features(vectors: Sequence[Tensor]) -> Tensor:

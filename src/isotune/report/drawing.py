@@ -83,8 +83,7 @@ def svg(chart: Chart, name: str, description: str) -> str:
         ax.set_facecolor("none")
     no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     figure.savefig(file, format="svg", dpi=BITMAP_DPI, metadata=no_metadata)
-    text = file.getvalue()
-    text = text[text.index("<svg") :]
+    text = file.getvalue()[file.getvalue().index("<svg") :]
     text = re.sub(r' id="', f' id="{name}-', text)
     text = re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", text)
     text = text.replace(INK, "currentColor")

@@ -41,11 +41,7 @@ def save_page(path: Path, title: str, texts: Sequence[str], chart: Chart) -> Non
 
 
 def plotly_figure(chart: Chart) -> Figure:
-    """Return the chart as a figure of plotly's.
-
-    Raises:
-        ImportError: plotly is not installed.
-    """
+    """Return the chart as a figure of plotly's."""
     from plotly.subplots import make_subplots
 
     rows, columns = chart.shape

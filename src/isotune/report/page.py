@@ -45,11 +45,6 @@ class RunFiles:
     cosines: Mapping[str, NDArray[Any]] | None
 
     @property
-    def last_step(self) -> int:
-        """The last step recorded."""
-        return max((stage.steps[1] for stage in self.stages), default=0)
-
-    @property
     def has_dev(self) -> bool:
         """Whether there was a dev score to choose the encoder by."""
         return any(stage.dev for stage in self.stages)
@@ -68,13 +63,12 @@ def write_report(run: Path) -> Path:
 
 def _read(folder: Path) -> RunFiles:
     metrics = read_records(folder / "metrics.jsonl")
-    recipe = _parse(folder / "recipe.toml", bytes.decode, "text")
     settings = _parse(folder / "recipe.toml", lambda content: tomllib.loads(content.decode()), "TOML") or {}
     return RunFiles(
         folder=folder,
         stages=group_by_stage(metrics, [stage.get("method", "") for stage in settings.get("stages", [])]),
         warnings=metrics["warning"],
-        recipe=recipe,
+        recipe=_parse(folder / "recipe.toml", bytes.decode, "text"),
         data=_parse(folder / "data.json", json.loads, "JSON"),
         environment=_parse(folder / "environment.json", json.loads, "JSON"),
         evaluation=_parse(folder / "evaluation.json", _run_evaluation, "an evaluation"),
@@ -164,7 +158,7 @@ def _main_changes(evaluation: RunEvaluation) -> list[Change]:
 
 def _verdict(run: RunFiles) -> tuple[str, bool]:
     """Return a sentence on what the run gained, and whether it gained anything."""
-    last = run.last_step
+    last = max((stage.steps[1] for stage in run.stages), default=0)
     if run.evaluation is None:
         return f"No verdict yet: the run has no final evaluation. Its last recorded step is {last}.", False
     shown = judged = _main_changes(run.evaluation)
