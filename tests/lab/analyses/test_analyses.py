@@ -38,7 +38,7 @@ def test_every_analysis_on_a_file_of_pairs(name: str, tiny: Encoder, pairs: Path
 def test_without_plotly_there_is_no_page(
     tiny: Encoder, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    results._say_no_page.cache_clear()
+    results._warn_without_plotly.cache_clear()
     for module in [name for name in sys.modules if name.partition(".")[0] == "plotly"]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "plotly", None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +31,7 @@ class InThisProcess:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def make(
-        self, jobs: Sequence[Job], stop: Any, finished: Callable[[Job, str], None], admit: Callable[[Job], bool]
-    ) -> None:
+    def make(self, jobs: Sequence[Job], stop: Any, admit: Callable[[Job], bool]) -> Iterator[tuple[Job, str]]:
         for asked in jobs:
             if stop.received or not admit(asked):
                 continue
@@ -45,7 +43,7 @@ class InThisProcess:
                 continue
             except InputError as error:
                 problem = str(error)
-            finished(asked, problem)
+            yield asked, problem
 
 
 def empty_report(folder: Path) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -54,9 +54,7 @@ class Workers:
     def __init__(self) -> None:
         self.made: list[str] = []
 
-    def make(
-        self, jobs: Sequence[Job], stop: object, finished: Callable[[Job, str], None], admit: Callable[[Job], bool]
-    ) -> None:
+    def make(self, jobs: Sequence[Job], stop: object, admit: Callable[[Job], bool]) -> Iterator[tuple[Job, str]]:
         for job in jobs:
             if admit(job):
                 assert job.recipe
@@ -64,7 +62,7 @@ class Workers:
                 (job.folder / RESULT).write_text('{"scores": {}, "evaluation": ' + EVALUATION + "}")
                 seed, rate = job.recipe["seed"], job.recipe["stages"][0].get("learning_rate")
                 self.made.append(f"{job.recipe['stages'][0]['method']} {seed} {rate}")
-                finished(job, "")
+                yield job, ""
 
 
 EVALUATION = '{"encoder": "x", "tasks": [], "averages": {}, "versions": {}, "created": "2026-01-01T00:00:00Z"}'
@@ -124,13 +122,11 @@ def test_the_order_of_runs(budget: float | None, order: list[str], clock: list[f
 
 def test_a_run_that_fails_at_once_says_nothing_of_the_others(clock: list[float], tmp_path: Path) -> None:
     class Failing(Workers):
-        def make(
-            self, jobs: Sequence[Job], stop: object, finished: Callable[[Job, str], None], admit: Callable[[Job], bool]
-        ) -> None:
+        def make(self, jobs: Sequence[Job], stop: object, admit: Callable[[Job], bool]) -> Iterator[tuple[Job, str]]:
             for job in jobs:
                 if admit(job):
                     clock[0] += 1
-                    finished(job, "no data")
+                    yield job, "no data"
 
     budget = Budget(1, ())
     StudyRuns(STUDY, tmp_path, "", Console(quiet=True)).make(Failing(), object(), budget)  # type: ignore[arg-type]

@@ -1,4 +1,8 @@
-"""Looks at encoders that are there: the papers' figures for which nothing is trained. Importing this loads no torch."""
+"""Analyses: the papers' figures that look at finished encoders and train nothing. Importing this loads no torch.
+
+Each analysis is a module of its own with three functions. `compute(encoders, tasks, **options)` makes a table, which is
+a list of rows. `findings(table)` makes sentences of the table, and `draw(table)` a chart.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +21,13 @@ if TYPE_CHECKING:
 
 
 class AnalysisEntry(NamedTuple):
-    """An analysis: what it shows, where it was published, what it looks at by itself.
+    """What is known of an analysis without loading its module.
 
-    Its module, of the same name, has three functions: `compute(encoders, tasks, **options)` makes a table, a list of
-    rows, of which alone `findings(table)` makes sentences and `draw(table)` a chart. It takes one task, or several
-    `together`.
+    Attributes:
+        title: what it shows.
+        source: where the figure was published.
+        tasks: the scored pairs of the published figure.
+        together: whether it takes several tasks at once.
     """
 
     title: str
@@ -32,30 +38,28 @@ class AnalysisEntry(NamedTuple):
 
 ANALYSES = {
     "cosines": AnalysisEntry("Cosine against gold score", "ConSERT, Figure 1", ("stsb",)),
-    "frequent-tokens": AnalysisEntry(
-        "STS without the most frequent tokens", "ConSERT, Figure 4", ("sts",), together=True
-    ),
-    "layers": AnalysisEntry("STS by layer and pooling", "self-guided, Figure 1", ("stsb",), together=True),
+    "frequent-tokens": AnalysisEntry("STS without the most frequent tokens", "ConSERT, Figure 4", ("sts",), True),
+    "layers": AnalysisEntry("STS by layer and pooling", "self-guided, Figure 1", ("stsb",), True),
     "tsne": AnalysisEntry("Most and least similar pairs in the plane", "self-guided, Figures 5 and 6", ("stsb:dev",)),
-    "time": AnalysisEntry("Time to encode", "self-guided, Table 6", ("stsb",), together=True),
+    "time": AnalysisEntry("Time to encode", "self-guided, Table 6", ("stsb",), True),
     "histogram": AnalysisEntry("Cosines by gold score", "BERT-CF, Figures 2 and 3", ("sts13",)),
     "pairs": AnalysisEntry("Pairs to read", "BERT-CF, Tables 3 to 6", ("sts13",)),
 }
 
 
 def analyse(name: str, encoders: Mapping[str, SentenceEncoder], tasks: Sequence[str] = (), **options: Any) -> Analysis:
-    """Look at encoders, side by side.
+    """Analyses encoders side by side.
 
     Args:
         name: a key of `ANALYSES`.
-        encoders: what the figure calls each of them, and the encoder.
-        tasks: scored pairs: datasets by name, their test split unless one is named ("stsb:dev"), the group "sts", or
-            files. Unset: those of the published figure where they are on this machine, else "stsb-open".
+        encoders: each encoder by its name in the figure.
+        tasks: scored pairs: datasets (their test split, or the one named, as in "stsb:dev"), the group "sts", or files.
+            Unset: those of the published figure if they are on this machine, else "stsb-open".
         options: of the analysis, such as `seed`; see its `compute`.
 
     Raises:
-        InputError: there is no such analysis or option, the tasks can't be read or are too many, or an encoder is not
-            what the analysis looks into.
+        InputError: there is no such analysis or option, the tasks can't be read or are too many, or the analysis can't
+            use an encoder.
     """
     return analyse_on(name, encoders, load_pairs(name, tasks, options), **options)
 
@@ -63,10 +67,10 @@ def analyse(name: str, encoders: Mapping[str, SentenceEncoder], tasks: Sequence[
 def analyse_on(
     name: str, encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs], **options: Any
 ) -> Analysis:
-    """Look at encoders on what `load_pairs` gave.
+    """Analyses encoders on the pairs that `load_pairs` returned.
 
     Raises:
-        InputError: an encoder is not what the analysis looks into.
+        InputError: the analysis can't use an encoder.
     """
     from isotune.lab.analyses.analysis import Analysis, task_name
 
@@ -84,10 +88,10 @@ def analyse_on(
 
 
 def load_pairs(name: str, tasks: Sequence[str] = (), options: Collection[str] = ()) -> list[ScoredPairs]:
-    """The scored pairs that an analysis looks at, each task once; that it has these options is checked too.
+    """Reads the scored pairs for an analysis, each task once, and checks that the analysis has the options.
 
     Raises:
-        InputError: there is no such analysis or option, a task can't be read, or it takes one and there are more.
+        InputError: there is no such analysis or option, a task can't be read, or there are too many tasks.
     """
     from isotune.data import available, read_scored_pairs
     from isotune.evaluation import GROUPS
@@ -96,7 +100,7 @@ def load_pairs(name: str, tasks: Sequence[str] = (), options: Collection[str] = 
         raise unknown("analysis", name, ANALYSES)
     entry = ANALYSES[name]
     parameters = inspect.signature(_module(name).compute).parameters.values()
-    allowed = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+    allowed = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
     if wrong := set(options) - set(allowed):
         raise InputError(f"{name} has no option {min(wrong)}; it has {', '.join(allowed) or 'none'}")
 

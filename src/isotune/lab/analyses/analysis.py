@@ -1,4 +1,4 @@
-"""What an analysis finds, and the files it becomes."""
+"""The result of an analysis and its files; and what the analyses share: grouping a table's rows, rank correlations."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Analysis:
 
     Attributes:
         name: its key in `ANALYSES`.
-        title: what it shows, and where it was published.
-        tasks: what it looked at, "name:split" or a file's name.
-        options: those that were given.
-        findings: what there is to see, in sentences.
-        table: the numbers, row by row; correlations and cosines are in [-1, 1].
-        chart: its figure.
+        title: what it shows, and where the figure was published.
+        tasks: the scored pairs that it used, each as "name:split" or as a file's name.
+        options: the options that were given.
+        findings: what the table shows, in sentences.
+        table: the numbers. Correlations and cosines are in [-1, 1].
+        chart: the figure.
     """
 
     name: str
@@ -50,9 +50,9 @@ class Analysis:
     chart: Chart
 
     def write(self, folder: Path) -> list[Path]:
-        """Writes NAME.json, NAME.png and, where plotly is installed, NAME.html; returns their paths."""
+        """Writes NAME.json, NAME.png and, if plotly is installed, NAME.html; returns their paths."""
         folder.mkdir(parents=True, exist_ok=True)
-        data, picture, page = (folder / f"{self.name}.{ending}" for ending in ("json", "png", "html"))
+        data = folder / f"{self.name}.json"
         content = {
             "analysis": self.name,
             "title": self.title,
@@ -63,37 +63,43 @@ class Analysis:
             "table": self.table,
         }
         write_text(data, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-        save_png(self.chart, picture)
-        try:
-            from isotune.report.interactive import save_page
+        texts = [f"On {', '.join(self.tasks)}.", *self.findings]
+        return [data, *write_figure(self.chart, folder / f"{self.name}.png", self.title, texts)]
 
-            save_page(page, self.title, [f"On {', '.join(self.tasks)}.", *self.findings], self.chart)
-        except ImportError:
-            _say_no_page()
-            return [data, picture]
-        return [data, picture, page]
+
+def write_figure(chart: Chart, picture: Path, title: str, texts: Sequence[str] = ()) -> list[Path]:
+    """Writes a chart as PNG and, if plotly is installed, as a page beside it; returns the paths of both."""
+    page = picture.with_suffix(".html")
+    save_png(chart, picture)
+    try:
+        from isotune.report.interactive import save_page
+
+        save_page(page, title, texts, chart)
+    except ImportError:
+        _warn_without_plotly()
+        return [picture]
+    return [picture, page]
 
 
 def task_name(pairs: ScoredPairs) -> str:
-    """What a table calls them: "name:split", or a file's name."""
+    """The name of scored pairs in tables: "name:split", or a file's name."""
     return ":".join(filter(None, (pairs.name, pairs.split)))
 
 
 def spearman(gold: NDArray[np.float64], cosines: NDArray[np.float64]) -> float:
-    """The rank correlation of two arrays [N]; 0 where all cosines are equal, NaN where all gold scores are."""
+    """Spearman's correlation of two arrays [N]; 0 if all cosines are equal, NaN if all gold scores are."""
     both = correlations(gold, cosines)
     return both[0] if both else nan
 
 
 def grouped(table: Table, key: str) -> dict[Any, Table]:
-    """The rows of each value of a column, in the order of the table."""
+    """The rows with each value of a column, in the order of the table."""
     groups: dict[Any, Table] = {}
     for row in table:
         groups.setdefault(row[key], []).append(row)
     return groups
 
 
-@cache
-def _say_no_page() -> None:
-    """Once a process."""
+@cache  # warns once a process
+def _warn_without_plotly() -> None:
     logger.warning("There are no interactive figures without plotly; for them, pip install 'isotune[figures]'.")

@@ -1,6 +1,6 @@
-"""Cosine against gold score, a point a pair (ConSERT, Figure 1, on the test split of STS-B).
+"""Cosine against gold score, a point for each pair (ConSERT, Figure 1, on the test split of STS-B).
 
-A language model gives almost all pairs a high cosine, whatever people say of them; a good encoder's cosines rise with
+A language model gives almost all pairs a high cosine, whatever their gold scores. A good encoder's cosines rise with
 the gold score.
 """
 
@@ -18,45 +18,35 @@ from isotune.report.figures import cosine_panel
 
 
 def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs]) -> Table:
-    """A row for each encoder and pair."""
+    """Makes a row for each encoder and pair."""
     (pairs,) = tasks
+    sides = pairs.sentence1, pairs.sentence2, pairs.scores.tolist()
     return [
         {"encoder": name, "sentence1": first, "sentence2": second, "gold": gold, "cosine": cosine}
         for name, encoder in encoders.items()
-        for first, second, gold, cosine in zip(
-            pairs.sentence1,
-            pairs.sentence2,
-            pairs.scores.tolist(),
-            cosine_similarities(encoder, pairs).tolist(),
-            strict=True,
-        )
+        for first, second, gold, cosine in zip(*sides, cosine_similarities(encoder, pairs).tolist(), strict=True)
     ]
 
 
 def findings(table: Table) -> list[str]:
-    """How far the cosines spread, and how well they follow the gold scores."""
-    found = []
+    """Says how far the cosines spread, and how well they follow the gold scores."""
+    sentences = []
     for name, rows in grouped(table, "encoder").items():
         cosines = np.array([row["cosine"] for row in rows])
         score = spearman(np.array([row["gold"] for row in rows]), cosines)
         low, quarter, three_quarters, high = np.quantile(cosines, (0, 0.25, 0.75, 1))
-        found.append(
+        sentences.append(
             f"{name}: cosines from {low:.2f} to {high:.2f}, half of them between {quarter:.2f} and "
             f"{three_quarters:.2f}; Spearman {100 * score:.2f}, {len(rows):,} pairs."
         )
-    return found
+    return sentences
 
 
 def draw(table: Table) -> Chart:
-    """A panel for each encoder, on the same axes."""
-    return Chart(
-        [
-            cosine_panel(
-                name,
-                np.array([row["gold"] for row in rows]),
-                np.array([row["cosine"] for row in rows]),
-                [f"{row['sentence1']}\n{row['sentence2']}\ngold {row['gold']:g}, {row['cosine']:.3f}" for row in rows],
-            )
-            for name, rows in grouped(table, "encoder").items()
-        ]
-    )
+    """Draws a panel for each encoder, on the same axes."""
+    panels = []
+    for name, rows in grouped(table, "encoder").items():
+        gold, cosines = (np.array([row[key] for row in rows]) for key in ("gold", "cosine"))
+        hover = [f"{row['sentence1']}\n{row['sentence2']}\ngold {row['gold']:g}, {row['cosine']:.3f}" for row in rows]
+        panels.append(cosine_panel(name, gold, cosines, hover))
+    return Chart(panels)

@@ -1,4 +1,4 @@
-"""Cosines of pairs from the hidden states inside a language model, for many ways to pool them at once."""
+"""Cosines of sentence pairs from the hidden states inside a language model, pooled in many ways in one forward pass."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from isotune.data.packed import Packed, pack
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.evaluation import SentenceEncoder
+from isotune.lab.analyses.analysis import spearman, task_name
 
 Pool = Callable[[Sequence[Tensor], Packed], Tensor]
-"""Every hidden state [T, d] of packed sentences -> [N, C, d], a vector for each of C ways, in packed order."""
+"""The hidden states [T, d] of each layer -> the vectors of N sentences in C ways, [N, C, d], in packed order."""
 
 
 def language_models(encoders: Mapping[str, SentenceEncoder]) -> dict[str, Encoder]:
-    """The encoders, all of which have hidden states.
+    """The encoders, if all of them have hidden states.
 
     Raises:
-        InputError: one has none.
+        InputError: an encoder has none.
     """
     models = {}
     for name, encoder in encoders.items():
@@ -34,11 +35,19 @@ def language_models(encoders: Mapping[str, SentenceEncoder]) -> dict[str, Encode
     return models
 
 
+def spearman_by_task(encoder: Encoder, tasks: Sequence[ScoredPairs], pool: Pool) -> dict[str, list[float]]:
+    """Spearman's correlation of each of C ways to pool, by task."""
+    return {
+        task_name(pairs): [spearman(pairs.scores, cosines) for cosines in pooled_cosines(encoder, pairs, pool)]
+        for pairs in tasks
+    }
+
+
 @torch.no_grad()
 def pooled_cosines(encoder: Encoder, pairs: ScoredPairs, pool: Pool) -> NDArray[np.float64]:
-    """The cosine of each pair in each way, [C, N], from one forward pass; 0 with a zero vector.
+    """The cosines [C, N] of N pairs in C ways; 0 if a vector is zero.
 
-    Both sentences of a pair are in the same batch, so that only cosines are kept.
+    Both sentences of a pair are in the same batch, so that no vectors have to be kept.
 
     Raises:
         InputError: a hidden state is not finite.
@@ -46,14 +55,14 @@ def pooled_cosines(encoder: Encoder, pairs: ScoredPairs, pool: Pool) -> NDArray[
     sides = [encoder.tokenize(sentences) for sentences in (pairs.sentence1, pairs.sentence2)]
     lengths = [len(first) + len(second) for first, second in zip(*sides, strict=True)]
     encoder.eval()
-    parts, places = [], encoder.batches(lengths)
-    for rows in places:
-        tokens = pack([side[i] for side in sides for i in rows]).to(encoder.device)  # n first sentences, n second
+    parts, batches = [], encoder.batches(lengths)
+    for batch in batches:
+        tokens = pack([side[i] for side in sides for i in batch]).to(encoder.device)  # n first sentences, n second
         states = encoder.backbone(tokens, all_layers=True)
         unit = normalize(tokens.restore(pool(states, tokens)).double(), dim=-1)  # [2 n, C, d]
         first, second = unit.chunk(2)
         parts.append((first * second).sum(-1).cpu().numpy())  # [n, C]
-    cosines: NDArray[np.float64] = np.concatenate(parts)[np.concatenate(places).argsort()]  # [N, C]
+    cosines: NDArray[np.float64] = np.concatenate(parts)[np.concatenate(batches).argsort()]  # [N, C]
     if not np.isfinite(cosines).all():
         raise InputError(
             f"{pairs.name}: the model's hidden states have NaN or infinite values; its weights are damaged"

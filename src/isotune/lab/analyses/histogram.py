@@ -1,6 +1,6 @@
-"""How cosines are distributed, by bands of the gold score (BERT-CF, Figures 2 and 3, on STS-13).
+"""The distribution of cosines, by bands of the gold score (BERT-CF, Figures 2 and 3, on STS-13).
 
-The bands are fifths of the gold scores' range, which on STS-13 are the whole points from 0 to 5.
+The bands are fifths of the range of gold scores, which on STS-13 are the whole points from 0 to 5.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from matplotlib.colors import to_hex
 
 from isotune.data import ScoredPairs
 from isotune.evaluation import SentenceEncoder, cosine_similarities
-from isotune.lab.analyses.analysis import Table, grouped
+from isotune.lab.analyses.analysis import Row, Table, grouped
 from isotune.report.chart import Bars, Chart, Panel
 
 BANDS = 5
-BINS = 50  # in the range from 0 to 1
+BINS = 50  # from cosine 0 to 1
 
 
 def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs]) -> Table:
-    """A row for each encoder and band: how many of its pairs have a cosine between an edge and the next."""
+    """Makes a row for each encoder and band, with the number of its pairs between each two edges of cosine."""
     (pairs,) = tasks
     cosines = {name: cosine_similarities(encoder, pairs) for name, encoder in encoders.items()}
     low = min(0, floor(BINS * min(values.min() for values in cosines.values())))
@@ -48,45 +48,33 @@ def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs
 
 
 def findings(table: Table) -> list[str]:
-    """The mean cosine in the lowest and in the highest band."""
-    return [
-        f"{name}: mean cosine "
-        + ", ".join(
-            f"{row['mean']:.2f} of {row['pairs']:,} pairs with gold {_span(row)}" for row in (rows[0], rows[-1])
-        )
-        + "."
-        for name, rows in grouped(table, "encoder").items()
-    ]
+    """Says the mean cosine of the lowest and of the highest band."""
+
+    def text(row: Row) -> str:
+        return f"{row['mean']:.2f} of {row['pairs']:,} pairs with {_gold(row)}"
+
+    by_encoder = grouped(table, "encoder").items()
+    return [f"{name}: mean cosine {text(rows[0])}, {text(rows[-1])}." for name, rows in by_encoder]
 
 
 def draw(table: Table) -> Chart:
-    """A panel for each encoder, its bands one upon the other."""
+    """Draws a panel for each encoder, with its bands stacked."""
     colours = [to_hex(colormaps["viridis"](i / BANDS)) for i in range(BANDS)]
     panels = []
     for name, rows in grouped(table, "encoder").items():
         marks, base = [], np.zeros(len(rows[0]["counts"]))
         for row, colour in zip(rows, colours, strict=True):
-            edges, counts = np.array(row["edges"]), np.array(row["counts"])
+            edges, counts = row["edges"], row["counts"]
             hover = [
-                f"{count} pairs with gold {_span(row)} and cosine {left:.2f} to {right:.2f}"
-                for count, left, right in zip(row["counts"], edges, edges[1:], strict=False)
+                f"{count} pairs with {_gold(row)} and cosine {left:.2f} to {right:.2f}"
+                for count, left, right in zip(counts, edges, edges[1:], strict=False)
             ]
-            widths = np.diff(edges)
-            marks.append(
-                Bars(
-                    edges[:-1].tolist(),
-                    base.tolist(),
-                    widths.tolist(),
-                    counts.tolist(),
-                    f"gold {_span(row)}",
-                    colour,
-                    hover,
-                )
-            )
+            widths = np.diff(edges).tolist()
+            marks.append(Bars(edges[:-1], base.tolist(), widths, counts, _gold(row), colour, hover))
             base = base + counts
         panels.append(Panel(marks, name, "cosine", "pairs"))
     return Chart(panels, same_y=False)
 
 
-def _span(row: Mapping[str, float]) -> str:
-    return f"{row['from']:g} to {row['to']:g}"
+def _gold(row: Row) -> str:
+    return f"gold {row['from']:g} to {row['to']:g}"

@@ -1,7 +1,7 @@
 """STS by layer and pooling (self-guided contrastive learning, Figure 1, on the test split of STS-B).
 
-Layer 0 is the output of the embeddings, layer k that of block k. Every way is one of the plain model: its heads, made
-for the encoder's own vector, are left out. All of them come from one forward pass.
+Layer 0 is the output of the embeddings, layer k that of block k. Layers are scored without the encoder's heads, which
+are trained for the complete encoder. All layers and poolings come from one forward pass.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ from isotune.data.packed import Packed
 from isotune.encoder.options import PoolingMode
 from isotune.encoder.pooling import EachLayer
 from isotune.evaluation import SentenceEncoder, cosine_similarities
-from isotune.lab.analyses.analysis import Table, grouped, spearman, task_name
-from isotune.lab.analyses.hidden_states import language_models, pooled_cosines
+from isotune.lab.analyses.analysis import Row, Table, grouped, spearman, task_name
+from isotune.lab.analyses.hidden_states import language_models, spearman_by_task
 from isotune.report.chart import Chart, Panel, Series
 from isotune.report.style import INK, look
 
 MODES: tuple[PoolingMode, ...] = ("cls", "mean", "max")
-OWN = "as it is"
+COMPLETE = "as it is"  # the pooling of the row for the complete encoder
 
 
 def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs]) -> Table:
-    """A row for each encoder, pooling and layer, and one for its own vectors; `spearman` is the mean over tasks."""
+    """Makes a row for each encoder, pooling and layer, and one for the complete encoder.
+
+    The column "spearman" is the mean over the tasks, whose own scores are in the column "tasks".
+    """
     table: Table = []
     for name, encoder in language_models(encoders).items():
         layers = tuple(range(encoder.backbone.layers + 1))
@@ -35,15 +38,11 @@ def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs
         def pool(states: Sequence[Tensor], tokens: Packed, layers: tuple[int, ...] = layers) -> Tensor:
             return torch.cat([EachLayer(mode, layers)(states, tokens) for mode in MODES], dim=1)
 
+        scores = spearman_by_task(encoder, tasks, pool)
+        for pairs in tasks:
+            scores[task_name(pairs)].append(spearman(pairs.scores, cosine_similarities(encoder, pairs)))
         ways: list[tuple[str, int | None]] = [(mode, layer) for mode in MODES for layer in layers]
-        scores = {
-            task_name(pairs): [
-                spearman(pairs.scores, cosines)
-                for cosines in (*pooled_cosines(encoder, pairs, pool), cosine_similarities(encoder, pairs))
-            ]
-            for pairs in tasks
-        }
-        for i, (mode, layer) in enumerate([*ways, (OWN, None)]):
+        for i, (mode, layer) in enumerate([*ways, (COMPLETE, None)]):
             by_task = {task: values[i] for task, values in scores.items()}
             mean = fmean(by_task.values())
             table.append({"encoder": name, "pooling": mode, "layer": layer, "spearman": mean, "tasks": by_task})
@@ -51,41 +50,34 @@ def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs
 
 
 def findings(table: Table) -> list[str]:
-    """The lowest and the highest way of each encoder; before the first block, [CLS] is the same in all sentences."""
-    found = []
+    """Names the worst and the best layer; without [CLS] of layer 0, which is the same in all sentences."""
+
+    def score(row: Row) -> float:
+        return float(row["spearman"])
+
+    sentences = []
     for name, rows in grouped(table, "encoder").items():
-        *ways, own = (row for row in rows if (row["pooling"], row["layer"]) != ("cls", 0))
-        low, high = (
-            f"{100 * row['spearman']:.2f} ({row['pooling']}, layer {row['layer']})"
-            for row in (min(ways, key=_score), max(ways, key=_score))
+        *ways, complete = (row for row in rows if (row["pooling"], row["layer"]) != ("cls", 0))
+        worst, best = (
+            f"{100 * score(row):.2f} ({row['pooling']}, layer {row['layer']})"
+            for row in (min(ways, key=score), max(ways, key=score))
         )
-        found.append(f"{name}: from {low} to {high}; {OWN}, {100 * own['spearman']:.2f}.")
-    return found
+        sentences.append(f"{name}: from {worst} to {best}; {COMPLETE}, {100 * score(complete):.2f}.")
+    return sentences
 
 
 def draw(table: Table) -> Chart:
-    """A panel for each encoder, a line for each pooling, and its own score as a level."""
+    """Draws a panel for each encoder: a line for each pooling, and a level line for the complete encoder."""
     panels = []
-    for name, (*rows, own) in grouped(table, "encoder").items():
+    for name, (*rows, complete) in grouped(table, "encoder").items():
         last = max(row["layer"] for row in rows)
-        level = 100 * own["spearman"]
-        marks = [Series([0, last], [level, level], OWN, INK, "--", width=1, hover=[f"{OWN}: {level:.2f}"] * 2)]
+        level = 100 * complete["spearman"]
+        hover = [f"{COMPLETE}: {level:.2f}"] * 2
+        marks = [Series([0, last], [level, level], COMPLETE, INK, "--", width=1, hover=hover)]
         for place, (mode, line) in enumerate(grouped(rows, "pooling").items()):
             colour, _, marker = look(place)
-            marks.append(
-                Series(
-                    [row["layer"] for row in line],
-                    [100 * row["spearman"] for row in line],
-                    mode,
-                    colour,
-                    "-",
-                    marker,
-                    hover=[f"{mode}, layer {row['layer']}: {100 * row['spearman']:.2f}" for row in line],
-                )
-            )
+            layers, scores = [row["layer"] for row in line], [100 * row["spearman"] for row in line]
+            hover = [f"{mode}, layer {layer}: {score:.2f}" for layer, score in zip(layers, scores, strict=True)]
+            marks.append(Series(layers, scores, mode, colour, "-", marker, hover=hover))
         panels.append(Panel(marks, name, "layer", "Spearman x 100", whole_x=True))
     return Chart(panels)
-
-
-def _score(row: dict[str, float]) -> float:
-    return row["spearman"]

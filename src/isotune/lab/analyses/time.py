@@ -1,14 +1,13 @@
 """How long encoding takes (self-guided contrastive learning, Table 6: inference on STS-B).
 
-Every encoder encodes all sentences of the pairs once to warm up, then several times, in turn with the others, so that
-what else the machine does meets them alike. The figure is the median. Batches are the encoder's own; the paper's
-were of 16 sentences.
+Every encoder encodes all sentences once to warm up, and then several times, in turn with the other encoders, so that
+other load on the machine meets all of them alike. The result is the median. Each encoder uses its default batches; the
+paper's batches had 16 sentences.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from statistics import median
 from time import perf_counter
 
@@ -22,9 +21,9 @@ from isotune.report.style import BLUE, INK
 
 
 def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs], *, repeats: int = 5) -> Table:
-    """A row for each encoder; `passes` are the seconds of each repeat."""
-    sentences = list(chain.from_iterable(chain(pairs.sentence1, pairs.sentence2) for pairs in tasks))
-    encoders = dict(encoders)  # each is held, so that what is warm is measured
+    """Makes a row for each encoder; the column "passes" has the seconds of each repeat."""
+    sentences = [sentence for pairs in tasks for side in (pairs.sentence1, pairs.sentence2) for sentence in side]
+    encoders = dict(encoders)  # holds each encoder, so that the warm one is measured
     passes: dict[str, list[float]] = {name: [] for name in encoders}
     for encoder in encoders.values():
         encoder.encode(sentences)
@@ -47,7 +46,7 @@ def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs
 
 
 def findings(table: Table) -> list[str]:
-    """The median time of each encoder, and between which it lies."""
+    """Says the median time of each encoder, and the range."""
     return [
         f"{row['encoder']}: {row['seconds']:.2f} s for {row['sentences']:,} sentences (median of {len(row['passes'])}, "
         f"from {min(row['passes']):.2f} to {max(row['passes']):.2f}), {row['sentences'] / row['seconds']:,.0f} a "
@@ -57,21 +56,13 @@ def findings(table: Table) -> list[str]:
 
 
 def draw(table: Table) -> Chart:
-    """A bar for each encoder, its passes as points."""
+    """Draws a bar for each encoder, with a point for each pass."""
     n = len(table)
-    medians, places = [row["seconds"] for row in table], range(n)
-    bars = Bars(
-        [0.0] * n,
-        [place - 0.3 for place in places],
-        medians,
-        [0.6] * n,
-        "median",
-        BLUE,
-        [f"{seconds:.3f} s" for seconds in medians],
-    )
-    seconds = [one for row in table for one in row["passes"]]
-    rows = [place for place, row in enumerate(table) for _ in row["passes"]]
-    points = Series(seconds, rows, "passes", INK, marker="o", size=5)
-    names = [row["encoder"] for row in table]
+    medians = [row["seconds"] for row in table]
+    hover = [f"{seconds:.3f} s" for seconds in medians]
+    bars = Bars([0.0] * n, [place - 0.3 for place in range(n)], medians, [0.6] * n, "median", BLUE, hover)
+    points = [(seconds, place) for place, row in enumerate(table) for seconds in row["passes"]]
+    passes = Series([x for x, _ in points], [y for _, y in points], "passes", INK, marker="o", size=5)
     label = f"seconds to encode {table[0]['sentences']:,} sentences"
-    return Chart([Panel([bars, points], "", label, y_names=names)], size=(5, 1.1 + 0.4 * n))
+    panel = Panel([bars, passes], "", label, y_names=[row["encoder"] for row in table])
+    return Chart([panel], size=(5, 1.1 + 0.4 * n))

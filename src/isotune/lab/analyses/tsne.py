@@ -1,9 +1,9 @@
 """The most and the least similar pairs in the plane (self-guided contrastive learning, Figures 5 and 6).
 
-The paper samples 20 pairs that people scored 5 and 20 that they scored 0 from STS-B's validation split, and draws
-their vectors by t-SNE. Here they are those of the highest and of the lowest scores; among equal scores the seed
-decides. Vectors are scaled to length 1 first, since it is cosines that the encoder is used by. Distances in the plane
-say who are neighbours and little else, so that the findings are of cosines.
+The paper samples 20 pairs with score 5 and 20 with score 0 from STS-B's validation split, and draws their vectors by
+t-SNE. Here they are the pairs of the highest and of the lowest scores; the seed chooses among equal scores. Vectors are
+scaled to length 1 first, because the encoder is used by its cosines. t-SNE preserves neighbours but not distances, so
+the findings are about cosines.
 """
 
 from __future__ import annotations
@@ -24,19 +24,18 @@ from isotune.report.chart import Chart, Panel, Series
 from isotune.report.style import BLUE, VERMILION
 
 MOST, LEAST = "most similar", "least similar"
-PERPLEXITY = 30  # scikit-learn's; the paper doesn't say
+PERPLEXITY = 30  # scikit-learn's default; the paper names none
 
 
 def compute(
     encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs], *, seed: int = 0, count: int = 20
 ) -> Table:
-    """A row for each encoder and sentence: of `count` pairs of each kind, or half of all where there are fewer."""
+    """Makes a row for each encoder and sentence, of `count` pairs of each kind; of fewer if there are too few pairs."""
     (pairs,) = tasks
     order = np.random.default_rng(seed).permutation(len(pairs.scores))
     order = order[np.argsort(pairs.scores[order], kind="stable")]
     count = min(count, len(order) // 2)
     chosen = [*order[-count:], *order[:count]]
-    kinds = [MOST] * count + [LEAST] * count
     sides = (pairs.sentence1, pairs.sentence2)
     sentences = [side[i] for side in sides for i in chosen]
     table: Table = []
@@ -48,7 +47,7 @@ def compute(
         table += [
             {
                 "encoder": name,
-                "kind": kinds[k],
+                "kind": MOST if k < count else LEAST,
                 "pair": k % count + 1,
                 "sentence": sides[side][i],
                 "gold": float(pairs.scores[i]),
@@ -63,29 +62,29 @@ def compute(
 
 
 def findings(table: Table) -> list[str]:
-    """How far apart the cosines of both kinds are."""
-    found = []
+    """Says the mean cosine of each kind of pair."""
+    sentences = []
     for name, rows in grouped(table, "encoder").items():
-        means = {kind: fmean(row["cosine"] for row in some) for kind, some in grouped(rows, "kind").items()}
-        described = ", ".join(f"{mean:.2f} of the {len(rows) // 4} {kind}" for kind, mean in means.items())
-        found.append(f"{name}: mean cosine {described} pairs.")
-    return found
+        means = {kind: fmean(row["cosine"] for row in members) for kind, members in grouped(rows, "kind").items()}
+        texts = ", ".join(f"{mean:.2f} of the {len(rows) // 4} {kind}" for kind, mean in means.items())
+        sentences.append(f"{name}: mean cosine {texts} pairs.")
+    return sentences
 
 
 def draw(table: Table) -> Chart:
-    """A panel for each encoder: a pair's two sentences have its number, and a line between them."""
+    """Draws a panel for each encoder. A pair's two sentences have its number, and a line joins them."""
     panels = []
     for name, rows in grouped(table, "encoder").items():
         marks = []
-        for kind, some in grouped(rows, "kind").items():
+        for kind, members in grouped(rows, "kind").items():
             x, y, labels, hover = [], [], [], []
-            for pair in grouped(some, "pair").values():
+            for pair in grouped(members, "pair").values():
                 x += [row["x"] for row in pair] + [nan]  # the line ends here
                 y += [row["y"] for row in pair] + [nan]
                 labels += [str(row["pair"]) for row in pair] + [""]
                 hover += [f"{row['sentence']}\ngold {row['gold']:g}, {row['cosine']:.3f}" for row in pair] + [""]
             colour, dash = (VERMILION, "-") if kind == MOST else (BLUE, ":")
-            gold = sorted({row["gold"] for row in some})
+            gold = sorted({row["gold"] for row in members})
             span = f"{gold[0]:g}" if len(gold) == 1 else f"{gold[0]:g} to {gold[-1]:g}"
             marks.append(Series(x, y, f"{kind} (gold {span})", colour, dash, width=0.8, labels=labels, hover=hover))
         panels.append(Panel(marks, name, bare=True))
@@ -93,7 +92,7 @@ def draw(table: Table) -> Chart:
 
 
 def _plane(vectors: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
-    """t-SNE of [N, d] in two dimensions, [N, 2]."""
+    """The vectors [N, d] in two dimensions, [N, 2], by t-SNE."""
     perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
     plane: NDArray[np.float64] = TSNE(perplexity=perplexity, random_state=seed).fit_transform(vectors)
     return plane

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from isotune.errors import InputError
 from isotune.evaluation.tables import AGGREGATIONS
 from isotune.files import write_text
+from isotune.lab.analyses.analysis import write_figure
 from isotune.lab.studies.comparison import sentence
 from isotune.lab.studies.figures import chart, title
 from isotune.lab.studies.lines import Line, beside_analysis
@@ -23,7 +24,7 @@ from isotune.lab.studies.results import Results
 from isotune.lab.studies.statistics import Summary
 from isotune.lab.studies.study import Published, Study
 from isotune.lab.studies.wording import heading, is_share, measured_digits, score_title
-from isotune.report.drawing import save_png, svg
+from isotune.report.drawing import svg
 from isotune.report.templates import template
 
 
@@ -117,16 +118,9 @@ def _figure(folder: Path, study: Study, lines: Sequence[Line], number: int) -> P
         return PageFigure("", name, "")
     path = folder / "figures" / f"figure-{number + 1}.png"
     path.parent.mkdir(exist_ok=True)
-    save_png(drawn, path)
-    element = svg(drawn, path.stem, name)
-    page = path.with_suffix(".html")
-    try:
-        from isotune.report.interactive import save_page
-
-        save_page(page, f"{study.title}: {name}", [], drawn)
-    except ImportError:
-        return PageFigure(element, name, "")
-    return PageFigure(element, name, page.relative_to(folder).as_posix())
+    _, *page = write_figure(drawn, path, f"{study.title}: {name}")
+    link = page[0].relative_to(folder).as_posix() if page else ""
+    return PageFigure(svg(drawn, path.stem, name), name, link)
 
 
 def _analysis(folder: Path, study: Study, name: str) -> PageAnalysis:

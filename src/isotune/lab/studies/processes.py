@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
@@ -61,20 +61,16 @@ class Processes:
             worker.close()
         self._log.close()
 
-    def make(
-        self,
-        jobs: Sequence[Job],
-        stop: StopSignal,
-        finished: Callable[[Job, str], None],
-        admit: Callable[[Job], bool] = lambda job: True,
-    ) -> None:
+    def make(self, jobs: Sequence[Job], stop: StopSignal, admit: Callable[[Job], bool]) -> Iterator[tuple[Job, str]]:
         """Makes runs side by side. After a signal, stops those that are being made and begins no others.
 
         Args:
             jobs: the runs, in the order in which they begin.
             stop: the signal.
-            finished: called for each run that was not stopped, with the reason of its failure or "".
             admit: called for each run when it could begin; False leaves it out.
+
+        Yields:
+            Each run that ended without being stopped, with the reason of its failure or "".
         """
         idle: SimpleQueue[_Worker] = SimpleQueue()
         for worker in self._workers:
@@ -100,7 +96,7 @@ class Processes:
                     for future in done:
                         answer = future.result()
                         if not (answer.stopped or (stop.received and answer.died)):
-                            finished(futures[future], answer.problem)
+                            yield futures[future], answer.problem
             except BaseException:
                 for worker in self._workers:
                     worker.kill()
@@ -144,12 +140,12 @@ class _Worker:
 
     def stop(self) -> None:
         """Asks the worker to stop after the step that it is in."""
-        if self._process and self._process.poll() is None:
+        if self._process:
             self._process.terminate()
 
     def kill(self) -> None:
         """Ends the worker at once."""
-        if self._process and self._process.poll() is None:
+        if self._process:
             self._process.kill()
 
     def close(self) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import UserDict
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -73,12 +75,10 @@ class StudyRuns:
             def admit(job: Job, ready: Mapping[Path, PlannedRun] = ready) -> bool:
                 return budget is None or budget.admit(ready[job.folder])
 
-            def finished(job: Job, problem: str, ready: Mapping[Path, PlannedRun] = ready) -> None:
+            for job, problem in processes.make([self._job(run) for run in ready.values()], stop, admit):
                 if budget and not problem:  # a run that fails early says nothing of how long the others take
                     budget.finished(ready[job.folder])
                 self._finished(ready[job.folder], problem)
-
-            processes.make([self._job(run) for run in ready.values()], stop, finished, admit)
         if budget and budget.left_out:
             titles = "; ".join(run.title for run in budget.left_out)
             self._say(f"left out, because they would not end within {budget.minutes:g} minutes: {titles}")
@@ -216,17 +216,9 @@ class StudyRuns:
         self.console.print(text, markup=False)
 
 
-class _LazyEncoders(Mapping[str, SentenceEncoder]):
+class _LazyEncoders(UserDict[str, Any]):
     """Encoders by name. Each is loaded at every access and not kept: all of a study's may not fit in memory."""
 
-    def __init__(self, load: Mapping[str, Callable[[], SentenceEncoder]]) -> None:
-        self._load = load
-
     def __getitem__(self, name: str) -> SentenceEncoder:
-        return self._load[name]()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._load)
-
-    def __len__(self) -> int:
-        return len(self._load)
+        encoder: SentenceEncoder = self.data[name]()
+        return encoder
