@@ -9,7 +9,6 @@ from itertools import combinations
 from statistics import fmean
 
 import numpy as np
-from numpy.typing import NDArray
 
 from isotune.evaluation import GROUPS, STSTask
 from isotune.lab.studies.lines import Line
@@ -66,34 +65,18 @@ class Comparison:
         return self.pairs_differ if self.p is None else self.p < LEVEL
 
 
-@dataclass(frozen=True)
-class _Correlation:
-    """One of the correlations that a score is the mean of: the pairs of a task that count, and its weight."""
-
-    task: STSTask
-    chosen: NDArray[np.bool_]  # [N]
-    weight: float
-
-    def of(self, cosines: Mapping[str, Floats]) -> CorrelatedPairs:
-        gold = self.task.pairs.scores[self.chosen]
-        return CorrelatedPairs(gold, cosines[self.task.name][self.chosen], self.weight)
-
-
 def compare(study: Study, lines: Sequence[Line], tasks: Sequence[STSTask], cosines: Cosines) -> list[Comparison]:
     """Makes all comparisons of a study, by the score that it judges by."""
-    correlations = _correlations(study, tasks)
-    spearman = study.metric == "spearman"
-    score = study.judged
-
-    def parts(line: Line, seed: int | None) -> list[CorrelatedPairs]:
-        by_task = cosines(line, seed)
-        return [correlation.of(by_task) for correlation in correlations]
-
+    judged_tasks = _judged_tasks(study, tasks)
+    score, spearman = study.judged, study.metric == "spearman"
     by_title = {line.title: line for line in lines}
+
+    def pairs_of(title: str, seed: int | None) -> list[CorrelatedPairs]:
+        return _correlated_pairs(study, judged_tasks, cosines(by_title[title], seed))
 
     @cache
     def resampled(title: str, seed: int | None) -> Floats:
-        return resampled_scores(parts(by_title[title], seed), spearman)
+        return resampled_scores(pairs_of(title, seed), spearman)
 
     comparisons = []
     for first, second in _compared_lines(study, lines):
@@ -104,22 +87,18 @@ def compare(study: Study, lines: Sequence[Line], tasks: Sequence[STSTask], cosin
         test = paired_test(differences) if len(seeds) > 1 else None
         n = 0 if seeds == [(None, None)] else len(seeds)
         comparison = Comparison(first.title, second.title, fmean(differences), n, test)
-        if correlations:
+        if judged_tasks:
             over_pairs = [resampled(first.title, a) - resampled(second.title, b) for a, b in seeds]
-            p_values = [
-                williams_p(part, other_part, spearman)
+            significant = [
+                williams_p(of_first, of_second, spearman) < LEVEL
                 for a, b in seeds
-                for part, other_part in zip(parts(first, a), parts(second, b), strict=True)
+                for of_first, of_second in zip(pairs_of(first.title, a), pairs_of(second.title, b), strict=True)
             ]
-            significant = sum(p < LEVEL for p in p_values)
-            ends = interval(np.mean(over_pairs, axis=0))
-            comparison = replace(comparison, pairs=ends, williams=(significant, len(p_values)))
+            ends, williams = interval(np.mean(over_pairs, axis=0)), (sum(significant), len(significant))
+            comparison = replace(comparison, pairs=ends, williams=williams)
         comparisons.append(comparison)
-    tested = [place for place, comparison in enumerate(comparisons) if comparison.test]
-    p_values = [comparison.test.p for comparison in comparisons if comparison.test]
-    for place, corrected in zip(tested, holm(p_values), strict=True):
-        comparisons[place] = replace(comparisons[place], p=corrected)
-    return comparisons
+    corrected = iter(holm([comparison.test.p for comparison in comparisons if comparison.test]))
+    return [replace(each, p=next(corrected)) if each.test else each for each in comparisons]
 
 
 def sentence(study: Study, comparison: Comparison) -> str:
@@ -158,25 +137,27 @@ def sentence(study: Study, comparison: Comparison) -> str:
     return f"{text}."
 
 
-def _correlations(study: Study, tasks: Sequence[STSTask]) -> list[_Correlation]:
-    """The correlations that the judged score is a mean of; none if it is another kind of score, such as an accuracy."""
+def _judged_tasks(study: Study, tasks: Sequence[STSTask]) -> list[STSTask]:
+    """The tasks whose correlations make the judged score; none if it is another kind of score, such as an accuracy."""
     by_name = {task.name: task for task in tasks}
     members = study.averages.get(study.judged) or GROUPS.get(study.judged, (study.judged,))
-    if not by_name.keys() >= set(members):
-        return []
-    correlations = []
-    for task in map(by_name.__getitem__, members):
+    return [by_name[member] for member in members] if by_name.keys() >= set(members) else []
+
+
+def _correlated_pairs(study: Study, tasks: Sequence[STSTask], cosines: Mapping[str, Floats]) -> list[CorrelatedPairs]:
+    """The pairs of each correlation that makes the judged score: of each task, or of each subset of a task."""
+    parts = []
+    for task in tasks:
         subsets, gold = np.asarray(task.pairs.subsets), task.pairs.scores
-        parts = [np.full(len(gold), True)]
+        chosen = [np.full(len(gold), True)]
         if study.aggregation != "all":
-            parts = [subsets == name for name in dict.fromkeys(task.pairs.subsets)]
-            parts = [chosen for chosen in parts if np.ptp(gold[chosen]) > 0]
-        sizes = [chosen.sum() if study.aggregation == "wmean" else 1 for chosen in parts]
-        correlations += [
-            _Correlation(task, chosen, float(size / sum(sizes) / len(members)))
-            for chosen, size in zip(parts, sizes, strict=True)
-        ]
-    return correlations
+            chosen = [subsets == name for name in dict.fromkeys(task.pairs.subsets)]
+            chosen = [rows for rows in chosen if np.ptp(gold[rows]) > 0]
+        sizes = [rows.sum() if study.aggregation == "wmean" else 1 for rows in chosen]
+        for rows, size in zip(chosen, sizes, strict=True):
+            weight = float(size / sum(sizes) / len(tasks))
+            parts.append(CorrelatedPairs(gold[rows], cosines[task.name][rows], weight))
+    return parts
 
 
 def _compared_lines(study: Study, lines: Sequence[Line]) -> Iterator[tuple[Line, Line]]:

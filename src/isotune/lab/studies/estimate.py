@@ -74,19 +74,14 @@ def needs(study: Study, model: str = "") -> Needs:
     """What a study needs; `model` replaces every model of the study. The hub is not asked."""
     runs = plan_runs(study.model_copy(update={"seeds": study.seeds[:1]}), model or None)  # all seeds need the same
     counts = [1 if run.seed is None else len(study.seeds) for run in runs]
-    cpu, gpu = (
-        sum(count * seconds(run, study.tasks, machine) for run, count in zip(runs, counts, strict=True)) / 3600
-        for machine in (CPU, GPU)
-    )
-    models = dict.fromkeys(name for run in runs for name in models_of(run))
-    sources = dict.fromkeys([*study.statistics, *(source for run in runs for source in data_of(run, study.tasks))])
-    return Needs(
-        sum(counts),
-        cpu,
-        gpu,
-        {name: model_folder(name) is not None for name in models},
-        {source: is_here(source) for source in sources},
-    )
+
+    def hours(machine: Machine) -> float:
+        return sum(n * seconds(run, study.tasks, machine) for run, n in zip(runs, counts, strict=True)) / 3600
+
+    models = {name: model_folder(name) is not None for run in runs for name in models_of(run)}
+    sources = [*study.statistics, *(source for run in runs for source in data_of(run, study.tasks))]
+    data = {source: is_here(source) for source in dict.fromkeys(sources)}
+    return Needs(sum(counts), hours(CPU), hours(GPU), models, data)
 
 
 def seconds(run: PlannedRun, tasks: Iterable[str], machine: Machine) -> float:

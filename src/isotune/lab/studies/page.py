@@ -90,8 +90,8 @@ def write_page(folder: Path) -> Path:
 
 def _cell(study: Study, lines: Sequence[Line], line: Line, score: str) -> ScoreCell:
     summary = line.summary(score)
-    others = [other.mean for another in lines if another is not line and (other := another.summary(score))]
-    best = is_share(study, score) and summary is not None and bool(others) and summary.mean > max(others)
+    rivals = [rival.mean for other in lines if other is not line and (rival := other.summary(score))]
+    best = is_share(study, score) and summary is not None and bool(rivals) and summary.mean > max(rivals)
     return ScoreCell(line.measured(study, score), line.printed(study, score), best, summary)
 
 

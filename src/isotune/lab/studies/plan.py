@@ -7,7 +7,7 @@ size, so it is a single line of a table whose other arms are run at several batc
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -67,6 +67,7 @@ def plan_runs(study: Study, model: str | None = None) -> list[PlannedRun]:
     for key in (*study.options, *study.grid):
         if not any(_has(options, key) for options in known.values()):
             raise unknown("option", key, {option for options in known.values() for option in options})
+    with_baselines = any(score.startswith(START) for score in study.scores)
     runs: list[PlannedRun] = []
     for arm in study.arms:
         for key in arm.grid or ():
@@ -80,18 +81,16 @@ def plan_runs(study: Study, model: str | None = None) -> list[PlannedRun]:
             cell = dict(zip(grid, values, strict=True))
             for seed in study.seeds if arm.trained else (None,):
                 start = _start(arm, cell, seed, runs) if arm.start else None
-                runs.append(_planned(study, arm, {**shared, **arm.options, **cell}, cell, seed, start_model, start))
+                run = _planned(arm, {**shared, **arm.options, **cell}, cell, seed, start_model, start)
+                if with_baselines and run.recipe and run.model and not start:
+                    baseline = PlannedRun(f"{arm.name}, start", cell, None, run.model, run.encoder)
+                    run = replace(run, baseline=baseline)
+                runs.append(run)
     return runs
 
 
 def _planned(
-    study: Study,
-    arm: Arm,
-    options: Mapping[str, Any],
-    cell: Cell,
-    seed: int | None,
-    model: str,
-    start: PlannedRun | None,
+    arm: Arm, options: Mapping[str, Any], cell: Cell, seed: int | None, model: str, start: PlannedRun | None
 ) -> PlannedRun:
     name = f"arm {arm.name}"
     whole = {key: value for key, value in options.items() if "." not in key}
@@ -99,10 +98,9 @@ def _planned(
     if seed is None:
         (table,) = _with_elements([whole], elements, name)
         try:
-            encoder = EncoderOptions.model_validate(table)
+            return PlannedRun(arm.name, cell, None, model, EncoderOptions.model_validate(table))
         except ValidationError as error:
             raise one_line(error, name) from error
-        return PlannedRun(arm.name, cell, None, model, encoder)
     sources = whole.pop("data", arm.data)
     recipe = resolve(sources, arm.recipe or None, arm.method or None, {**whole, "seed": seed})
     if elements:
@@ -112,10 +110,7 @@ def _planned(
     if recipe.scratch and (arm.start or arm.model):
         raise InputError(f"{name}: its recipe makes a model from scratch; give it no {'start' if start else 'model'}")
     model = start.model if start else "" if recipe.scratch else model
-    baseline = start
-    if model and not start and any(score.startswith(START) for score in study.scores):
-        baseline = PlannedRun(f"{arm.name}, start", cell, None, model, recipe.encoder)
-    return PlannedRun(arm.name, cell, seed, model, recipe.encoder, recipe, start, baseline)
+    return PlannedRun(arm.name, cell, seed, model, recipe.encoder, recipe, start, baseline=start)
 
 
 def _start(arm: Arm, cell: Cell, seed: int | None, runs: Sequence[PlannedRun]) -> PlannedRun:

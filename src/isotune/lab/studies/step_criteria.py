@@ -21,17 +21,10 @@ from isotune.lab.studies.statistics import Floats
 from isotune.report.stages import read_records
 
 NOT_CRITERIA = ("kind", "stage", "step", "best")  # other keys of a record of criteria
-SPACE = {
-    "effective_rank": 1,
-    "mean_cosine": -1,
-}  # the collapse monitor's numbers; the sign makes higher better
-RULES = {
-    "the start": 0.0,
-    "a quarter": 0.25,
-    "half": 0.5,
-    "three quarters": 0.75,
-    "the last": 1.0,
-}  # share of steps
+# The collapse monitor's numbers that are criteria too; the sign makes higher values better.
+SPACE = {"effective_rank": 1, "mean_cosine": -1}
+# The share of the steps after which each rule stops.
+RULES = {"the start": 0.0, "a quarter": 0.25, "half": 0.5, "three quarters": 0.75, "the last": 1.0}
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,10 +116,8 @@ def choices(course: Course) -> dict[str, Choice]:
         return Choice(int(course.steps[place]), dev, float(course.dev.max()) - dev, value, correlation)
 
     first, last = course.steps[[0, -1]]
-    by_rule = {
-        rule: keep(int(np.abs(course.steps - (first + share * (last - first))).argmin()))
-        for rule, share in RULES.items()
-    }
+    targets = {rule: first + share * (last - first) for rule, share in RULES.items()}
+    by_rule = {rule: keep(int(np.abs(course.steps - step).argmin())) for rule, step in targets.items()}
     by_criterion = {
         name: keep(int(values.argmax()), float(values.max()), _spearman(course.dev, values) if np.ptp(values) else None)
         for name, values in course.criteria.items()
