@@ -271,11 +271,11 @@ def test_invalid_recipes(refused: Refused, name: str, message: str) -> None:
 
 
 def test_out_folders_that_are_refused(refused: Refused, text: Path, few_steps: list[str]) -> None:
-    assert "text.txt: it exists already" in refused("train", text, *few_steps, "--out", "text.txt")
-    assert "it can't be written (Not a directory)" in refused("train", text, *few_steps, "--out", "text.txt/run")
+    assert "text.txt: this folder exists already" in refused("train", text, *few_steps, "--out", "text.txt")
+    assert "folder can't be written (Not a directory)" in refused("train", text, *few_steps, "--out", "text.txt/run")
     Path("mine").mkdir()
     Path("mine/notes.txt").write_text("mine")
-    assert "mine: it exists already; choose another --out" in refused("train", text, *few_steps, "--out", "mine")
+    assert "mine: this folder exists already; choose another" in refused("train", text, *few_steps, "--out", "mine")
     assert [path.name for path in Path("mine").iterdir()] == ["notes.txt"]
 
 
@@ -299,7 +299,7 @@ def test_a_damaged_run(isotune: Call, refused: Refused, text: Path, few_steps: l
 
 def test_a_full_disk(isotune: Call, refused: Refused, text: Path, few_steps: list[str]) -> None:
     with files_no_larger_than(20_000):
-        assert "it can't be written" in refused("train", text, "--out", "run", *few_steps)
+        assert "the file can't be written" in refused("train", text, "--out", "run", *few_steps)
     assert not Path("run").exists()
 
     isotune("train", text, "--out", "run", *few_steps)
