@@ -1,8 +1,7 @@
-"""Tiny copies of the published datasets and models: the paths, columns, label names and splits of the real ones.
+"""Tiny copies of the published datasets: the paths, columns, label names and splits of the real ones.
 
-Every repository of `shared/HUB.md`, with a few rows in each split. What a real repository has besides is left out:
-other configurations, weights for other libraries. The words are those of `tests/conftest.py: WORDS`, so that the tiny
-tokenizer knows them.
+There are a few rows in each split. What a real repository has besides is left out: other configurations, weights for
+other libraries.
 """
 
 from __future__ import annotations
@@ -11,45 +10,22 @@ import csv
 import gzip
 import io
 import json
-import tarfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import torch
 import yaml
 from datasets import ClassLabel, Dataset, Features, Value
-from safetensors.torch import load_file, save
+
+from tests.hub.sentences import SIZES, scored, sentence
+from tests.hub.senteval import senteval
 
 Files = dict[str, bytes]
 Rows = Sequence[Mapping[str, Any]]
 
 NLI = ClassLabel(names=["entailment", "neutral", "contradiction"])
 TEXT = Value("string")
-SIZES = {"train": 24, "validation": 12, "dev": 12, "test": 12}  # rows of a split
 STS17 = ("ar-ar", "en-ar", "en-de", "en-en", "en-tr", "es-en", "es-es", "fr-en", "it-en", "ko-ko", "nl-en")
 LANGUAGES = ("de", "en", "es", "fr", "it", "nl", "pl", "pt", "ru", "zh")  # no "ja"
-SUBSETS = {  # of SentEval's archive
-    "12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
-    "13": ("FNWN", "headlines", "OnWN"),
-    "14": ("deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news"),
-    "15": ("answers-forums", "answers-students", "belief", "headlines", "images"),
-    "16": ("answer-answer", "headlines", "plagiarism", "postediting", "question-question"),
-}
-_SUBJECTS = ("the man", "a woman", "the big dog", "a small cat", "the red ball", "a blue house")
-_VERBS = ("sees", "eats", "plays with", "is in", "was on", "is at")
-
-
-def sentence(number: int) -> str:
-    """One of 180 different sentences."""
-    subject, rest = divmod(number % 180, 30)
-    verb, other = divmod(rest, 5)
-    return f"{_SUBJECTS[subject]} {_VERBS[verb]} {_SUBJECTS[(subject + other + 1) % 6]} ."
-
-
-def scored(count: int, start: int = 0, top: float = 5.0) -> list[tuple[str, str, float]]:
-    """Pairs with scores from 0 to `top`; the higher one is, the nearer are the sentences."""
-    return [(sentence(start + n), sentence(start + n + 5 - n % 6), round(top * (n % 6) / 5, 2)) for n in range(count)]
 
 
 def parquet(features: Mapping[str, Any], rows: Rows) -> bytes:
@@ -136,56 +112,6 @@ def datasets_for_simcse() -> Files:
         "wiki1m_for_simcse.txt": "".join(f"{sentence(n)}\n" for n in range(60)).encode(),
         "senteval.tar": senteval(),
     }
-
-
-def senteval() -> bytes:
-    """SentEval's own layout; pairs that were left unscored have an empty line in place of a score."""
-    files: dict[str, str] = {}
-    for year, subsets in SUBSETS.items():
-        for place, subset in enumerate(subsets):
-            pairs = scored(12, 12 * place)
-            folder = f"STS/STS{year}-en-test"
-            files[f"{folder}/STS.input.{subset}.txt"] = "".join(f"{a}\t{b}\n" for a, b, _ in pairs)
-            blank = year in ("15", "16")
-            files[f"{folder}/STS.gs.{subset}.txt"] = "".join(
-                f"{'' if blank and n % 4 == 3 else score}\n" for n, (_, _, score) in enumerate(pairs)
-            )
-    for split, start in (("train", 0), ("dev", 24), ("test", 36)):
-        files[f"STS/STSBenchmark/sts-{split}.csv"] = "".join(
-            f"main-captions\tMSRvid\t2012test\t{n:04d}\t{score:.3f}\t{a}\t{b}\n"
-            for n, (a, b, score) in enumerate(scored(SIZES[split], start))
-        )
-    header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
-    for name, split, start in (("train", "train", 0), ("trial", "dev", 24), ("test_annotated", "test", 36)):
-        rows = [
-            f"{n + 1}\t{a}\t{b}\t{1 + 4 * score / 5:.1f}\t{('NEUTRAL', 'ENTAILMENT', 'CONTRADICTION')[n % 3]}\n"
-            for n, (a, b, score) in enumerate(scored(SIZES[split], start))
-        ]
-        files[f"SICK/SICK_{name}.txt"] = header + "".join(rows)
-    for folder, first, second in (
-        ("MR", "rt-polarity.pos", "rt-polarity.neg"),
-        ("CR", "custrev.pos", "custrev.neg"),
-        ("SUBJ", "subj.subjective", "subj.objective"),
-        ("MPQA", "mpqa.pos", "mpqa.neg"),
-    ):
-        for place, name in enumerate((first, second)):
-            files[f"{folder}/{name}"] = "".join(f"{sentence(20 * place + n)}\n" for n in range(20))
-    for name, count in (("train", 24), ("dev", 12), ("test", 12)):
-        files[f"SST/binary/sentiment-{name}"] = "".join(f"{sentence(n)}\t{n % 2}\n" for n in range(count))
-    for name, count in (("train_5500", 24), ("TREC_10", 12)):
-        files[f"TREC/{name}.label"] = "".join(
-            f"{('ABBR', 'DESC', 'ENTY', 'HUM', 'LOC', 'NUM')[n % 6]}:other {sentence(n)}\n" for n in range(count)
-        )
-    for name, count in (("train", 24), ("test", 12)):
-        rows = [f"{n % 2}\t{n}\t{n + 1}\t{sentence(n)}\t{sentence(n + 1)}\n" for n in range(count)]
-        files[f"MRPC/msr_paraphrase_{name}.txt"] = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n" + "".join(rows)
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w") as tar:
-        for path, text in files.items():
-            member = tarfile.TarInfo(path)
-            member.size = len(text.encode())
-            tar.addfile(member, io.BytesIO(text.encode()))
-    return archive.getvalue()
 
 
 def glue() -> Files:
@@ -364,45 +290,3 @@ DATASETS: Mapping[str, Callable[[], Files]] = {
 
 REVISIONS = {"SemEvalWorkshop/sem_eval_2014_task_1": "refs/convert/parquet"}
 """Those whose files are not on the main branch."""
-
-
-def with_safetensors(folder: Path) -> Files:
-    """A model folder as it is."""
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-
-
-def with_shards(folder: Path) -> Files:
-    """Its weights in two files, and the index that says which weight is where."""
-    files = with_safetensors(folder)
-    del files["model.safetensors"]
-    weights = load_file(folder / "model.safetensors")
-    names = sorted(weights)
-    halves = names[: len(names) // 2], names[len(names) // 2 :]
-    index: dict[str, str] = {}
-    for number, half in enumerate(halves, 1):
-        name = f"model-{number:05d}-of-00002.safetensors"
-        files[name] = save({key: weights[key] for key in half}, metadata={"format": "pt"})
-        index |= dict.fromkeys(half, name)
-    size = sum(weight.numel() * weight.element_size() for weight in weights.values())
-    files["model.safetensors.index.json"] = json.dumps({"metadata": {"total_size": size}, "weight_map": index}).encode()
-    return files
-
-
-def with_pickle(folder: Path, *, zipped: bool = False) -> Files:
-    """Its weights as the small BERTs of 2020 have them: a pickle, and by torch of that time no zip file.
-
-    Such repositories have a checkpoint of TensorFlow beside it, a vocabulary for a tokenizer, and no more.
-    """
-    config = json.loads((folder / "config.json").read_text("utf-8"))
-    for key in ("architectures", "dtype", "transformers_version"):
-        config.pop(key, None)
-    vocabulary = json.loads((folder / "tokenizer.json").read_text("utf-8"))["model"]["vocab"]
-    file = io.BytesIO()
-    weights = {f"bert.{name}": weight for name, weight in load_file(folder / "model.safetensors").items()}
-    torch.save(weights, file, _use_new_zipfile_serialization=zipped)
-    return {
-        "config.json": json.dumps(config).encode(),
-        "pytorch_model.bin": file.getvalue(),
-        "vocab.txt": "".join(f"{word}\n" for word in sorted(vocabulary, key=vocabulary.__getitem__)).encode(),
-        "bert_model.ckpt.index": b"not read",
-    }

@@ -125,14 +125,11 @@ class LocalHub:
         """The status to fail with, or 0."""
         return next((status for text, status in self._statuses.items() if status and text in path), 0)
 
-    def large(self, digest: str) -> bytes | None:
+    def large(self, digest: str) -> bytes:
         """The content with this SHA-256, of any repository."""
-        for repository in self._repositories.values():
-            for files in repository.revisions.values():
-                for content in files.values():
-                    if hashlib.sha256(content).hexdigest() == digest:
-                        return content
-        return None
+        versions = [files for repository in self._repositories.values() for files in repository.revisions.values()]
+        contents = (content for files in versions for content in files.values())
+        return next(content for content in contents if hashlib.sha256(content).hexdigest() == digest)
 
 
 def _bound(port: int) -> socket.socket:
@@ -210,10 +207,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._error(status, "", "the test wants this to fail")
         elif address.path.startswith("/lfs/"):
             _, _, digest, name = address.path.split("/", 3)
-            content = hub.large(digest)
-            self._error(404, "", "no such object") if content is None else self._content(
-                content, digest, {}, unquote(name)
-            )
+            self._content(hub.large(digest), digest, {}, unquote(name))
         elif api := _API.match(address.path):
             kind, name, part, revision, path = api.groups()
             self._api(kind.removesuffix("s"), name, part, unquote(revision or "main"), unquote(path or ""), form)

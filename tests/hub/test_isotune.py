@@ -19,7 +19,9 @@ from isotune.data import DATASETS, read, read_scored_pairs
 from isotune.data.catalogue import Dataset
 from isotune.data.rows import LabelledPair, LabelledSentence, Pair, ScoredPair, Sentence, Triplet
 from isotune.errors import InputError
-from tests.hub.repositories import Files, sentence, with_pickle, with_safetensors, with_shards
+from tests.hub.model_files import with_pickle, with_safetensors, with_shards
+from tests.hub.repositories import Files
+from tests.hub.sentences import sentence
 from tests.hub.server import LocalHub
 
 

@@ -12,7 +12,8 @@ from datasets import ClassLabel, load_dataset
 from huggingface_hub import hf_hub_download, snapshot_download
 from transformers import AutoModel
 
-from tests.hub.repositories import LANGUAGES, REVISIONS, STS17, with_pickle, with_safetensors, with_shards
+from tests.hub.model_files import with_pickle, with_safetensors, with_shards
+from tests.hub.repositories import LANGUAGES, REVISIONS, STS17
 from tests.hub.server import LocalHub
 
 NLI = ["entailment", "neutral", "contradiction"]
