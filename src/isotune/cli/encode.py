@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMNS, ENCODER, PRECISION, columns_table, new_file
+from isotune.cli.parameters import COLUMNS, COLUMNS_FORM, ENCODER, PRECISION, key_values, new_file
 from isotune.encoder.precision import Precision
 
 FILE = (
@@ -40,7 +40,7 @@ def encode(
     if out.suffix not in VECTOR_FILES:
         raise InputError(f"--out {out}: vectors are written as {' or '.join(VECTOR_FILES)}")
     with new_file(out) as target:
-        rows = read(file, Sentence, columns_table(columns))
+        rows = read(file, Sentence, key_values("--columns", columns, COLUMNS_FORM))
         model = load_encoder(encoder, precision)
         start, count = time.perf_counter(), 0
         with VECTOR_FILES[out.suffix](target, model.dimension) as write, progress(None) as advance:

@@ -25,6 +25,7 @@ PROCESSES = Parameter(
 )
 THREADS = Parameter(help="CPU threads per process. Unset: the processes share the cores equally.")
 COLUMNS = Parameter(consume_multiple=1, metavar="FIELD=COLUMN...")
+COLUMNS_FORM = "FIELD=COLUMN, such as sentence=body"
 
 
 def key_values(option: str, words: Sequence[str], form: str) -> dict[str, str]:
@@ -37,15 +38,6 @@ def key_values(option: str, words: Sequence[str], form: str) -> dict[str, str]:
         if not all(word.partition("=")):
             raise InputError(f"{option} {word}: write {form}")
     return dict(word.split("=", 1) for word in words)
-
-
-def columns_table(words: Sequence[str]) -> dict[str, str]:
-    """{field: column} of the words of --columns.
-
-    Raises:
-        InputError: a word is not FIELD=COLUMN.
-    """
-    return key_values("--columns", words, "FIELD=COLUMN, such as sentence=body")
 
 
 def labels(encoders: Sequence[str]) -> list[str]:

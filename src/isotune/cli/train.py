@@ -17,7 +17,7 @@ from cyclopts import App, Group, Parameter
 from pydantic import BaseModel
 
 from isotune.cli.option_names import RUN_OPTIONS, given_options
-from isotune.cli.parameters import COLUMNS, columns_table
+from isotune.cli.parameters import COLUMNS, COLUMNS_FORM, key_values
 from isotune.cli.parser import one_line_errors
 from isotune.errors import InputError
 from isotune.methods import METHODS
@@ -73,7 +73,7 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
             raise InputError("--resume needs --out: the folder of the run to resume")
         out = out or Path("runs", f"{plan.stages[0].method}-{time.strftime('%Y%m%d-%H%M%S')}")
         if "columns" in options:
-            options["columns"] = columns_table(options["columns"])
+            options["columns"] = key_values("--columns", options["columns"], COLUMNS_FORM)
         result = train_encoder(text, out=out, recipe=recipe, method=method, resume=resume, **options)
         print(result.report)
         return 128 + signal.Signals[result.stopped] if result.stopped else 0
