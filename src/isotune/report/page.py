@@ -70,7 +70,7 @@ def _read(folder: Path) -> RunFiles:
         warnings=metrics["warning"],
         recipe=_parse(folder / "recipe.toml", bytes.decode, "text"),
         data=_parse(folder / "data.json", json.loads, "JSON"),
-        environment=_parse(folder / "environment.json", json.loads, "JSON"),
+        environment=_parse(folder / "environment.json", _environment, "JSON"),
         evaluation=_parse(folder / "evaluation.json", _run_evaluation, "an evaluation"),
         cosines=_parse(folder / "cosines.npz", lambda content: dict(np.load(BytesIO(content))), "a file of arrays"),
     )
@@ -88,6 +88,12 @@ def _parse(path: Path, parse: Callable[[bytes], T], kind: str) -> T | None:
         return None
     except (ValueError, EOFError, BadZipFile) as error:
         raise InputError(f"{path}: not {kind}: {error}") from error
+
+
+def _environment(content: bytes) -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads(content)
+    facts.pop("finished", None)  # a run is marked as finished after its first report
+    return facts
 
 
 def _run_evaluation(content: bytes) -> RunEvaluation:
