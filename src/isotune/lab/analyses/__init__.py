@@ -21,19 +21,12 @@ if TYPE_CHECKING:
 
 
 class AnalysisEntry(NamedTuple):
-    """What is known of an analysis without loading its module.
+    """What is known of an analysis without loading its module."""
 
-    Attributes:
-        title: what it shows.
-        source: where the figure was published.
-        tasks: the scored pairs of the published figure.
-        together: whether it takes several tasks at once.
-    """
-
-    title: str
-    source: str
-    tasks: tuple[str, ...]
-    together: bool = False
+    title: str  # what it shows
+    source: str  # where the figure was published
+    tasks: tuple[str, ...]  # the scored pairs of the published figure
+    together: bool = False  # whether it takes several tasks at once
 
 
 ANALYSES = {

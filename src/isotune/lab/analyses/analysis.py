@@ -29,25 +29,15 @@ Table: TypeAlias = list[Row]
 
 @dataclass(frozen=True)
 class Analysis:
-    """An analysis of encoders.
+    """An analysis of encoders."""
 
-    Attributes:
-        name: its key in `ANALYSES`.
-        title: what it shows, and where the figure was published.
-        tasks: the scored pairs that it used, each as "name:split" or as a file's name.
-        options: the options that were given.
-        findings: what the table shows, in sentences.
-        table: the numbers. Correlations and cosines are in [-1, 1].
-        chart: the figure.
-    """
-
-    name: str
-    title: str
-    tasks: Sequence[str]
-    options: Mapping[str, Any]
-    findings: Sequence[str]
-    table: Table
-    chart: Chart
+    name: str  # its key in `ANALYSES`
+    title: str  # what it shows, and where the figure was published
+    tasks: Sequence[str]  # the scored pairs that it used, each as "name:split" or as a file's name
+    options: Mapping[str, Any]  # the options that were given
+    findings: Sequence[str]  # what the table shows, in sentences
+    table: Table  # the numbers; correlations and cosines are in [-1, 1]
+    chart: Chart  # the figure
 
     def write(self, folder: Path) -> list[Path]:
         """Writes NAME.json, NAME.png and, if plotly is installed, NAME.html; returns their paths."""

@@ -32,26 +32,18 @@ Cosines = Callable[[Line, int | None], Mapping[str, Floats]]
 
 @dataclass(frozen=True)
 class Comparison:
-    """The difference between two lines.
+    """The difference between two lines."""
 
-    Attributes:
-        first, second: their titles.
-        difference: the first line's score minus the second's, the mean over the seeds that both have.
-        n: the number of these seeds; 0 if both lines are untrained.
-        test: the test over seeds, if there are several.
-        p: its p after Holm's correction for all comparisons of the study.
-        pairs: the bootstrap's 95 % interval over test pairs, if the score is a correlation.
-        williams: the number of correlations (a task's or subset's, at a seed) in which Williams' test has p below 0.05,
-            and the number of all correlations.
-    """
-
-    first: str
+    first: str  # the title of the first line
     second: str
-    difference: float
-    n: int
-    test: PairedTest | None = None
-    p: float | None = None
+    difference: float  # the first line's score minus the second's, the mean over the seeds that both have
+    n: int  # the number of these seeds; 0 if both lines are untrained
+    test: PairedTest | None = None  # the test over seeds, if there are several
+    p: float | None = None  # its p after Holm's correction for all comparisons of the study
+    # the bootstrap's 95 % interval over test pairs, if the score is a correlation
     pairs: tuple[float, float] | None = None
+    # the number of correlations (a task's or subset's, at a seed) in which Williams' test has p below 0.05, and the
+    # number of all correlations
     williams: tuple[int, int] | None = None
 
     @property

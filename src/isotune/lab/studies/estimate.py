@@ -48,21 +48,13 @@ GPU = Machine(1e13, 0.1)
 
 @dataclass(frozen=True)
 class Needs:
-    """What a study needs.
+    """What a study needs."""
 
-    Attributes:
-        runs: the number of its runs.
-        cpu: estimated hours on a CPU.
-        gpu: estimated hours on a GPU.
-        models: name -> whether the model is on this machine.
-        data: dataset or file -> whether it is on this machine.
-    """
-
-    runs: int
-    cpu: float
-    gpu: float
-    models: Mapping[str, bool]
-    data: Mapping[str, bool]
+    runs: int  # the number of its runs
+    cpu: float  # estimated hours on a CPU
+    gpu: float  # estimated hours on a GPU
+    models: Mapping[str, bool]  # name -> whether the model is on this machine
+    data: Mapping[str, bool]  # dataset or file -> whether it is on this machine
 
     @property
     def missing(self) -> list[str]:

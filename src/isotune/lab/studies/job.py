@@ -40,25 +40,16 @@ SPEED_SENTENCES = 500  # of the bundled training text; sentences_per_second is m
 
 
 class Job(BaseModel):
-    """What a run needs.
-
-    Attributes:
-        folder: the run's folder.
-        recipe: its table, model included; None for an untrained model.
-        model: the untrained model.
-        encoder: how vectors are taken from an untrained model.
-        tasks: what the run is evaluated on.
-        keep: whether the trained encoder is needed later.
-    """
+    """What a run needs."""
 
     model_config = ConfigDict(ser_json_inf_nan="constants")
 
-    folder: Path
-    recipe: dict[str, Any] | None
-    model: str
-    encoder: EncoderOptions
-    tasks: tuple[str, ...]
-    keep: bool
+    folder: Path  # the run's folder
+    recipe: dict[str, Any] | None  # its table, model included; None for an untrained model
+    model: str  # the untrained model
+    encoder: EncoderOptions  # how vectors are taken from an untrained model
+    tasks: tuple[str, ...]  # what the run is evaluated on
+    keep: bool  # whether the trained encoder is needed later
 
 
 class Stopped(Exception):

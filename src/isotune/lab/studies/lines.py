@@ -14,45 +14,29 @@ from isotune.lab.studies.wording import digits, line_title, measured_digits, sca
 
 
 class MadeRun(BaseModel):
-    """A run of a study, with its scores or the reason for its failure.
-
-    Attributes:
-        arm, model, seed, cell: as of `PlannedRun`.
-        run: its key; "" if its model is not on this machine.
-        problem: why it failed; "" if it did not.
-        values: score -> value; empty if it failed or has not been made yet.
-    """
+    """A run of a study, with its scores or the reason for its failure."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    arm: str
+    arm: str  # arm, model, seed and cell are those of `PlannedRun`
     model: str
     seed: int | None
     cell: dict[str, Value]
-    run: str
-    problem: str = ""
-    values: dict[str, float] = {}
+    run: str  # its key; "" if its model is not on this machine
+    problem: str = ""  # why it failed; "" if it did not
+    values: dict[str, float] = {}  # score -> value; empty if it failed or has not been made yet
 
 
 @dataclass
 class Line:
-    """An arm at one place in the grid.
+    """An arm at one place in the grid."""
 
-    Attributes:
-        arm: its name.
-        cell: the place.
-        values: score -> seed -> value.
-        problems: why runs failed.
-        waiting: how many runs have not been made yet.
-        published: what the paper prints there.
-    """
-
-    arm: str
-    cell: Cell
-    values: dict[str, dict[int | None, float]] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-    waiting: int = 0
-    published: Published | None = None
+    arm: str  # its name
+    cell: Cell  # the place
+    values: dict[str, dict[int | None, float]] = field(default_factory=dict)  # score -> seed -> value
+    problems: list[str] = field(default_factory=list)  # why runs failed
+    waiting: int = 0  # how many runs have not been made yet
+    published: Published | None = None  # what the paper prints there
 
     @property
     def title(self) -> str:

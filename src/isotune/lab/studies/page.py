@@ -29,18 +29,12 @@ from isotune.report.templates import template
 
 
 class ScoreCell(NamedTuple):
-    """A score of a line; a text is "" if there is no number.
+    """A score of a line; a text is "" if there is no number."""
 
-    Attributes:
-        measured, published: mean and standard deviation as text.
-        best: whether the mean is higher than that of every other line.
-        summary: the score over the seeds.
-    """
-
-    measured: str
-    published: str
-    best: bool
-    summary: Summary | None
+    measured: str  # mean and standard deviation as text
+    published: str  # the same
+    best: bool  # whether the mean is higher than that of every other line
+    summary: Summary | None  # the score over the seeds
 
 
 class PageFigure(NamedTuple):

@@ -23,27 +23,16 @@ from isotune.recipes.recipe import RUN_OPTIONS
 
 @dataclass(frozen=True, eq=False)
 class PlannedRun:
-    """One training, or the evaluation of an untrained model.
+    """One training, or the evaluation of an untrained model."""
 
-    Attributes:
-        arm: the name of its arm.
-        cell: its place in the grid; only options that the arm has.
-        seed: None for an untrained model.
-        model: the pretrained model at the beginning of its chain of runs; "" if that is made from scratch.
-        encoder: how vectors are taken from the model.
-        recipe: what is trained, without the model; None for an untrained model.
-        start: the run whose encoder it starts from.
-        baseline: the evaluation of what it starts from, if the study has scores of that.
-    """
-
-    arm: str
-    cell: Cell
-    seed: int | None
-    model: str
-    encoder: EncoderOptions
-    recipe: Recipe | None = None
-    start: PlannedRun | None = None
-    baseline: PlannedRun | None = None
+    arm: str  # the name of its arm
+    cell: Cell  # its place in the grid; only options that the arm has
+    seed: int | None  # None for an untrained model
+    model: str  # the pretrained model at the beginning of its chain of runs; "" if that is made from scratch
+    encoder: EncoderOptions  # how vectors are taken from the model
+    recipe: Recipe | None = None  # what is trained, without the model; None for an untrained model
+    start: PlannedRun | None = None  # the run whose encoder it starts from
+    baseline: PlannedRun | None = None  # the evaluation of what it starts from, if the study has scores of that
 
     @property
     def title(self) -> str:

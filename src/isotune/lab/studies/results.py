@@ -24,31 +24,19 @@ from isotune.lab.studies.wording import plain
 
 
 class Results(BaseModel):
-    """Everything that a study found.
-
-    Attributes:
-        name: the study's name, or its file.
-        study: the study itself.
-        model: the model that replaced every model of the study; "" if none did.
-        runs: in the order of the study.
-        statistics: dataset -> size -> number.
-        comparisons: the differences between the table's lines.
-        selection: how well label-free criteria would have chosen the steps.
-        analyses: the names of the analyses that were made.
-        facts: versions, machine and time.
-    """
+    """Everything that a study found."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="constants")
 
-    name: str
-    study: Study
-    model: str
-    runs: tuple[MadeRun, ...]
-    statistics: dict[str, dict[str, float]]
-    comparisons: tuple[Comparison, ...]
-    selection: tuple[Criterion, ...]
-    analyses: tuple[str, ...]
-    facts: dict[str, str | int]
+    name: str  # the study's name, or its file
+    study: Study  # the study itself
+    model: str  # the model that replaced every model of the study; "" if none did
+    runs: tuple[MadeRun, ...]  # in the order of the study
+    statistics: dict[str, dict[str, float]]  # dataset -> size -> number
+    comparisons: tuple[Comparison, ...]  # the differences between the table's lines
+    selection: tuple[Criterion, ...]  # how well label-free criteria would have chosen the steps
+    analyses: tuple[str, ...]  # the names of the analyses that were made
+    facts: dict[str, str | int]  # versions, machine and time
 
     @property
     def lines(self) -> list[Line]:

@@ -33,17 +33,11 @@ from isotune.training.interrupt import StopSignal
 
 @dataclass(frozen=True)
 class StudyOutcome:
-    """How a study ended.
+    """How a study ended."""
 
-    Attributes:
-        page: the path of its page.
-        failed: the number of runs that failed.
-        stopped: the name of the signal that ended it early, if one did.
-    """
-
-    page: Path
-    failed: int
-    stopped: str | None
+    page: Path  # the path of its page
+    failed: int  # the number of runs that failed
+    stopped: str | None  # the name of the signal that ended it early, if one did
 
     @property
     def code(self) -> int:

@@ -45,22 +45,14 @@ def summary(values: Sequence[float]) -> Summary:
 
 @dataclass(frozen=True)
 class PairedTest:
-    """The test whether n paired differences have mean 0.
+    """The test whether n paired differences have mean 0."""
 
-    Attributes:
-        mean: the mean difference.
-        low, high: its 95 % interval.
-        p: two-sided, of the paired t-test.
-        p_exact: two-sided, of the sign permutation test.
-        n: the number of pairs.
-    """
-
-    mean: float
-    low: float
+    mean: float  # the mean difference
+    low: float  # low and high are the ends of its 95 % interval
     high: float
-    p: float
-    p_exact: float
-    n: int
+    p: float  # two-sided, of the paired t-test
+    p_exact: float  # two-sided, of the sign permutation test
+    n: int  # the number of pairs
 
 
 def paired_test(differences: Sequence[float]) -> PairedTest:
@@ -87,17 +79,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class CorrelatedPairs:
-    """The N pairs of a task or of one of its subsets, over which an encoder's correlation is taken.
+    """The N pairs of a task or of one of its subsets, over which an encoder's correlation is taken."""
 
-    Attributes:
-        gold: [N] gold scores.
-        cosines: [N] the encoder's cosines.
-        weight: of the correlation in the score. The weights of a score sum to 1.
-    """
-
-    gold: Floats
-    cosines: Floats
-    weight: float
+    gold: Floats  # [N] gold scores
+    cosines: Floats  # [N] the encoder's cosines
+    weight: float  # of the correlation in the score; the weights of a score sum to 1
 
 
 def resampled_scores(parts: Sequence[CorrelatedPairs], spearman: bool, resamples: int = RESAMPLES) -> Floats:

@@ -29,56 +29,36 @@ RULES = {"the start": 0.0, "a quarter": 0.25, "half": 0.5, "three quarters": 0.7
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """The E evaluations of a stage.
+    """The E evaluations of a stage."""
 
-    Attributes:
-        steps: [E].
-        dev: [E] correlations on the dev pairs.
-        criteria: name -> [E] values, higher is better.
-    """
-
-    steps: Floats
-    dev: Floats
-    criteria: Mapping[str, Floats]
+    steps: Floats  # [E]
+    dev: Floats  # [E] correlations on the dev pairs
+    criteria: Mapping[str, Floats]  # name -> [E] values, higher is better
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The step that a criterion or a rule keeps of a course.
+    """The step that a criterion or a rule keeps of a course."""
 
-    Attributes:
-        step: the kept step.
-        dev: its dev score.
-        regret: the best dev score of the course minus `dev`.
-        value: the criterion's value at that step; None for a rule.
-        correlation: Spearman's, of criterion and dev score; None for a rule, and if either is constant.
-    """
-
-    step: int
-    dev: float
-    regret: float
-    value: float | None = None
+    step: int  # the kept step
+    dev: float  # its dev score
+    regret: float  # the best dev score of the course minus `dev`
+    value: float | None = None  # the criterion's value at that step; None for a rule
+    # Spearman's, of criterion and dev score; None for a rule, and if either is constant
     correlation: float | None = None
 
 
 @dataclass(frozen=True)
 class Criterion:
-    """A criterion or a rule, judged over the runs of a study.
+    """A criterion or a rule, judged over the runs of a study."""
 
-    Attributes:
-        by: its name.
-        regrets: title of a line -> mean regret over the line's courses.
-        regret, worst: mean and largest regret over all courses.
-        correlation: the mean correlation over the courses that have one; None if none has.
-        between: Spearman's correlation over courses of criterion and dev score, each at the kept step: whether the
-            criterion could choose between runs. None for a rule, and for fewer than three courses.
-    """
-
-    by: str
-    regrets: Mapping[str, float]
-    regret: float
-    worst: float
-    correlation: float | None
+    by: str  # its name
+    regrets: Mapping[str, float]  # title of a line -> mean regret over the line's courses
+    regret: float  # the mean regret over all courses
+    worst: float  # the largest
+    correlation: float | None  # the mean correlation over the courses that have one; None if none has
+    # Spearman's correlation over courses of criterion and dev score, each at the kept step: whether the criterion could
+    # choose between runs. None for a rule, and for fewer than three courses.
     between: float | None
 
 

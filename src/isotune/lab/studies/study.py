@@ -51,27 +51,17 @@ class _Table(BaseModel):
 
 
 class Arm(_Table):
-    """One of the things that a study compares.
+    """One of the things that a study compares."""
 
-    Attributes:
-        name: its name in tables.
-        recipe: a recipe of the package, or a TOML file.
-        method: a method with its default options, instead of a recipe. Without either, the model stays untrained.
-        data: sources to train on; needed if the recipe names none.
-        model: the model to start from; the study's if empty.
-        start: an earlier arm. This arm starts from that arm's encoder of the same seed and cell.
-        options: options that differ from the recipe.
-        grid: replaces the study's grid for this arm.
-    """
-
-    name: Annotated[str, Field(min_length=1)]
-    recipe: str = ""
+    name: Annotated[str, Field(min_length=1)]  # its name in tables
+    recipe: str = ""  # a recipe of the package, or a TOML file
+    # a method with its default options, instead of a recipe. Without either, the model stays untrained.
     method: str = ""
-    data: tuple[str, ...] = ()
-    model: str = ""
-    start: str = ""
-    options: dict[str, Any] = {}
-    grid: dict[str, tuple[Value, ...]] | None = None
+    data: tuple[str, ...] = ()  # sources to train on; needed if the recipe names none
+    model: str = ""  # the model to start from; the study's if empty
+    start: str = ""  # an earlier arm. This arm starts from that arm's encoder of the same seed and cell.
+    options: dict[str, Any] = {}  # options that differ from the recipe
+    grid: dict[str, tuple[Value, ...]] | None = None  # replaces the study's grid for this arm
 
     @property
     def trained(self) -> bool:
@@ -96,43 +86,26 @@ class Arm(_Table):
 
 
 class Published(_Table):
-    """Numbers that a paper prints at one place of its table.
+    """Numbers that a paper prints at one place of its table."""
 
-    Attributes:
-        arm: the name of an arm. Any other name adds a line to the table, for reference.
-        at: the cell of the grid; of an analysis, the columns that identify a row of its table.
-        analysis: the analysis that the numbers belong to; the study's own table if empty.
-        scores: score -> value as printed; of an analysis, column -> value.
-        deviation: score -> standard deviation as printed.
-        note: a remark for the reader.
-    """
-
-    arm: str
-    at: dict[str, Value] = {}
-    analysis: str = ""
-    scores: dict[str, float]
-    deviation: dict[str, float] = {}
-    note: str = ""
+    arm: str  # the name of an arm. Any other name adds a line to the table, for reference.
+    at: dict[str, Value] = {}  # the cell of the grid; of an analysis, the columns that identify a row of its table
+    analysis: str = ""  # the analysis that the numbers belong to; the study's own table if empty
+    scores: dict[str, float]  # score -> value as printed; of an analysis, column -> value
+    deviation: dict[str, float] = {}  # score -> standard deviation as printed
+    note: str = ""  # a remark for the reader
 
 
 class FigureSpec(_Table):
-    """A figure that is drawn from the study's table.
+    """A figure that is drawn from the study's table."""
 
-    Attributes:
-        kind: curve (a line per arm over x), heatmap (a panel per arm), or bars (a bar per arm, grouped by x).
-        y: the score.
-        x: the option of the grid on the x axis; bars can do without.
-        log: whether the x axis is logarithmic.
-        rows: a heatmap's vertical option.
-        columns: a heatmap's horizontal option.
-    """
-
+    # curve (a line per arm over x), heatmap (a panel per arm), or bars (a bar per arm, grouped by x)
     kind: Literal["curve", "heatmap", "bars"]
-    y: str
-    x: str = ""
-    log: bool = False
-    rows: str = ""
-    columns: str = ""
+    y: str  # the score
+    x: str = ""  # the option of the grid on the x axis; bars can do without
+    log: bool = False  # whether the x axis is logarithmic
+    rows: str = ""  # a heatmap's vertical option
+    columns: str = ""  # a heatmap's horizontal option
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -151,57 +124,39 @@ class FigureSpec(_Table):
 
 
 class Study(_Table):
-    """A comparison, or a table of a paper.
+    """A comparison, or a table of a paper."""
 
-    Attributes:
-        title: what the study compares, in a line.
-        paper: the paper's short name; empty if the study is of no paper.
-        source: where the published numbers are printed.
-        model: the published model. Arms that name no other start from it.
-        seeds: each arm is run with each of them in each cell.
-        tasks: what encoders are evaluated on; names as in `isotune.evaluation.load_tasks`.
-        scores: the table's columns. Each is a key of `Evaluation.scores`, of `averages` or of `RUN_SCORES`; or "start:"
-            before such a key; or "cosine:" before the number, from 0, of a pair of the first task.
-        aggregation: how a task's score is made of its subsets.
-        metric: which correlation scores are.
-        judge: the score by which arms are compared; the first of `scores` if empty.
-        compare: compare every arm with the first one, or with all others. A single arm's cells are compared instead.
-        averages: further scores that are means of others, for a paper's own averages.
-        scale: the table prints correlations and accuracies times this: 100, or 1 if the paper prints 0.760.
-        cost: how long the study takes, and whether that is measured or estimated.
-        note: a remark for the reader.
-        options: applied to every arm that has them.
-        grid: option -> values. An arm is run at each combination of the options that it has.
-        arms: what is compared.
-        statistics: datasets whose sizes (`SIZES`) are lines of the table.
-        published: what the paper prints.
-        figures: drawn from the table.
-        analyses: names in `isotune.lab.analyses.ANALYSES`, made of every arm's encoder of the first seed.
-        analysed: the scored pairs that the analyses look at; those of the published figures if empty.
-    """
-
-    title: str
-    paper: str = ""
-    source: str = ""
-    model: str = "mini"
+    title: str  # what the study compares, in a line
+    paper: str = ""  # the paper's short name; empty if the study is of no paper
+    source: str = ""  # where the published numbers are printed
+    model: str = "mini"  # the published model. Arms that name no other start from it.
+    # each arm is run with each of them in each cell
     seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0,)
-    tasks: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()  # what encoders are evaluated on; names as in `isotune.evaluation.load_tasks`
+    # the table's columns. Each is a key of `Evaluation.scores`, of `averages` or of `RUN_SCORES`; or "start:" before
+    # such a key; or "cosine:" before the number, from 0, of a pair of the first task.
     scores: Annotated[tuple[str, ...], Field(min_length=1)]
-    aggregation: Literal["all", "mean", "wmean"] = "all"
-    metric: Literal["spearman", "pearson"] = "spearman"
-    judge: str = ""
+    aggregation: Literal["all", "mean", "wmean"] = "all"  # how a task's score is made of its subsets
+    metric: Literal["spearman", "pearson"] = "spearman"  # which correlation scores are
+    judge: str = ""  # the score by which arms are compared; the first of `scores` if empty
+    # compare every arm with the first one, or with all others. A single arm's cells are compared instead.
     compare: Literal["first", "all"] = "first"
+    # further scores that are means of others, for a paper's own averages
     averages: dict[str, Annotated[tuple[str, ...], Field(min_length=1)]] = {}
+    # the table prints correlations and accuracies times this: 100, or 1 if the paper prints 0.760
     scale: Literal[1, 100] = 100
-    cost: str = ""
-    note: str = ""
-    options: dict[str, Any] = {}
+    cost: str = ""  # how long the study takes, and whether that is measured or estimated
+    note: str = ""  # a remark for the reader
+    options: dict[str, Any] = {}  # applied to every arm that has them
+    # option -> values. An arm is run at each combination of the options that it has.
     grid: dict[str, Annotated[tuple[Value, ...], Field(min_length=1)]] = {}
-    arms: tuple[Arm, ...] = ()
-    statistics: tuple[str, ...] = ()
-    published: tuple[Published, ...] = ()
-    figures: tuple[FigureSpec, ...] = ()
+    arms: tuple[Arm, ...] = ()  # what is compared
+    statistics: tuple[str, ...] = ()  # datasets whose sizes (`SIZES`) are lines of the table
+    published: tuple[Published, ...] = ()  # what the paper prints
+    figures: tuple[FigureSpec, ...] = ()  # drawn from the table
+    # names in `isotune.lab.analyses.ANALYSES`, made of every arm's encoder of the first seed
     analyses: tuple[str, ...] = ()
+    # the scored pairs that the analyses look at; those of the published figures if empty
     analysed: tuple[str, ...] = ()
 
     @classmethod

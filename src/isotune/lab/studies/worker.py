@@ -21,17 +21,11 @@ from isotune.lab.studies.job import Job, Stopped, make
 
 
 class Answer(BaseModel):
-    """How a job ended.
+    """How a job ended."""
 
-    Attributes:
-        problem: why the run failed; "" if it did not.
-        stopped: whether a signal stopped the run, or the run was never begun.
-        died: whether the worker process ended during the run.
-    """
-
-    problem: str = ""
-    stopped: bool = False
-    died: bool = False
+    problem: str = ""  # why the run failed; "" if it did not
+    stopped: bool = False  # whether a signal stopped the run, or the run was never begun
+    died: bool = False  # whether the worker process ended during the run
 
 
 def main() -> None:
