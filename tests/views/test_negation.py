@@ -72,13 +72,13 @@ def test_spacy_gives_the_words_their_labels() -> None:
 
 def test_a_spacy_model_is_run_on_many_sentences() -> None:
     spacy = pytest.importorskip("spacy")
-    from isotune.views.negation import Parsing
+    from isotune.views.negation import spacy_negator
 
     language = spacy.blank("en")
     for name in "tagger", "parser", "lemmatizer":
         spacy.Language.component(f"fixed_{name}", func=label)
         language.add_pipe(f"fixed_{name}", name=name)
-    negate_all = Parsing(language)
+    negate_all = spacy_negator(language)
     assert negate_all.name.startswith("spaCy's en_pipeline")
     assert [text for text, _ in negate_all(["It rains.", "Don't go"])] == ["It does not rain.", "Do go"]
 

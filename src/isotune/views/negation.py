@@ -16,12 +16,14 @@ sentence keeps its spacing (theirs puts a space around every token).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from isotune.errors import InputError
-from isotune.views.verbs import base_of_past, base_of_third_person, is_past
+from isotune.views.verbs import WORDS, base_of_past, base_of_third_person, is_past
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -40,21 +42,13 @@ _DO = {"VBP": "do not", "VBZ": "does not", "VBD": "did not"}
 
 
 class Word(NamedTuple):
-    """A token of a parsed sentence.
-
-    Attributes:
-        text: the token as it is written.
-        space: the text between this token and the next.
-        dep: spaCy's dependency label; only "aux", "auxpass" and "ROOT" matter.
-        tag: the Penn Treebank tag; only VBP, VBZ and VBD of the root matter.
-        lemma: the base form of the verb, if the token is the root.
-    """
+    """A token of a parsed sentence."""
 
     text: str
-    space: str
-    dep: str = ""
-    tag: str = ""
-    lemma: str = ""
+    space: str  # the text between this token and the next
+    dep: str = ""  # spaCy's dependency label; only "aux", "auxpass" and "ROOT" matter
+    tag: str = ""  # the Penn Treebank tag; only VBP, VBZ and VBD of the root matter
+    lemma: str = ""  # the base form of the verb, if the token is the root
 
 
 class Negated(NamedTuple):
@@ -102,19 +96,17 @@ def _join(words: Iterable[Word]) -> str:
     return "".join(word.text + word.space for word in words)
 
 
-class Negator(Protocol):
-    """Negates sentences.
+@dataclass(frozen=True)
+class Negator:
+    """Parses sentences and negates them."""
 
-    Attributes:
-        name: how it finds the verb, for the log.
-        settings: everything besides the sentence that the negation depends on.
-    """
-
-    name: str
-    settings: Mapping[str, object]
+    name: str  # how the verb is looked for, for the log
+    settings: Mapping[str, object]  # everything besides the sentence that the negation depends on
+    parse: Callable[[Iterable[str]], Iterator[list[Word]]]
 
     def __call__(self, sentences: Iterable[str]) -> Iterator[Negated]:
         """The negation of each sentence, in order."""
+        return map(negate, self.parse(sentences))
 
 
 def negator(parser: str) -> Negator:
@@ -127,11 +119,12 @@ def negator(parser: str) -> Negator:
     Raises:
         InputError: spaCy or the model is not installed, or the model doesn't parse.
     """
+    by_words = Negator("word lists", {"parser": "words 1"}, partial(map, guess))  # the number changes with the lists
     if parser == "words":
-        return Guessing()
+        return by_words
     if parser == "auto":
         if find_spec(DEFAULT_MODEL) is None:
-            return Guessing(f"spaCy's {DEFAULT_MODEL} is not installed")
+            return replace(by_words, name=f"word lists, as spaCy's {DEFAULT_MODEL} is not installed")
         parser = DEFAULT_MODEL
     try:
         import spacy
@@ -150,40 +143,18 @@ def negator(parser: str) -> Negator:
     for component in "parser", "tagger", "lemmatizer":
         if component not in language.pipe_names:
             raise InputError(f"parser {parser}: this spaCy model has no {component}; {DEFAULT_MODEL} has all it takes")
-    return Parsing(language)
+    return spacy_negator(language)
 
 
-class Parsing:
-    """Negates sentences that spaCy has parsed."""
-
-    def __init__(self, language: Language) -> None:
-        meta = language.meta
-        self.name = f"spaCy's {meta['lang']}_{meta['name']} {meta['version']}"
-        self.settings: Mapping[str, object] = {"parser": self.name}
-        self._language = language
-
-    def __call__(self, sentences: Iterable[str]) -> Iterator[Negated]:
-        """The negation of each sentence, in order."""
-        return (negate(parsed(document)) for document in self._language.pipe(sentences))
+def spacy_negator(language: Language) -> Negator:
+    """Negates sentences that a spaCy model has parsed."""
+    name = f"spaCy's {language.meta['lang']}_{language.meta['name']} {language.meta['version']}"
+    return Negator(name, {"parser": name}, lambda sentences: map(parsed, language.pipe(sentences)))
 
 
 def parsed(document: Doc) -> list[Word]:
     """The words of a parsed spaCy document."""
     return [Word(token.text, token.whitespace_, token.dep_, token.tag_, token.lemma_) for token in document]
-
-
-class Guessing:
-    """Negates sentences by word lists, without a parser."""
-
-    settings: Mapping[str, object] = {"parser": "words 1"}  # the number changes with the lists
-
-    def __init__(self, reason: str = "") -> None:
-        """`reason` says why no parser is used, if one was looked for."""
-        self.name = f"word lists, as {reason}" if reason else "word lists"
-
-    def __call__(self, sentences: Iterable[str]) -> Iterator[Negated]:
-        """The negation of each sentence, in order."""
-        return (negate(guess(sentence)) for sentence in sentences)
 
 
 # Words as spaCy splits them: do|n't, ca|n't, can|not, it|'s.
@@ -195,18 +166,8 @@ _HAVE = {"have": "VBP", "has": "VBZ", "had": "VBD", "'ve": "VBP"}
 _HE = frozenset(["he", "she", "it", "who", "which"])
 _THEY = frozenset(["i", "you", "we", "they"])
 _BEFORE_IS = _HE | {"that", "there", "what"}  # after other words, 's is a genitive
-_ADVERBS = frozenset(
-    """
-    also already always even ever just long never now often once only since sometimes still then yet
-""".split()  # noqa: SIM905 (a list would be no easier to read)
-)
-# Words that stand before a participle or a noun, not before a finite verb.
-_NO_VERB_AFTER = frozenset(
-    """
-    a an the this these those his her its their my our your of in on at by for from with as to into and or newly most
-    more very well no some many several two three other such than , ( -
-""".split()  # noqa: SIM905 (a list would be no easier to read)
-)
+_ADVERBS = frozenset(WORDS["adverbs"])
+_NO_VERB_AFTER = frozenset(WORDS["no_verb_after"])
 
 
 def guess(sentence: str) -> list[Word]:
@@ -219,30 +180,28 @@ def guess(sentence: str) -> list[Word]:
     ends = [match.start() for match in matches[1:]] + [len(sentence)]
     words = [Word(match[0], sentence[match.end() : end]) for match, end in zip(matches, ends, strict=True)]
     lower = [_lower(word.text) for word in words]
+
+    def labelled(i: int, dep: str, tag: str = "", lemma: str = "") -> list[Word]:
+        return [*words[:i], words[i]._replace(dep=dep, tag=tag, lemma=lemma), *words[i + 1 :]]
+
     for i, text in enumerate(lower):
         if i and not words[i].text.islower():  # May, Will
             continue
         if text in _AUXILIARIES or (text == "'s" and lower[i - 1] in _BEFORE_IS):
-            words[i] = words[i]._replace(dep="aux")
-            return words
+            return labelled(i, "aux")
     for i, text in enumerate(lower):
         if text in _HAVE:
             after = next((word for word in lower[i + 1 :] if word not in _ADVERBS and not word.endswith("ly")), "")
             participle = is_past(after) or after.endswith("en")
-            words[i] = words[i]._replace(dep="aux" if participle else "ROOT", tag=_HAVE[text], lemma="have")
-            return words
+            return labelled(i, "aux" if participle else "ROOT", _HAVE[text], "have")
     for i, text in enumerate(lower[1:], 1):
         before = lower[i - 1]
         if before in _NO_VERB_AFTER or not words[i].text.islower():
             continue
         if is_past(text):
-            words[i] = words[i]._replace(dep="ROOT", tag="VBD", lemma=base_of_past(text))
-            return words
-        base = base_of_third_person(text, after_pronoun=before in _HE)
-        if base:
-            words[i] = words[i]._replace(dep="ROOT", tag="VBZ", lemma=base)
-            return words
+            return labelled(i, "ROOT", "VBD", base_of_past(text))
+        if base := base_of_third_person(text, after_pronoun=before in _HE):
+            return labelled(i, "ROOT", "VBZ", base)
         if before in _THEY:
-            words[i] = words[i]._replace(dep="ROOT", tag="VBP", lemma=text)
-            return words
+            return labelled(i, "ROOT", "VBP", text)
     return words

@@ -1,34 +1,19 @@
 """English verbs without a parser: which words look like finite verbs, and what their base forms are.
 
-It uses spelling rules and the most frequent irregular verbs of encyclopaedic text. It misses rare verbs and takes some
+It uses spelling rules and the word lists of `words.toml`. It misses rare verbs and takes some
 participles for finite verbs. This is good enough for soft negatives, and for nothing else.
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
+from importlib import resources
 
-_IRREGULAR = dict(
-    pair.split(":")
-    for pair in """
-    arose:arise ate:eat became:become began:begin bought:buy bound:bind brought:bring broke:break built:build
-    came:come caught:catch chose:choose dealt:deal drew:draw drove:drive fell:fall felt:feel fled:flee flew:fly
-    forbade:forbid fought:fight found:find froze:freeze gave:give got:get grew:grow held:hold heard:hear
-    kept:keep knew:know laid:lay lay:lie led:lead left:leave lent:lend lost:lose made:make meant:mean met:meet
-    oversaw:oversee overtook:overtake paid:pay ran:run rang:ring rode:ride rose:rise said:say sang:sing sank:sink
-    sat:sit saw:see sent:send shook:shake shot:shoot slept:sleep sold:sell sought:seek spent:spend spoke:speak
-    spun:spin stole:steal stood:stand stuck:stick swam:swim swept:sweep swore:swear swung:swing taught:teach
-    thought:think threw:throw told:tell took:take tore:tear undertook:undertake understood:understand went:go
-    withdrew:withdraw withstood:withstand woke:wake won:win wore:wear wove:weave wrote:write
-""".split()  # noqa: SIM905 (a list would be no easier to read)
-)
-# Words in -ed that are no past tense.
-_NO_PAST = frozenset(
-    """
-    bed bleed breed deed embed exceed feed greed hatred heed hundred indeed kindred naked need proceed red reed sacred
-    seed shed speed steed succeed tweed united wed weed wicked
-""".split()  # noqa: SIM905 (a list would be no easier to read)
-)
+WORDS = tomllib.loads((resources.files(__package__) / "words.toml").read_text("utf-8"))
+_IRREGULAR: dict[str, str] = WORDS["irregular"]
+_NO_PAST = frozenset(WORDS["no_past"])
+_THIRD_PERSONS = frozenset(WORDS["third_persons"])
 # The stem of a past tense whose base form ends in -e, as "mov" of "moved".
 _LACKS_E = re.compile(
     r"""(?:
@@ -43,16 +28,6 @@ _LACKS_E = re.compile(
     re.VERBOSE,
 )
 _DOUBLED = re.compile(r"([bdgmnprt])\1$|.(?:[bcpv]e|tro)ll$")
-
-# Third persons singular that are hardly ever nouns.
-_THIRD_PERSONS = frozenset(
-    """
-    allows appears attends becomes begins belongs brings comes comprises consists contains continues depicts derives
-    describes encompasses ends exists explains follows gets gives goes happens has includes involves keeps lies makes
-    occurs operates originates performs possesses produces provides reaches receives refers remains represents
-    requires resides says seems serves sits specializes stands stars takes tells tends wants
-""".split()  # noqa: SIM905 (a list would be no easier to read)
-)
 
 
 def is_past(word: str) -> bool:
