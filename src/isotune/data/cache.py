@@ -42,15 +42,10 @@ def cache_folder(source: str) -> Path:
 
 @dataclass(frozen=True)
 class TextCache:
-    """The texts that were made from texts under one set of settings.
+    """The texts that were made from texts under one set of settings."""
 
-    Attributes:
-        path: the file of the cache, which is made if it does not exist; with None, results last for one call only.
-        settings: everything besides the text that the result depends on, as JSON can write it.
-    """
-
-    path: Path | None
-    settings: Mapping[str, object]
+    path: Path | None  # the file, made if it does not exist; with None, results last for one call only
+    settings: Mapping[str, object]  # everything besides the text that the result depends on, as JSON can write it
 
     def get_or_make(
         self, texts: Iterable[str], make: Callable[[list[str]], list[str]], batch_size: int

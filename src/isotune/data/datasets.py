@@ -32,23 +32,14 @@ _ADJECTIVES = MappingProxyType({"score": "scored ", "label": "labelled ", "": ""
 
 @dataclass(frozen=True, eq=False)
 class ScoredPairs:
-    """N sentence pairs with gold scores, to evaluate on.
+    """N sentence pairs with gold scores, to evaluate on."""
 
-    Attributes:
-        name: the name of the dataset, or the path of the file.
-        split: empty for a file.
-        sentence1: N sentences.
-        sentence2: N sentences.
-        scores: [N] float64, on the dataset's own scale; higher is more similar.
-        subsets: N names of the subset that each pair belongs to; `name` for every pair if there are no subsets.
-    """
-
-    name: str
-    split: str
-    sentence1: list[str]
-    sentence2: list[str]
-    scores: NDArray[np.float64]
-    subsets: list[str]
+    name: str  # the name of the dataset, or the path of the file
+    split: str  # empty for a file
+    sentence1: list[str]  # N sentences
+    sentence2: list[str]  # N sentences
+    scores: NDArray[np.float64]  # [N] float64, on the dataset's own scale; higher is more similar
+    subsets: list[str]  # N names of the subset that each pair belongs to; `name` for every pair if there are no subsets
 
 
 def available(name: str) -> bool:

@@ -11,17 +11,11 @@ from isotune.errors import InputError
 
 @dataclass(frozen=True)
 class HubSource:
-    """A dataset on the hub.
+    """A dataset on the hub."""
 
-    Attributes:
-        repository: "owner/name".
-        revision: a branch, a tag or a commit; empty for the main branch.
-        splits: our name of a split -> its name on the hub; other splits have the same name there.
-    """
-
-    repository: str
-    revision: str = ""
-    splits: Mapping[str, str] = field(default_factory=dict)
+    repository: str  # "owner/name"
+    revision: str = ""  # a branch, a tag or a commit; empty for the main branch
+    splits: Mapping[str, str] = field(default_factory=dict)  # our name of a split -> the hub's, where it is another
 
     @classmethod
     def parse(cls, text: str) -> HubSource:

@@ -17,19 +17,12 @@ _ASCII_WITHOUT_LETTERS_AND_DIGITS = bytes(code for code in range(128) if not chr
 
 
 class Shared(NamedTuple):
-    """How much of an evaluation set is in a corpus.
+    """How much of an evaluation set is in a corpus."""
 
-    Attributes:
-        sentences: distinct sentences of the set that are in the corpus.
-        of_sentences: distinct sentences of the set.
-        pairs: pairs of the set with both sentences in the corpus, in one row or in two.
-        of_pairs: pairs of the set.
-    """
-
-    sentences: int
-    of_sentences: int
-    pairs: int
-    of_pairs: int
+    sentences: int  # distinct sentences of the set that are in the corpus
+    of_sentences: int  # distinct sentences of the set
+    pairs: int  # pairs of the set with both sentences in the corpus, in one row or in two
+    of_pairs: int  # pairs of the set
 
 
 class Overlap:

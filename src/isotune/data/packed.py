@@ -20,19 +20,12 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """Token ids of N sentences, shortest sentence first.
+    """Token ids of N sentences, shortest sentence first."""
 
-    Attributes:
-        ids: [T] int64, the token ids of all sentences, special tokens included.
-        lengths: [N] int64, tokens of each sentence, ascending.
-        order: [N] int64; packed sentence i is the caller's sentence `order[i]`.
-        types: [T] int64, 0 in the first text of a sequence and 1 in its second; None if no sequence has two texts.
-    """
-
-    ids: Tensor
-    lengths: Tensor
-    order: Tensor
-    types: Tensor | None = None
+    ids: Tensor  # [T] int64, the token ids of all sentences, special tokens included
+    lengths: Tensor  # [N] int64, tokens of each sentence, ascending
+    order: Tensor  # [N] int64; packed sentence i is the caller's sentence `order[i]`
+    types: Tensor | None = None  # [T] int64, 0 in the first and 1 in the second text of a sequence; None: one text each
 
     def __len__(self) -> int:
         return len(self.lengths)

@@ -33,15 +33,12 @@ CHUNK_ROWS = 10_000
 
 
 class Tokenized(NamedTuple):
-    """Token ids of some rows.
+    """Token ids of some rows."""
 
-    Attributes:
-        columns: for each text of a row, the ids of every row; one column if the texts of a row are one sequence.
-        firsts: for each row, how many tokens of the sequence belong to its first text, if a sequence has two texts.
-    """
-
-    columns: Sequence[Sequence[Sequence[int]]]
-    firsts: Sequence[int] | None = None
+    columns: Sequence[
+        Sequence[Sequence[int]]
+    ]  # for each text of a row, or for all of them joined: the ids of every row
+    firsts: Sequence[int] | None = None  # for each row, the tokens of the first text, if a sequence has two texts
 
 
 Tokenize = Callable[[Sequence[list[str]]], Tokenized]
@@ -50,53 +47,27 @@ Tokenize = Callable[[Sequence[list[str]]], Tokenized]
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """The size and the hash of a corpus; the same text in the same order has the same fingerprint.
+    """The size and the hash of a corpus; the same text in the same order has the same fingerprint."""
 
-    Attributes:
-        rows: rows of the corpus.
-        sentences: texts of all rows; a text that stands twice in a row counts once.
-        distinct: different texts.
-        tokens: token ids stored, special tokens included.
-        cut: texts that have the maximum length, and so may have been cut.
-        sha256: of the digests of the texts, in order.
-    """
-
-    rows: int
-    sentences: int
-    distinct: int
-    tokens: int
-    cut: int
-    sha256: str
+    rows: int  # rows of the corpus
+    sentences: int  # texts of all rows; a text that stands twice in a row counts once
+    distinct: int  # different texts
+    tokens: int  # token ids stored, special tokens included
+    cut: int  # texts that have the maximum length, and so may have been cut
+    sha256: str  # of the digests of the texts, in order
 
 
+@dataclass(frozen=True, eq=False)
 class TokenStore:
-    """The token ids of every text of every row.
+    """The token ids of every text of every row."""
 
-    Attributes:
-        columns: sequences in a row.
-        max_length: the length in tokens to which texts were cut.
-        targets: [rows] int64 class numbers or float32 scores; None if rows have neither.
-        fingerprint: the size and the hash of the corpus.
-    """
-
-    def __init__(
-        self,
-        ids: _Flat,
-        columns: int,
-        max_length: int,
-        fingerprint: Fingerprint,
-        *,
-        firsts: NDArray[np.int32] | None = None,
-        targets: Tensor | None = None,
-        texts: _Flat | None = None,
-    ) -> None:
-        self._ids = ids  # [rows * columns] sequences
-        self._firsts = firsts  # [rows]
-        self._texts = texts  # [rows * text fields] sequences of UTF-8
-        self.columns = columns
-        self.max_length = max_length
-        self.targets = targets
-        self.fingerprint = fingerprint
+    columns: int  # sequences in a row
+    max_length: int  # the length in tokens to which texts were cut
+    fingerprint: Fingerprint
+    targets: Tensor | None  # [rows] int64 class numbers or float32 scores; None if rows have neither
+    _ids: _Flat  # [rows * columns] sequences
+    _firsts: NDArray[np.int32] | None  # [rows]
+    _texts: _Flat | None  # [rows * text fields] sequences of UTF-8
 
     def __len__(self) -> int:
         """The number of rows."""
@@ -145,13 +116,13 @@ class TokenStore:
                     kept.write(text.encode() for text in _row_by_row(texts))
             stored = ids.mapped()
             return cls(
-                stored,
-                columns,
-                max_length,
-                digests.fingerprint(stored, columns, max_length),
-                firsts=np.frombuffer(firsts, dtype=np.int32) if firsts else None,
+                columns=columns,
+                max_length=max_length,
+                fingerprint=digests.fingerprint(stored, columns, max_length),
                 targets=targets.tensor(),
-                texts=kept.mapped() if keep_text else None,
+                _ids=stored,
+                _firsts=np.frombuffer(firsts, dtype=np.int32) if firsts else None,
+                _texts=kept.mapped() if keep_text else None,
             )
 
     def pack(self, rows: NDArray[np.int64]) -> tuple[Packed, ...]:
@@ -246,15 +217,10 @@ class _Digests:
 
 
 class _Flat(NamedTuple):
-    """Sequences one after another in a memory-mapped file.
+    """Sequences one after another in a memory-mapped file."""
 
-    Attributes:
-        values: [T], of all sequences.
-        offsets: [sequences + 1], the place of each sequence's first value, and the end of the last sequence.
-    """
-
-    values: NDArray[Any]
-    offsets: NDArray[np.int64]
+    values: NDArray[Any]  # [T], of all sequences
+    offsets: NDArray[np.int64]  # [sequences + 1], each sequence's first place, and the end of the last
 
     @property
     def lengths(self) -> NDArray[np.int64]:

@@ -22,35 +22,22 @@ RUN_OPTIONS = ("data", "columns", "model", "dev", "tasks", "seed")
 
 
 class Inputs(NamedTuple):
-    """The data and models that a stage reads, besides the encoder that it trains.
+    """The data and models that a stage reads, besides the encoder that it trains."""
 
-    Attributes:
-        data: sources that it trains on.
-        dev: labelled sources that it is scored on; empty if the recipe's dev pairs choose the best step.
-        models: extra models that it loads, such as translation models.
-    """
-
-    data: tuple[str, ...]
-    dev: tuple[str, ...]
-    models: tuple[str, ...]
+    data: tuple[str, ...]  # sources that it trains on
+    dev: tuple[str, ...]  # labelled sources that it is scored on; empty if the recipe's dev pairs choose the best step
+    models: tuple[str, ...]  # extra models that it loads, such as translation models
 
 
 class Stage(BaseModel):
-    """A part of a run that trains with one method.
-
-    Attributes:
-        method: a name in `isotune.methods.METHODS`.
-        options: the options of the method.
-        training: how long, how fast and how carefully the stage trains.
-        data: the sources that the stage trains on; if empty, the recipe's data.
-    """
+    """A part of a run that trains with one method."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    method: str
+    method: str  # a name in `isotune.methods.METHODS`
     options: SerializeAsAny[MethodOptions]
     training: TrainingOptions
-    data: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()  # the sources that the stage trains on; if empty, the recipe's data
 
     @model_validator(mode="before")
     @classmethod

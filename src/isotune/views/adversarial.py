@@ -20,15 +20,10 @@ from isotune.views.augmentation import Augmentation
 
 @dataclass(frozen=True)
 class Adversarial(Augmentation):
-    """Asks for a view made by the fast gradient value of another view of the same sentences.
+    """Asks for a view made by the fast gradient value of another view of the same sentences."""
 
-    Attributes:
-        of: the number of the other view among the views of the batch; the gradient is taken at its embeddings.
-        norm: the length of each token's noise; 1.0 in the authors' code.
-    """
-
-    of: int
-    norm: float = 1.0
+    of: int  # the number of the other view among the views of the batch; the gradient is taken at its embeddings
+    norm: float = 1.0  # the length of each token's noise; 1.0 in the authors' code
 
 
 class Watched(Augmentation):

@@ -91,15 +91,10 @@ class EmbeddingDropout(Augmentation):
 
 @dataclass(frozen=True)
 class PerView(Augmentation):
-    """Augments several views in one batch, which follow each other in the caller's order.
+    """Augments several views in one batch, which follow each other in the caller's order."""
 
-    Attributes:
-        augmentations: the augmentation of each view.
-        sizes: the number of sentences of each view.
-    """
-
-    augmentations: Sequence[Augmentation]
-    sizes: Sequence[int]
+    augmentations: Sequence[Augmentation]  # the augmentation of each view
+    sizes: Sequence[int]  # the number of sentences of each view
 
     def positions(self, tokens: Packed, generator: Generator) -> Tensor:
         """The positions from each view's augmentation, [T] int64."""

@@ -19,17 +19,11 @@ from isotune.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class Masked:
-    """Sentences with M masked tokens, which a model is to guess.
+    """Sentences with M masked tokens, which a model is to guess."""
 
-    Attributes:
-        tokens: the sentences after masking.
-        places: [M] int64, the places of the chosen tokens in the packed batch, ascending.
-        targets: [M] int64, the ids of the chosen tokens before masking.
-    """
-
-    tokens: Packed
-    places: Tensor
-    targets: Tensor
+    tokens: Packed  # the sentences after masking
+    places: Tensor  # [M] int64, the places of the chosen tokens in the packed batch, ascending
+    targets: Tensor  # [M] int64, the ids of the chosen tokens before masking
 
 
 def mask_token_id(tokenizer: PreTrainedTokenizerBase, use: str, choice: str) -> int:

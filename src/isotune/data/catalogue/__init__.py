@@ -27,54 +27,32 @@ FILES = ("sts", "labelled", "text")
 
 @dataclass(frozen=True)
 class Split:
-    """Where a split is and what it must hold.
+    """Where a split is and what it must hold."""
 
-    Attributes:
-        file: the path relative to `$ISOTUNE_DATA`; splits of a dataset, and datasets, can share a file.
-        sha256: of the file's uncompressed content.
-        row_count: pairs in the split (sentences, if the file has no pairs).
-        gold_count: rows with a score or label; the others are read as text only.
-        names_in_file: the values of the file's column "split" for this split; empty if that is the split's own name.
-    """
-
-    file: str
-    sha256: str
-    row_count: int
-    gold_count: int
-    names_in_file: tuple[str, ...] = ()
+    file: str  # the path relative to `$ISOTUNE_DATA`; splits of a dataset, and datasets, can share a file
+    sha256: str  # of the file's uncompressed content
+    row_count: int  # pairs in the split (sentences, if the file has no pairs)
+    gold_count: int  # rows with a score or label; the others are read as text only
+    names_in_file: tuple[str, ...] = ()  # in the file's column "split"; empty if that is the split's own name
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A dataset with a name.
+    """A dataset with a name."""
 
-    Attributes:
-        name: as the user writes it.
-        citation: what to cite.
-        licence: in a few words.
-        splits: the splits by their uniform names (train, dev, test); none if the dataset is a union.
-        row_types: the row types that its rows have; the sentences of every dataset can be read too.
-        union: the datasets whose sentences make up this one, with all of their splits.
-        scores: the lowest and the highest score possible.
-        positive: the label, in lower case, of pairs that mean the same; empty if pairs have no label.
-        labels: label in the file -> label as it is read; other labels are read as they are.
-        subset: the value of the column "subset" in the rows of this dataset, if datasets share a file; else empty.
-        blank: the text that takes the place of a blank sentence; empty if there are no blank sentences.
-        hub: the copy on the Hugging Face hub, if one is known.
-    """
-
-    name: str
-    citation: str
-    licence: str
-    splits: Mapping[str, Split]
-    row_types: tuple[type[Row], ...] = (ScoredPair,)
-    union: tuple[str, ...] = ()
-    scores: tuple[float, float] = (0.0, 5.0)
-    positive: str = ""
+    name: str  # as the user writes it
+    citation: str  # what to cite
+    licence: str  # in a few words
+    splits: Mapping[str, Split]  # the splits by their uniform names (train, dev, test); none if the dataset is a union
+    row_types: tuple[type[Row], ...] = (ScoredPair,)  # of its rows; the sentences of every dataset can be read too
+    union: tuple[str, ...] = ()  # the datasets whose sentences make up this one, with all of their splits
+    scores: tuple[float, float] = (0.0, 5.0)  # the lowest and the highest score possible
+    positive: str = ""  # the label, in lower case, of pairs that mean the same; empty if pairs have no label
+    # Label in the file -> label as it is read; other labels are read as they are.
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    subset: str = ""
-    blank: str = ""
-    hub: HubSource | None = None
+    subset: str = ""  # the value of the column "subset" in its rows, if datasets share a file
+    blank: str = ""  # the text that takes the place of a blank sentence; empty if there are no blank sentences
+    hub: HubSource | None = None  # the copy on the Hugging Face hub, if one is known
 
 
 class _Catalogue(Mapping[str, Dataset]):
