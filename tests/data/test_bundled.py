@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from isotune.bundled import bundled_data, bundled_model
-from isotune.data import Sentence, available, dataset_rows, read, scored_pairs
+from isotune.data import Sentence, available, read, scored_pairs
 
 STSB_OPEN = bundled_data() / "stsb-open"
 ROOT = Path(__file__).parents[2]
@@ -97,5 +97,5 @@ def test_the_sample_s_pairs_are_those_of_the_benchmark(real_data: Path, monkeypa
         ours, whole = scored_pairs("stsb-open", split), scored_pairs("stsb", split)
         all_pairs = set(zip(whole.sentence1, whole.sentence2, whole.scores, whole.subsets, strict=True))
         assert set(zip(ours.sentence1, ours.sentence2, ours.scores, ours.subsets, strict=True)) <= all_pairs
-    train = {row.sentence for row in dataset_rows("stsb", "train", Sentence)}
-    assert {row.sentence for row in dataset_rows("stsb-open", "train", Sentence)} <= train
+    train = {row.sentence for row in read("stsb:train", Sentence)}
+    assert {row.sentence for row in read("stsb-open:train", Sentence)} <= train

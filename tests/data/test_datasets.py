@@ -17,7 +17,7 @@ import pytest
 
 from isotune.data import datasets
 from isotune.data.catalogue import DATASETS, Dataset, Split
-from isotune.data.datasets import available, dataset_rows, scored_pairs
+from isotune.data.datasets import available, scored_pairs
 from isotune.data.hub import HubSource
 from isotune.data.rows import LabelledPair, LabelledSentence, Pair, Row, ScoredPair, Sentence, Triplet
 from isotune.data.sources import read, read_scored_pairs
@@ -43,6 +43,7 @@ def toy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         "toy", "nobody", "none", MappingProxyType(splits), hub=HubSource(str(tmp_path), splits={"dev": "validation"})
     )
     monkeypatch.setattr(datasets, "DATASETS", {"toy": toy})
+    monkeypatch.setattr("isotune.data.sources.DATASETS", {"toy": toy})
     monkeypatch.delenv("ISOTUNE_DATA", raising=False)
     return tmp_path
 
@@ -75,10 +76,10 @@ def test_the_splits_are_those_of_the_files(name: str, data: Path) -> None:
         least, greatest = dataset.scores
         assert least <= pairs.scores.min() <= pairs.scores.max() <= greatest
 
-        assert len(list(dataset_rows(name, split, ScoredPair))) == part.gold_count
+        assert len(list(read(f"{name}:{split}", ScoredPair))) == part.gold_count
         if not dataset.positive:
-            assert len(list(dataset_rows(name, split, Pair))) == part.row_count
-        assert len(list(dataset_rows(name, split, Sentence))) == 2 * part.row_count
+            assert len(list(read(f"{name}:{split}", Pair))) == part.row_count
+        assert len(list(read(f"{name}:{split}", Sentence))) == 2 * part.row_count
 
 
 @pytest.mark.parametrize(
@@ -137,10 +138,10 @@ def test_sts_unlabelled_is_consert_s_table_1(data: Path) -> None:
 
 
 def test_known_rows_come_out_as_published(data: Path) -> None:
-    assert next(dataset_rows("stsb", "test", ScoredPair)) == ScoredPair(
+    assert next(read("stsb:test", ScoredPair)) == ScoredPair(
         "A girl is styling her hair.", "A girl is brushing her hair.", 2.5
     )
-    assert next(dataset_rows("sickr", "dev", LabelledPair)).label == "CONTRADICTION"
+    assert next(read("sickr:dev", LabelledPair)).label == "CONTRADICTION"
     assert read_scored_pairs("sickr").split == "dev"
     assert read_scored_pairs("sts12:test").split == read_scored_pairs("sts12", split="test").split == "test"
 
@@ -160,17 +161,17 @@ def test_labelled_splits_are_those_of_the_files(name: str, data: Path) -> None:
         labels = [r.get("label", r.get("entailment", "")) for r in there]
         assert (len(there), len(list(filter(None, labels)))) == (part.row_count, part.gold_count)
         texts = [[r[column].strip() or dataset.blank for column in r if column.startswith("sentence")] for r in there]
-        assert [row.sentence for row in dataset_rows(name, split, Sentence)] == list(filter(None, chain(*texts)))
+        assert [row.sentence for row in read(f"{name}:{split}", Sentence)] == list(filter(None, chain(*texts)))
 
         expected = [
             (*text, dataset.labels.get(label, label)) for text, label in zip(texts, labels, strict=True) if label
         ]
         if LabelledPair in dataset.row_types:
-            assert list(dataset_rows(name, split, LabelledPair)) == expected
+            assert list(read(f"{name}:{split}", LabelledPair)) == expected
             same = [row[:2] for row in expected if row[2].lower() == dataset.positive]
-            assert list(dataset_rows(name, split, Pair)) == same != []
+            assert list(read(f"{name}:{split}", Pair)) == same != []
         else:
-            assert list(dataset_rows(name, split, LabelledSentence)) == expected
+            assert list(read(f"{name}:{split}", LabelledSentence)) == expected
 
 
 def test_labels_are_those_of_the_tasks(data: Path) -> None:
@@ -308,7 +309,7 @@ def test_the_hub_is_asked_for_what_this_machine_lacks(toy: Path) -> None:
 def test_a_copy_with_another_number_of_rows_is_refused_with_both(toy: Path) -> None:
     # The hub has the scored pairs only, which are not all the text of the test split.
     with pytest.raises(InputError, match=r"4 rows of toy:test, not 6; set ISOTUNE_DATA to a folder with toy/toy"):
-        list(dataset_rows("toy", "test", Sentence))
+        list(read("toy:test", Sentence))
     with (toy / "test.jsonl").open("a") as file:
         file.write('{"sentence1": "one", "sentence2": "more", "score": 1}\n')
     with pytest.raises(InputError, match="5 rows of toy:test, not 4"):

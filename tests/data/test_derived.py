@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isotune.data import LabelledPair, Pair, Row, ScoredPair, Sentence, Triplet, read
-from isotune.data.derived import make_rows
+from isotune.data.derived import RowQuery, make_rows
 from isotune.errors import InputError
 
 NLI = [
@@ -33,7 +33,7 @@ def data(real_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def made(records: Sequence[Mapping[str, object]], row: type[Row], **options: object) -> list[Row]:
-    return list(make_rows("nli.tsv", enumerate(records, 2), row, **options))  # type: ignore[arg-type]
+    return list(make_rows("nli.tsv", enumerate(records, 2), RowQuery(row, **options)))  # type: ignore[arg-type]
 
 
 def test_pairs_of_inference_are_the_entailed_ones() -> None:

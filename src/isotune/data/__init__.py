@@ -1,7 +1,7 @@
 """Rows from files, the hub and named datasets; their tokens; packed batches of these."""
 
 from isotune.data.catalogue import DATASETS, Dataset
-from isotune.data.datasets import ScoredPairs, available, dataset_rows, scored_pairs
+from isotune.data.datasets import ScoredPairs, available, scored_pairs
 from isotune.data.overlap import Overlap, Shared
 from isotune.data.rows import LabelledPair, LabelledSentence, Pair, Row, ScoredPair, Sentence, Triplet, text_fields
 from isotune.data.sources import read, read_scored_pairs
@@ -20,7 +20,6 @@ __all__ = [
     "Shared",
     "Triplet",
     "available",
-    "dataset_rows",
     "read",
     "read_scored_pairs",
     "scored_pairs",

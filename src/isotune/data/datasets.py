@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from isotune.bundled import bundled_data
 from isotune.data.catalogue import DATASETS, Dataset, Split
-from isotune.data.derived import make_rows
+from isotune.data.derived import RowQuery
 from isotune.data.hub import HubSource, read_hub
 from isotune.data.records import opened, read_file
 from isotune.data.rows import LabelledPair, LabelledSentence, Pair, R, Record, Records, ScoredPair, Triplet, to_rows
@@ -48,46 +47,30 @@ def available(name: str) -> bool:
     return all(map(available, dataset.union)) and all(map(_find_file, dataset.splits.values()))
 
 
-def dataset_rows(
-    name: str,
-    split: str | None,
-    row_type: type[R],
-    columns: Mapping[str, str] | None = None,
-    *,
-    min_words: int | None = None,
-    min_score: float | None = None,
-) -> Iterator[R]:
-    """Streams the rows of a split, or of all splits if `split` is None.
+def dataset_records(name: str, split: str, query: RowQuery[R]) -> list[tuple[str, Records]]:
+    """The records of a split, or of all splits if `split` is empty: (place, records) of each file or copy on the hub.
 
-    Rows with a score or label are made only of the records that have one. The other arguments are those of `read`.
+    If the query asks for rows with a score or label, these are only the records that have one.
 
     Raises:
         InputError: there is no dataset or split of that name, it can't be read, or it is not what the catalogue says;
             or rows with a score or label are asked for without a split, which would mix training and test data.
     """
     dataset = _dataset(name)
-    gold = _gold_column(dataset, row_type, min_score)
-    if split is None and gold:
+    gold = _gold_column(dataset, query)
+    if split:
+        return [_records(name, split, gold)]
+    if gold:
         choices = ", ".join([f"{name}:{known}" for known in dataset.splits] or dataset.union)
         raise InputError(f"{_ADJECTIVES[gold]}rows of {name} are read by the split: write one of {choices}")
-    if split is not None:
-        parts = [(name, split)]
-    else:
-        parts = [(member, known) for member in dataset.union or (name,) for known in _dataset(member).splits]
-    sources = [_records(*part, gold) for part in parts]
-    return chain.from_iterable(
-        make_rows(
-            place, records, row_type, columns, positive=dataset.positive, min_words=min_words, min_score=min_score
-        )
-        for place, records in sources
-    )
+    return [_records(member, known, gold) for member in dataset.union or (name,) for known in _dataset(member).splits]
 
 
 def scored_pairs(name: str, split: str = "test") -> ScoredPairs:
     """The pairs of a split that have a score, in the order of the file.
 
     Raises:
-        InputError: as `dataset_rows`.
+        InputError: as `dataset_records`.
     """
     pairs = to_scored_pairs(name, split, [_records(name, split, "score")])
     lowest, highest = _dataset(name).scores
@@ -127,11 +110,11 @@ def _dataset(name: str) -> Dataset:
     return DATASETS[name]
 
 
-def _gold_column(dataset: Dataset, row_type: type[R], min_score: float | None) -> str:
+def _gold_column(dataset: Dataset, query: RowQuery[R]) -> str:
     """The column without which no such row can be made: "score", "label", or "" if there is none."""
-    if row_type is ScoredPair or min_score is not None:
+    if query.row_type is ScoredPair or query.min_score is not None:
         return "score"
-    if row_type in (LabelledPair, LabelledSentence, Triplet) or (row_type is Pair and dataset.positive):
+    if query.row_type in (LabelledPair, LabelledSentence, Triplet) or (query.row_type is Pair and dataset.positive):
         return "label"
     return ""
 

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from types import MappingProxyType
-from typing import cast
+from typing import Generic, cast
 
 from isotune.data.rows import (
     LabelledPair,
@@ -37,64 +38,57 @@ NLI_LABELS = frozenset({"entailment", "neutral", "contradiction", "not_entailmen
 _OPPOSITE = MappingProxyType({"entailment": "contradiction", "contradiction": "entailment"})
 
 
-def make_rows(
-    source: str,
-    records: Iterable[tuple[int, Record]],
-    row_type: type[R],
-    columns: Mapping[str, str] | None = None,
-    *,
-    positive: str = "",
-    min_words: int | None = None,
-    min_score: float | None = None,
-) -> Iterator[R]:
+@dataclass(frozen=True)
+class RowQuery(Generic[R]):
+    """Which rows to make of the records of a source."""
+
+    row_type: type[R]
+    # Field -> column, for columns that do not have a usual name; the fields of the row type that the records hold.
+    columns: Mapping[str, str] = field(default_factory=dict)
+    min_words: int | None = None  # rows with a text of fewer words (split at white space) are left out
+    min_score: float | None = None  # pairs are made of scored pairs with at least this score
+    # The label, in lower case, of pairs that mean the same. If it is empty and the first label is one of natural
+    # language inference, the entailed pairs are taken.
+    positive: str = ""
+
+
+def make_rows(source: str, records: Iterable[tuple[int, Record]], query: RowQuery[R]) -> Iterator[R]:
     """Turns records into rows that they hold (`to_rows`), or that can be made from the rows that they hold.
 
     Args:
         source: the name of the source, for error messages.
         records: (line number, record); the first record decides how rows are made.
-        row_type: the row type to make.
-        columns: field -> column, for columns that do not have a usual name; the fields are those of the row type that
-            the records hold.
-        positive: the label, in lower case, of pairs that mean the same. If it is empty and the first label is a label
-            of natural language inference, the entailed pairs are taken.
-        min_words: rows with a text of fewer words (split at white space) are left out.
-        min_score: pairs are made of scored pairs with at least this score.
+        query: which rows to make.
 
     Raises:
         InputError: as `to_rows`, or no row is left.
     """
-    rows, conditions = _derive(source, iter(records), row_type, columns or {}, positive, min_score)
-    if min_words is not None:
-        width = len(text_fields(row_type))
-        rows = (row for row in rows if all(len(str(text).split()) >= min_words for text in row[:width]))
-        conditions.append(f"at least {min_words} words in each text")
+    rows, conditions = _derive(source, iter(records), query)
+    if query.min_words is not None:
+        least, width = query.min_words, len(text_fields(query.row_type))
+        rows = (row for row in rows if all(len(str(text).split()) >= least for text in row[:width]))
+        conditions.append(f"at least {least} words in each text")
     empty = True
     for row in rows:
         empty = False
         yield cast(R, row)
     if empty:
-        raise InputError(f"{source}: no {row_type.__name__} in it with {' and '.join(conditions)}")
+        raise InputError(f"{source}: no {query.row_type.__name__} in it with {' and '.join(conditions)}")
 
 
-def _derive(
-    source: str,
-    records: Iterator[tuple[int, Record]],
-    row_type: type[R],
-    columns: Mapping[str, str],
-    positive: str,
-    min_score: float | None,
-) -> tuple[Iterator[Row], list[str]]:
+def _derive(source: str, records: Iterator[tuple[int, Record]], query: RowQuery[R]) -> tuple[Iterator[Row], list[str]]:
     """The rows, and the conditions that they meet, in words."""
-    if row_type is Pair and min_score is not None:
+    row_type, columns, least = query.row_type, query.columns, query.min_score
+    if row_type is Pair and least is not None:
         scored = to_rows(source, records, ScoredPair, columns)
-        similar = (Pair(pair.sentence1, pair.sentence2) for pair in scored if pair.score >= min_score)
-        return similar, [f"a score of at least {min_score:g}"]
+        similar = (Pair(pair.sentence1, pair.sentence2) for pair in scored if pair.score >= least)
+        return similar, [f"a score of at least {least:g}"]
 
     first = list(islice(records, 1))
     records = chain(first, records)
     label = _label(first[0][1], columns) if first else None
-    if row_type is Pair and label is not None and (positive or label in NLI_LABELS or "label" in columns):
-        positive = positive or "entailment"
+    if row_type is Pair and label is not None and (query.positive or label in NLI_LABELS or "label" in columns):
+        positive = query.positive or "entailment"
         labelled = to_rows(source, records, LabelledPair, columns)
         alike = (Pair(pair.sentence1, pair.sentence2) for pair in labelled if pair.label.casefold() == positive)
         return alike, [f"the label {positive}"]

@@ -10,13 +10,14 @@ import glob
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
 from isotune.data.catalogue import DATASETS
-from isotune.data.datasets import ScoredPairs, dataset_rows, scored_pairs, to_scored_pairs
-from isotune.data.derived import make_rows
+from isotune.data.datasets import ScoredPairs, dataset_records, scored_pairs, to_scored_pairs
+from isotune.data.derived import RowQuery, make_rows
 from isotune.data.hub import HubSource, read_hub
 from isotune.data.records import read_file, read_text
 from isotune.data.rows import Pair, R, Records, Row, ScoredPair
@@ -55,17 +56,20 @@ def read(
     if min_score is not None and row_type is not Pair:
         raise InputError(f"min_score chooses pairs among scored ones: it can't be given for {row_type.__name__} rows")
 
-    def rows_of(source: Source) -> list[Iterator[R]]:
-        """The rows of each file of a source; the files are opened later."""
-        name, split = _name_and_split(source)
-        if name in DATASETS:
-            return [dataset_rows(name, split or None, row_type, columns, min_words=min_words, min_score=min_score)]
-        return [
-            make_rows(place, records, row_type, columns, min_words=min_words, min_score=min_score)
-            for place, records in _records(source, row_type)
-        ]
+    query = RowQuery(row_type, columns or {}, min_words, min_score)
+    # All sources are looked at now; the files are opened later.
+    return chain.from_iterable([rows for source in sources for rows in _rows_of(source, query)])
 
-    return chain.from_iterable([rows for source in sources for rows in rows_of(source)])
+
+def _rows_of(source: Source, query: RowQuery[R]) -> list[Iterator[R]]:
+    """The rows of each file of a source."""
+    name, split = _name_and_split(source)
+    if name in DATASETS:
+        query = replace(query, positive=DATASETS[name].positive)
+        files = dataset_records(name, split, query)
+    else:
+        files = _records(source, query.row_type)
+    return [make_rows(place, records, query) for place, records in files]
 
 
 def read_scored_pairs(source: str | Path, split: str = "dev", columns: Mapping[str, str] | None = None) -> ScoredPairs:
