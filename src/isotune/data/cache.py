@@ -11,7 +11,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -62,7 +62,13 @@ class TextCache:
             InputError: the file is damaged, or it can't be written.
         """
         texts = iter(texts)
-        with closing(self._connect()) as cache:
+        with self._errors():
+            if self.path:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+            connection = sqlite3.connect(self.path or "", timeout=WAIT)  # "": a nameless file, gone when it is closed
+        with closing(connection) as cache:
+            with self._errors():
+                cache.executescript(_TABLES)
             while batch := list(islice(texts, batch_size)):
                 known = self._read(cache, batch)
                 missing = [text for text in dict.fromkeys(batch) if text not in known]
@@ -71,42 +77,29 @@ class TextCache:
                     known |= self._read(cache, missing)  # another process may have been first
                 yield from ((text, known[text]) for text in batch)
 
-    def _connect(self) -> sqlite3.Connection:
-        try:
-            if self.path:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-            cache = sqlite3.connect(self.path or "", timeout=WAIT)  # "": a nameless file, gone when it is closed
-            try:
-                cache.executescript(_TABLES)
-            except sqlite3.Error:
-                cache.close()
-                raise
-        except (sqlite3.Error, OSError) as error:
-            raise self._problem(error) from error
-        return cache
-
     def _read(self, cache: sqlite3.Connection, texts: Sequence[str]) -> dict[str, str]:
         query = "SELECT derived FROM derived WHERE text = ? AND settings = (SELECT id FROM settings WHERE settings = ?)"
-        try:
+        with self._errors():
             answers = {text: cache.execute(query, (text, self._key)).fetchall() for text in texts}
-        except sqlite3.Error as error:
-            raise self._problem(error) from error
         return {text: derived for text, answer in answers.items() for (derived,) in answer}
 
     def _write(self, cache: sqlite3.Connection, texts: Sequence[str], derived: Sequence[str]) -> None:
         insert = "INSERT OR IGNORE INTO derived SELECT id, ?, ? FROM settings WHERE settings = ?"
-        try:
-            with cache:  # one transaction
-                cache.execute("INSERT OR IGNORE INTO settings (settings) VALUES (?)", (self._key,))
-                cache.executemany(insert, [(*pair, self._key) for pair in zip(texts, derived, strict=True)])
-        except sqlite3.Error as error:
-            raise self._problem(error) from error
+        with self._errors(), cache:  # one transaction
+            cache.execute("INSERT OR IGNORE INTO settings (settings) VALUES (?)", (self._key,))
+            cache.executemany(insert, [(*pair, self._key) for pair in zip(texts, derived, strict=True)])
 
     @property
     def _key(self) -> str:
         return json.dumps(dict(self.settings), sort_keys=True)
 
-    def _problem(self, error: sqlite3.Error | OSError) -> InputError:
-        if isinstance(error, sqlite3.OperationalError | OSError):  # locked, full, not writable
-            return InputError(f"{self.path}: the cache of derived texts can't be used ({error})")
-        return InputError(f"{self.path}: the cache of derived texts is damaged ({error}); remove it to make them again")
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Explains the errors of SQLite and of the disk."""
+        try:
+            yield
+        except (sqlite3.OperationalError, OSError) as error:  # locked, full, not writable
+            raise InputError(f"{self.path}: the cache of derived texts can't be used ({error})") from error
+        except sqlite3.Error as error:
+            message = f"the cache of derived texts is damaged ({error}); remove it to make them again"
+            raise InputError(f"{self.path}: {message}") from error

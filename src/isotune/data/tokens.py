@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -99,14 +99,18 @@ class TokenStore:
             InputError: a row has a label that is not among the classes.
         """
         width = columns = len(text_fields(row_type))
-        targets, digests, firsts = _Targets(row_type, classes), _Digests(), array("i")
+        has_targets = len(row_type._fields) > width
+        numbers = {label: number for number, label in enumerate(classes)}
+        targets: array[Any] = array("q" if "label" in row_type._fields else "f")
+        digests, firsts = _Digests(), array("i")
         with TemporaryFile(dir=folder) as id_file, TemporaryFile(dir=folder) as text_file:
             ids, kept = _FlatWriter(id_file, np.int32), _FlatWriter(text_file, np.uint8)
             rows = iter(rows)
             while chunk := list(islice(rows, CHUNK_ROWS)):
                 for row in chunk:
                     digests.add(row, width)
-                    targets.add(row)
+                    if has_targets:
+                        targets.append(_target(row, numbers, len(targets) + 1))
                 texts = [[str(row[field]) for row in chunk] for field in range(width)]
                 tokenized = tokenize(texts)
                 columns = len(tokenized.columns)
@@ -119,7 +123,7 @@ class TokenStore:
                 columns=columns,
                 max_length=max_length,
                 fingerprint=digests.fingerprint(stored, columns, max_length),
-                targets=targets.tensor(),
+                targets=torch.from_numpy(np.array(targets)) if targets else None,
                 _ids=stored,
                 _firsts=np.frombuffer(firsts, dtype=np.int32) if firsts else None,
                 _texts=kept.mapped() if keep_text else None,
@@ -161,32 +165,16 @@ def _row_by_row(columns: Sequence[Sequence[Entry]]) -> Iterator[Entry]:
     return chain.from_iterable(zip(*columns, strict=True))
 
 
-class _Targets:
-    """Collects the class numbers or the scores of rows."""
-
-    def __init__(self, row_type: type[Row], classes: Sequence[str]) -> None:
-        self._has_values = len(row_type._fields) > len(text_fields(row_type))
-        self._dtype = torch.int64 if "label" in row_type._fields else torch.float32
-        self._values: array[Any] = array("q" if self._dtype == torch.int64 else "f")
-        self._numbers = {label: number for number, label in enumerate(classes)}
-
-    def add(self, row: Row) -> None:
-        """Adds the class number of the row's label, or its score, if the row has either."""
-        if not self._has_values:
-            return
-        value = row[-1]
-        if isinstance(value, str):
-            if not self._numbers:
-                raise InputError("rows with labels, for a method that has none")
-            if value not in self._numbers:
-                place = len(self._values) + 1
-                raise InputError(f"row {place:,} ({row[0]!r:.60}): {unknown('label', value, self._numbers)}")
-            value = self._numbers[value]
-        self._values.append(value)
-
-    def tensor(self) -> Tensor | None:
-        """[rows] int64 or float32."""
-        return torch.frombuffer(self._values, dtype=self._dtype) if self._values else None
+def _target(row: Row, classes: Mapping[str, int], number: int) -> float:
+    """The class number of the row's label, or its score; `number` is that of the row, for errors."""
+    value = row[-1]
+    if not isinstance(value, str):
+        return value
+    if not classes:
+        raise InputError("rows with labels, for a method that has none")
+    if value not in classes:
+        raise InputError(f"row {number:,} ({row[0]!r:.60}): {unknown('label', value, classes)}")
+    return classes[value]
 
 
 class _Digests:
