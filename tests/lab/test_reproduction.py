@@ -16,7 +16,7 @@ from isotune.lab.studies.results import Results
 
 
 def results(study: Study, **values: dict[str, float]) -> Results:
-    runs = [MadeRun(arm=arm, model="mini", seed=0, cell={}, run=arm, values=found) for arm, found in values.items()]
+    runs = [MadeRun(arm=arm, model="mini", seed=0, cell={}, run=arm, values=scores) for arm, scores in values.items()]
     return Results(
         name="t",
         study=study,
@@ -41,27 +41,27 @@ def test_what_a_study_needs() -> None:
         seeds=[0, 1, 2],
         tasks=["stsb-open"],
     )
-    found = needs(study, "some/model")
-    assert found.runs == 4
-    assert found.models == {"some/model": False}
-    assert found.data == {"stsb-open": True, "no-such-file.txt": False}
-    assert found.missing == ["some/model", "no-such-file.txt"]
+    needed = needs(study, "some/model")
+    assert needed.runs == 4
+    assert needed.models == {"some/model": False}
+    assert needed.data == {"stsb-open": True, "no-such-file.txt": False}
+    assert needed.missing == ["some/model", "no-such-file.txt"]
     assert needs(study).missing == ["no-such-file.txt"]
-    one = needs(study.model_copy(update={"seeds": (0,)}))
-    assert one.cpu < found.cpu
+    one_seed = needs(study.model_copy(update={"seeds": (0,)}))
+    assert one_seed.cpu < needed.cpu
 
 
-def test_options_go_over_the_arms_own() -> None:
+def test_given_options_replace_those_of_arms() -> None:
     study = read_study("self-guided/table5")
-    found = changed_study(study, "", (5,), {"temperature": 0.05, "steps": 3})
-    assert found.seeds == (5,)
-    assert found.options == {"temperature": 0.05, "steps": 3}
+    changed = changed_study(study, "", (5,), {"temperature": 0.05, "steps": 3})
+    assert changed.seeds == (5,)
+    assert changed.options == {"temperature": 0.05, "steps": 3}
     # The arms with another temperature are the plain one now.
-    assert [arm.name for arm in study.arms if arm.name not in {kept.name for kept in found.arms}] == [
+    assert [arm.name for arm in study.arms if arm.name not in {kept.name for kept in changed.arms}] == [
         "temperature 0.1",
         "temperature 0.001",
     ]
-    said = departures(found, study, "", {"temperature": 0.05, "steps": 3})
+    said = departures(changed, study, "", {"temperature": 0.05, "steps": 3})
     assert said == [
         "Options that differ from the published ones: temperature = 0.05, steps = 3.",
         "Seeds 5, not 1, 2, 3, 4, 1234, 2345, 3456, 7890.",
@@ -69,18 +69,18 @@ def test_options_go_over_the_arms_own() -> None:
     ]
 
 
-def test_what_a_study_varies_cannot_be_given() -> None:
+def test_an_option_that_the_study_varies_cannot_be_given() -> None:
     with pytest.raises(InputError, match="option batch_size can't be given: the study runs it at several values"):
         changed_study(read_study("consert/table4"), "", (), {"batch_size": 8})
     with pytest.raises(InputError, match="augmentations"):
         changed_study(read_study("consert/figure5"), "", (), {"augmentations": ["none", "none"]})
 
 
-def test_elements_of_an_option_are_that_option() -> None:
+def test_an_option_replaces_its_elements() -> None:
     arm = {"name": "a", "method": "consert", "data": ["x"], "options": {"augmentations.0": "shuffle", "steps": 3}}
     given = {"augmentations": ["none", "none"]}
-    found = changed_study(of_arms(arm, options={"augmentations.1": "shuffle"}), "", (), given)
-    assert (found.arms[0].options, found.options) == ({"steps": 3}, given)
+    changed = changed_study(of_arms(arm, options={"augmentations.1": "shuffle"}), "", (), given)
+    assert (changed.arms[0].options, changed.options) == ({"steps": 3}, given)
     varied = of_arms(arm, grid={"augmentations.0": ["none", "shuffle"]})
     for key in ("augmentations.0", "augmentations"):
         with pytest.raises(InputError, match=f"option {key} can't be given: the study runs it at several values"):
@@ -88,11 +88,11 @@ def test_elements_of_an_option_are_that_option() -> None:
     assert changed_study(varied, "", (), {"augmentations.1": "none"}).options == {"augmentations.1": "none"}
 
 
-def test_with_a_model_arms_that_differ_by_theirs_are_one() -> None:
+def test_arms_that_differ_only_by_their_model_become_one() -> None:
     study = read_study("clsr/table3")
-    found = changed_study(study, "mini", (), {})
-    assert [arm.name for arm in found.arms] == ["BERT-base", "CLSR-BERT-base"]
-    assert departures(found, study, "mini", {})[0] == (
+    changed = changed_study(study, "mini", (), {})
+    assert [arm.name for arm in changed.arms] == ["BERT-base", "CLSR-BERT-base"]
+    assert departures(changed, study, "mini", {})[0] == (
         "The model is mini, not the published google-bert/bert-base-uncased or google-bert/bert-large-uncased or "
         "sentence-transformers/bert-base-nli-mean-tokens or sentence-transformers/bert-large-nli-mean-tokens."
     )
@@ -103,7 +103,7 @@ def test_with_a_model_arms_that_differ_by_theirs_are_one() -> None:
     assert departures(study, study, "", {}) == []
 
 
-def test_an_arm_starts_from_the_one_that_stays() -> None:
+def test_an_arm_starts_from_the_arm_that_stays() -> None:
     def arms(size: str) -> list[dict[str, object]]:
         first = {"name": f"first {size}", "method": "simcse", "data": ["x"], "model": size}
         second = {"name": f"second {size}", "method": "consert", "data": ["x"], "start": f"first {size}"}
@@ -160,27 +160,27 @@ def test_published_values_of_an_analysis(tmp_path: Path) -> None:
     ]
 
 
-def test_a_table_of_data_is_made_at_once(tmp_path: Path) -> None:
+def test_a_table_of_data_needs_no_run(tmp_path: Path) -> None:
     outcome = reproduce("consert/table1", tmp_path, quiet=True)
     assert outcome.failed == 0
-    found = Results.read(tmp_path / "consert" / "table1")
-    rows = list(table_rows(found))
+    made = Results.read(tmp_path / "consert" / "table1")
+    rows = list(table_rows(made))
     assert rows[:2] == [["sts12", "0", "0", "3,108", "6,216"], ["  published", "0", "0", "3,108", "6,216"]]
     assert all(measured[1:] == published[1:] for measured, published in zip(rows[:14:2], rows[1:14:2], strict=True))
 
 
-def test_without_time_nothing_is_run(tmp_path: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_time_nothing_is_made(tmp_path: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     reproduce("small-bert/figure2", tmp_path, model=str(tiny_model), options={"steps": 2}, budget=0)
-    found = Results.read(tmp_path / "small-bert" / "figure2")
-    assert [run.arm for run in found.runs if run.values or run.problem] == []
-    assert len(found.runs) == 5
-    assert "steps = 2" in found.study.note
+    made = Results.read(tmp_path / "small-bert" / "figure2")
+    assert [run.arm for run in made.runs if run.values or run.problem] == []
+    assert len(made.runs) == 5
+    assert "steps = 2" in made.study.note
     said = " ".join(capsys.readouterr().err.split())
     assert "left out, because they would not end within 0 minutes: " in said
-    assert all(run.arm in said for run in found.runs)
+    assert all(run.arm in said for run in made.runs)
 
 
-def test_a_name_that_is_none() -> None:
+def test_an_unknown_table_is_refused() -> None:
     with pytest.raises(InputError, match="unknown table or figure 'consert/table9': did you mean 'consert/table4'"):
         reproduce("consert/table9", "out")
     assert "consert/table4" in paper_names()

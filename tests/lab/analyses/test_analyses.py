@@ -16,19 +16,19 @@ from isotune.lab.analyses import analysis as results
 
 @pytest.mark.parametrize("name", ANALYSES)
 def test_every_analysis_on_a_file_of_pairs(name: str, tiny: Encoder, pairs: Path, tmp_path: Path) -> None:
-    found = analyse(name, {"one": tiny, "<two>": tiny}, [str(pairs)])
-    assert found.title == f"{ANALYSES[name].title} ({ANALYSES[name].source})"
-    assert found.tasks == [str(pairs)]
-    assert found.findings
+    analysis = analyse(name, {"one": tiny, "<two>": tiny}, [str(pairs)])
+    assert analysis.title == f"{ANALYSES[name].title} ({ANALYSES[name].source})"
+    assert analysis.tasks == [str(pairs)]
+    assert analysis.findings
     folder = tmp_path / "new" / "folder"
-    paths = found.write(folder)
+    paths = analysis.write(folder)
     assert [path.name for path in paths] == [f"{name}.json", f"{name}.png", f"{name}.html"]
     written = json.loads(paths[0].read_text())
-    assert written["table"] == found.table
-    assert written["findings"] == found.findings
+    assert written["table"] == analysis.table
+    assert written["findings"] == analysis.findings
     assert paths[1].read_bytes().startswith(b"\x89PNG")
     page = paths[2].read_text()
-    assert f"<h1>{found.title}</h1>" in page
+    assert f"<h1>{analysis.title}</h1>" in page
     assert "<two>" not in page
     assert 'src="plotly.min.js"' in page
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
@@ -50,18 +50,18 @@ def test_without_plotly_there_is_no_page(
     ]
 
 
-def test_options_are_the_analysiss(tiny: Encoder, pairs: Path) -> None:
-    found = analyse("tsne", {"one": tiny}, [str(pairs)], seed=3, count=2)
-    assert found.options == {"seed": 3, "count": 2}
-    assert len(found.table) == 8
+def test_options_are_passed_to_the_analysis(tiny: Encoder, pairs: Path) -> None:
+    analysis = analyse("tsne", {"one": tiny}, [str(pairs)], seed=3, count=2)
+    assert analysis.options == {"seed": 3, "count": 2}
+    assert len(analysis.table) == 8
 
 
-def test_the_published_tasks_where_they_are(real_data: Path) -> None:
+def test_the_default_tasks_are_the_published_ones(real_data: Path) -> None:
     assert [(pairs.name, pairs.split) for pairs in load_pairs("tsne", [])] == [("stsb", "dev")]
     assert len(load_pairs("frequent-tokens", [])) == 7
 
 
-def test_the_bundled_pairs_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_data_the_default_is_the_bundled_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ISOTUNE_DATA", raising=False)
     assert [(pairs.name, pairs.split) for pairs in load_pairs("frequent-tokens", [])] == [("stsb-open", "test")]
     assert [(pairs.name, pairs.split) for pairs in load_pairs("tsne", [])] == [("stsb-open", "dev")]
@@ -80,6 +80,6 @@ def test_the_bundled_pairs_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
         ("time", ["nowhere.tsv"], {}, "nowhere.tsv: no such file"),
     ],
 )
-def test_what_cannot_be(name: str, tasks: list[str], options: dict[str, int], message: str) -> None:
+def test_invalid_input_is_refused(name: str, tasks: list[str], options: dict[str, int], message: str) -> None:
     with pytest.raises(InputError, match=message):
         analyse(name, {}, tasks, **options)

@@ -21,11 +21,11 @@ def test_every_pair_has_its_cosine() -> None:
         assert row["cosine"] == pytest.approx(cosine(vectors[row["sentence1"]], vectors[row["sentence2"]]))
 
 
-def test_what_is_found() -> None:
+def test_findings_say_how_far_cosines_spread() -> None:
     good = np.cos([2, 1.5, 1.6, 1, 0.5, 0])
     quarter, three_quarters = np.quantile(good, (0.25, 0.75))
-    found = cosines.findings(cosines.compute(ENCODERS, [made_pairs(SCORES)]))[1]
-    assert found == (
+    finding = cosines.findings(cosines.compute(ENCODERS, [made_pairs(SCORES)]))[1]
+    assert finding == (
         f"good: cosines from {good.min():.2f} to 1.00, half of them between {quarter:.2f} and {three_quarters:.2f}; "
         f"Spearman {100 * spearmanr(SCORES, good).statistic:.2f}, 6 pairs."
     )

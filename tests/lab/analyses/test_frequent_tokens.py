@@ -20,7 +20,7 @@ States = Callable[[str], tuple[list[int], list[torch.Tensor]]]
 MOST = 20
 
 
-def test_against_one_sentence_at_a_time(tiny: Encoder, scored: ScoredPairs, states: States) -> None:
+def test_scores_equal_those_of_one_sentence_at_a_time(tiny: Encoder, scored: ScoredPairs, states: States) -> None:
     """Layers 1 and 3 are averaged; some sentences lose all of their tokens."""
     tiny.pooling = replace(tiny.pooling, layers=(1, -1))
     table = frequent_tokens.compute({"tiny": tiny}, [scored], most=MOST)
@@ -46,7 +46,7 @@ def test_against_one_sentence_at_a_time(tiny: Encoder, scored: ScoredPairs, stat
     assert emptied > 0
 
 
-def test_heads_follow_where_the_encoder_pools_by_the_mean(tiny: Encoder, scored: ScoredPairs) -> None:
+def test_heads_are_applied_if_the_encoder_pools_by_the_mean(tiny: Encoder, scored: ScoredPairs) -> None:
     def first(encoder: Encoder) -> float:
         return float(frequent_tokens.compute({"x": encoder}, [scored], most=1)[0]["spearman"])
 
@@ -82,7 +82,7 @@ TABLE = [
 ]
 
 
-def test_what_is_gained_at_best() -> None:
+def test_findings_say_the_gain_at_best() -> None:
     assert frequent_tokens.findings(TABLE) == [
         "before: 53.86 with every token, at best 61.66 with 2 removed (+7.80).",
         "after: 72.00 with every token, at best 72.30 with 1 removed (+0.30).",

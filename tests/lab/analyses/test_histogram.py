@@ -33,7 +33,7 @@ def test_every_pair_is_in_one_band_and_one_bin() -> None:
             assert count == sum(low <= value < high for value in inside)
 
 
-def test_the_bins_are_the_same_for_all_and_hold_the_extremes() -> None:
+def test_all_encoders_have_the_same_bins_which_hold_the_extremes() -> None:
     table = histogram.compute({"x": angled([0, math.pi, 1, 1, 1])}, [made_pairs([0, 1, 2, 3, 5])])
     assert table[0]["edges"] == pytest.approx(np.linspace(-1, 1, 101).tolist())
     assert table[0]["counts"][-1] == 1  # of a cosine of 1
@@ -50,7 +50,7 @@ def test_an_empty_band_has_no_mean() -> None:
     ]
 
 
-def test_bands_stand_one_upon_the_other() -> None:
+def test_bands_are_stacked() -> None:
     table = histogram.compute(ENCODERS, [made_pairs(SCORES)])
     chart = histogram.draw(table)
     assert [panel.title for panel in chart.panels] == ["wide", "narrow"]

@@ -32,11 +32,11 @@ def test_every_layer_and_pooling(tiny: Encoder, scored: ScoredPairs, states: Sta
         assert row["spearman"] == pytest.approx(expected, abs=1e-6)
 
 
-def test_the_encoders_own_score(tiny: Encoder, scored: ScoredPairs) -> None:
-    own = layers.compute({"tiny": tiny}, [scored])[-1]
+def test_the_last_row_is_the_complete_encoder(tiny: Encoder, scored: ScoredPairs) -> None:
+    complete = layers.compute({"tiny": tiny}, [scored])[-1]
     (task,) = evaluate_on(load_tasks([scored.name]), tiny, "tiny").tasks
-    assert (own["pooling"], own["layer"]) == ("as it is", None)
-    assert own["spearman"] == task.spearman.all
+    assert (complete["pooling"], complete["layer"]) == ("as it is", None)
+    assert complete["spearman"] == task.spearman.all
 
 
 def test_several_tasks_are_averaged(tiny: Encoder, scored: ScoredPairs) -> None:
@@ -51,7 +51,7 @@ def test_several_tasks_are_averaged(tiny: Encoder, scored: ScoredPairs) -> None:
         assert row["spearman"] == pytest.approx((first["spearman"] + second["spearman"]) / 2)
 
 
-def test_the_lowest_and_the_highest_are_found() -> None:
+def test_findings_name_the_worst_and_the_best_layer() -> None:
     table = [
         {"encoder": "x", "pooling": mode, "layer": layer, "spearman": score}
         for mode, layer, score in (
@@ -83,7 +83,7 @@ def test_only_language_models_have_layers(tiny: Encoder, scored: ScoredPairs) ->
         layers.compute({"tiny": tiny, "words": Lookup({})}, [scored])
 
 
-def test_damaged_weights(tiny: Encoder, scored: ScoredPairs) -> None:
+def test_damaged_weights_are_refused(tiny: Encoder, scored: ScoredPairs) -> None:
     with torch.no_grad():
         next(tiny.backbone.model.encoder.parameters()).fill_(torch.nan)
     with pytest.raises(InputError, match="NaN or infinite values; its weights are damaged"):

@@ -39,15 +39,15 @@ def test_the_best_and_the_worst_are_those_of_the_last_encoder() -> None:
     cosines = [math.cos(angle) for angle in ANGLES["after"]]
     errors = sorted(abs(rank(cosines, i) - rank(SCORES, i)) for i in range(40))
     table = pairs.compute(ENCODERS, [made_pairs(SCORES)], count=4)
-    found = {
+    errors_of = {
         kind: [abs(row["rank"] - row["gold_rank"]) for row in table if (row["kind"], row["encoder"]) == (kind, "after")]
         for kind in ("best", "worst")
     }
-    assert found["best"] == pytest.approx(errors[:4])
-    assert found["worst"] == pytest.approx(errors[:-5:-1])
+    assert errors_of["best"] == pytest.approx(errors[:4])
+    assert errors_of["worst"] == pytest.approx(errors[:-5:-1])
 
 
-def test_chance_is_the_seeds() -> None:
+def test_random_pairs_follow_the_seed() -> None:
     def drawn(seed: int) -> list[int]:
         return [
             row["pair"] for row in pairs.compute(ENCODERS, [made_pairs(SCORES)], seed=seed) if row["kind"] == "random"
@@ -73,7 +73,7 @@ TABLE = [
 ]
 
 
-def test_the_pairs_are_what_is_found() -> None:
+def test_findings_are_the_pairs() -> None:
     table = [{**row, "sentence1": "A $5 note"} for row in TABLE]
     assert pairs.findings(table)[0] == (
         "random: 'A $5 note' and \"It's 5 dollars\": gold 4.5, before 0.862, after 0.862."

@@ -46,7 +46,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
     return made
 
 
-def test_the_median_of_turns_after_a_warm_up(table: list[dict[str, object]]) -> None:
+def test_the_result_is_the_median_of_turns_after_a_warm_up(table: list[dict[str, object]]) -> None:
     assert [(row["encoder"], row["seconds"], row["passes"]) for row in table] == [
         ("a", 2, [1, 5, 2]),
         ("b", 8, [8, 8, 9]),
@@ -67,7 +67,7 @@ def test_an_encoder_is_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert loaded == ["a"]
 
 
-def test_what_is_found(table: list[dict[str, object]]) -> None:
+def test_findings_say_the_median_and_the_range(table: list[dict[str, object]]) -> None:
     assert time.findings(table)[0] == (
         "a: 2.00 s for 4 sentences (median of 3, from 1.00 to 5.00), 2 a second; cpu, threads: 1."
     )

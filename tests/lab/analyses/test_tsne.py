@@ -40,12 +40,12 @@ def test_the_same_vectors_lie_in_the_same_plane() -> None:
     assert first == second
 
 
-def test_fewer_pairs_than_asked_for() -> None:
+def test_with_too_few_pairs_each_kind_has_half() -> None:
     table = tsne.compute({"x": ENCODER}, [made_pairs([0, 1, 5])])
     assert [(row["kind"], row["gold"]) for row in table[::2]] == [("most similar", 5), ("least similar", 0)]
 
 
-def test_a_pair_has_its_number_twice_and_a_line() -> None:
+def test_a_line_joins_the_two_sentences_of_a_pair() -> None:
     table = tsne.compute({"one": ENCODER, "two": ENCODER}, [made_pairs(SCORES)], count=10)
     chart = tsne.draw(table)
     assert [panel.title for panel in chart.panels] == ["one", "two"]
@@ -59,7 +59,7 @@ def test_a_pair_has_its_number_twice_and_a_line() -> None:
     assert most.hover[0].startswith(f"{table[0]['sentence']}\ngold 5, ")
 
 
-def test_how_far_apart_both_kinds_are() -> None:
+def test_findings_are_mean_cosines() -> None:
     table = [
         {"encoder": "x", "kind": kind, "cosine": value, "gold": 0}
         for kind, values in (("most similar", (0.9, 0.8)), ("least similar", (0.2, 0.1)))

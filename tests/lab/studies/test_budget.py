@@ -29,7 +29,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_what_will_be_over_in_time_is_begun(clock: list[float]) -> None:
+def test_a_run_begins_only_if_it_will_end_in_time(clock: list[float]) -> None:
     budget, first, second = Budget(1, ()), run(), run()
     assert budget.admit(first)
     clock[0] += 45  # half as long again as it should have taken
@@ -38,7 +38,7 @@ def test_what_will_be_over_in_time_is_begun(clock: list[float]) -> None:
     assert budget.left_out == [second]
 
 
-def test_runs_that_are_shorter_than_estimated_leave_more_time(clock: list[float]) -> None:
+def test_runs_shorter_than_estimated_leave_more_time(clock: list[float]) -> None:
     budget, first, second = Budget(1, ()), run(), run()
     assert budget.admit(first)
     clock[0] += 10
@@ -120,7 +120,7 @@ def test_the_order_of_runs(budget: float | None, order: list[str], clock: list[f
     assert len(workers.made) == 10
 
 
-def test_a_run_that_fails_at_once_says_nothing_of_the_others(clock: list[float], tmp_path: Path) -> None:
+def test_a_run_that_fails_does_not_change_the_estimates(clock: list[float], tmp_path: Path) -> None:
     class Failing(Workers):
         def make(self, jobs: Sequence[Job], stop: object, admit: Callable[[Job], bool]) -> Iterator[tuple[Job, str]]:
             for job in jobs:
@@ -134,7 +134,7 @@ def test_a_run_that_fails_at_once_says_nothing_of_the_others(clock: list[float],
     assert not budget.admit(run())  # it takes 30 seconds, as far as is known
 
 
-def test_what_starts_from_a_run_that_was_left_out_is_left_out(
+def test_runs_that_start_from_a_left_out_run_are_left_out(
     clock: list[float], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     workers = Workers()

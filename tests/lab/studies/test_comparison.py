@@ -67,7 +67,7 @@ def test_a_difference_is_tested_over_seeds_and_over_pairs() -> None:
     assert same.pairs[0] < 0 < same.pairs[1]
 
 
-def test_a_model_as_it_is_goes_with_every_seed() -> None:
+def test_an_untrained_model_is_compared_with_every_seed() -> None:
     scored = task()
     encoders = Encoders({"as it is": 3.0, "trained": 1.0}, scored)
     lines = [encoders.lines([None])[0], encoders.lines()[1]]
@@ -83,7 +83,7 @@ def test_a_model_as_it_is_goes_with_every_seed() -> None:
 
 
 @pytest.mark.parametrize(("aggregation", "count"), [("all", 1), ("mean", 2), ("wmean", 2)])
-def test_pairs_are_drawn_as_the_score_is_aggregated(aggregation: str, count: int) -> None:
+def test_pairs_are_resampled_as_the_score_is_aggregated(aggregation: str, count: int) -> None:
     scored = task()
     encoders = Encoders({"a": 1.0, "b": 2.0}, scored)
     study = STUDY.model_copy(update={"aggregation": aggregation})
@@ -93,7 +93,7 @@ def test_pairs_are_drawn_as_the_score_is_aggregated(aggregation: str, count: int
     assert (comparison.n, comparison.test, comparison.p) == (1, None, None)
 
 
-def test_a_score_that_is_no_correlation_has_no_pairs() -> None:
+def test_a_score_that_is_no_correlation_has_no_interval_over_pairs() -> None:
     lines = [Line(name, {}, values={"dev": {0: value, 1: value + 0.01}}) for name, value in (("a", 0.5), ("b", 0.6))]
     (comparison,) = compare(Study(title="x", scores=("dev",), arms=()), lines, [], lambda *_: {})
     assert (comparison.pairs, comparison.williams) == (None, None)
@@ -157,11 +157,11 @@ TEST = PairedTest(0.02, 0.01, 0.03, 0.004, 0.0625, 5)
         (Comparison("A", "B", 0.02, 1), "A is 2.00 points ahead of B at one seed; a single value can't be tested."),
     ],
 )
-def test_what_is_said(comparison: Comparison, text: str) -> None:
+def test_the_sentence_of_a_comparison(comparison: Comparison, text: str) -> None:
     assert sentence(STUDY, comparison) == text
 
 
-def test_other_scales_and_scores() -> None:
+def test_sentences_follow_the_scale_and_the_score() -> None:
     comparison = Comparison("A", "B", 0.02, 5, TEST, 0.012)
     assert sentence(Study(title="x", scores=("task",), scale=1), comparison).startswith("A is 0.020 better than B")
     seconds = Comparison("A", "B", 20.0, 5, PairedTest(20, 10, 30, 0.01, 0.06, 5), 0.01)

@@ -25,11 +25,11 @@ def study(**arm: object) -> Study:
 
 
 def run(**options: object) -> PlannedRun:
-    (found,) = plan_runs(study(data=["stsb"], options={"steps": 10, "eval_every": 10, "dev": "none", **options}))
-    return found
+    (planned,) = plan_runs(study(data=["stsb"], options={"steps": 10, "eval_every": 10, "dev": "none", **options}))
+    return planned
 
 
-def test_a_run_is_its_texts_times_the_weights() -> None:
+def test_the_estimate_is_texts_times_weights() -> None:
     # The bundled model: 4 blocks of 12 x 256^2 weights. 10 steps of 64 rows, two texts of 20 tokens, three passes each.
     weights = 4 * 12 * 256**2
     assert seconds(run(), (), Machine(1.0, 0.0)) == pytest.approx(2 * weights * 20 * 10 * 64 * 2 * 3)
@@ -39,19 +39,19 @@ def test_a_run_is_its_texts_times_the_weights() -> None:
     assert more == pytest.approx(2 * weights * 20 * (10 * 64 * 2 * 3 + 10 * 3000 + 12000))
 
 
-def test_a_group_is_its_tasks() -> None:
+def test_the_estimate_of_a_group_is_that_of_its_tasks() -> None:
     per_task = seconds(run(), ("stsb",), Machine(1.0, 0.0)) - seconds(run(), (), Machine(1.0, 0.0))
     all_seven = seconds(run(), ("sts", "stsb"), Machine(1.0, 0.0)) - seconds(run(), (), Machine(1.0, 0.0))
     assert all_seven == pytest.approx(7 * per_task)
 
 
 def test_steps_follow_from_the_data() -> None:
-    (one,) = plan_runs(study(data=["stsb"], options={"epochs": 2, "batch_size": 16, "dev": "none"}))
+    (planned,) = plan_runs(study(data=["stsb"], options={"epochs": 2, "batch_size": 16, "dev": "none"}))
     # 17,256 sentences of 8,628 pairs: 1,078 steps an epoch.
-    assert seconds(one, (), Machine(1e30, 1.0)) == pytest.approx(2 * 1078)
+    assert seconds(planned, (), Machine(1e30, 1.0)) == pytest.approx(2 * 1078)
 
 
-def test_what_the_docstrings_say() -> None:
+def test_estimates_in_docstrings_are_right() -> None:
     (consert,) = plan_runs(
         study(data=["sts-unlabelled"], options={"steps": 300, "eval_every": 25, "dev": "stsb:dev", "batch_size": 64})
     )
@@ -79,25 +79,25 @@ def test_every_task_has_a_dataset() -> None:
     assert {name.partition(":")[0] for name in data_of(as_it_is, TASKS)} <= DATASETS.keys()
 
 
-def test_what_a_run_data_of() -> None:
-    (one,) = plan_runs(study(data=["enwiki"], options={"dev": "stsb:dev"}))
-    assert list(data_of(one, ["stsb"])) == ["stsb", "enwiki", "stsb:dev"]
-    (own,) = plan_runs(study(method="multitask"))
-    assert set(data_of(own, [])) == {
+def test_the_data_that_a_run_reads() -> None:
+    (planned,) = plan_runs(study(data=["enwiki"], options={"dev": "stsb:dev"}))
+    assert list(data_of(planned, ["stsb"])) == ["stsb", "enwiki", "stsb:dev"]
+    (planned,) = plan_runs(study(method="multitask"))
+    assert set(data_of(planned, [])) == {
         *("sst5:train", "qqp:train", "minbert-sts:train"),
         *("sst5:dev", "minbert-quora:dev", "minbert-sts:dev"),
     }
 
 
-def test_translation_models_are_models() -> None:
-    (one,) = plan_runs(study(method="", recipe="back-translation"))
-    assert list(models_of(one)) == [
+def test_translation_models_are_among_the_models_of_a_run() -> None:
+    (planned,) = plan_runs(study(method="", recipe="back-translation"))
+    assert list(models_of(planned)) == [
         "mini",
         *Recipe.from_table(read_recipe("back-translation")).stages[0].options.translate,
     ]  # type: ignore[attr-defined]
 
 
-def test_data_are_looked_for_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_is_here_finds_bundled_data_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ISOTUNE_DATA", raising=False)
     (tmp_path / "a.txt").write_text("a\n")
     assert is_here("stsb-open:dev")
@@ -106,9 +106,7 @@ def test_data_are_looked_for_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert not is_here(str(tmp_path / "b.txt"))
 
 
-def test_models_are_looked_for_here_and_in_the_cache_of_the_hub(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_model_folder_looks_on_disk_and_in_the_hubs_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     snapshot = tmp_path / "models--some--model" / "snapshots" / "0"
     snapshot.mkdir(parents=True)
@@ -122,7 +120,7 @@ def test_models_are_looked_for_here_and_in_the_cache_of_the_hub(
     assert (model_folder("mini") or Path()).name == "mini"
 
 
-def test_a_model_here_is_measured_by_its_own_configuration(tmp_path: Path) -> None:
+def test_the_size_of_a_model_on_disk_is_in_its_configuration(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(
         json.dumps({"num_hidden_layers": 2, "hidden_size": 8, "intermediate_size": 16})
     )
@@ -130,7 +128,7 @@ def test_a_model_here_is_measured_by_its_own_configuration(tmp_path: Path) -> No
     assert seconds(small, (), Machine(1.0, 0.0)) == pytest.approx(2 * (2 * (4 * 64 + 2 * 8 * 16)) * 20 * 64 * 2 * 3)
 
 
-def test_the_papers_models_are_known_without_their_files() -> None:
+def test_the_sizes_of_the_papers_models_are_known_without_their_files() -> None:
     from isotune.lab.studies import read_study, study_names
 
     named = {model for name in study_names() for run in plan_runs(read_study(name)) for model in [run.model]}
@@ -148,6 +146,6 @@ def test_the_papers_models_are_known_without_their_files() -> None:
     }
 
 
-def test_the_list_needs_no_more_than_torch() -> None:
+def test_estimating_loads_neither_transformers_nor_scipy() -> None:
     code = "import sys, isotune.lab.studies.estimate as _; assert not {'transformers', 'scipy'} & sys.modules.keys()"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -97,12 +97,12 @@ def results() -> Results:
     )
 
 
-def test_results_come_back_as_they_were_written(results: Results, tmp_path: Path) -> None:
+def test_results_are_read_as_they_were_written(results: Results, tmp_path: Path) -> None:
     results.write(tmp_path)
     assert Results.read(tmp_path) == results
 
 
-def test_values_of_options_come_back_too(results: Results, tmp_path: Path) -> None:
+def test_option_values_are_read_as_they_were_written(results: Results, tmp_path: Path) -> None:
     grid = {"layers": [[0, -1], [-1]], "projection": [True, False], "temperature": [1, 0.05]}
     arm = {"name": "a", "method": "simcse", "options": {"max_gradient_norm": float("inf")}}
     study = Study.from_table({"title": "x", "scores": ["dev"], "grid": grid, "arms": [arm]})
@@ -115,7 +115,7 @@ def test_values_of_options_come_back_too(results: Results, tmp_path: Path) -> No
     assert (row["layers"], row["projection"], row["temperature"]) == ("0 and -1", "yes", 1.0)
 
 
-def test_a_folder_without_a_study_is_said_to_have_none(results: Results, tmp_path: Path) -> None:
+def test_a_folder_without_a_study_is_refused(results: Results, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="its study can't be read"):
         Results.read(tmp_path)
     results.write(tmp_path)
@@ -130,7 +130,7 @@ def test_a_folder_without_a_study_is_said_to_have_none(results: Results, tmp_pat
         Results.read(tmp_path)
 
 
-def test_lines_are_the_runs_then_what_else_is_printed(results: Results) -> None:
+def test_lines_of_runs_come_before_published_ones(results: Results) -> None:
     lines = table_lines(STUDY, results.runs)
     assert [line.title for line in lines] == [
         "BERT",
@@ -163,7 +163,7 @@ class Texts(HTMLParser):
         self.links += [value or "" for key, value in attrs if key in ("src", "href")]
 
 
-def test_the_page_has_measured_beside_published(results: Results, tmp_path: Path) -> None:
+def test_the_page_shows_published_beside_measured(results: Results, tmp_path: Path) -> None:
     results.write(tmp_path)
     raw = write_page(tmp_path).read_text()
     page = Texts(raw)
@@ -191,7 +191,7 @@ def test_the_page_has_measured_beside_published(results: Results, tmp_path: Path
         assert raw.count(f'id="figure-{number}"') == 1
 
 
-def test_the_page_says_what_choosing_without_labels_loses(results: Results, tmp_path: Path) -> None:
+def test_the_page_shows_the_regret_of_criteria(results: Results, tmp_path: Path) -> None:
     results.write(tmp_path)
     text = " ".join(Texts(write_page(tmp_path).read_text()).text.split())
     assert "neighbour rank the last SimCSE 1.23 20.00 Mean of all runs 1.23 20.00 Worst run 4.56 30.00" in text
@@ -207,7 +207,7 @@ def test_a_page_without_plotly_has_no_links(results: Results, tmp_path: Path, mo
     assert "<a " not in write_page(tmp_path).read_text()
 
 
-def test_a_curve_has_bands_levels_and_what_is_published(results: Results) -> None:
+def test_a_curve_has_bands_level_lines_and_published_values(results: Results) -> None:
     lines = table_lines(STUDY, results.runs)
     (panel,) = chart(STUDY, STUDY.figures[0], lines).panels
     series = {mark.name: mark for mark in panel.marks if isinstance(mark, Series) and mark.name}
@@ -225,7 +225,7 @@ def test_a_curve_has_bands_levels_and_what_is_published(results: Results) -> Non
     assert panel.points == [16.0, 64.0]
 
 
-def test_names_are_not_on_a_logarithmic_axis() -> None:
+def test_a_logarithmic_axis_needs_numbers() -> None:
     arm = {"name": "SimCSE", "method": "simcse", "data": ["x"], "options": {"projection": False}}
     figure = {"kind": "curve", "x": "pooling", "y": "sts", "log": True}
     table = {"title": "t", "tasks": ["sts"], "scores": ["sts"], "arms": [arm], "figures": [figure]}
@@ -246,7 +246,7 @@ def test_the_published_models_are_those_of_the_arms(results: Results, tmp_path: 
     assert "the published numbers are of some/model." in write_page(tmp_path).read_text()
 
 
-def test_a_heatmap_has_a_panel_for_what_is_published(results: Results) -> None:
+def test_a_heatmap_has_a_panel_of_published_values(results: Results) -> None:
     panels = chart(STUDY, STUDY.figures[1], table_lines(STUDY, results.runs)).panels
     assert [panel.title for panel in panels] == ["ConSERT", "ConSERT, published"]
     labels = [[mark.labels[0] for mark in panel.marks if isinstance(mark, Series)] for panel in panels]
@@ -257,7 +257,7 @@ def test_a_heatmap_has_a_panel_for_what_is_published(results: Results) -> None:
     assert place == (0, 1)
 
 
-def test_bars_stand_side_by_side_or_one_under_the_other(results: Results) -> None:
+def test_bars_are_side_by_side_or_one_below_the_other(results: Results) -> None:
     lines = table_lines(STUDY, results.runs)
     side, under = (chart(STUDY, figure, lines).panels[0] for figure in STUDY.figures[2:])
     heights = [mark.height[0] for mark in side.marks if isinstance(mark, Bars)]
@@ -269,7 +269,7 @@ def test_bars_stand_side_by_side_or_one_under_the_other(results: Results) -> Non
     assert under.y_names[-1] == "SBERT"
 
 
-def test_an_analysis_is_shown_with_what_is_published_of_it(results: Results, tmp_path: Path) -> None:
+def test_an_analysis_is_shown_with_its_published_values(results: Results, tmp_path: Path) -> None:
     folder = tmp_path / "analyses"
     folder.mkdir()
     table: list[dict[str, Any]] = [{"encoder": "BERT", "pooling": "cls", "layer": 2, "spearman": 0.25}]

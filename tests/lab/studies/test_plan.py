@@ -23,7 +23,7 @@ SCRATCH = {"name": "new", "recipe": "mini-pretrain"}
 MODEL = {"name": "as it is", "options": {"pooling": "cls"}}
 
 
-def test_an_arm_is_run_at_each_cell_of_the_options_that_it_has() -> None:
+def test_an_arm_is_run_at_each_cell_of_its_options() -> None:
     planned = runs(
         arms=[MODEL, SIMCSE, CONSERT],
         seeds=[0, 1],
@@ -46,7 +46,7 @@ def test_an_arm_is_run_at_each_cell_of_the_options_that_it_has() -> None:
     assert last.seed == 1
 
 
-def test_a_models_pooling_is_a_grid_too() -> None:
+def test_the_pooling_of_an_untrained_model_can_vary() -> None:
     planned = runs(arms=[{"name": "as it is"}], grid={"pooling": ["cls", "mean"], "layers": [[-1], [0, -1]]})
     assert [(run.encoder.pooling, run.encoder.layers) for run in planned] == [
         ("cls", (-1,)),
@@ -56,7 +56,7 @@ def test_a_models_pooling_is_a_grid_too() -> None:
     ]
 
 
-def test_options_are_laid_over_those_that_have_them_and_an_arms_own_come_last() -> None:
+def test_study_options_apply_to_arms_that_have_them_and_arm_options_win() -> None:
     changed = {**CONSERT, "options": {"steps": 7}}
     planned = runs(arms=[MODEL, SIMCSE, changed], options={"steps": 5, "pooling": "max", "temperature": 0.5})
     assert [run.encoder.pooling for run in planned] == ["cls", "max", "max"]
@@ -65,7 +65,7 @@ def test_options_are_laid_over_those_that_have_them_and_an_arms_own_come_last() 
     assert [stage.options.model_dump()["temperature"] for stage in stages] == [0.5, 0.5]
 
 
-def test_a_model_from_scratch_starts_from_none() -> None:
+def test_a_run_from_scratch_loads_no_model() -> None:
     (planned,), (same,) = (
         runs(arms=[SCRATCH], model=model, scores=["start:dev"]) for model in ("mini", "no/such-model")
     )
@@ -74,7 +74,7 @@ def test_a_model_from_scratch_starts_from_none() -> None:
     assert seconds(planned, (), CPU) > 0
 
 
-def test_an_arm_can_have_a_grid_of_its_own_and_start_from_another() -> None:
+def test_an_arm_can_replace_the_grid_and_start_from_another_arm() -> None:
     first = {**SIMCSE, "grid": {}}
     second = {**CONSERT, "start": "SimCSE"}
     planned = runs(arms=[first, second], seeds=[3, 4], grid={"batch_size": [16, 32]})
@@ -104,7 +104,7 @@ def test_an_arm_can_have_a_grid_of_its_own_and_start_from_another() -> None:
         ({"arms": [{"name": "no data", "method": "simcse"}]}, "no data: name at least one file or dataset"),
     ],
 )
-def test_what_no_arm_can_have_is_said_in_one_line(table: dict[str, Any], message: str) -> None:
+def test_invalid_arms_and_options_are_refused_in_one_line(table: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as error:
         runs(**{"arms": [CONSERT], **table})
     assert message in str(error.value)
@@ -115,21 +115,21 @@ def key(run: PlannedRun) -> str:
     return run_key(run, ("stsb-open",))
 
 
-def test_the_key_is_of_what_the_result_depends_on() -> None:
+def test_the_key_depends_on_what_the_result_depends_on() -> None:
     (same,), (again,) = runs(arms=[SIMCSE]), runs(title="another", arms=[{**SIMCSE, "name": "other"}])
     assert key(same) == key(again)
-    others = [
+    different = [
         runs(arms=[SIMCSE], seeds=[1]),
         runs(arms=[SIMCSE], options={"temperature": 0.06}),
         runs(arms=[{**SIMCSE, "data": ["stsb-open:dev"]}]),
         runs(arms=[SIMCSE], options={"pooling": "cls"}),
         runs(arms=[MODEL]),
     ]
-    assert len({key(same), *(key(run) for (run,) in others)}) == 6
+    assert len({key(same), *(key(run) for (run,) in different)}) == 6
     assert run_key(same, ("stsb-open", "stsb")) != key(same)
 
 
-def test_the_key_is_of_the_content_of_files_and_models(tmp_path: Path, tiny_model: Path, text: Path) -> None:
+def test_the_key_depends_on_the_content_of_files_and_models(tmp_path: Path, tiny_model: Path, text: Path) -> None:
     def fresh(model: Path) -> str:
         forget_files()
         (run,) = runs(arms=[{**SIMCSE, "data": [str(text)]}], model=str(model))
@@ -149,7 +149,7 @@ def test_the_key_is_of_the_content_of_files_and_models(tmp_path: Path, tiny_mode
     assert fresh(tiny_model) != before
 
 
-def test_the_key_is_of_the_content_of_what_is_evaluated_on_too(tmp_path: Path, text: Path) -> None:
+def test_the_key_depends_on_the_content_of_tasks_and_dev_data(tmp_path: Path, text: Path) -> None:
     tasks, dev = tmp_path / "tasks.tsv", tmp_path / "dev.tsv"
 
     def fresh() -> tuple[str, str]:
@@ -171,7 +171,7 @@ def test_the_key_is_of_the_content_of_what_is_evaluated_on_too(tmp_path: Path, t
     assert before[1] == between[1] != after[1]
 
 
-def test_a_run_depends_on_the_one_that_it_starts_from() -> None:
+def test_the_key_depends_on_the_run_that_a_run_starts_from() -> None:
     def last(seed: int) -> str:
         return key(runs(arms=[SIMCSE, {**CONSERT, "start": "SimCSE"}], seeds=[seed])[-1])
 

@@ -63,7 +63,7 @@ def test_every_run_is_made_once_and_is_in_the_table(
     assert len(made) == 7 + 2  # not the model as it is
 
 
-def test_a_file_that_has_changed_since_is_read_anew(
+def test_a_changed_file_is_read_again(
     study: Callable[..., StudyOutcome], made: list[str], pairs: Path, table: dict[str, Any]
 ) -> None:
     as_it_is = {"arms": table["arms"][:1], "options": {}, "grid": {}}
@@ -97,7 +97,7 @@ def test_only_what_is_needed_is_kept_of_a_run(
     assert [(run / "encoder").exists() for run in (tmp_path / "out" / "runs" / key for key in made)] == [True, False]
 
 
-def test_an_arm_that_starts_from_another_has_its_encoder(
+def test_an_arm_starts_from_the_encoder_of_another_arm(
     study: Callable[..., StudyOutcome], made: list[str], tmp_path: Path, text: Path, pairs: Path
 ) -> None:
     arms = [
@@ -112,7 +112,7 @@ def test_an_arm_that_starts_from_another_has_its_encoder(
     assert [run[f"start:{score}"] for run in second] == [run[score] for run in first]
 
 
-def test_an_analysis_looks_at_the_first_seeds_encoders(
+def test_an_analysis_uses_the_encoders_of_the_first_seed(
     study: Callable[..., StudyOutcome], made: list[str], tmp_path: Path, pairs: Path, table: dict[str, Any]
 ) -> None:
     changes = {"arms": table["arms"][:2], "grid": {}, "analyses": ["cosines"], "analysed": [str(pairs)]}
@@ -126,7 +126,7 @@ def test_an_analysis_looks_at_the_first_seeds_encoders(
     assert len(made) == 3
 
 
-def test_a_failed_run_is_in_the_table_and_the_others_go_on(
+def test_a_failed_run_is_in_the_table_and_the_other_runs_are_made(
     study: Callable[..., StudyOutcome], made: list[str], tmp_path: Path, text: Path, table: dict[str, Any]
 ) -> None:
     arms = [*table["arms"], {"name": "no data", "method": "simcse", "data": [str(tmp_path / "none.txt")]}]
@@ -144,7 +144,7 @@ def test_a_failed_run_is_in_the_table_and_the_others_go_on(
     assert len(made) == 4
 
 
-def test_a_model_that_is_not_there_fails_by_itself(
+def test_a_missing_model_fails_only_its_own_run(
     write: Write, made: list[str], tiny_model: Path, tmp_path: Path, pairs: Path
 ) -> None:
     path = tmp_path / "models.toml"
@@ -175,7 +175,7 @@ def test_starts_averages_and_single_cosines_are_scores(
         assert simcse.values["cosine:3"] == arrays[score][3]
 
 
-def test_sizes_of_datasets_need_no_run(made: list[str], write: Write, tmp_path: Path) -> None:
+def test_the_sizes_of_datasets_need_no_run(made: list[str], write: Write, tmp_path: Path) -> None:
     table = {
         "title": "Sizes",
         "scores": ["train", "dev", "test", "texts"],
@@ -188,7 +188,7 @@ def test_sizes_of_datasets_need_no_run(made: list[str], write: Write, tmp_path: 
     assert made == []
 
 
-def test_a_wrong_task_costs_nothing(study: Callable[..., StudyOutcome], made: list[str]) -> None:
+def test_a_wrong_task_is_refused_before_any_run(study: Callable[..., StudyOutcome], made: list[str]) -> None:
     with pytest.raises(InputError, match="stbs"):
         study(tasks=["stbs"])
     assert made == []
@@ -218,7 +218,7 @@ def trainings(run: Path) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_a_study_that_was_stopped_half_way_repeats_nothing(
+def test_a_study_that_was_stopped_repeats_no_finished_run(
     table: dict[str, Any], write: Write, tiny_model: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
     table["options"] |= {"steps": 60, "eval_every": 5}
@@ -248,7 +248,7 @@ def test_a_study_that_was_stopped_half_way_repeats_nothing(
 
 
 @pytest.mark.slow
-def test_a_process_that_dies_costs_its_own_run_only(
+def test_a_process_that_dies_fails_only_its_own_run(
     table: dict[str, Any], write: Write, tiny_model: Path, tmp_path: Path
 ) -> None:
     table["options"] |= {"steps": 60, "eval_every": 5}

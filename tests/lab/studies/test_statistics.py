@@ -36,7 +36,7 @@ def test_summary() -> None:
     assert summary([0.5]).deviation is None
 
 
-def test_the_paired_test_is_scipys_on_pairs() -> None:
+def test_the_paired_test_equals_scipys() -> None:
     first, second = [0.70, 0.72, 0.69, 0.74, 0.71], [0.68, 0.71, 0.70, 0.70, 0.69]
     differences = [a - b for a, b in zip(first, second, strict=True)]
     test, known = paired_test(differences), ttest_rel(first, second)
@@ -45,18 +45,18 @@ def test_the_paired_test_is_scipys_on_pairs() -> None:
     assert test.p_exact == pytest.approx(sign_permutation_p(differences))
 
 
-def test_permutation_cannot_reach_five_percent_at_five_seeds() -> None:
+def test_the_permutation_test_cannot_reach_five_percent_at_five_seeds() -> None:
     assert paired_test([0.1, 0.11, 0.12, 0.13, 0.14]).p_exact == pytest.approx(2 / 2**5)
     assert paired_test([0.1, 0.11, 0.12, 0.13, 0.14]).p < 0.001
 
 
 @pytest.mark.parametrize(("value", "p"), [(0.0, 1.0), (0.02, 0.0)])
-def test_differences_that_are_all_the_same(value: float, p: float) -> None:
+def test_equal_differences_have_p_1_or_0(value: float, p: float) -> None:
     test = paired_test([value] * 4)
     assert (test.mean, test.low, test.high, test.p) == (value, value, value, p)
 
 
-def test_holm() -> None:
+def test_holms_correction_equals_the_one_by_hand() -> None:
     # By hand: 0.01 x 4, 0.02 x 3, 0.03 x 2, 0.5 x 1, none below the one before.
     assert holm([0.03, 0.01, 0.5, 0.02]) == pytest.approx([0.06, 0.04, 0.5, 0.06])
     assert holm([0.9, 0.8]) == [1.0, 1.0]
@@ -64,7 +64,7 @@ def test_holm() -> None:
 
 
 @pytest.mark.parametrize("spearman", [True, False])
-def test_resampled_scores_are_those_of_the_pairs_written_out(spearman: bool) -> None:
+def test_resampled_scores_equal_scores_of_the_repeated_pairs(spearman: bool) -> None:
     parts = [part(40, 1, 2.0, 0.25), part(30, 2, 1.0, 0.75)]
     expected = np.zeros(150)
     for number, pairs in enumerate(parts):
@@ -77,13 +77,13 @@ def test_resampled_scores_are_those_of_the_pairs_written_out(spearman: bool) -> 
     np.testing.assert_allclose(resampled_scores(parts, spearman, 150), expected, rtol=1e-12)
 
 
-def test_two_encoders_are_scored_on_the_same_draws() -> None:
+def test_two_encoders_are_scored_on_the_same_samples() -> None:
     pairs = part(200, 3, 1.0)
     scaled = CorrelatedPairs(pairs.gold, 2 * pairs.cosines + 1, pairs.weight)
     np.testing.assert_array_equal(resampled_scores([pairs], True), resampled_scores([scaled], True))
 
 
-def test_the_bootstraps_interval_holds_the_true_correlation_about_as_often_as_it_says() -> None:
+def test_the_bootstrap_interval_covers_the_true_correlation() -> None:
     inside = 0
     for seed in range(60):
         generator = np.random.default_rng(seed)
@@ -107,7 +107,7 @@ def test_williams_gives_published_values(r12: float, r13: float, r23: float, n: 
     assert got_p == pytest.approx(p, abs=5e-5 if n == 100 else 6e-3)
 
 
-def test_williams_is_its_transcription() -> None:
+def test_williams_equals_its_transcription() -> None:
     generator = np.random.default_rng(0)
     for _ in range(50):
         r = np.corrcoef(generator.standard_normal((3, 5)))
@@ -117,7 +117,7 @@ def test_williams_is_its_transcription() -> None:
         )
 
 
-def test_williams_says_nothing_of_three_pairs() -> None:
+def test_williams_says_nothing_with_three_pairs() -> None:
     assert [williams(0.9, 0.1, 0.2, n) for n in (2, 3)] == [(0.0, 1.0)] * 2
     first, second = part(3, 0, 0.1), part(3, 1, 5.0)
     assert williams_p(first, second, False) == 1

@@ -31,23 +31,23 @@ def run(
     return folder
 
 
-def test_regret_is_what_the_criterion_loses_against_the_best_step(tmp_path: Path) -> None:
+def test_regret_is_the_dev_score_that_the_criterion_loses(tmp_path: Path) -> None:
     (course,) = courses(run(tmp_path / "a", [0.5, 0.7, 0.8, 0.6, 0.4], [1, 3, 2, 0.5, 0]))
-    found = choices(course)
-    assert found[FIRST].step == 10
-    assert found[FIRST].dev == 0.7
-    assert found[FIRST].value == 3
-    assert found[FIRST].regret == pytest.approx(0.1)
-    assert found[FIRST].correlation == pytest.approx(0.8)  # ranks 2 4 5 3 1 and 3 5 4 2 1: 1 - 6 x 4 / (5 x 24)
-    assert found["effective_rank"].step == found["the last"].step == 40
-    assert found["effective_rank"].regret == pytest.approx(0.4)
-    assert found["mean_cosine"].correlation is None
-    assert found["the start"].regret == pytest.approx(0.3)
-    assert found["half"].step == 20
-    assert found["half"].regret == 0
+    kept = choices(course)
+    assert kept[FIRST].step == 10
+    assert kept[FIRST].dev == 0.7
+    assert kept[FIRST].value == 3
+    assert kept[FIRST].regret == pytest.approx(0.1)
+    assert kept[FIRST].correlation == pytest.approx(0.8)  # ranks 2 4 5 3 1 and 3 5 4 2 1: 1 - 6 x 4 / (5 x 24)
+    assert kept["effective_rank"].step == kept["the last"].step == 40
+    assert kept["effective_rank"].regret == pytest.approx(0.4)
+    assert kept["mean_cosine"].correlation is None
+    assert kept["the start"].regret == pytest.approx(0.3)
+    assert kept["half"].step == 20
+    assert kept["half"].regret == 0
 
 
-def test_stages_are_courses_of_their_own_and_other_metrics_none(tmp_path: Path) -> None:
+def test_each_stage_with_a_correlation_is_a_course(tmp_path: Path) -> None:
     folder = run(tmp_path / "a", [0.5, 0.7], [1, 2])
     run(folder, [0.7, 0.6, 0.5], [3, 2, 1], stage=2)
     run(folder, [0.1, 0.9], [3, 2], stage=3, metric="accuracy")
@@ -67,7 +67,7 @@ def test_a_criterion_is_judged_over_lines_and_between_runs(tmp_path: Path) -> No
         )
     )
     judged = judge({"one": [a, b], "two": [c], "as it is": []})
-    table = {one.by: one for one in judged}
+    table = {criterion.by: criterion for criterion in judged}
     assert table[FIRST].regrets == {"one": pytest.approx(0.05), "two": pytest.approx(0.3)}
     assert table[FIRST].regret == pytest.approx(0.4 / 3)
     assert table[FIRST].worst == pytest.approx(0.3)
@@ -75,10 +75,10 @@ def test_a_criterion_is_judged_over_lines_and_between_runs(tmp_path: Path) -> No
     assert table[FIRST].between == pytest.approx(-0.866, abs=1e-3)  # of 2 3 9 with 0.4 0.2 0.2
     assert table["the last"].regret == pytest.approx(0.1 / 3)
     assert table["the last"].between is None
-    assert judged[0].regret == min(one.regret for one in judged)
+    assert judged[0].regret == min(criterion.regret for criterion in judged)
 
 
-def test_runs_that_tell_nothing_are_left_out(tmp_path: Path) -> None:
+def test_runs_without_a_course_are_left_out(tmp_path: Path) -> None:
     assert courses(tmp_path) == []
     assert courses(run(tmp_path / "a", [0.1, 0.9], [3, 2], metric="accuracy")) == []
     assert judge({"one": []}) == []

@@ -32,7 +32,7 @@ def test_a_study_is_read_from_its_file(table: dict[str, Any], write: Callable[[d
     assert [arm.trained for arm in study.arms] == [False, True]
 
 
-def test_those_of_the_package_can_be_read() -> None:
+def test_the_packages_studies_can_be_read() -> None:
     assert {"consert/table4", "own/methods", "own/six-methods"} <= set(study_names())
     for name in study_names():
         assert read_study(name).title
@@ -66,7 +66,7 @@ def test_those_of_the_package_can_be_read() -> None:
         ({"figures": [{"kind": "bars", "y": "stsb", "x": "steps"}]}, "unknown option of the grid in figure 1 'steps'"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(table: dict[str, Any], change: dict[str, Any], message: str) -> None:
+def test_an_invalid_study_is_refused_in_one_line(table: dict[str, Any], change: dict[str, Any], message: str) -> None:
     changed = {key: value for key, value in {**table, **change}.items() if value is not None}
     if "grid" in change:
         changed |= {"published": [], "figures": []}
@@ -77,7 +77,7 @@ def test_what_is_wrong_is_said_in_one_line(table: dict[str, Any], change: dict[s
     assert "\n" not in str(error.value)
 
 
-def test_a_file_that_is_none(tmp_path: Path) -> None:
+def test_an_unreadable_file_or_unknown_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.toml: it can't be read"):
         read_study(tmp_path / "none.toml")
     (tmp_path / "bad.toml").write_text("title = ")
@@ -87,6 +87,6 @@ def test_a_file_that_is_none(tmp_path: Path) -> None:
         read_study("own/method")
 
 
-def test_reading_one_loads_no_torch() -> None:
+def test_reading_a_study_loads_no_torch() -> None:
     code = "import sys, isotune.lab.studies as s; s.read_study('own/methods'); assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
