@@ -1,4 +1,7 @@
-"""A normalising flow and its likelihood, feature by feature in float64; the weights are a `Flow`'s state_dict."""
+"""A normalising flow and its likelihood, feature by feature in float64, and the flow's inverse.
+
+`Weights` are the state_dict of a `NormalizingFlow`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
+
+from isotune.encoder.heads.flow import NormalizingFlow, Step
 
 Weights = Mapping[str, Tensor]
 
@@ -64,6 +69,26 @@ def flow(x: Sequence[float], weights: Weights, levels: int, depth: int) -> list[
             finished += rest[half:]
             rest = rest[:half]
     return finished + rest
+
+
+def inverse(flow: NormalizingFlow, z: Tensor) -> Tensor:
+    """x [N, d] of z [N, d]: undoes the steps, the last one first."""
+    rest, x = z[:, : -flow.sizes[-1]], z[:, -flow.sizes[-1] :]
+    for place in reversed(range(len(flow.sizes))):
+        x = undo(flow.steps[place], x)
+        finished = flow.sizes[place - 1] - flow.sizes[place] if place else 0
+        start = rest.shape[1] - finished
+        x, rest = torch.cat([x, rest[:, start:]], dim=1), rest[:, :start]
+    return x
+
+
+def undo(step: Step, y: Tensor) -> Tensor:
+    """x [N, d] of y = step(x): first the coupling is undone, then the mixing y = x M, then the ActNorm."""
+    kept, changed = y[:, : y.shape[1] // 2], y[:, y.shape[1] // 2 :]
+    y = torch.cat([kept, changed - step.coupling.shift(kept)], dim=1)
+    matrix = step.mixing(torch.eye(y.shape[1], dtype=y.dtype))
+    y = torch.linalg.solve(matrix.double(), y.double(), left=False).to(y.dtype)
+    return y * (-3 * step.norm.log_scale).exp() - step.norm.bias
 
 
 def bits_per_dimension(z: Tensor, log_determinants: Sequence[float]) -> float:

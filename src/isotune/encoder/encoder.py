@@ -163,16 +163,11 @@ class Encoder(nn.Module, StreamEncoder):
         generator: Generator | None = None,
         pooling: Pooling | None = None,
     ) -> Tensor:
-        """Encodes packed sentences.
+        """Encodes packed sentences: returns [N, d], in the caller's order.
 
         Args:
-            tokens: the batch.
-            augmentation: changes the sentences in the embedding layer; None changes nothing.
-            generator: draws the augmentation's random numbers; needed with an augmentation.
-            pooling: replaces the encoder's pooling; a method may train another pooling than it is used with.
-
-        Returns:
-            Vectors [N, d], in the caller's order.
+            tokens, augmentation, generator: as in `Backbone.forward`.
+            pooling: replaces the encoder's pooling; a method may train on another pooling than the encoder keeps.
         """
         vectors: Tensor = self.heads(self.pool(tokens, augmentation, generator, pooling))
         return vectors
@@ -250,12 +245,7 @@ class Encoder(nn.Module, StreamEncoder):
         self, sentences: Iterable[str], *, normalize: bool = False, advance: Advance | None = None
     ) -> Parts:
         """Encodes a stream of any length, part by part; see `StreamEncoder`."""
-        training = self.training
-        self.eval()
-        try:
-            yield from encode_stream(self, sentences, normalize, advance)
-        finally:
-            self.train(training)
+        return encode_stream(self, sentences, normalize, advance)
 
     def batches(self, lengths: Sequence[int] | np.ndarray, threads: int = 1) -> list[np.ndarray]:
         """Cuts sentences into batches of similar length and about equally many tokens, as suits the device.

@@ -129,19 +129,24 @@ def parts_of(sentences: Iterable[str]) -> Iterator[list[str]]:
 
 
 def encode_stream(encoder: Encoder, sentences: Iterable[str], normalize: bool, advance: Advance | None) -> Parts:
-    """Encodes a stream with an encoder in evaluation mode; arguments as `StreamEncoder.encode_parts` has them."""
-    parts = parts_of(sentences)
-    part = next(parts, [])
-    ids = encoder.tokenize(part) if part else []
-    while part:
-        next_part = next(parts, [])
-        with _single_threads() as workers:
-            next_ids = workers.submit(encoder.tokenize, next_part) if next_part else None
-            vectors = _encode(encoder, ids, normalize, advance, workers)
-        yield part, vectors
-        part, ids = next_part, next_ids.result() if next_ids else []
-        if part:
-            give_back()
+    """Encodes a stream, with the encoder in evaluation mode; arguments as `StreamEncoder.encode_parts` has them."""
+    training = encoder.training
+    encoder.eval()
+    try:
+        parts = parts_of(sentences)
+        part = next(parts, [])
+        ids = encoder.tokenize(part) if part else []
+        while part:
+            next_part = next(parts, [])
+            with _single_threads() as workers:
+                next_ids = workers.submit(encoder.tokenize, next_part) if next_part else None
+                vectors = _encode(encoder, ids, normalize, advance, workers)
+            yield part, vectors
+            part, ids = next_part, next_ids.result() if next_ids else []
+            if part:
+                give_back()
+    finally:
+        encoder.train(training)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ setting that is not supported here is an error, because without it the vectors w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -80,76 +80,50 @@ def read_modules(folder: Path) -> Modules:
         raise InputError(f"model {folder}: its sentence-transformers files can't be understood ({reason})") from error
 
 
-@dataclass
-class _Draft:
-    """What the modules read so far say.
-
-    Attributes:
-        transformer: folder of the language model.
-        prompt: text put before every sentence.
-        mode: of the pooling; None until a module names it.
-        layers, weights: as `Pooling` has them.
-        mask_only: whether only mask tokens count in the pooling.
-        heads: the modules after the pooling.
-    """
-
-    transformer: Path
-    prompt: str
-    mode: PoolingMode | None = None
-    layers: tuple[int, ...] = (-1,)
-    weights: tuple[float, ...] | None = None
-    mask_only: bool = False
-    heads: list[Head] = field(default_factory=list)
-
-
 def _read(folder: Path) -> Modules:
     settings = read_json(folder / "config_sentence_transformers.json", missing_ok=True)
     prompt_name = settings.get("default_prompt_name")
-    draft = _Draft(folder, settings["prompts"][prompt_name] if prompt_name else "")
+    parts = Modules(folder, prompt=settings["prompts"][prompt_name] if prompt_name else "", settings=settings)
+    kinds = []
     for module in read_json(folder / "modules.json"):
-        kind = module["type"].rpartition(".")[2]
-        if kind not in READERS:
+        kinds.append(module["type"].rpartition(".")[2])
+        if kinds[-1] not in READERS:
             raise InputError(f"model {folder}: it has a module {module['type']}; supported are {', '.join(READERS)}")
-        READERS[kind](folder / module["path"], draft)
-    if draft.mask_only and draft.mode != "mean":
-        raise InputError(f"model {folder}: WordWeights before pooling {draft.mode}; supported is pooling mean after it")
-    if draft.mode is None:
+        parts = READERS[kinds[-1]](folder / module["path"], parts)
+    if not {"Pooling", "WKPooling"}.intersection(kinds):
         raise InputError(f"model {folder}: modules.json names no Pooling, so it makes no sentence vectors")
-    config_files = [draft.transformer / TRANSFORMER_CONFIG, *draft.transformer.glob(OLD_TRANSFORMER_CONFIGS)]
+    config_files = [parts.transformer / TRANSFORMER_CONFIG, *parts.transformer.glob(OLD_TRANSFORMER_CONFIGS)]
     config: dict[str, Any] = next((read_json(path) for path in config_files if path.exists()), {})
     max_length = config.get("max_seq_length")
-    return Modules(
-        draft.transformer,
-        Pooling("mask" if draft.mask_only else draft.mode, draft.layers, draft.weights),
-        draft.heads,
+    return replace(
+        parts,
         max_length=None if max_length is None else int(max_length),
         lowercase=bool(config.get("do_lower_case")),
-        prompt=draft.prompt,
-        settings=settings,
     )
 
 
-def _read_transformer(place: Path, draft: _Draft) -> None:
-    draft.transformer = place
+def _read_transformer(place: Path, parts: Modules) -> Modules:
+    return replace(parts, transformer=place)
 
 
-def _read_layer_weights(place: Path, draft: _Draft) -> None:
+def _read_layer_weights(place: Path, parts: Modules) -> Modules:
     """The layers to average before the pooling; layers of weight 0 are left out."""
     first = read_json(place / "config.json")["layer_start"]
-    weights = read_tensors(place)["layer_weights"].tolist()
-    draft.layers, draft.weights = zip(*((first + i, weight) for i, weight in enumerate(weights) if weight), strict=True)
+    shares = read_tensors(place)["layer_weights"].tolist()
+    layers, weights = zip(*((first + i, share) for i, share in enumerate(shares) if share), strict=True)
+    return replace(parts, pooling=replace(parts.pooling, layers=layers, weights=weights))
 
 
-def _read_word_weights(place: Path, draft: _Draft) -> None:
+def _read_word_weights(place: Path, parts: Modules) -> Modules:
     """If only the mask token has a weight, the mean over tokens is the vector at the mask."""
     config = read_json(place / "config.json")
     words = list(config["word_weights"].items())
     if words not in ([("[MASK]", 1.0)], [("<mask>", 1.0)]) or config["unknown_word_weight"]:
         raise InputError(f"model {place}: weights of words are not supported, except weight 1 for the mask token alone")
-    draft.mask_only = True
+    return _with_mode(parts, "mask", place)
 
 
-def _read_pooling(place: Path, draft: _Draft) -> None:
+def _read_pooling(place: Path, parts: Modules) -> Modules:
     """The mode of a sentence-transformers Pooling, which has an old and a new notation."""
     config = read_json(place / "config.json")
     modes = config.get("pooling_mode") or [
@@ -162,25 +136,35 @@ def _read_pooling(place: Path, draft: _Draft) -> None:
         raise InputError(
             f"model {place}: pooling {' + '.join(modes)}; supported is one of cls, mean, max, weightedmean"
         )
-    if draft.prompt and not config.get("include_prompt", True):
+    if parts.prompt and not config.get("include_prompt", True):
         raise InputError(f"model {place}: it leaves its prompt out of the pooling, which is not supported")
-    draft.mode = modes[0]
+    return _with_mode(parts, modes[0], place)
 
 
-def _read_wk_pooling(place: Path, draft: _Draft) -> None:
-    draft.mode, draft.layers = "wk", tuple(read_json(place / "config.json")["layers"])
+def _read_wk_pooling(place: Path, parts: Modules) -> Modules:
+    layers = tuple(read_json(place / "config.json")["layers"])
+    return _with_mode(replace(parts, pooling=replace(parts.pooling, layers=layers)), "wk", place)
 
 
-def _read_head(head_class: type[Head], place: Path, draft: _Draft) -> None:
-    draft.heads.append(read_head(head_class, place))
+def _with_mode(parts: Modules, mode: PoolingMode, place: Path) -> Modules:
+    """Sets the pooling's mode; WordWeights for the mask and a mean stay "mask", in either order."""
+    modes = {parts.pooling.mode, mode}
+    if "mask" in modes and modes != {"mask", "mean"}:
+        raise InputError(f"model {place}: WordWeights and pooling {mode}; WordWeights are supported with pooling mean")
+    return replace(parts, pooling=replace(parts.pooling, mode="mask" if "mask" in modes else mode))
 
 
-def _ignore(place: Path, draft: _Draft) -> None:
+def _read_head(head_class: type[Head], place: Path, parts: Modules) -> Modules:
+    return replace(parts, heads=[*parts.heads, read_head(head_class, place)])
+
+
+def _ignore(place: Path, parts: Modules) -> Modules:
     """Dropout does nothing outside training."""
+    return parts
 
 
-# What reads a module's folder into the draft, by the last part of the module's type.
-READERS: Mapping[str, Callable[[Path, _Draft], None]] = {
+# What adds a module's folder to the parts read so far, by the last part of the module's type.
+READERS: Mapping[str, Callable[[Path, Modules], Modules]] = {
     "Transformer": _read_transformer,
     "WeightedLayerPooling": _read_layer_weights,
     "WordWeights": _read_word_weights,

@@ -20,28 +20,11 @@ from isotune.encoder.format.names import local_model
 from isotune.errors import InputError
 
 # First parts of the names of task heads' weights, which pretrained checkpoints may have beside the encoder's.
-TASK_HEADS = frozenset(
-    [
-        "classifier",
-        "cls",
-        "decoder",
-        "discriminator_predictions",
-        "generator_lm_head",
-        "generator_predictions",
-        "head",
-        "lm_head",
-        "lm_predictions",
-        "pooler",
-        "pre_classifier",
-        "predictions",
-        "qa_outputs",
-        "seq_relationship",
-        "sequence_summary",
-        "sop_classifier",
-        "vocab_layer_norm",
-        "vocab_projector",
-        "vocab_transform",
-    ]
+TASK_HEADS = (
+    *("classifier", "cls", "decoder", "discriminator_predictions", "generator_lm_head", "generator_predictions"),
+    *("head", "lm_head", "lm_predictions", "pooler", "pre_classifier", "predictions", "qa_outputs"),
+    *("seq_relationship", "sequence_summary", "sop_classifier"),
+    *("vocab_layer_norm", "vocab_projector", "vocab_transform"),
 )
 # The files that can hold a tokenizer's vocabulary.
 VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model", "spm.model")
@@ -108,13 +91,15 @@ def load_model(folder: Path, dtype: torch.dtype | None) -> PreTrainedModel:
         key for key in info["unexpected_keys"] if key.removeprefix(prefix).partition(".")[0] not in TASK_HEADS
     )
     mismatched = sorted(key for key, *_ in info["mismatched_keys"])
-    for problem, keys in ("lacks", missing), ("doesn't know", unexpected), ("has another shape for", mismatched):
+    for problem, keys in (
+        ("its weight file lacks", missing),
+        ("the model doesn't know", unexpected),
+        ("its weight file has another shape for", mismatched),
+    ):
         if keys:
-            subject = "the model" if problem == "doesn't know" else "its weight file"
             more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
             raise InputError(
-                f"model {folder}: {subject} {problem} {', '.join(keys[:3])}{more}; "
-                "config.json and the weights must belong together"
+                f"model {folder}: {problem} {', '.join(keys[:3])}{more}; config.json must belong to the weights"
             )
     if not all(torch.isfinite(parameter).all() for parameter in model.parameters()):
         raise InputError(f"model {folder}: its weights have NaN or infinite values; it comes from a run that failed")

@@ -11,13 +11,12 @@ log N(z; 0, I) + log |det dz/dx|. A step of the flow is
 - BERT-flow as released: 3 levels of 3 steps, mixed by reversing the features.
 - BERT-CF: 3 steps ("blocks") in one level, mixed by a learned matrix in LU form.
 
-Two things always hold: `inverse` undoes `forward`; and the determinant of the Jacobian is the same for every vector,
-since a coupling only adds. Every part maps [N, d] to [N, d].
+Two things always hold: every part can be inverted; and the determinant of the Jacobian is the same for every vector,
+since a coupling only adds.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any, Literal
 
 import torch
@@ -53,10 +52,6 @@ class ActNorm(nn.Module):
             self._initialise(x.detach())
         return (x + self.bias) * (LOG_SCALE_FACTOR * self.log_scale).exp()
 
-    def inverse(self, y: Tensor) -> Tensor:
-        """[N, d] -> [N, d]."""
-        return y * (-LOG_SCALE_FACTOR * self.log_scale).exp() - self.bias
-
     def log_determinant(self) -> Tensor:
         """The log of |det dy/dx|, a scalar."""
         return LOG_SCALE_FACTOR * self.log_scale.sum()
@@ -76,8 +71,6 @@ class Reversal(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[N, d] -> [N, d]."""
         return x.flip(-1)
-
-    inverse = forward
 
     def log_determinant(self) -> float:
         """The log of |det dy/dx|, a scalar."""
@@ -108,12 +101,6 @@ class LinearLU(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[N, d] -> [N, d]."""
         return x @ self._matrix().T
-
-    def inverse(self, y: Tensor) -> Tensor:
-        """[N, d] -> [N, d]."""
-        # In float64, so that the only error left is the rounding of the forward pass.
-        result: Tensor = torch.linalg.solve(self._matrix().double(), y.T.double()).T.to(y.dtype)
-        return result
 
     def log_determinant(self) -> Tensor:
         """The log of |det W|, a scalar."""
@@ -150,11 +137,6 @@ class AdditiveCoupling(nn.Module):
         kept, changed = x[:, : self.kept], x[:, self.kept :]  # [N, d // 2], [N, d - d // 2]
         return torch.cat([kept, changed + self.shift(kept)], dim=1)
 
-    def inverse(self, y: Tensor) -> Tensor:
-        """[N, d] -> [N, d]."""
-        kept, changed = y[:, : self.kept], y[:, self.kept :]  # [N, d // 2], [N, d - d // 2]
-        return torch.cat([kept, changed - self.shift(kept)], dim=1)
-
 
 class Step(nn.Module):
     """One step of a flow: ActNorm, mixing of the features, coupling."""
@@ -169,10 +151,6 @@ class Step(nn.Module):
         """[N, d] -> [N, d]."""
         result: Tensor = self.coupling(self.mixing(self.norm(x)))
         return result
-
-    def inverse(self, y: Tensor) -> Tensor:
-        """[N, d] -> [N, d]."""
-        return self.norm.inverse(self.mixing.inverse(self.coupling.inverse(y)))
 
     def log_determinant(self) -> Tensor:
         """The log of |det dy/dx|, a scalar."""
@@ -225,25 +203,12 @@ class NormalizingFlow(Head):
     def forward(self, x: Tensor) -> Tensor:
         """Maps x [N, d] to z [N, d]."""
         finished = []
-        with torch.autocast(x.device.type, enabled=False):  # in bfloat16, `inverse` would be too inexact
-            for size, step in zip(self.sizes, self._in_order, strict=True):
+        with torch.autocast(x.device.type, enabled=False):  # rounded to bfloat16, z could not be inverted
+            for size, step in zip(self.sizes, self.steps, strict=True):
                 finished.append(x[:, size:])  # [N, 0], except at the first step of a level after the first
                 x = step(x[:, :size])
         return torch.cat([*finished, x], dim=1)
 
-    def inverse(self, z: Tensor) -> Tensor:
-        """Maps z [N, d] to x [N, d]."""
-        widths = [size - following for size, following in pairwise(self.sizes)]
-        parts: tuple[Tensor, ...] = z.split([*widths, self.sizes[-1]], dim=1)
-        *finished, x = parts
-        for step, rest in zip(reversed(self._in_order), [z[:, :0], *reversed(finished)], strict=True):
-            x = step.inverse(torch.cat([x, rest], dim=1))
-        return x
-
     def log_determinant(self) -> Tensor:
         """The log of |det dz/dx|, a scalar, which is the same for all x."""
-        return torch.stack([step.log_determinant() for step in self._in_order]).sum()
-
-    @property
-    def _in_order(self) -> list[Step]:
-        return [step for step in self.steps if isinstance(step, Step)]
+        return torch.stack([step.log_determinant() for step in self.steps if isinstance(step, Step)]).sum()
