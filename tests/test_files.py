@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from isotune.files import replacing
 
 
-def test_a_file_takes_its_place_only_when_it_is_whole(tmp_path: Path) -> None:
+def test_a_file_is_replaced_only_when_the_new_one_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     path.write_text("old")
 

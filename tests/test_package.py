@@ -1,4 +1,4 @@
-"""The package as it is installed: its version, what importing it costs, and what its wheel holds."""
+"""The installed package: its version, what importing and using it changes, and what its wheel holds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_importing_isotune_imports_the_standard_library_only() -> None:
     assert imported - sys.stdlib_module_names == {"isotune"}
 
 
-def test_every_public_name_is_there() -> None:
+def test_every_public_name_can_be_imported() -> None:
     assert set(isotune.__all__) <= set(dir(isotune))
     objects = [isotune.Encoder, isotune.InputError, isotune.evaluate, isotune.train, isotune.tune_process]
     assert [value.__name__ for value in objects] == ["Encoder", "InputError", "evaluate", "train", "tune_process"]
@@ -154,7 +154,7 @@ def test_the_examples_in_the_docstrings_are_right(path: Path) -> None:
     assert not results.failed
 
 
-def test_the_wheel_holds_all_of_the_package(tmp_path: Path) -> None:
+def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("isotune-*.whl")

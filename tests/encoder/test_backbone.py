@@ -1,4 +1,4 @@
-"""The packed forward against transformers' own padded one, for every architecture: states, gradients, augmentations."""
+"""The packed forward pass against transformers' padded one, for every model type: states, gradients, augmentations."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ ARCHITECTURES: dict[str, tuple[type[PreTrainedModel], dict[str, Any]]] = {
 
 
 def make(name: str) -> PreTrainedModel:
-    """A model with random weights, large enough ones for attention to matter."""
+    """A model with random weights, which are large enough for attention to matter."""
     torch.manual_seed(0)
     cls, options = ARCHITECTURES[name]
     model = cls(cls.config_class(**options))
@@ -71,7 +71,7 @@ def make(name: str) -> PreTrainedModel:
 
 
 def batch() -> tuple[Packed, torch.Tensor, torch.Tensor]:
-    """Ten sentences of 3 to 20 tokens, packed; and the same padded, with its mask."""
+    """Ten sentences of 3 to 20 tokens: packed, and padded with a mask."""
     generator = torch.Generator().manual_seed(3)
     lengths = torch.randint(3, 21, (10,), generator=generator).tolist()
     sentences = [torch.randint(5, 50, (length,), generator=generator).tolist() for length in lengths]
@@ -82,7 +82,7 @@ def batch() -> tuple[Packed, torch.Tensor, torch.Tensor]:
 
 
 def in_order(tokens: Packed, state: torch.Tensor) -> list[torch.Tensor]:
-    """Packed states [T, d] as one tensor a sentence, in the caller's order."""
+    """Splits packed states [T, d] into a tensor for each sentence, in the caller's order."""
     parts = state.split(tokens.lengths.tolist())
     return [parts[i] for i in tokens.order.argsort().tolist()]
 
@@ -92,7 +92,7 @@ def in_order(tokens: Packed, state: torch.Tensor) -> list[torch.Tensor]:
 def test_states_and_gradients_equal_the_padded_models(name: str) -> None:
     tokens, ids, mask = batch()
     reference, model = make(name), make(name)
-    # Positions as the model itself makes them: the reference tests ours.
+    # The reference makes its own positions, so that ours are tested too.
     expected = reference(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True).hidden_states
     backbone = Backbone(model)
     got = backbone(tokens, all_layers=True)
@@ -119,7 +119,7 @@ def test_states_and_gradients_equal_the_padded_models(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PACKED_TYPES)
-def test_bfloat16_gives_about_the_same(name: str) -> None:
+def test_bfloat16_is_close_to_float32(name: str) -> None:
     tokens, _, _ = batch()
     backbone = Backbone(make(name))
     (exact,) = backbone(tokens)
@@ -175,14 +175,14 @@ def test_every_known_type_is_tested_here() -> None:
     assert {cls.config_class.model_type for cls, _ in ARCHITECTURES.values()} == {*PACKED_TYPES, *PADDED_TYPES}
 
 
-def test_what_is_not_known_is_refused() -> None:
+def test_unknown_model_types_and_decoders_are_refused() -> None:
     with pytest.raises(InputError, match="unknown model type 'mobilebert'"):
         Backbone(transformers.MobileBertModel(transformers.MobileBertConfig(num_hidden_layers=1)))
     with pytest.raises(InputError, match="decoder"):
         Backbone(transformers.BertModel(transformers.BertConfig(**SMALL, is_decoder=True)))
 
 
-def test_a_padded_model_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_padded_model_warns_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         _warn_padded.cache_clear()
         for _ in range(2):
@@ -193,7 +193,7 @@ def test_a_padded_model_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize(("name", "tokens"), [("bert", 48), ("roberta", 46), ("mpnet", 46)])
-def test_the_longest_sentence_that_has_positions(name: str, tokens: int) -> None:
+def test_max_tokens_is_the_longest_sentence_with_positions(name: str, tokens: int) -> None:
     backbone = Backbone(make(name))
     assert backbone.max_tokens == tokens
     backbone(pack([[5] * tokens]))
@@ -202,7 +202,7 @@ def test_the_longest_sentence_that_has_positions(name: str, tokens: int) -> None
 
 
 def attention_outputs(backbone: Backbone, tokens: Packed) -> torch.Tensor:
-    """What the heads of the first block say of every token, [T, heads, features], before they are mixed."""
+    """The output of the first block's attention heads, [T, heads, features], before they are mixed."""
     seen: list[torch.Tensor] = []
     layer = backbone.model.encoder.layer[0].attention.output.dense
     hook = layer.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0][0].unflatten(-1, (4, 8))))
@@ -211,7 +211,7 @@ def attention_outputs(backbone: Backbone, tokens: Packed) -> torch.Tensor:
     return seen[0]
 
 
-def test_heads_are_dropped_by_the_sentence_and_the_others_grow() -> None:
+def test_heads_are_dropped_by_sentence_and_the_others_are_scaled() -> None:
     tokens = pack([[5, 6, 7, 8]] * 1000 + [[9, 10]] * 1000)
     backbone = Backbone(make("bert")).train()
     with backbone.dropout(0.0), torch.no_grad():
@@ -224,10 +224,10 @@ def test_heads_are_dropped_by_the_sentence_and_the_others_grow() -> None:
     factors = (dropped / plain).split(tokens.lengths.tolist())
     lefts = []
     for of_sentence in factors:  # [tokens, heads, features]
-        one = of_sentence[0, :, 0]  # [heads]
-        torch.testing.assert_close(of_sentence, one[None, :, None].expand_as(of_sentence), atol=1e-5, rtol=1e-5)
-        left = int((one != 0).sum())
-        torch.testing.assert_close(one[one != 0], torch.full((left,), 4 / max(left, 1)), atol=1e-5, rtol=1e-5)
+        factors = of_sentence[0, :, 0]  # [heads]
+        torch.testing.assert_close(of_sentence, factors[None, :, None].expand_as(of_sentence), atol=1e-5, rtol=1e-5)
+        left = int((factors != 0).sum())
+        torch.testing.assert_close(factors[factors != 0], torch.full((left,), 4 / max(left, 1)), atol=1e-5, rtol=1e-5)
         lefts.append(left)
     shares = torch.bincount(torch.tensor(lefts), minlength=5) / len(lefts)
     binomial = torch.tensor([0.0039, 0.0469, 0.2109, 0.4219, 0.3164])  # where none is left, all are 0

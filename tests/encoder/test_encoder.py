@@ -1,4 +1,4 @@
-"""The encoder a user keeps: encode, save and load, and the same vectors in sentence-transformers."""
+"""The encoder: encoding, saving and loading, and the same vectors in sentence-transformers."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_folder_of_sentence_transformers_is_read_as_it_is(real_models: Path, t
     np.testing.assert_allclose(ours.encode(text), theirs.encode(text), atol=1e-5)
 
 
-def test_what_a_folder_says_besides_is_kept(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
+def test_other_settings_of_a_folder_are_kept(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     Encoder.load(tiny_model).save(first)
     (first / "sentence_bert_config.json").unlink()
@@ -91,7 +91,7 @@ def test_what_a_folder_says_besides_is_kept(tiny_model: Path, sentences: list[st
         np.testing.assert_allclose(theirs, encoder.encode(upper), atol=1e-5)
 
 
-def test_a_tokenizer_that_was_used_is_saved_as_it_was(tiny_model: Path, tmp_path: Path) -> None:
+def test_using_a_tokenizer_does_not_change_its_saved_form(tiny_model: Path, tmp_path: Path) -> None:
     encoder = Encoder.load(tiny_model)
     encoder.tokenize(["a dog"] * 3, max_length=4)
     encoder.save(tmp_path / "saved")
@@ -126,12 +126,12 @@ def test_encode_keeps_order_shape_and_mode(tiny_model: Path, sentences: list[str
     np.testing.assert_allclose(np.linalg.norm(encoder.encode(sentences, normalize=True), axis=1), 1, atol=1e-6)
 
 
-def test_what_is_no_string_is_refused(tiny_model: Path) -> None:
+def test_a_sentence_has_to_be_a_string(tiny_model: Path) -> None:
     with pytest.raises(InputError, match="sentence 1 is float, not a string"):
         Encoder.load(tiny_model).encode(["a dog", 1.5])  # type: ignore[list-item]
 
 
-def test_saving_over_something_is_refused(tiny_model: Path, tmp_path: Path) -> None:
+def test_an_existing_folder_is_not_overwritten(tiny_model: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="exists already"):
         Encoder.load(tiny_model).save(tmp_path)
 

@@ -1,4 +1,4 @@
-"""Pooling on packed states against one sentence at a time."""
+"""Pooling of packed states against pooling of single sentences."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ LENGTHS = [4, 1, 7, 4, 2]
 MASK = 9
 
 
-def one(mode: PoolingMode, x: Tensor) -> Tensor:
-    """A single sentence's [length, d] pooled, by the definition."""
+def pool_sentence(mode: PoolingMode, x: Tensor) -> Tensor:
+    """Pools a single sentence's states [length, d], by the definition."""
     weights = torch.arange(1, len(x) + 1)[:, None]
     return {
         "cls": lambda: x[0],
@@ -29,7 +29,9 @@ def one(mode: PoolingMode, x: Tensor) -> Tensor:
     }[mode]()
 
 
-@pytest.mark.parametrize("mode", [mode for mode in get_args(PoolingMode) if mode != "wk"])  # it has its own test
+@pytest.mark.parametrize(
+    "mode", [mode for mode in get_args(PoolingMode) if mode != "wk"]
+)  # wk is tested in test_wk_pooling.py
 @pytest.mark.parametrize("layers", [(-1,), (1, -1), (0, 2, 3)])
 def test_every_mode_and_layer_average(mode: PoolingMode, layers: tuple[int, ...]) -> None:
     tokens = pack([[MASK if i == length // 2 else 1 for i in range(length)] for length in LENGTHS])
@@ -39,17 +41,17 @@ def test_every_mode_and_layer_average(mode: PoolingMode, layers: tuple[int, ...]
     parts = average.split(tokens.lengths.tolist())
     for i, place in enumerate(tokens.order.argsort().tolist()):
         assert len(parts[place]) == LENGTHS[i]
-        torch.testing.assert_close(pooled[i], one(mode, parts[place]))
+        torch.testing.assert_close(pooled[i], pool_sentence(mode, parts[place]))
 
 
-def test_weights_of_layers_are_shares() -> None:
+def test_layer_weights_are_scaled_to_sum_1() -> None:
     tokens = pack([[1, 1]])
     states = [torch.full((2, 1), float(value)) for value in (0, 10, 20)]
     assert Pooling("mean", (1, 2), (3.0, 1.0))(states, tokens).item() == pytest.approx(12.5)
 
 
 @pytest.mark.parametrize("sentences", [[[1], [MASK]], [[1, MASK, MASK]], [[1, 1], [MASK, 1, MASK]]])
-def test_each_sentence_has_one_mask(sentences: list[list[int]]) -> None:
+def test_mask_pooling_needs_one_mask_in_each_sentence(sentences: list[list[int]]) -> None:
     tokens = pack(sentences)
     with pytest.raises(InputError, match="a sentence has no mask token or several"):
         Pooling("mask", mask_id=MASK)([torch.randn(len(tokens.ids), 6)], tokens)
@@ -70,6 +72,6 @@ def test_bfloat16_states_give_float32_vectors() -> None:
         (Pooling(layers=(1, 2), weights=(1.0,)), "1 layer weights for 2 layers"),
     ],
 )
-def test_layers_that_cannot_be(pooling: Pooling, message: str) -> None:
+def test_impossible_layers_are_refused(pooling: Pooling, message: str) -> None:
     with pytest.raises(InputError, match=message):
         pooling.resolve(3)

@@ -1,4 +1,4 @@
-"""New models: the vocabulary that is made from text, and the size of the model."""
+"""New models: the vocabulary made from text, and the size of the model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEXT = ["The lowest tower.", "the widest tower", "THE NEWEST café, the lowest o
 SMALL = Scratch(layers=2, hidden=16, heads=2, intermediate=24, positions=12, vocabulary=53)
 
 
-def test_the_vocabulary_is_uncased_word_pieces_behind_the_special_ones() -> None:
+def test_the_vocabulary_is_the_special_tokens_and_uncased_word_pieces() -> None:
     tokenizer = make_tokenizer(TEXT, 53, 12)
     pieces = tokenizer.convert_ids_to_tokens(range(53))
     assert len(tokenizer) == 53
@@ -33,7 +33,7 @@ def test_the_vocabulary_is_uncased_word_pieces_behind_the_special_ones() -> None
 
 
 @pytest.mark.parametrize("size", [10, 5000])
-def test_a_size_that_the_text_does_not_make_is_refused(size: int) -> None:
+def test_a_vocabulary_size_that_the_text_cannot_fill_is_refused(size: int) -> None:
     with pytest.raises(InputError, match=rf"vocabulary {size}: the text makes a vocabulary of \d+ pieces"):
         make_tokenizer(TEXT, size, 12)
 
@@ -49,11 +49,11 @@ def test_a_new_model_has_the_size_asked_for(tmp_path: Path) -> None:
     encoder = Encoder.load(tmp_path / "model")
     assert encoder.max_length == 12
     assert encoder.encode(["the lowest tower"] * 20).shape == (20, 16)
-    _, found = BertForMaskedLM.from_pretrained(tmp_path / "model", output_loading_info=True)
-    assert not any(found.values())
+    _, loading_info = BertForMaskedLM.from_pretrained(tmp_path / "model", output_loading_info=True)
+    assert not any(loading_info.values())
 
 
-def test_its_weights_follow_from_the_seed(tmp_path: Path) -> None:
+def test_the_seed_determines_the_weights(tmp_path: Path) -> None:
     weights = []
     for run, seed in enumerate((0, 0, 1)):
         torch.manual_seed(seed)
@@ -63,6 +63,6 @@ def test_its_weights_follow_from_the_seed(tmp_path: Path) -> None:
     assert weights[0] != weights[2]
 
 
-def test_a_size_of_uneven_heads_is_refused() -> None:
+def test_hidden_has_to_be_a_multiple_of_heads() -> None:
     with pytest.raises(ValidationError, match="hidden 256 is not a multiple of heads 5"):
         Scratch(heads=5)

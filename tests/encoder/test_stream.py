@@ -1,4 +1,4 @@
-"""A stream in parts: the same vectors, in order, read no further than needed, by one thread or several."""
+"""Streams in parts: the same vectors in order, read one part ahead, by one thread or several."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from isotune.errors import InputError
 
 @pytest.fixture
 def encoder(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Encoder:
-    """Parts of 7 sentences, batches of some 20 tokens."""
+    """An encoder with parts of 7 sentences, and batches of about 20 tokens."""
     monkeypatch.setattr("isotune.encoder.stream.PART", 7)
     monkeypatch.setitem(encoder_module.BATCH_BYTES, "cpu", 20 * 32 * 4)
     return Encoder.load(tiny_model)
@@ -31,7 +31,7 @@ def two_threads() -> Iterator[None]:
     torch.set_num_threads(1)
 
 
-def test_batches_are_as_many_for_each_thread(encoder: Encoder) -> None:
+def test_each_thread_gets_equally_many_batches(encoder: Encoder) -> None:
     lengths = [7, 3] * 15  # 150 tokens
     for threads, count in ((1, 8), (3, 9), (4, 8), (5, 10)):
         batches = encoder.batches(lengths, threads)
@@ -42,7 +42,7 @@ def test_batches_are_as_many_for_each_thread(encoder: Encoder) -> None:
     assert len(encoder.batches([100, 100], 4)) == 2
 
 
-def test_parts_are_the_stream(encoder: Encoder, sentences: list[str]) -> None:
+def test_the_parts_make_up_the_stream(encoder: Encoder, sentences: list[str]) -> None:
     expected = np.stack([encoder.encode(sentence) for sentence in sentences])
     done: list[int] = []
     parts = list(encoder.encode_parts(iter(sentences), advance=done.append))
@@ -82,7 +82,9 @@ def test_a_stream_is_read_one_part_ahead(encoder: Encoder, sentences: list[str])
     parts.close()
 
 
-def test_threads_change_nothing_and_are_put_back(encoder: Encoder, sentences: list[str], two_threads: None) -> None:
+def test_threads_change_no_vector_and_their_number_is_put_back(
+    encoder: Encoder, sentences: list[str], two_threads: None
+) -> None:
     two = encoder.encode(sentences)
     assert torch.get_num_threads() == 2
     torch.set_num_threads(1)
@@ -110,7 +112,7 @@ def test_a_stream_left_early_leaves_the_encoder_as_it_was(encoder: Encoder, sent
     assert encoder.training
 
 
-def test_what_is_no_string_has_its_number_in_the_stream(encoder: Encoder, sentences: list[str]) -> None:
+def test_an_error_names_the_number_of_a_sentence_that_is_no_string(encoder: Encoder, sentences: list[str]) -> None:
     mixed = [*sentences[:16], 7, *sentences]
     with pytest.raises(InputError, match="sentence 16 is int, not a string"):
         encoder.encode(mixed)  # type: ignore[arg-type]
@@ -118,7 +120,7 @@ def test_what_is_no_string_has_its_number_in_the_stream(encoder: Encoder, senten
         list(parts_of(mixed))  # type: ignore[arg-type]
 
 
-def test_word_vectors_come_in_parts_too(encoder: Encoder) -> None:
+def test_word_vectors_encode_in_parts_too(encoder: Encoder) -> None:
     words = WordVectors({"a": 0, "dog": 1}, np.eye(2, dtype=np.float32))
     done: list[int] = []
     parts = list(words.encode_parts(["a dog", "a"] * 5, advance=done.append))

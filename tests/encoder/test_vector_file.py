@@ -1,4 +1,4 @@
-"""Files of vectors that are written part by part are those that would be written at once."""
+"""Files of vectors that are written part by part equal files written at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from isotune.encoder.vector_file import VECTOR_FILES
 
 
 @pytest.mark.parametrize("parts", [[], [3], [9, 1], [1000] * 12], ids=str)
-def test_an_npy_file_in_parts_is_the_one_at_once(parts: list[int], tmp_path: Path) -> None:
+def test_an_npy_file_written_in_parts_equals_one_written_at_once(parts: list[int], tmp_path: Path) -> None:
     vectors = np.random.default_rng(0).normal(size=(sum(parts), 5)).astype(np.float32)
     path, whole = tmp_path / "v.npy", tmp_path / "w.npy"
     np.save(whole, vectors)

@@ -1,4 +1,4 @@
-"""WK pooling against its transcription, and its way into a folder and back."""
+"""WK pooling: against its transcription, saved and loaded."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ LENGTHS = [4, 1, 7, 2]
 
 
 def walk(layers: int, tokens: int, d: int) -> list[Tensor]:
-    """States [tokens, d] of some layers, each a small step from the one below."""
+    """States [tokens, d] of several layers, each a small step from the layer below."""
     return list((torch.ones(d) + 0.5 * torch.randn(layers, tokens, d, dtype=torch.float64)).cumsum(0))
 
 
 @pytest.mark.parametrize("layers", [3, 4, 5, 9])
-def test_it_equals_its_transcription(layers: int) -> None:
+def test_wk_pooling_equals_its_transcription(layers: int) -> None:
     tokens = pack([[1] * length for length in LENGTHS])
     states = walk(layers, sum(LENGTHS), 16)
     parts = list(zip(*(layer.split(tokens.lengths.tolist()) for layer in states), strict=True))
@@ -37,7 +37,7 @@ def test_it_equals_its_transcription(layers: int) -> None:
     torch.testing.assert_close(single.double(), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_a_layer_like_its_neighbours_weighs_less_than_one_that_is_not() -> None:
+def test_a_layer_that_differs_from_its_neighbours_weighs_more() -> None:
     base, odd = torch.eye(8)[:2]
     nudges = 0.01 * torch.eye(8)[2:7, None]
     states = [base + nudge for nudge in nudges]
@@ -46,7 +46,7 @@ def test_a_layer_like_its_neighbours_weighs_less_than_one_that_is_not() -> None:
     assert vector[1] > 0.5  # most of its novelty, where an average would give it a fifth
 
 
-def test_a_token_that_changes_evenly_counts_for_nothing() -> None:
+def test_a_token_that_changes_evenly_has_no_weight() -> None:
     angles = torch.tensor([0.0, 0.3, 0.6, 0.9], dtype=torch.float64)
     even = torch.stack([angles.cos(), angles.sin(), 0 * angles], dim=1)  # [layers, d]
     uneven = torch.stack([0 * angles, (angles**3).sin(), (angles**3).cos()], dim=1)
@@ -62,7 +62,7 @@ def test_gradients_reach_every_layer() -> None:
     assert all(layer.grad is not None and layer.grad.abs().sum() > 0 for layer in states)
 
 
-def test_the_layers_are_those_from_the_fourth_on() -> None:
+def test_the_default_layers_start_at_the_fourth() -> None:
     assert wk_layers(24) == tuple(range(4, 25))
     assert wk_layers(6) == (4, 5, 6)
     assert wk_layers(4) == (2, 3, 4)

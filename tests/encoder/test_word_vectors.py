@@ -1,4 +1,4 @@
-"""Averages of word vectors: the files' forms, what a sentence becomes, and lines that are none."""
+"""Averages of word vectors: file formats, the vector of a sentence, and malformed files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_sentence_is_the_mean_of_its_known_words(file: Path) -> None:
     assert words.encode([]).shape == (0, 3)
 
 
-def test_a_word_is_looked_up_as_it_is_and_then_in_lower_case(file: Path) -> None:
+def test_a_word_is_looked_up_first_as_written_then_in_lower_case(file: Path) -> None:
     file.write_text(GLOVE + "Dog 5 5 5\nUS 1 1 1\n", "utf-8")
     words = WordVectors.load(file)
     expected = [[5, 5, 5], [2, 0, -1.5], [2, 0, -1.5], [1, 1, 1], [0, 0, 0]]
@@ -72,13 +72,13 @@ def test_headers_line_ends_and_compression_change_nothing(file: Path, tmp_path: 
         ("", "empty"),
     ],
 )
-def test_what_is_no_file_of_word_vectors(content: str, message: str, file: Path) -> None:
+def test_a_malformed_file_is_refused(content: str, message: str, file: Path) -> None:
     file.write_text(content)
     with pytest.raises(InputError, match=message):
         WordVectors.load(file)
 
 
-def test_a_name_is_a_file_or_an_encoder(file: Path, tiny_model: Path) -> None:
+def test_load_encoder_takes_a_file_or_an_encoder(file: Path, tiny_model: Path) -> None:
     assert isinstance(load_encoder(file), WordVectors)
     assert isinstance(load_encoder(str(tiny_model)), Encoder)
     with pytest.raises(InputError, match="there is no such folder"):

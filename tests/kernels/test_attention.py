@@ -1,4 +1,4 @@
-"""The two ways of attending agree: that of CPUs, in any type, and that of other devices."""
+"""The attention of CPUs agrees with torch's fused attention, in values, gradients and all types."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TOKENS = sum(LENGTHS)
 
 
 @pytest.mark.parametrize("sliding_window", [None, 3])
-def test_plain_products_are_the_fused_attention(sliding_window: int | None) -> None:
+def test_plain_products_equal_the_fused_attention(sliding_window: int | None) -> None:
     packed = pack([[1] * length for length in LENGTHS])
     given = [torch.randn(TOKENS, 4, 8, dtype=torch.float64).requires_grad_() for _ in range(3)]
     gradient = torch.randn(TOKENS, 4, 8, dtype=torch.float64)
@@ -28,7 +28,7 @@ def test_plain_products_are_the_fused_attention(sliding_window: int | None) -> N
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("dropout", [0.0, 0.4])
-def test_gradients_are_those_of_the_output(dropout: float, training: bool) -> None:
+def test_gradients_equal_autograds(dropout: float, training: bool) -> None:
     packed = pack([[1] * length for length in (2, 3, 3, 17)])
     given = [torch.randn(25, 2, 4, dtype=torch.float64).requires_grad_() for _ in range(3)]
 
@@ -40,7 +40,7 @@ def test_gradients_are_those_of_the_output(dropout: float, training: bool) -> No
 
 
 @pytest.mark.parametrize("sliding_window", [None, 3])
-def test_bfloat16_attends_as_float32_does(sliding_window: int | None) -> None:
+def test_attention_in_bfloat16_is_close_to_float32(sliding_window: int | None) -> None:
     packed = pack([[1] * length for length in LENGTHS])
     query, key, value = (torch.randn(1, 4, TOKENS, 8).bfloat16() for _ in range(3))
     results = []

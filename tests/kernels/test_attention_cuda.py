@@ -1,4 +1,4 @@
-"""What is handed to torch's variable-length attention, by a slow stand-in for it; and on a GPU, itself."""
+"""The arguments of torch's variable-length attention, checked by a slow stand-in for it; on a GPU, the real kernel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from isotune.kernels.attention_cuda import attend, can_attend
 def stand_in(
     q: Tensor, k: Tensor, v: Tensor, bounds_q: Tensor, bounds_k: Tensor, max_q: int, max_k: int, **options: Any
 ) -> Tensor:
-    """Sequence by sequence, token by token, as its documentation says."""
+    """Attends sequence by sequence and token by token, as torch documents `varlen_attn`."""
     assert bounds_q.dtype == bounds_k.dtype == torch.int32
     assert max_q == max_k == int(bounds_q.diff().max())
     left, right = options["window_size"]
@@ -38,7 +38,7 @@ def batch() -> Packed:
 
 @pytest.mark.parametrize("sliding_window", [None, 1, 3])
 @pytest.mark.parametrize("scaling", [None, 0.3])
-def test_it_attends_as_the_groups_of_equal_length_do(
+def test_the_kernel_equals_attention_by_groups_of_equal_length(
     batch: Packed, sliding_window: int | None, scaling: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", stand_in)
@@ -52,18 +52,18 @@ def test_it_attends_as_the_groups_of_equal_length_do(
     )
 
 
-def test_a_cpu_is_left_to_the_groups() -> None:
+def test_a_cpu_uses_groups_of_equal_length() -> None:
     assert not can_attend(torch.zeros(3, 4, 8, dtype=torch.bfloat16), 0.0)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 @pytest.mark.parametrize("sliding_window", [None, 3])
-def test_a_gpu_attends_as_a_cpu_does(batch: Packed, sliding_window: int | None) -> None:
+def test_attention_on_a_gpu_equals_that_on_a_cpu(batch: Packed, sliding_window: int | None) -> None:
     query, key, value = (torch.randn(22, 4, 32, device="cuda", dtype=torch.bfloat16) for _ in range(3))
     assert can_attend(query, 0.0)
     assert not can_attend(query, 0.1)
     assert not can_attend(query.float(), 0.0)
-    found = attend(query, key, value, batch.to("cuda"), 32**-0.5, sliding_window)
+    attended = attend(query, key, value, batch.to("cuda"), 32**-0.5, sliding_window)
     given = [x.cpu().float().transpose(0, 1).unsqueeze(0) for x in (query, key, value)]
     expected, _ = packed_attention(torch.nn.Identity(), *given, None, packed=batch, sliding_window=sliding_window)
-    torch.testing.assert_close(found.cpu().float().unsqueeze(0), expected, rtol=0.02, atol=0.02)
+    torch.testing.assert_close(attended.cpu().float().unsqueeze(0), expected, rtol=0.02, atol=0.02)

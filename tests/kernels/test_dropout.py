@@ -1,4 +1,4 @@
-"""Dropout with few random numbers is dropout: its rate, its independence, its gradient; and its seed is torch's."""
+"""Dropout with cheap random masks: its rate, independence, gradient, and seed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ N = 400_000
 
 @pytest.mark.parametrize("rate", [0.0, 0.1, 0.5, 0.9])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_elements_are_0_at_the_rate_and_the_others_grow(rate: float, dtype: torch.dtype) -> None:
+def test_elements_are_0_at_the_rate_and_the_others_are_scaled(rate: float, dtype: torch.dtype) -> None:
     factors = dropout_factors(N, rate, dtype)
     assert factors.dtype == dtype
     share = (factors == 0).double().mean().item()
@@ -25,14 +25,14 @@ def test_elements_are_0_at_the_rate_and_the_others_grow(rate: float, dtype: torc
     torch.testing.assert_close(kept, torch.tensor([1 / (1 - rate)], dtype=dtype), rtol=1e-3, atol=0)
 
 
-def test_the_expectation_is_exact_for_the_rate_that_is_possible() -> None:
+def test_the_scale_fits_the_rounded_rate() -> None:
     factors = dropout_factors(N, 0.1, torch.float64)
     steps = round(0.1 * 2**16)
     assert factors.max() == 2**16 / (2**16 - steps)
 
 
-def test_each_element_is_dropped_by_itself() -> None:
-    dropped = (dropout_factors(N, 0.3, torch.float32) == 0).double().view(-1, 4)  # the four of one draw
+def test_elements_are_dropped_independently() -> None:
+    dropped = (dropout_factors(N, 0.3, torch.float32) == 0).double().view(-1, 4)  # the four elements of a draw
     both = (dropped.T @ dropped) / len(dropped)  # [4, 4]
     off = both[~torch.eye(4, dtype=torch.bool)]
     assert (off - 0.09).abs().max() < 5 * sqrt(0.09 * 0.91 / len(dropped))
@@ -40,7 +40,7 @@ def test_each_element_is_dropped_by_itself() -> None:
     assert abs(following - 0.09) < 5 * sqrt(0.09 * 0.91 / N)
 
 
-def test_the_same_seed_drops_the_same() -> None:
+def test_the_same_seed_drops_the_same_elements() -> None:
     def masks() -> list[torch.Tensor]:
         torch.manual_seed(5)
         return [dropout_factors(1001, 0.5, torch.float32) for _ in range(2)]
@@ -51,7 +51,7 @@ def test_the_same_seed_drops_the_same() -> None:
 
 
 @pytest.mark.parametrize("shape", [(0,), (1,), (3, 5), (2, 3, 7)])
-def test_any_shape_and_its_gradient(shape: tuple[int, ...]) -> None:
+def test_any_shape_works_and_has_a_gradient(shape: tuple[int, ...]) -> None:
     x = torch.rand(shape).add_(1).requires_grad_()
     y = dropout(x, 0.5)
     y.sum().backward()
@@ -65,7 +65,7 @@ def test_a_rate_next_to_1_stays_finite() -> None:
     assert dropout_factors(N, 1 - 1e-9, torch.float32).isfinite().all()
 
 
-def test_every_dropout_of_a_model_is_of_this_kind(tiny_model: Path) -> None:
+def test_every_dropout_layer_of_a_model_is_replaced(tiny_model: Path) -> None:
     encoder = Encoder.load(tiny_model, device="cpu")
     layers = [module for module in encoder.modules() if isinstance(module, torch.nn.Dropout)]
     assert len(layers) == 1 + 3 * 3  # of the embeddings; two and the attention's, which isn't called, of each block

@@ -1,4 +1,4 @@
-"""Where float32 products go: as exact in either place, only where it was asked for, and put back."""
+"""Which library computes float32 products: both are exact, and the setting is put back afterwards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ setting = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
 
 @pytest.fixture
 def pays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """oneDNN is the one to take, whatever this machine is."""
+    """Has every machine choose oneDNN."""
     monkeypatch.delenv("ISOTUNE_FLOAT32", raising=False)
     monkeypatch.setattr(float32, "measured", lambda: (2.0, 0.0))
     assert setting.fp32_precision == "none"
@@ -38,8 +38,8 @@ def test_products_and_gradients_are_those_of_float64(monkeypatch: pytest.MonkeyP
         with fast_float32():
             y = torch.nn.functional.linear(*leaves)
             results.append([y, *torch.autograd.grad(y, leaves, gradient.to(dtype))])
-    for found, exact in zip(*results, strict=True):
-        assert (found.double() - exact).norm() < 1e-6 * exact.norm()
+    for result, exact in zip(*results, strict=True):
+        assert (result.double() - exact).norm() < 1e-6 * exact.norm()
 
 
 def test_small_products_are_torchs_own(pays: None) -> None:
@@ -62,7 +62,7 @@ def test_small_products_are_torchs_own(pays: None) -> None:
         ("torch", 2.1, 4e-7, False),
     ],
 )
-def test_onednn_is_taken_where_it_is_exact_and_faster_or_wished(
+def test_onednn_is_taken_where_it_is_exact_and_faster_or_chosen(
     monkeypatch: pytest.MonkeyPatch, choice: str, times: float, error: float, expected: bool
 ) -> None:
     monkeypatch.setenv("ISOTUNE_FLOAT32", choice)
@@ -80,7 +80,7 @@ def test_an_unknown_choice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("pays")
-def test_the_last_one_to_leave_puts_it_back() -> None:
+def test_the_last_block_to_close_puts_the_setting_back() -> None:
     inside, leave = threading.Event(), threading.Event()
 
     def other() -> None:
@@ -100,13 +100,13 @@ def test_the_last_one_to_leave_puts_it_back() -> None:
 
 
 @pytest.mark.usefixtures("pays")
-def test_an_error_puts_it_back_too() -> None:
+def test_an_error_puts_the_setting_back_too() -> None:
     with pytest.raises(ZeroDivisionError), fast_float32():
         raise ZeroDivisionError
 
 
 @pytest.mark.usefixtures("pays")
-def test_an_encoder_computes_with_it(tiny_model: Path) -> None:
+def test_an_encoder_computes_with_onednn(tiny_model: Path) -> None:
     encoder = Encoder.load(tiny_model, device="cpu")
     seen = set()
     for module in encoder.modules():
@@ -116,7 +116,7 @@ def test_an_encoder_computes_with_it(tiny_model: Path) -> None:
     assert seen == {"bf16"}
 
 
-def test_what_is_measured_changes_nothing_and_is_not_changed_by_autocast() -> None:
+def test_the_measurement_changes_no_setting_and_ignores_autocast() -> None:
     state = torch.get_rng_state()
     _, error = float32.measured.__wrapped__()
     with torch.autocast("cpu", torch.bfloat16):

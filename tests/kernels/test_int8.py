@@ -1,4 +1,4 @@
-"""Linear layers in 8-bit integers: the rounding literally, what it costs in precision, and what is refused."""
+"""Linear layers in 8-bit integers: the rounding, its cost in precision, and what is refused."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ pytestmark = pytest.mark.skipif(not _exact(), reason="this machine doesn't multi
 
 
 def rounded(vector: list[float]) -> tuple[list[int], float]:
-    """Integers from -127 to 127, and their scale."""
+    """Rounds numbers to integers from -127 to 127; returns these and their scale."""
     scale = max(abs(value) for value in vector) / 127 or 1.0
     return [round(value / scale) for value in vector], scale
 
 
 def reference(x: Tensor, linear: nn.Linear) -> Tensor:
-    """[N, in] -> [N, out] float64, one product after another."""
+    """Computes [N, out] in float64 from [N, in], product by product."""
     rows = [rounded(row) for row in x.tolist()]
     columns = [rounded(row) for row in linear.weight.tolist()]
     bias = [0.0] * len(columns) if linear.bias is None else linear.bias.tolist()
@@ -38,7 +38,7 @@ def reference(x: Tensor, linear: nn.Linear) -> Tensor:
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_a_layer_is_its_rounded_weights_times_its_rounded_input(bias: bool) -> None:
+def test_a_layer_multiplies_rounded_weights_by_rounded_input(bias: bool) -> None:
     linear = nn.Linear(48, 24, bias=bias)
     with torch.no_grad():
         linear.weight[3] = 0
@@ -52,7 +52,7 @@ def test_a_layer_is_its_rounded_weights_times_its_rounded_input(bias: bool) -> N
     torch.testing.assert_close(Int8Linear(linear)(x.view(7, 1, 48)), y[:, None])
 
 
-def test_an_encoder_in_int8_is_near_the_one_in_float32(tiny_model: Path, sentences: list[str]) -> None:
+def test_an_encoder_in_int8_is_close_to_float32(tiny_model: Path, sentences: list[str]) -> None:
     exact = Encoder.load(tiny_model).encode(sentences, normalize=True)
     encoder = Encoder.load(tiny_model, precision="int8")
     model = encoder.backbone.model
@@ -70,7 +70,7 @@ def test_scores_hardly_change_on_a_real_model(real_data: Path, real_models: Path
     assert scores[0] == pytest.approx(scores[1], abs=0.005)
 
 
-def test_bfloat16_is_of_the_weights(tiny_model: Path, sentences: list[str]) -> None:
+def test_bfloat16_is_the_type_of_the_weights(tiny_model: Path, sentences: list[str]) -> None:
     encoder = Encoder.load(tiny_model, precision="bfloat16")
     assert {parameter.dtype for parameter in encoder.backbone.parameters()} == {torch.bfloat16}
     cosines = (
@@ -79,7 +79,9 @@ def test_bfloat16_is_of_the_weights(tiny_model: Path, sentences: list[str]) -> N
     assert cosines.min() > 0.999
 
 
-def test_what_is_refused(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_int8_is_refused_on_a_gpu_in_saving_and_on_unfit_cpus(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(InputError, match="int8 can't be saved"):
         Encoder.load(tiny_model, precision="int8").save(tmp_path / "saved")
     assert not (tmp_path / "saved").exists()
@@ -90,7 +92,7 @@ def test_what_is_refused(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.M
         quantize(nn.Sequential(nn.Linear(2, 2)))
 
 
-def test_a_product_that_is_cut_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inexact_products_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     forward = Int8Linear.forward
     monkeypatch.setattr(Int8Linear, "forward", lambda self, x: forward(self, x) * 0.98)
     assert not _exact.__wrapped__()

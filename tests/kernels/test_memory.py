@@ -1,4 +1,4 @@
-"""What is kept, how much of it, when it goes back; and that the environment has the last word."""
+"""What `tune_process` sets, and that environment variables override it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from isotune.kernels import memory
 
 
-def test_the_environment_has_the_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variables_override_it(monkeypatch: pytest.MonkeyPatch) -> None:
     onednn, torch_ = memory.PREPARED_VARIABLES
     monkeypatch.setenv(onednn, "7")
     monkeypatch.delenv(torch_, raising=False)
@@ -22,8 +22,8 @@ def test_the_environment_has_the_last_word(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.skipif(not memory._c_function("mallopt"), reason="the C library isn't glibc")
-def test_what_is_freed_is_kept_until_it_is_given_back() -> None:
-    """In a process of its own: malloc's options are the whole process's, and can't be read."""
+def test_freed_memory_is_kept_until_give_back() -> None:
+    """Runs in another process, because malloc's options hold for a whole process and can't be read."""
     script = """
         from pathlib import Path
         import torch
@@ -50,11 +50,11 @@ def test_what_is_freed_is_kept_until_it_is_given_back() -> None:
     kept, given_back = megabytes(plain)
     assert kept > 60
     assert given_back < 10
-    kept, _ = megabytes({**plain, "MALLOC_MMAP_THRESHOLD_": str(2**20)})  # the user's word counts
+    kept, _ = megabytes({**plain, "MALLOC_MMAP_THRESHOLD_": str(2**20)})  # the user's setting counts
     assert kept < 10
 
 
-def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_c_library_is_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
     memory._c_function.cache_clear()
     try:

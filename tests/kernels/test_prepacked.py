@@ -1,4 +1,4 @@
-"""Packed weights change nothing but the time, and don't outlast their block."""
+"""Packed weights change nothing but the speed, and are gone after their block."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from isotune.kernels.prepacked import _works, prepacked
 
 @pytest.fixture
 def _onednn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """float32 goes through oneDNN, whatever is faster here."""
+    """Computes float32 through oneDNN on every machine."""
     monkeypatch.setattr("isotune.kernels.prepacked.pays", lambda: True)
 
 
 @pytest.mark.usefixtures("_onednn")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("bias", [True, False])
-def test_the_same_numbers_while_it_lasts(dtype: torch.dtype, bias: bool) -> None:
+def test_packed_weights_give_the_same_numbers(dtype: torch.dtype, bias: bool) -> None:
     if not _works(dtype):
         pytest.skip(f"there are no packed weights in {dtype} here")
     model = nn.Sequential(nn.Linear(24, 40, bias=bias, dtype=dtype), nn.GELU(), nn.Linear(40, 8, dtype=dtype))
@@ -39,7 +39,7 @@ def test_the_same_numbers_while_it_lasts(dtype: torch.dtype, bias: bool) -> None
 @pytest.mark.usefixtures("_onednn")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(("activation", "together"), [("gelu", True), ("gelu_new", False)])
-def test_the_gelu_of_an_intermediate_layer(dtype: torch.dtype, activation: str, together: bool) -> None:
+def test_the_gelu_of_an_intermediate_layer_is_included(dtype: torch.dtype, activation: str, together: bool) -> None:
     if not _works(dtype):
         pytest.skip(f"there are no packed weights in {dtype} here")
     config = BertConfig(hidden_size=24, intermediate_size=96, hidden_act=activation)
@@ -54,7 +54,7 @@ def test_the_gelu_of_an_intermediate_layer(dtype: torch.dtype, activation: str, 
         assert "forward" not in vars(model)
 
 
-def test_where_it_does_not_pay_nothing_is_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_packed_where_it_does_not_pay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("isotune.kernels.prepacked.pays", lambda: False)
     model = nn.Linear(8, 8)
     half = nn.Linear(8, 8, dtype=torch.float16)
@@ -64,7 +64,7 @@ def test_where_it_does_not_pay_nothing_is_packed(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.usefixtures("_onednn")
-def test_an_error_ends_it_too() -> None:
+def test_packed_weights_are_gone_after_an_error() -> None:
     model = nn.Linear(8, 8)
     with pytest.raises(ValueError, match="oops"), prepacked(model):
         raise ValueError("oops")

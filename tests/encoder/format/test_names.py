@@ -1,3 +1,5 @@
+"""The names of models: folders, the bundled model, and names for the hub."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -23,7 +25,7 @@ def test_a_folder_takes_the_bundled_models_name_only_if_it_holds_a_model(
     assert local_model("mini") == local_folder("mini") == model_folder("mini") == Path("mini")
 
 
-def test_what_is_not_here_may_be_on_the_hub(tmp_path: Path) -> None:
+def test_a_name_that_is_not_on_this_machine_may_be_on_the_hub(tmp_path: Path) -> None:
     assert local_model("google-bert/bert-base-uncased") is None
     (tmp_path / "vectors.txt").touch()
     assert local_model(tmp_path / "vectors.txt") == tmp_path / "vectors.txt"

@@ -1,4 +1,4 @@
-"""Model folders that can't be used: one clear line each, and nothing newly initialised."""
+"""Unusable model folders: each gives an error of one clear line, and nothing is newly initialised."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from isotune.errors import InputError
 
 @pytest.fixture
 def model(tiny_model: Path, tmp_path: Path) -> Path:
-    """A copy that may be damaged."""
+    """A copy of the model, which a test may damage."""
     return Path(shutil.copytree(tiny_model, tmp_path / "model"))
 
 
@@ -91,7 +91,7 @@ def test_the_task_head_of_a_pretrained_model_is_left_out(model: Path) -> None:
     assert (Encoder.load(model).encode("a dog") == expected).all()
 
 
-def test_code_in_a_folder_is_neither_run_nor_asked_about(model: Path) -> None:
+def test_code_in_a_folder_is_not_run_and_no_question_is_asked(model: Path) -> None:
     (model / "evil.py").write_text("raise SystemExit('it ran')")
     config = json.loads((model / "config.json").read_text())
     config |= {"model_type": "evil", "auto_map": {"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}}
@@ -100,7 +100,7 @@ def test_code_in_a_folder_is_neither_run_nor_asked_about(model: Path) -> None:
         Encoder.load(model)
 
 
-def test_a_name_that_is_no_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_name_that_is_no_folder_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     for name in ("nobody/nothing", str(tmp_path / "missing"), "../../x"):
         with pytest.raises(InputError, match="there is no such folder") as caught:
@@ -108,7 +108,7 @@ def test_a_name_that_is_no_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         assert "\n" not in str(caught.value)
 
 
-def test_a_file_is_no_folder(model: Path) -> None:
+def test_a_file_is_refused(model: Path) -> None:
     with pytest.raises(InputError, match="this is a file"):
         Encoder.load(model / "config.json")
 
@@ -122,7 +122,7 @@ def test_a_file_is_no_folder(model: Path) -> None:
         ({"type": None}, "its sentence-transformers files can't be understood"),
     ],
 )
-def test_a_sentence_transformers_folder_with_something_unknown(
+def test_an_unsupported_module_or_setting_is_refused(
     change: dict[str, object], message: str, tiny_model: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "saved"

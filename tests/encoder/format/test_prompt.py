@@ -1,4 +1,4 @@
-"""Prompts around a sentence: the ids of the whole text, and the same vectors wherever the encoder is loaded."""
+"""Prompts around a sentence: the same ids as the whole text has, and the same vectors in every library."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def wordpiece(tiny_model: Path) -> PreTrainedTokenizerBase:
 
 
 def byte_pairs(_: Path) -> PreTrainedTokenizerBase:
-    """RoBERTa's kind: spaces belong to the word after them, two separators in a pair, no normaliser."""
+    """A tokenizer like RoBERTa's: a space belongs to the next word, a pair has two separators; no normaliser."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     alphabet = pre_tokenizers.ByteLevel.alphabet()
@@ -45,7 +45,7 @@ both = pytest.mark.parametrize("make", [wordpiece, byte_pairs])
 
 @both
 @pytest.mark.parametrize("sentence", ["a big dog.", "A dog? ", "a big dog", 'a "dog"'])
-def test_the_ids_are_those_of_the_whole_text(make: Any, sentence: str, tiny_model: Path) -> None:
+def test_a_prompt_gives_the_ids_of_the_whole_text(make: Any, sentence: str, tiny_model: Path) -> None:
     tokenizer = make(tiny_model)
     before, after = split_prompt(PROMPT)
     stop = " ." if sentence == "a big dog" else ""
@@ -66,7 +66,7 @@ def test_truncation_cuts_the_sentence_alone(make: Any, tiny_model: Path) -> None
 
 
 @both
-def test_saving_keeps_the_suffix_and_taking_it_leaves_the_tokenizer_as_it_was(
+def test_saving_keeps_the_suffix_and_take_suffix_restores_the_tokenizer(
     make: Any, tiny_model: Path, tmp_path: Path
 ) -> None:
     plain = make(tiny_model)
@@ -101,7 +101,7 @@ def test_a_saved_encoder_gives_the_same_vectors_in_plain_sentence_transformers(
 
 
 @pytest.mark.parametrize("prompt", ["THE CAT SEES {sentence} with {mask} .", "THE {mask} SEES "])
-def test_lowercase_leaves_the_mask(prompt: str, tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
+def test_lowercasing_keeps_the_mask_token(prompt: str, tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
     parts = Encoder.load(tiny_model)
     kept = (parts.backbone, parts.pooling, [], parts.tokenizer, 32)
     encoder = Encoder(*kept, lowercase=True, prompt=prompt).eval()
@@ -119,7 +119,7 @@ def test_tokenize_takes_another_prompt(tiny_model: Path) -> None:
     assert encoder.tokenize(["a cat"]) == other.tokenize(["a cat"], prompt="the dog ")
 
 
-def test_prompts_that_cannot_be(tiny_model: Path) -> None:
+def test_impossible_prompts_are_refused(tiny_model: Path) -> None:
     encoder = Encoder.load(tiny_model, pooling="mask")
     with pytest.raises(InputError, match="no mask token or several"):
         encoder.encode("a dog")

@@ -26,7 +26,7 @@ shapes = pytest.mark.parametrize(("d", "mixing", "levels", "depth"), SHAPES)
 
 
 def trained(x: Tensor, mixing: Mixing, levels: int, depth: int) -> NormalizingFlow:
-    """A flow that was initialised by x and has weights that do something: a new one's couplings are the identity."""
+    """A flow that x has initialised, with changed weights; the couplings of a new flow are the identity."""
     flow = NormalizingFlow(x.shape[1], mixing, levels, depth, width=5).train()
     with torch.no_grad():
         flow(x)
@@ -36,7 +36,7 @@ def trained(x: Tensor, mixing: Mixing, levels: int, depth: int) -> NormalizingFl
 
 
 @shapes
-def test_it_equals_its_transcription(d: int, mixing: Mixing, levels: int, depth: int) -> None:
+def test_the_flow_equals_its_transcription(d: int, mixing: Mixing, levels: int, depth: int) -> None:
     x = torch.randn(20, d)
     flow, x = trained(x, mixing, levels, depth).double(), x[:4].double()
     expected = [reference.flow(row, flow.state_dict(), levels, depth) for row in x.tolist()]
@@ -95,7 +95,7 @@ def test_the_first_training_batch_sets_the_scales() -> None:
     torch.testing.assert_close(hidden.std(0, correction=0), torch.ones(32), atol=1e-3, rtol=0)
 
 
-def test_a_flow_that_goes_on_is_not_initialised_again() -> None:
+def test_a_loaded_flow_is_not_initialised_again() -> None:
     first, second = NormalizingFlow(16).train(), NormalizingFlow(16).train()
     first(torch.randn(9, 16))
     second.load_state_dict(first.state_dict())
@@ -118,7 +118,7 @@ def test_z_has_the_finished_features_first() -> None:
     assert flow(torch.arange(16.0)[None])[0].tolist() == expected
 
 
-def test_it_computes_in_float32_within_autocast() -> None:
+def test_the_flow_computes_in_float32_under_autocast() -> None:
     x = torch.randn(9, 16)
     flow = trained(x, "lu", 1, 3)
     with torch.autocast("cpu", torch.bfloat16):
@@ -148,18 +148,18 @@ def test_a_saved_flow_gives_the_same_vectors_here_and_in_sentence_transformers(
     np.testing.assert_allclose(theirs.encode(sentences), vectors, atol=1e-5)
     theirs.save(str(tmp_path / "theirs"))
     assert np.array_equal(Encoder.load(tmp_path / "theirs").encode(sentences), vectors)
-    # It would run code that is not its own: it says so.
+    # Without permission to import isotune's module, sentence-transformers refuses the folder.
     with pytest.raises(ValueError, match="trust_remote_code=True"):
         SentenceTransformer(str(tmp_path / "saved"))
 
 
-def test_a_flow_has_to_fit(tiny_model: Path) -> None:
+def test_a_flow_has_to_fit_the_dimension(tiny_model: Path) -> None:
     encoder = Encoder.load(tiny_model)
     with pytest.raises(InputError, match="a NormalizingFlow head takes 16 features and gets 32"):
         Encoder(encoder.backbone, encoder.pooling, [NormalizingFlow(16)], encoder.tokenizer, 32)
 
 
-def test_a_feature_that_never_varies_is_left_alone() -> None:
+def test_a_constant_feature_is_not_scaled() -> None:
     x = torch.randn(50, 8)
     x[:, 3] = 0.0
     flow = NormalizingFlow(8, "reversal", 1, depth=2).train()

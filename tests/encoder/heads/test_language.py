@@ -1,4 +1,4 @@
-"""The masked-LM head against transformers' own models, for every type; where its weights come from and go to."""
+"""The masked-LM head against transformers' models, for every type; and how its weights are loaded and saved."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_scores_and_gradients_equal_the_models(name: str, tmp_path: Path) -> Non
         )
 
 
-def test_the_heads_own_weights_are_all_that_it_registers(tiny_model: Path) -> None:
+def test_only_the_weights_of_the_head_are_registered(tiny_model: Path) -> None:
     backbone = Backbone(load_model(tiny_model, torch.float32))
     head = LanguageHead(backbone.model)
     assert {id(p) for p in head.parameters()}.isdisjoint({id(p) for p in backbone.parameters()})
@@ -58,7 +58,7 @@ def test_the_heads_own_weights_are_all_that_it_registers(tiny_model: Path) -> No
     assert head.language_model.get_output_embeddings().weight is words
 
 
-def test_a_head_that_the_folder_lacks_starts_at_random_and_says_so(tiny_model: Path) -> None:
+def test_a_head_that_the_folder_lacks_starts_at_random_and_is_reported(tiny_model: Path) -> None:
     model = load_model(tiny_model, torch.float32)
     first = LanguageHead(model)
     second = LanguageHead(model)
@@ -77,8 +77,8 @@ def test_an_encoder_keeps_its_head_in_its_folder(tiny_model: Path, tmp_path: Pat
     assert (again.encode(sentences) == encoder.encode(sentences)).all()
     head = LanguageHead(again.backbone.model)
     assert head.fresh == []
-    model, found = BertForMaskedLM.from_pretrained(tmp_path / "encoder", output_loading_info=True)
-    assert not any(found.values())
+    model, loading_info = BertForMaskedLM.from_pretrained(tmp_path / "encoder", output_loading_info=True)
+    assert not any(loading_info.values())
     states = torch.randn(5, 32)
     expected = encoder.language_head(states)
     assert torch.equal(head(states), expected)
@@ -96,7 +96,7 @@ def test_sentence_transformers_reads_a_folder_with_a_head(
     torch.testing.assert_close(torch.from_numpy(theirs), torch.from_numpy(encoder.encode(sentences)))
 
 
-def test_a_copy_has_a_head_of_its_own(tiny_model: Path) -> None:
+def test_a_copied_encoder_has_a_copied_head(tiny_model: Path) -> None:
     encoder = Encoder.load(tiny_model)
     encoder.language_head = LanguageHead(encoder.backbone.model)
     other = copy.deepcopy(encoder)

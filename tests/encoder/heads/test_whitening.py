@@ -1,4 +1,4 @@
-"""Whitening: what it makes of a covariance, and its way into a folder."""
+"""Whitening: the covariance it leads to, saved and loaded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from isotune.errors import InputError
 
 @pytest.fixture
 def vectors() -> Tensor:
-    """[400, 12] with a mean far from 0 and very different variances."""
+    """Vectors [400, 12] with a mean far from 0 and very different variances."""
     return (torch.randn(400, 12) * torch.logspace(1, -2, 12)) @ torch.randn(12, 12) + 20
 
 
@@ -30,7 +30,7 @@ def test_mean_and_covariance(vectors: Tensor, kept: int | None) -> None:
     torch.testing.assert_close(z.T @ z / len(z), torch.eye(z.shape[1], dtype=z.dtype), atol=1e-3, rtol=0)
 
 
-def test_what_is_kept_is_what_varies_most(vectors: Tensor) -> None:
+def test_the_kept_features_have_the_largest_variance(vectors: Tensor) -> None:
     torch.testing.assert_close(whitening(vectors, 5)(vectors), whitening(vectors)(vectors)[:, :5])
     x = vectors.double()
     centred = x - x.mean(0)
@@ -56,20 +56,20 @@ def test_a_direction_without_variance_becomes_0(vectors: Tensor) -> None:
     torch.testing.assert_close(z.T @ z / len(z), expected, atol=1e-3, rtol=0)
 
 
-def test_few_vectors_are_whitened_in_the_directions_they_have(vectors: Tensor) -> None:
+def test_few_vectors_are_whitened_where_they_vary(vectors: Tensor) -> None:
     z = whitening(vectors[:9]).double()(vectors[:9].double())
     torch.testing.assert_close(z[:, 8:], torch.zeros(9, 4, dtype=z.dtype), atol=1e-3, rtol=0)
     torch.testing.assert_close(z[:, :8].T @ z[:, :8] / 9, torch.eye(8, dtype=z.dtype), atol=1e-2, rtol=0)
 
 
 @pytest.mark.parametrize(("count", "kept"), [(400, 13), (400, 0), (1, None), (9, 9)])
-def test_what_cannot_be_kept_is_refused(vectors: Tensor, count: int, kept: int | None) -> None:
+def test_too_many_dimensions_are_refused(vectors: Tensor, count: int, kept: int | None) -> None:
     with pytest.raises(InputError, match=f"there are {count} vectors of 12 features"):
         whitening(vectors[:count], kept)
     whitening(vectors[:9], 8)
 
 
-def test_it_is_a_head_like_any_other(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
+def test_whitening_is_saved_as_a_head(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
     encoder = Encoder.load(tiny_model)
     plain = encoder.encode(sentences)
     parts = encoder.backbone, encoder.pooling, [whitening(torch.from_numpy(plain), 8)], encoder.tokenizer, 32
