@@ -92,20 +92,22 @@ def in_order(tokens: Packed, state: torch.Tensor) -> list[torch.Tensor]:
 def test_states_and_gradients_equal_the_padded_models(name: str) -> None:
     tokens, ids, mask = batch()
     reference, model = make(name), make(name)
-    # The reference makes its own positions, so that ours are tested too.
+    # The reference makes its own positions, so that isotune's are tested too.
     expected = reference(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True).hidden_states
     backbone = Backbone(model)
-    got = backbone(tokens, all_layers=True)
+    states = backbone(tokens, all_layers=True)
 
     assert backbone.padded == (name in PADDED_TYPES)
-    assert len(got) == len(expected) == backbone.layers + 1
-    for layer, (ours, theirs) in enumerate(zip(got, expected, strict=True)):
-        ours = torch.cat(in_order(tokens, ours))
-        torch.testing.assert_close(ours, theirs[mask], atol=1e-5, rtol=1e-5, msg=lambda m, at=layer: f"layer {at}: {m}")
+    assert len(states) == len(expected) == backbone.layers + 1
+    for layer, (state, padded) in enumerate(zip(states, expected, strict=True)):
+        state = torch.cat(in_order(tokens, state))
+        torch.testing.assert_close(
+            state, padded[mask], atol=1e-5, rtol=1e-5, msg=lambda m, at=layer: f"layer {at}: {m}"
+        )
 
     weight = torch.randn(expected[-1][mask].shape)
     (expected[-1][mask] * weight).sum().backward()
-    (torch.cat(in_order(tokens, got[-1])) * weight).sum().backward()
+    (torch.cat(in_order(tokens, states[-1])) * weight).sum().backward()
     gradients = {
         key: (p.grad, q.grad)
         for (key, p), q in zip(reference.named_parameters(), model.parameters(), strict=True)
@@ -113,9 +115,9 @@ def test_states_and_gradients_equal_the_padded_models(name: str) -> None:
     }
     assert len(gradients) > 10
     # One scale for all: some gradients are 0 but for rounding, such as those of the keys' biases.
-    largest = max(float(theirs.abs().max()) for theirs, _ in gradients.values())
-    for key, (theirs, ours) in gradients.items():
-        torch.testing.assert_close(ours, theirs, atol=1e-6 * largest, rtol=1e-4, msg=lambda m, at=key: f"{at}: {m}")
+    largest = max(float(wanted.abs().max()) for wanted, _ in gradients.values())
+    for key, (wanted, actual) in gradients.items():
+        torch.testing.assert_close(actual, wanted, atol=1e-6 * largest, rtol=1e-4, msg=lambda m, at=key: f"{at}: {m}")
 
 
 @pytest.mark.parametrize("name", PACKED_TYPES)

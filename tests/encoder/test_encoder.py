@@ -64,13 +64,13 @@ def test_pool_gives_the_vectors_that_the_heads_get(tiny_model: Path, sentences: 
 
 
 def test_a_folder_of_sentence_transformers_is_read_as_it_is(real_models: Path, tmp_path: Path) -> None:
-    theirs = SentenceTransformer(str(real_models / "bert-tiny"))
-    theirs.max_seq_length = 8
-    theirs.save(str(tmp_path / "theirs"))
-    ours = Encoder.load(tmp_path / "theirs")
+    st_encoder = SentenceTransformer(str(real_models / "bert-tiny"))
+    st_encoder.max_seq_length = 8
+    st_encoder.save(str(tmp_path / "st"))
+    loaded = Encoder.load(tmp_path / "st")
     text = ["A long sentence which is cut after eight word pieces.", "Short."]
-    assert ours.max_length == 8
-    np.testing.assert_allclose(ours.encode(text), theirs.encode(text), atol=1e-5)
+    assert loaded.max_length == 8
+    np.testing.assert_allclose(loaded.encode(text), st_encoder.encode(text), atol=1e-5)
 
 
 def test_other_settings_of_a_folder_are_kept(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
@@ -87,8 +87,8 @@ def test_other_settings_of_a_folder_are_kept(tiny_model: Path, sentences: list[s
     assert {**kept, **settings, "similarity_fn_name": "dot"} == kept
     upper = [sentence.upper() for sentence in sentences]
     for folder in (first, second):
-        theirs = SentenceTransformer(str(folder)).encode(upper)
-        np.testing.assert_allclose(theirs, encoder.encode(upper), atol=1e-5)
+        st_vectors = SentenceTransformer(str(folder)).encode(upper)
+        np.testing.assert_allclose(st_vectors, encoder.encode(upper), atol=1e-5)
 
 
 def test_using_a_tokenizer_does_not_change_its_saved_form(tiny_model: Path, tmp_path: Path) -> None:

@@ -58,12 +58,12 @@ def test_the_parts_make_up_the_stream(encoder: Encoder, sentences: list[str]) ->
 def test_memory_is_given_back_between_parts(
     encoder: Encoder, sentences: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: list[int] = []
-    monkeypatch.setattr("isotune.encoder.stream.give_back", lambda: given.append(1))
+    calls: list[int] = []
+    monkeypatch.setattr("isotune.encoder.stream.give_back", lambda: calls.append(1))
     encoder.encode(sentences[:7])
-    assert not given
+    assert not calls
     encoder.encode(sentences)  # 9 parts
-    assert len(given) == 8
+    assert len(calls) == 8
 
 
 def test_a_stream_is_read_one_part_ahead(encoder: Encoder, sentences: list[str]) -> None:

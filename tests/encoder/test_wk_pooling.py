@@ -79,11 +79,11 @@ def test_a_saved_encoder_gives_the_same_vectors(tiny_model: Path, sentences: lis
     loaded = Encoder.load(tmp_path / "saved")
     assert loaded.pooling == encoder.pooling
     assert np.array_equal(loaded.encode(sentences), vectors)
-    theirs = SentenceTransformer(str(tmp_path / "saved"), trust_remote_code=True)
+    st_encoder = SentenceTransformer(str(tmp_path / "saved"), trust_remote_code=True)
     # A random model's layers hardly vary, and rounding has its part in what they do.
-    np.testing.assert_allclose(theirs.encode(sentences), vectors, atol=1e-4)
-    theirs.save(str(tmp_path / "theirs"))
-    assert np.array_equal(Encoder.load(tmp_path / "theirs").encode(sentences), vectors)
+    np.testing.assert_allclose(st_encoder.encode(sentences), vectors, atol=1e-4)
+    st_encoder.save(str(tmp_path / "st"))
+    assert np.array_equal(Encoder.load(tmp_path / "st").encode(sentences), vectors)
 
 
 @pytest.mark.parametrize("layers", [(-1,), (1, -1)])

@@ -16,12 +16,12 @@ TOKENS = sum(LENGTHS)
 @pytest.mark.parametrize("sliding_window", [None, 3])
 def test_plain_products_equal_the_fused_attention(sliding_window: int | None) -> None:
     packed = pack([[1] * length for length in LENGTHS])
-    given = [torch.randn(TOKENS, 4, 8, dtype=torch.float64).requires_grad_() for _ in range(3)]
+    inputs = [torch.randn(TOKENS, 4, 8, dtype=torch.float64).requires_grad_() for _ in range(3)]
     gradient = torch.randn(TOKENS, 4, 8, dtype=torch.float64)
     results = []
     for attend, more in ((_PlainAttention.apply, [True]), (_fused_attention, [])):
-        output = attend(*given, packed, 0.3, 0.0, sliding_window, *more)
-        results.append([output, *torch.autograd.grad(output, given, gradient)])
+        output = attend(*inputs, packed, 0.3, 0.0, sliding_window, *more)
+        results.append([output, *torch.autograd.grad(output, inputs, gradient)])
     for plain, fused in zip(*results, strict=True):
         torch.testing.assert_close(plain, fused)
 
@@ -30,13 +30,13 @@ def test_plain_products_equal_the_fused_attention(sliding_window: int | None) ->
 @pytest.mark.parametrize("dropout", [0.0, 0.4])
 def test_gradients_equal_autograds(dropout: float, training: bool) -> None:
     packed = pack([[1] * length for length in (2, 3, 3, 17)])
-    given = [torch.randn(25, 2, 4, dtype=torch.float64).requires_grad_() for _ in range(3)]
+    inputs = [torch.randn(25, 2, 4, dtype=torch.float64).requires_grad_() for _ in range(3)]
 
     def attend(*rows: torch.Tensor) -> torch.Tensor:
         torch.manual_seed(0)  # the same weights are dropped each time
         return _PlainAttention.apply(*rows, packed, 0.3, dropout, None, training)
 
-    assert torch.autograd.gradcheck(attend, given)
+    assert torch.autograd.gradcheck(attend, inputs)
 
 
 @pytest.mark.parametrize("sliding_window", [None, 3])
@@ -45,12 +45,12 @@ def test_attention_in_bfloat16_is_close_to_float32(sliding_window: int | None) -
     query, key, value = (torch.randn(1, 4, TOKENS, 8).bfloat16() for _ in range(3))
     results = []
     for dtype in (torch.float32, torch.bfloat16):
-        given = [x.to(dtype).requires_grad_() for x in (query, key, value)]
+        inputs = [x.to(dtype).requires_grad_() for x in (query, key, value)]
         output, _ = packed_attention(
-            torch.nn.Identity(), *given, None, packed=packed, scaling=0.3, sliding_window=sliding_window
+            torch.nn.Identity(), *inputs, None, packed=packed, scaling=0.3, sliding_window=sliding_window
         )
         output.float().square().sum().backward()
-        results.append([output.float(), *(x.grad.float() for x in given if x.grad is not None)])
+        results.append([output.float(), *(x.grad.float() for x in inputs if x.grad is not None)])
     for exact, coarse in zip(*results, strict=True):
         torch.testing.assert_close(coarse, exact, rtol=0.05, atol=0.05)
 
@@ -60,7 +60,7 @@ def test_dropout_keeps_the_expectation(dtype: torch.dtype) -> None:
     packed = pack([[1] * 6] * 50)
     shape = (1, 2, 300, 8)
     query, key, value = torch.zeros(shape), torch.zeros(shape), torch.ones(shape)
-    given = [x.to(dtype) for x in (query, key, value)]
-    output, _ = packed_attention(torch.nn.Identity(), *given, None, packed=packed, dropout=0.5)
+    inputs = [x.to(dtype) for x in (query, key, value)]
+    output, _ = packed_attention(torch.nn.Identity(), *inputs, None, packed=packed, dropout=0.5)
     assert output.float().mean().item() == pytest.approx(1.0, abs=0.1)
     assert output.float().std() > 0.3

@@ -43,9 +43,9 @@ def test_the_kernel_equals_attention_by_groups_of_equal_length(
 ) -> None:
     monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", stand_in)
     query, key, value = (torch.randn(22, 4, 8, dtype=torch.float64) for _ in range(3))
-    given = [x.transpose(0, 1).unsqueeze(0) for x in (query, key, value)]  # [1, heads, T, features]
+    inputs = [x.transpose(0, 1).unsqueeze(0) for x in (query, key, value)]  # [1, heads, T, features]
     expected, _ = packed_attention(
-        torch.nn.Identity(), *given, None, packed=batch, scaling=scaling, sliding_window=sliding_window
+        torch.nn.Identity(), *inputs, None, packed=batch, scaling=scaling, sliding_window=sliding_window
     )
     torch.testing.assert_close(
         attend(query, key, value, batch, scaling or 8**-0.5, sliding_window).unsqueeze(0), expected
@@ -64,6 +64,6 @@ def test_attention_on_a_gpu_equals_that_on_a_cpu(batch: Packed, sliding_window: 
     assert not can_attend(query, 0.1)
     assert not can_attend(query.float(), 0.0)
     attended = attend(query, key, value, batch.to("cuda"), 32**-0.5, sliding_window)
-    given = [x.cpu().float().transpose(0, 1).unsqueeze(0) for x in (query, key, value)]
-    expected, _ = packed_attention(torch.nn.Identity(), *given, None, packed=batch, sliding_window=sliding_window)
+    inputs = [x.cpu().float().transpose(0, 1).unsqueeze(0) for x in (query, key, value)]
+    expected, _ = packed_attention(torch.nn.Identity(), *inputs, None, packed=batch, sliding_window=sliding_window)
     torch.testing.assert_close(attended.cpu().float().unsqueeze(0), expected, rtol=0.02, atol=0.02)

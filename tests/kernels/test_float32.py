@@ -32,9 +32,9 @@ def pays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_products_and_gradients_are_those_of_float64(monkeypatch: pytest.MonkeyPatch, choice: str, rows: int) -> None:
     monkeypatch.setenv("ISOTUNE_FLOAT32", choice)
     results = []
-    given, gradient = [torch.randn(rows, 96), torch.randn(80, 96), torch.randn(80)], torch.randn(rows, 80)
+    inputs, gradient = [torch.randn(rows, 96), torch.randn(80, 96), torch.randn(80)], torch.randn(rows, 80)
     for dtype in (torch.float32, torch.float64):
-        leaves = [x.to(dtype, copy=True).requires_grad_() for x in given]
+        leaves = [x.to(dtype, copy=True).requires_grad_() for x in inputs]
         with fast_float32():
             y = torch.nn.functional.linear(*leaves)
             results.append([y, *torch.autograd.grad(y, leaves, gradient.to(dtype))])

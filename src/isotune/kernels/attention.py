@@ -153,14 +153,14 @@ class _PlainAttention(torch.autograd.Function):
             groups = zip_longest(_groups(ctx.packed, gradient, *gradients), saved, factors)
             for (_, (g_rows, *rows)), (q, k, v, weights), factor in groups:
                 g = _by_head(g_rows, q.dtype)
-                kept, to_weights = weights, g.bmm(v.mT)
+                kept, grad_weights = weights, g.bmm(v.mT)
                 if factor is not None:
                     factor = factor.view_as(weights)
-                    kept, to_weights = weights * factor, to_weights.mul_(factor)
-                to_scores = torch._softmax_backward_data(to_weights, weights, -1, weights.dtype)
-                of_q, of_k, of_v = to_scores.bmm(k).mul_(ctx.scaling), to_scores.mT.bmm(q), kept.mT.bmm(g)
-                for place, part in zip(rows, (of_q, of_k, of_v), strict=True):
-                    _put(place, part)
+                    kept, grad_weights = weights * factor, grad_weights.mul_(factor)
+                grad_scores = torch._softmax_backward_data(grad_weights, weights, -1, weights.dtype)
+                grad_q, grad_k, grad_v = grad_scores.bmm(k).mul_(ctx.scaling), grad_scores.mT.bmm(q), kept.mT.bmm(g)
+                for place, grad in zip(rows, (grad_q, grad_k, grad_v), strict=True):
+                    _put(place, grad)
         return *gradients, None, None, None, None, None
 
 

@@ -108,8 +108,8 @@ def test_lowercasing_keeps_the_mask_token(prompt: str, tiny_model: Path, sentenc
     vectors = encoder.encode([sentence.upper() for sentence in sentences])
     assert encoder.tokenize(["A"])[0].count(encoder.tokenizer.mask_token_id) == 1
     encoder.save(tmp_path / "saved")
-    theirs = SentenceTransformer(str(tmp_path / "saved")).encode([sentence.upper() for sentence in sentences])
-    np.testing.assert_allclose(theirs, vectors, atol=1e-5)
+    st_vectors = SentenceTransformer(str(tmp_path / "saved")).encode([sentence.upper() for sentence in sentences])
+    np.testing.assert_allclose(st_vectors, vectors, atol=1e-5)
 
 
 def test_tokenize_takes_another_prompt(tiny_model: Path) -> None:

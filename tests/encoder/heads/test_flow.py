@@ -144,10 +144,10 @@ def test_a_saved_flow_gives_the_same_vectors_here_and_in_sentence_transformers(
     encoder.save(tmp_path / "saved")
     assert np.array_equal(Encoder.load(tmp_path / "saved").encode(sentences), vectors)
 
-    theirs = SentenceTransformer(str(tmp_path / "saved"), trust_remote_code=True)
-    np.testing.assert_allclose(theirs.encode(sentences), vectors, atol=1e-5)
-    theirs.save(str(tmp_path / "theirs"))
-    assert np.array_equal(Encoder.load(tmp_path / "theirs").encode(sentences), vectors)
+    st_encoder = SentenceTransformer(str(tmp_path / "saved"), trust_remote_code=True)
+    np.testing.assert_allclose(st_encoder.encode(sentences), vectors, atol=1e-5)
+    st_encoder.save(str(tmp_path / "st"))
+    assert np.array_equal(Encoder.load(tmp_path / "st").encode(sentences), vectors)
     # Without permission to import isotune's module, sentence-transformers refuses the folder.
     with pytest.raises(ValueError, match="trust_remote_code=True"):
         SentenceTransformer(str(tmp_path / "saved"))

@@ -31,20 +31,20 @@ def test_scores_and_gradients_equal_the_models(name: str, tmp_path: Path) -> Non
     backbone = Backbone(load_model(tmp_path, torch.float32)).eval()
     head = LanguageHead(backbone.model)
     (states,) = backbone(tokens)
-    got = torch.cat(in_order(tokens, head(states)))
+    scores = torch.cat(in_order(tokens, head(states)))
 
     assert head.fresh == []
-    torch.testing.assert_close(got, expected, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(scores, expected, atol=1e-4, rtol=1e-4)
     weight = torch.randn_like(expected)
     (expected * weight).sum().backward()
-    (got * weight).sum().backward()
-    theirs = {key: p.grad for key, p in whole.named_parameters() if p.grad is not None}
-    ours = {key: p.grad for key, p in head.language_model.named_parameters() if p.grad is not None}
-    assert ours.keys() == theirs.keys()
-    largest = max(float(gradient.abs().max()) for gradient in theirs.values())
-    for key, gradient in theirs.items():
+    (scores * weight).sum().backward()
+    wanted = {key: p.grad for key, p in whole.named_parameters() if p.grad is not None}
+    actual = {key: p.grad for key, p in head.language_model.named_parameters() if p.grad is not None}
+    assert actual.keys() == wanted.keys()
+    largest = max(float(gradient.abs().max()) for gradient in wanted.values())
+    for key, gradient in wanted.items():
         torch.testing.assert_close(
-            ours[key], gradient, atol=1e-5 * largest, rtol=1e-3, msg=lambda m, at=key: f"{at}: {m}"
+            actual[key], gradient, atol=1e-5 * largest, rtol=1e-3, msg=lambda m, at=key: f"{at}: {m}"
         )
 
 
@@ -92,8 +92,8 @@ def test_sentence_transformers_reads_a_folder_with_a_head(
     encoder = Encoder.load(tiny_model)
     encoder.language_head = LanguageHead(encoder.backbone.model)
     encoder.save(tmp_path / "encoder")
-    theirs = sentence_transformers.SentenceTransformer(str(tmp_path / "encoder"), device="cpu").encode(sentences)
-    torch.testing.assert_close(torch.from_numpy(theirs), torch.from_numpy(encoder.encode(sentences)))
+    st_vectors = sentence_transformers.SentenceTransformer(str(tmp_path / "encoder"), device="cpu").encode(sentences)
+    torch.testing.assert_close(torch.from_numpy(st_vectors), torch.from_numpy(encoder.encode(sentences)))
 
 
 def test_a_copied_encoder_has_a_copied_head(tiny_model: Path) -> None:
