@@ -7,7 +7,6 @@ import from another library: `SentenceTransformer(folder, trust_remote_code=True
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from isotune.data.packed import Packed
-from isotune.encoder.format.module_folder import read_head, write_module
+from isotune.encoder.format.module_folder import read_head, read_json, write_module
 from isotune.encoder.heads import Head, NormalizingFlow
 from isotune.encoder.wk_pooling import wk_pooling
 
@@ -57,9 +56,9 @@ class WKPooling(nn.Module):
 
     def save(self, output_path: str, **_: object) -> None:
         """Writes the numbers of the pooled layers into an existing folder."""
-        Path(output_path, "config.json").write_text(json.dumps(self.config, indent=2) + "\n", "utf-8")
+        write_module(Path(output_path), self.config, {})
 
     @classmethod
     def load(cls, input_path: str) -> WKPooling:
         """Reads a folder that `save` has written."""
-        return cls(json.loads(Path(input_path, "config.json").read_text("utf-8")))
+        return cls(read_json(Path(input_path, "config.json")))
