@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ import pytest
 from filelock import FileLock
 from pyarrow import parquet
 
+from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError
+from isotune.lab.studies.job import RESULT, Job, make
 from isotune.lab.studies.results import Results
 from isotune.lab.studies.run_study import StudyOutcome, run_study
 
@@ -192,6 +195,19 @@ def test_a_wrong_task_is_refused_before_any_run(study: Callable[..., StudyOutcom
     with pytest.raises(InputError, match="stbs"):
         study(tasks=["stbs"])
     assert made == []
+
+
+def test_a_run_that_another_study_makes_is_waited_for(tmp_path: Path) -> None:
+    job = Job(folder=tmp_path / "run", recipe=None, model="none", encoder=EncoderOptions(), tasks=(), keep=False)
+    with FileLock(f"{job.folder}.lock"):
+        waiting = Thread(target=make, args=(job,))
+        waiting.start()
+        waiting.join(0.3)
+        assert waiting.is_alive()
+        job.folder.mkdir()
+        (job.folder / RESULT).touch()
+    waiting.join(60)
+    assert [path.name for path in job.folder.iterdir()] == [RESULT]
 
 
 def start(path: Path, out: Path, model: Path, log: Path) -> subprocess.Popen[bytes]:
