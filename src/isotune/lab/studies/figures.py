@@ -14,7 +14,7 @@ from matplotlib.colors import Normalize, to_hex
 
 from isotune.lab.studies.lines import Line
 from isotune.lab.studies.study import FigureSpec, Study
-from isotune.lab.studies.wording import digits, heading, label, line_title, plain, scaled, score_title
+from isotune.lab.studies.wording import digits, heading, label, line_title, scaled, score_title, value_text
 from isotune.report.chart import Band, Bars, Chart, Mark, Panel, Series
 from isotune.report.style import INK, Look, look
 
@@ -44,7 +44,7 @@ def _curve(study: Study, figure: FigureSpec, lines: Sequence[Line]) -> Chart:
     numeric = len(numbers) == len(values)
     places = numbers if numeric else list(map(float, range(len(values))))
     place_of = dict(zip(values, places, strict=True))
-    names = {place: f"{label(figure.x)} {plain(value)}" for value, place in place_of.items()}
+    names = {place: f"{label(figure.x)} {value_text(value)}" for value, place in place_of.items()}
     marks: list[Mark] = []
     for number, (name, group) in enumerate(_without(lines, figure.x).items()):
         if figure.x in group[0].cell:
@@ -60,7 +60,7 @@ def _curve(study: Study, figure: FigureSpec, lines: Sequence[Line]) -> Chart:
         x_label=label(figure.x),
         y_label=heading(study, figure.y),
         log_x=figure.log and numeric,  # names stand at 0, 1, ...
-        x_names=() if numeric else [plain(value) for value in values],
+        x_names=() if numeric else [value_text(value) for value in values],
     )
     return Chart([panel], size=SIZE)
 
@@ -95,7 +95,7 @@ def _heatmap(study: Study, figure: FigureSpec, lines: Sequence[Line]) -> Chart:
     """A panel of measured values for each arm and each place in the rest of the grid, and one of published values."""
     gridded = [line for line in lines if figure.rows in line.cell and figure.columns in line.cell]
     rows, columns = (list(dict.fromkeys(line.cell[axis] for line in gridded)) for axis in (figure.rows, figure.columns))
-    row_names, column_names = ([plain(value) for value in values] for values in (rows, columns))
+    row_names, column_names = ([value_text(value) for value in values] for values in (rows, columns))
     panels = []
     for name, group in _without(gridded, figure.rows, figure.columns).items():
         places = [(columns.index(line.cell[figure.columns]), rows.index(line.cell[figure.rows])) for line in group]
@@ -145,7 +145,7 @@ def _bars(study: Study, figure: FigureSpec, lines: Sequence[Line]) -> Chart:
                 marks.append(Series([x, x], [mean - deviation, mean + deviation], colour=INK, dash="-"))
         published = [_published(line, figure.y) for line in group]
         marks += _rings(middles, published, published)
-    names = [plain(value) for value in values]
+    names = [value_text(value) for value in values]
     panel = Panel(marks, x_label=label(figure.x), y_label=heading(study, figure.y), x_names=names)
     return Chart([panel], size=SIZE)
 

@@ -20,7 +20,7 @@ from isotune.lab.studies.comparison import Comparison
 from isotune.lab.studies.lines import Line, MadeRun, table_lines
 from isotune.lab.studies.step_criteria import Criterion
 from isotune.lab.studies.study import Study, one_line
-from isotune.lab.studies.wording import plain
+from isotune.lab.studies.wording import value_text
 
 
 class Results(BaseModel):
@@ -80,7 +80,7 @@ def _write_values(path: Path, study: Study, runs: Sequence[MadeRun]) -> None:
     columns |= {"run": pa.string(), "score": pa.string(), "value": pa.float64()}
     rows: list[dict[str, Any]] = []
     for run in runs:
-        cell = {key: value if kinds[key] == pa.float64() else plain(value) for key, value in run.cell.items()}
+        cell = {key: value if kinds[key] == pa.float64() else value_text(value) for key, value in run.cell.items()}
         place = {"arm": run.arm, "model": run.model, "seed": run.seed, **cell, "run": run.run}
         rows += [{**place, "score": score, "value": value} for score, value in run.values.items()]
     with replacing(path) as part:

@@ -14,7 +14,7 @@ UNSCALED = (*RUN_SCORES[1:], *MEASURES)  # scores that are no share of 1, such a
 
 def line_title(arm: str, cell: Cell) -> str:
     """An arm at a place in the grid: "ConSERT, batch size 16"."""
-    return ", ".join([arm, *(f"{label(option)} {plain(value)}" for option, value in cell.items())])
+    return ", ".join([arm, *(f"{label(option)} {value_text(value)}" for option, value in cell.items())])
 
 
 def label(option: str) -> str:
@@ -23,11 +23,11 @@ def label(option: str) -> str:
     return f"{name} {int(place) + 1}" if place else name
 
 
-def plain(value: Value) -> str:
+def value_text(value: Value) -> str:
     """An option's value in words."""
     match value:
         case tuple():
-            return " and ".join(map(plain, value))
+            return " and ".join(map(value_text, value))
         case bool():
             return "yes" if value else "no"
         case float():
