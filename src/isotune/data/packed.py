@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
+from itertools import accumulate, groupby
 
 import torch
 from torch import Tensor, nn
@@ -80,11 +80,6 @@ def pack(sentences: Sequence[Sequence[int]]) -> Packed:
     return shortest_first(ids, lengths)
 
 
-def shortest_first(ids: Tensor, lengths: Tensor, types: Tensor | None = None) -> Packed:
-    """Packs N sentences whose tokens [T] stand one sentence after another in the caller's order."""
-    return _sort(ids, lengths, torch.arange(len(lengths), device=lengths.device), types)
-
-
 def concatenate(batches: Sequence[Packed]) -> Packed:
     """Joins batches: in the caller's order, the sentences of batch k follow those of batch k - 1.
 
@@ -92,19 +87,22 @@ def concatenate(batches: Sequence[Packed]) -> Packed:
     """
     if len(batches) == 1:
         return batches[0]
-    starts = [0]
-    for batch in batches[:-1]:
-        starts.append(starts[-1] + len(batch))
-    return _sort(
+    starts = accumulate(map(len, batches[:-1]), initial=0)
+    types = [batch.types for batch in batches if batch.types is not None]
+    return shortest_first(
         torch.cat([batch.ids for batch in batches]),
         torch.cat([batch.lengths for batch in batches]),
+        torch.cat(types) if types else None,
         torch.cat([start + batch.order for start, batch in zip(starts, batches, strict=True)]),
-        None if batches[0].types is None else torch.cat([batch.types for batch in batches if batch.types is not None]),
     )
 
 
-def _sort(ids: Tensor, lengths: Tensor, order: Tensor, types: Tensor | None) -> Packed:
-    """Sorts the sentences by length; sentences of equal length keep their order."""
+def shortest_first(ids: Tensor, lengths: Tensor, types: Tensor | None = None, order: Tensor | None = None) -> Packed:
+    """Packs N sentences whose tokens [T] stand one sentence after another; those of equal length keep their order.
+
+    Sentence i of the arguments is the caller's sentence `order[i]`, or i without an order.
+    """
+    order = torch.arange(len(lengths), device=lengths.device) if order is None else order  # [N]
     offsets = lengths.cumsum(0) - lengths  # [N]
     lengths, place = lengths.sort(stable=True)  # [N], [N]
     new_offsets = lengths.cumsum(0) - lengths  # [N]

@@ -12,6 +12,7 @@ import hashlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -241,17 +242,11 @@ class BatchOrder:
     """
 
     def __init__(self, rows: int, batch_size: int, seed: int) -> None:
-        self.rows = rows
         self.batch_size = batch_size
-        self.seed = seed
         self.steps_per_epoch = rows // batch_size
-        self._epoch = -1
-        self._order = np.empty(0, dtype=np.int64)
+        self._rows_of_epoch = lru_cache(1)(lambda epoch: np.random.default_rng([seed, epoch]).permutation(rows))
 
     def __getitem__(self, step: int) -> np.ndarray:
         """[batch_size] row numbers of a step, which is counted from 0 over all epochs."""
         epoch, place = divmod(step, self.steps_per_epoch)
-        if epoch != self._epoch:
-            self._order = np.random.default_rng([self.seed, epoch]).permutation(self.rows)
-            self._epoch = epoch
-        return self._order[place * self.batch_size : (place + 1) * self.batch_size]
+        return self._rows_of_epoch(epoch)[place * self.batch_size : (place + 1) * self.batch_size]

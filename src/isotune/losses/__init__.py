@@ -1,7 +1,7 @@
 """The losses: one file for each loss, pure functions of sentence vectors [N, d].
 
-Similarity is the cosine everywhere. A loss is a mean over the sentences that it compares, in nats, unless it says
-otherwise.
+Similarity is the cosine everywhere, and `temperature` divides the similarities. A loss is a scalar: a mean over the
+sentences that it compares, in nats, unless it says otherwise.
 """
 
 from isotune.losses.bidirectional_margin import bidirectional_margin

@@ -18,15 +18,8 @@ def bidirectional_margin(
 ) -> Tensor:
     """The mean over rows of relu(D + alpha) + relu(-D - beta).
 
-    Args:
-        anchors: [N, d].
-        positives: [N, d]; row i belongs to anchor i.
-        soft_negatives: [N, d]; row i belongs to anchor i.
-        alpha: the least amount by which the soft negative's cosine should be lower than the positive's.
-        beta: the greatest such amount.
-
-    Returns:
-        A scalar; alpha if all vectors are equal.
+    Row i of `positives` and `soft_negatives` belongs to row i of `anchors`; all are [N, d]. The soft negative's cosine
+    should be lower than the positive's by at least `alpha` and at most `beta`. If all vectors are equal: alpha.
     """
     difference = cosine_similarity(anchors, soft_negatives) - cosine_similarity(anchors, positives)  # [N]
     return (relu(difference + alpha) + relu(-difference - beta)).mean()

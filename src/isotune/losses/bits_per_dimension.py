@@ -18,12 +18,8 @@ from isotune.losses.precision import in_float32
 def bits_per_dimension(z: Tensor, log_determinant: Tensor) -> Tensor:
     """The mean over vectors of -(log N(z; 0, I) + log |det dz/dx|) / (d log 2).
 
-    Args:
-        z: [N, d], the flow's output for the vectors x.
-        log_determinant: log |det dz/dx|; [N], or a scalar if it is the same for all vectors.
-
-    Returns:
-        A scalar. It can be negative, because a density can be greater than 1.
+    `z` [N, d] is the flow's output for the vectors x; `log_determinant` is log |det dz/dx|, [N], or a scalar if it is
+    the same for all vectors. The loss can be negative, because a density can be greater than 1.
     """
     log_prior = -0.5 * (z.square() + math.log(2 * math.pi)).sum(1)  # [N]
     return -(log_prior + log_determinant).mean() / (z.shape[1] * math.log(2))

@@ -23,12 +23,6 @@ def hinged_cosine(first: Tensor, second: Tensor, hinge: float) -> Tensor:
 def cosine_embedding(cosines: Tensor, alike: Tensor, hinge: float) -> Tensor:
     """The mean over pairs of 1 - y if the pair is alike, and of y - h if it is not, for hinged cosines y.
 
-    Args:
-        cosines: [N], from `hinged_cosine`.
-        alike: [N] bool.
-        hinge: the hinge h of the cosines.
-
-    Returns:
-        A scalar between 0 and 1 - hinge.
+    `cosines` [N] come from `hinged_cosine` with the same hinge h; `alike` is [N] bool. The loss is between 0 and 1 - h.
     """
     return torch.where(alike, 1 - cosines, cosines - hinge).mean()

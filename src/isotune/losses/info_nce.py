@@ -25,16 +25,9 @@ def info_nce(
 ) -> Tensor:
     """The mean over queries of -log softmax of the similarity with the query's key.
 
-    Args:
-        queries: [N, d].
-        keys: [N, d]; key i belongs to query i.
-        temperature: divides the similarities.
-        hard_negatives: [N, d]; hard negative i was made for query i.
-        hard_negative_weight: added to the logit of query i and hard negative i; the logarithm of SimCSE's alpha (its
-            appendix on hard negatives).
-
-    Returns:
-        A scalar. If all vectors are equal: log N, or log 2N with hard negatives of weight 0.
+    Key i [N, d] and hard negative i [N, d] belong to query i [N, d]. `hard_negative_weight` is added to the logit of a
+    query and its own hard negative; it is the logarithm of SimCSE's alpha (its appendix on hard negatives). If all
+    vectors are equal, the loss is log N, or log 2N with hard negatives of weight 0.
     """
     candidates = keys if hard_negatives is None else torch.cat([keys, hard_negatives])  # [N or 2N, d]
 

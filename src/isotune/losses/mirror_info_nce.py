@@ -18,13 +18,8 @@ from isotune.losses.similarities import contrastive_loss
 def mirror_info_nce(clean: Tensor, masked: Tensor, temperature: float) -> Tensor:
     """The mean over clean views of -log softmax of the similarity with the sentence's masked view (L_mirror).
 
-    Args:
-        clean: [N, d].
-        masked: [N, d], the other view of each sentence, in the same order.
-        temperature: divides the similarities.
-
-    Returns:
-        A scalar; log(2N - 1) if all vectors are equal.
+    `clean` and `masked` are [N, d], the two views of each sentence in the same order. The loss is log(2N - 1) if all
+    vectors are equal.
     """
     numbers = torch.arange(len(clean), device=clean.device)  # [N]
     queries = normalize(clean, dim=-1)  # [N, d]

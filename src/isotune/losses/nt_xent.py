@@ -19,13 +19,8 @@ from isotune.losses.similarities import contrastive_loss
 def nt_xent(first: Tensor, second: Tensor, temperature: float) -> Tensor:
     """The mean over all views of -log softmax of the similarity with the other view of the sentence.
 
-    Args:
-        first: [N, d], one view of N sentences.
-        second: [N, d], the other view, in the same order.
-        temperature: divides the similarities.
-
-    Returns:
-        A scalar; log(2N - 1) if all vectors are equal.
+    `first` and `second` are [N, d], two views of N sentences in the same order. The loss is log(2N - 1) if all vectors
+    are equal.
     """
     views = normalize(torch.cat([first, second]), dim=-1)  # [2N, d]
     numbers = torch.arange(len(views), device=views.device)  # [2N]

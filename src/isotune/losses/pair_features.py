@@ -12,13 +12,8 @@ from torch import Tensor
 def pair_features(first: Tensor, second: Tensor, max_square: bool = False) -> Tensor:
     """The features of N pairs, side by side.
 
-    Args:
-        first: [N, d].
-        second: [N, d].
-        max_square: whether to add the square of the element-wise maximum.
-
-    Returns:
-        [N, 3d], or [N, 4d] with `max_square`.
+    `first` and `second` are [N, d]; the result is [N, 3d]. With `max_square` it is [N, 4d]: the square of the
+    element-wise maximum is added.
     """
     parts = [first, second, (first - second).abs()]
     if max_square:

@@ -28,13 +28,8 @@ from isotune.losses.similarities import contrastive_loss, mean_over_queries
 def self_guided_opt1(sentences: Tensor, views: Tensor, temperature: float) -> Tensor:
     """L^opt1: -log softmax of the similarity with the sentence's view, among all views and the other sentences.
 
-    Args:
-        sentences: [N, d], the c.
-        views: [N, d], the h, in the same order.
-        temperature: divides the similarities.
-
-    Returns:
-        A scalar, the mean over sentences; log(2N - 1) if all vectors are equal.
+    `sentences` [N, d] are the c and `views` [N, d] the h, in the same order. The loss is the mean over sentences;
+    log(2N - 1) if all vectors are equal.
     """
     numbers = torch.arange(len(sentences), device=sentences.device)  # [N]
     c, h = normalize(sentences, dim=-1), normalize(views, dim=-1)  # [N, d], [N, d]
@@ -45,13 +40,8 @@ def self_guided_opt1(sentences: Tensor, views: Tensor, temperature: float) -> Te
 def self_guided_opt3(sentences: Tensor, views: Tensor, temperature: float) -> Tensor:
     """L^opt3: -log of the share of each of the sentence's views against all views of the other sentences.
 
-    Args:
-        sentences: [N, d], the c.
-        views: [N, L, d], the h of every layer, sentences in the same order.
-        temperature: divides the similarities.
-
-    Returns:
-        A scalar, the mean over sentences and layers; log(1 + (N - 1) L) if all vectors are equal.
+    `sentences` [N, d] are the c and `views` [N, L, d] the h of every layer, in the same order. The loss is the mean
+    over sentences and layers; log(1 + (N - 1) L) if all vectors are equal.
     """
     layers = views.shape[1]
 

@@ -25,15 +25,8 @@ def contrastive_loss(
 ) -> Tensor:
     """The mean over queries of -log softmax of the similarity with the positive, among all candidates but the query.
 
-    Args:
-        queries: [Q, d], normalised.
-        candidates: [K, d], normalised; each query is one of them.
-        temperature: divides the similarities.
-        positive: [Q] int64, the number of each query's positive among the candidates.
-        itself: [Q] int64, the number of each query among the candidates.
-
-    Returns:
-        A scalar.
+    `queries` [Q, d] and `candidates` [K, d] are normalised, and each query is one of the candidates. `positive` and
+    `itself`, [Q] int64, are the numbers of each query's positive and of the query among the candidates.
     """
 
     def loss(logits: Tensor, numbers: Tensor) -> Tensor:  # [B, K], [B]
@@ -46,14 +39,7 @@ def contrastive_loss(
 def mean_over_queries(loss: BlockLoss, queries: Tensor, keys: Tensor, temperature: float) -> Tensor:
     """The mean over queries of a loss of their logits, which are the products with all keys over the temperature.
 
-    Args:
-        loss: the loss of a block of queries; it must not change the logits in place.
-        queries: [Q, d].
-        keys: [K, d].
-        temperature: divides the products.
-
-    Returns:
-        A scalar.
+    `queries` are [Q, d] and `keys` [K, d]; `loss` must not change the logits in place.
     """
     total: Tensor = _BlockwiseSum.apply(loss, queries, keys, temperature)  # type: ignore[no-untyped-call]
     return total / len(queries)

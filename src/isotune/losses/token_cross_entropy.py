@@ -38,12 +38,8 @@ class _TokenCrossEntropy(torch.autograd.Function):
 def token_cross_entropy(scores: Tensor, targets: Tensor) -> Tensor:
     """The sum over tokens of -log softmax of the right piece's score.
 
-    Args:
-        scores: [M, V]; the loss of bfloat16 scores is computed in float32.
-        targets: [M] int64, the right pieces.
-
-    Returns:
-        A scalar, float32 (float64 for float64 scores); M log V if all scores are equal.
+    `scores` is [M, V], and `targets` [M] int64 has the right pieces. The loss is float32 (float64 for float64 scores);
+    M log V if all scores are equal.
     """
     total: Tensor = _TokenCrossEntropy.apply(scores, targets)  # type: ignore[no-untyped-call]
     return total

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_serializer, model_validator
 
 from isotune.encoder.options import EncoderOptions, Scratch
 from isotune.errors import InputError, unknown
@@ -35,7 +35,7 @@ class Stage(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     method: str  # a name in `isotune.methods.METHODS`
-    options: SerializeAsAny[MethodOptions]
+    options: MethodOptions
     training: TrainingOptions
     data: tuple[str, ...] = ()  # the sources that the stage trains on; if empty, the recipe's data
 
@@ -63,8 +63,9 @@ class Stage(BaseModel):
         """The sources that the stage itself names to train on; empty if it trains on the recipe's data."""
         return self.options.training_sources() or self.data
 
-    def table(self) -> dict[str, Any]:
-        """The flat table of the stage, with every default written out."""
+    @model_serializer
+    def _to_table(self) -> dict[str, Any]:
+        """Joins the fields of a stage to the flat table."""
         data = {"data": self.data} if self.data else {}
         options = {**self.options.model_dump(exclude_none=True), **self.training.model_dump(exclude_none=True)}
         return {"method": self.method, **data, **options}
@@ -132,9 +133,7 @@ class Recipe(BaseModel):
     @model_validator(mode="after")
     def _one_start(self) -> Recipe:
         if self.model is not None and self.scratch is not None:
-            raise ValueError(
-                f"model {self.model} and scratch are both given; a recipe with scratch makes its own model"
-            )
+            raise ValueError(f"model {self.model} and scratch are both given; scratch makes a model of its own")
         return self
 
     @property
@@ -168,9 +167,7 @@ class Recipe(BaseModel):
 
     def table(self) -> dict[str, Any]:
         """The table of the recipe, with every default written out; `from_table` reads it."""
-        table = self.model_dump(exclude={"stages", "encoder"}, exclude_none=True)
-        encoder = {"encoder": self.encoder.model_dump(exclude_none=True)}
-        return {**table, **encoder, "stages": [stage.table() for stage in self.stages]}
+        return self.model_dump(exclude_none=True)
 
     def with_options(self, options: Mapping[str, Any], name: str = "recipe") -> Recipe:
         """This recipe with other values of some options; `name` is for error messages.
@@ -182,22 +179,18 @@ class Recipe(BaseModel):
             InputError: no part of the recipe has an option of that name, or a value is not allowed.
         """
         table = self.table()
+        parts = [(RUN_OPTIONS, table), (EncoderOptions.model_fields, table["encoder"])]
+        parts += [(_stage_keys(stage["method"]), stage) for stage in table["stages"]]
         for key, value in options.items():
-            if key in RUN_OPTIONS:
-                table[key] = value
-                continue
-            if key in EncoderOptions.model_fields:
-                table["encoder"][key] = value
-                continue
-            stages = [stage for stage in table["stages"] if key in _stage_keys(stage["method"])]
-            if not stages:
-                of_stages = {known for stage in self.stages for known in _stage_keys(stage.method)}
-                raise unknown("option", key, {*RUN_OPTIONS, *EncoderOptions.model_fields, *of_stages})
-            for stage in stages:
-                stage[key] = value
-                rival = {"steps": "epochs", "epochs": "steps"}.get(key)
-                if rival and rival not in options:
-                    stage.pop(rival, None)
+            having = [part for keys, part in parts if key in keys]
+            if not having:
+                raise unknown("option", key, {known for keys, _ in parts for known in keys})
+            for part in having:
+                part[key] = value
+            rival = {"steps": "epochs", "epochs": "steps"}.get(key)
+            if rival and rival not in options:
+                for part in having:
+                    part.pop(rival, None)
         return Recipe.from_table(table, name)
 
 

@@ -8,7 +8,7 @@ adversarial view needs a loss on the clean sentence first, and is encoded in a s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Generator, Tensor
@@ -26,27 +26,21 @@ class Adversarial(Augmentation):
     norm: float = 1.0  # the length of each token's noise; 1.0 in the authors' code
 
 
+@dataclass(eq=False)
 class Watched(Augmentation):
     """Wraps an augmentation and keeps its output, so that a gradient at the output can be computed."""
 
-    def __init__(self, augmentation: Augmentation) -> None:
-        self._augmentation = augmentation
-        self._output: Tensor | None = None
+    augmentation: Augmentation
+    output: Tensor = field(init=False)  # [T, d], the embeddings of the last pass
 
     def positions(self, tokens: Packed, generator: Generator) -> Tensor:
         """The positions from the wrapped augmentation, [T] int64."""
-        return self._augmentation.positions(tokens, generator)
+        return self.augmentation.positions(tokens, generator)
 
     def embeddings(self, embeddings: Tensor, tokens: Packed, generator: Generator) -> Tensor:
         """The embeddings from the wrapped augmentation, [T, d]."""
-        self._output = self._augmentation.embeddings(embeddings, tokens, generator)
-        return self._output
-
-    @property
-    def output(self) -> Tensor:
-        """The embeddings of the last pass, [T, d]."""
-        assert self._output is not None, "nothing has been encoded yet"
-        return self._output
+        self.output = self.augmentation.embeddings(embeddings, tokens, generator)
+        return self.output
 
 
 @dataclass(frozen=True, eq=False)
