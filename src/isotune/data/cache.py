@@ -29,11 +29,7 @@ _TABLES = """
 
 
 def cache_folder(source: str) -> Path:
-    """The folder of the caches for a source.
-
-    It is `.isotune` beside the source, if the source is a file in a folder that can be written to; otherwise it is the
-    user's cache folder.
-    """
+    """The folder of a source's caches: `.isotune` beside a file if it can be written, or the user's cache folder."""
     folder = Path(source).parent
     if Path(source).is_file() and os.access(folder, os.W_OK):
         return folder / ".isotune"
@@ -52,11 +48,7 @@ class TextCache:
     ) -> Iterator[tuple[str, str]]:
         """Yields each text with the text made from it, in order; memory does not grow with their number.
 
-        Args:
-            texts: the texts, which may repeat.
-            make: makes one text of each of up to `batch_size` different texts; called for texts that are not in the
-                cache.
-            batch_size: how many texts are read, made and written at a time.
+        `batch_size` texts are read at a time. `make` gets those of them that are not in the cache, each once.
 
         Raises:
             InputError: the file is damaged, or it can't be written.

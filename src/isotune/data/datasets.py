@@ -170,11 +170,7 @@ def _select(place: str, records: Records, dataset: Dataset, split: str, gold: st
 
 
 def _read_checked(path: Path, split: Split) -> Records:
-    """The records of a file whose content has the right hash.
-
-    The file is read twice, first for its hash. So no record of a wrong file is given, and a large file is not held in
-    memory.
-    """
+    """The records of a file; it is read for its hash first, so no record of a wrong file is given."""
     with opened(path) as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # BinaryIO has no readinto there
     if digest != split.sha256:

@@ -132,11 +132,7 @@ def to_rows(
 
 
 def match_columns(row_type: type[R], available: Collection[str], columns: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """The columns that fill the fields of a row.
-
-    Returns:
-        A tuple of columns for each row that a record gives; an empty list if no columns fit.
-    """
+    """The columns of each row that a record gives, in the order of its fields; empty if no columns fit."""
     fields = text_fields(row_type)
     value_fields = row_type._fields[len(fields) :]
     values = {field: name for field in value_fields for name in reversed(VALUE_COLUMNS[field]) if name in available}
@@ -154,11 +150,7 @@ def match_columns(row_type: type[R], available: Collection[str], columns: Mappin
 def _checked_columns(
     source: str, row_type: type[R], available: list[str], columns: Mapping[str, str]
 ) -> list[tuple[str, ...]]:
-    """The result of `match_columns`.
-
-    Raises:
-        InputError: no columns fit, or `columns` names an unknown field or column.
-    """
+    """The result of `match_columns`, or an error if no columns fit or `columns` names an unknown field or column."""
     for field, column in columns.items():
         if field not in row_type._fields:
             raise unknown(f"field of {row_type.__name__}", field, row_type._fields)

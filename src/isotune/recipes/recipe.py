@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_serializer, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_serializer, model_validator
 
 from isotune.encoder.options import EncoderOptions, Scratch
 from isotune.errors import InputError, unknown
@@ -122,16 +122,11 @@ class Recipe(BaseModel):
     stages: tuple[Stage, ...]
     """The stages, in order. Each starts from the best encoder of the stage before."""
 
-    @field_validator("stages")
-    @classmethod
-    def _some_stage(cls, stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
-        # A min_length of the field would count valid stages only, and so add a second error to one invalid stage.
-        if not stages:
-            raise ValueError("a recipe has at least one stage")
-        return stages
-
     @model_validator(mode="after")
-    def _one_start(self) -> Recipe:
+    def _some_stage_and_one_start(self) -> Recipe:
+        # A min_length of the field would count valid stages only, and so add a second error to one invalid stage.
+        if not self.stages:
+            raise ValueError("stages: a recipe has at least one stage")
         if self.model is not None and self.scratch is not None:
             raise ValueError(f"model {self.model} and scratch are both given; scratch makes a model of its own")
         return self

@@ -27,11 +27,7 @@ class Masked:
 
 
 def mask_token_id(tokenizer: PreTrainedTokenizerBase, use: str, choice: str) -> int:
-    """The id of the mask token.
-
-    Raises:
-        InputError: the tokenizer has no mask token. The message names the use that needs it and the `choice` instead.
-    """
+    """The id of the mask token; without one, an InputError names the use that needs it and the choice instead."""
     if tokenizer.mask_token_id is None:
         raise InputError(f"{use}: the model's tokenizer has no mask token; choose {choice}")
     return int(tokenizer.mask_token_id)
@@ -45,14 +41,10 @@ def ordinary_tokens(tokenizer: PreTrainedTokenizerBase) -> Tensor:
 
 
 class Masking:
-    """Chooses and masks tokens of packed sentences."""
+    """Chooses and masks tokens of packed sentences; `rate` is the probability that a token is chosen."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, rate: float) -> None:
-        """`rate` is the probability that a token is chosen.
-
-        Raises:
-            InputError: the tokenizer has no mask token.
-        """
+        """Raises InputError if the tokenizer has no mask token."""
         self.mask = mask_token_id(tokenizer, "masked language modelling", "another model")
         self.rate = rate
         self.ordinary = ordinary_tokens(tokenizer)  # [V]

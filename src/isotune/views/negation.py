@@ -110,11 +110,7 @@ class Negator:
 
 
 def negator(parser: str) -> Negator:
-    """Makes a negator.
-
-    Args:
-        parser: "auto" (spaCy if the model that the authors use is installed, otherwise word lists), "words" (word
-            lists), or a spaCy model by name or folder.
+    """Makes a negator. `parser` is an option of SNCSE (`SNCSEOptions.parser`).
 
     Raises:
         InputError: spaCy or the model is not installed, or the model doesn't parse.

@@ -30,11 +30,7 @@ class CharacterSpans:
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, length: int) -> None:
-        """Takes the mask token of the tokenizer.
-
-        Raises:
-            InputError: the tokenizer has no mask token.
-        """
+        """Raises InputError if the tokenizer has no mask token."""
         _mask_id(tokenizer)
         self.mask = str(tokenizer.mask_token)
         self.length = length
@@ -58,11 +54,7 @@ class TokenSpans:
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, rate: float, longest: int) -> None:
-        """Takes the mask token and the special tokens of the tokenizer.
-
-        Raises:
-            InputError: the tokenizer has no mask token.
-        """
+        """Raises InputError if the tokenizer has no mask token."""
         self.mask = _mask_id(tokenizer)
         self.rate = rate
         self.longest = longest
