@@ -3,7 +3,7 @@
 from isotune.data.catalogue import DATASETS, Dataset
 from isotune.data.datasets import ScoredPairs, available, scored_pairs
 from isotune.data.overlap import Overlap, Shared
-from isotune.data.rows import LabelledPair, LabelledSentence, Pair, Row, ScoredPair, Sentence, Triplet, text_fields
+from isotune.data.rows import LabelledPair, LabelledSentence, Pair, Row, ScoredPair, Sentence, Triplet
 from isotune.data.sources import read, read_scored_pairs
 
 __all__ = [
@@ -23,5 +23,4 @@ __all__ = [
     "read",
     "read_scored_pairs",
     "scored_pairs",
-    "text_fields",
 ]

@@ -40,13 +40,12 @@ _OPPOSITE = MappingProxyType({"entailment": "contradiction", "contradiction": "e
 
 @dataclass(frozen=True)
 class RowQuery(Generic[R]):
-    """Which rows to make of the records of a source."""
+    """Which rows to make of the records of a source: the arguments of `read`, and what the catalogue adds."""
 
     row_type: type[R]
-    # Field -> column, for columns that do not have a usual name; the fields of the row type that the records hold.
-    columns: Mapping[str, str] = field(default_factory=dict)
-    min_words: int | None = None  # rows with a text of fewer words (split at white space) are left out
-    min_score: float | None = None  # pairs are made of scored pairs with at least this score
+    columns: Mapping[str, str] = field(default_factory=dict)  # field of the rows that the records hold -> column
+    min_words: int | None = None
+    min_score: float | None = None
     # The label, in lower case, of pairs that mean the same. If it is empty and the first label is one of natural
     # language inference, the entailed pairs are taken.
     positive: str = ""
@@ -55,10 +54,7 @@ class RowQuery(Generic[R]):
 def make_rows(source: str, records: Iterable[tuple[int, Record]], query: RowQuery[R]) -> Iterator[R]:
     """Turns records into rows that they hold (`to_rows`), or that can be made from the rows that they hold.
 
-    Args:
-        source: the name of the source, for error messages.
-        records: (line number, record); the first record decides how rows are made.
-        query: which rows to make.
+    The first record decides how rows are made. `source` is a name for error messages.
 
     Raises:
         InputError: as `to_rows`, or no row is left.

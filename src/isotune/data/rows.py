@@ -101,13 +101,8 @@ def to_rows(
     """Turns records into rows, one at a time.
 
     A record gives one row. There is one exception: if the row type is `Sentence`, each text column of the record gives
-    a row, and a blank text gives none.
-
-    Args:
-        source: the name of the source, for error messages.
-        records: (line number, record); the first record decides which columns are read.
-        row_type: the row type to make.
-        columns: field -> column, for columns that do not have a usual name.
+    a row, and a blank text gives none. The first record decides which columns are read: `columns` (field -> column)
+    names those that do not have a usual name. `source` is a name for error messages.
 
     Raises:
         InputError: a column is missing, a value does not fit its field, or there is no row at all.

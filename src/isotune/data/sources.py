@@ -75,11 +75,9 @@ def _rows_of(source: Source, query: RowQuery[R]) -> list[Iterator[R]]:
 def read_scored_pairs(source: str | Path, split: str = "dev", columns: Mapping[str, str] | None = None) -> ScoredPairs:
     """Reads scored pairs to evaluate on.
 
-    Args:
-        source: any source of `read`, such as a dataset's "name" or "name:split", or a file with the columns sentence1,
-            sentence2, score and, if its subsets are to be scored apart, subset.
-        split: the split of a dataset, if `source` does not name one.
-        columns: field -> column, for columns of a file that do not have a usual name.
+    `source` is any source of `read`, such as a dataset's "name:split", or "name" and `split`, or a file with
+    the columns sentence1, sentence2, score and, if its subsets are to be scored apart, subset. `columns` (field ->
+    column) names columns of a file that do not have a usual name.
 
     Raises:
         InputError: the source can't be read, or no correlation with its scores can be computed.
