@@ -16,7 +16,7 @@ from isotune.data.packed import Packed, pack, shortest_first
 from isotune.data.rows import LabelledPair, ScoredPair
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import Pooling
-from isotune.methods.consert_joint import ConSERTJoint
+from isotune.methods.consert import ConSERTJoint
 from isotune.methods.finetune import FinetunePair, FinetuneSentence
 from isotune.methods.method import Batch
 from isotune.methods.multitask import Multitask

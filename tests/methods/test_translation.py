@@ -11,8 +11,8 @@ import transformers
 from transformers import AutoTokenizer, MarianMTModel
 
 from isotune.errors import InputError
-from isotune.methods import translation
-from isotune.methods.translation import BackTranslator
+from isotune.methods import back_translation
+from isotune.methods.back_translation import BackTranslator
 
 
 def alone(text: str, model: Path, beams: int) -> str:
@@ -25,7 +25,7 @@ def alone(text: str, model: Path, beams: int) -> str:
 def test_texts_go_there_and_back_and_come_in_their_order(
     translators: tuple[str, str], sentences: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(translation, "BEAMS", 9)  # four texts at a time
+    monkeypatch.setattr(back_translation, "BEAMS", 9)  # four texts at a time
     texts = [*sentences[:10], "cat", sentences[0]]
     paraphrases = BackTranslator(translators, beams=2)(texts)
     there, back = map(Path, translators)
@@ -43,8 +43,8 @@ def test_the_models_are_loaded_once_and_only_when_needed(
         loaded.append(name)
         return original(name)
 
-    original = translation._load
-    monkeypatch.setattr(translation, "_load", load)
+    original = back_translation._load
+    monkeypatch.setattr(back_translation, "_load", load)
     translator = BackTranslator(translators, beams=1)
     assert loaded == []
     translator(["a cat"])
@@ -82,6 +82,6 @@ def test_a_model_that_does_not_translate_is_one_clear_error(tiny_model: Path, tm
 
 
 def test_weights_are_float32_and_in_evaluation(translators: tuple[str, str]) -> None:
-    _, model = translation._load(translators[0])
+    _, model = back_translation._load(translators[0])
     assert model.dtype == torch.float32
     assert not model.training

@@ -5,8 +5,8 @@ Importing this package loads neither torch nor the option models: a method's cla
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, NamedTuple
 
 from isotune.errors import unknown
 
@@ -24,7 +24,7 @@ class MethodEntry(NamedTuple):
     @property
     def options(self) -> type[MethodOptions]:
         """The option model; it is imported on first use and loads no torch."""
-        options: type[MethodOptions] = _import_path(self.options_path)
+        options: type[MethodOptions] = resolve_name(f"{__name__}.{self.options_path}")
         return options
 
 
@@ -35,7 +35,7 @@ METHODS = {
     "bert-cf": MethodEntry("options.flow:BERTCFOptions", "flow:BERTCF"),
     "clsr": MethodEntry("options.clsr:CLSROptions", "clsr:CLSR"),
     "consert": MethodEntry("options.consert:ConSERTOptions", "consert:ConSERT"),
-    "consert-joint": MethodEntry("options.consert:ConSERTJointOptions", "consert_joint:ConSERTJoint"),
+    "consert-joint": MethodEntry("options.consert:ConSERTJointOptions", "consert:ConSERTJoint"),
     "finetune-pair": MethodEntry("options.finetune:FinetunePairOptions", "finetune:FinetunePair"),
     "finetune-sentence": MethodEntry("options.finetune:FinetuneSentenceOptions", "finetune:FinetuneSentence"),
     "flow": MethodEntry("options.flow:FlowOptions", "flow:BERTFlow"),
@@ -62,10 +62,5 @@ def method_class(name: str) -> type[Method]:
     """
     if name not in METHODS:
         raise unknown("method", name, METHODS)
-    method: type[Method] = _import_path(METHODS[name].class_path)
+    method: type[Method] = resolve_name(f"{__name__}.{METHODS[name].class_path}")
     return method
-
-
-def _import_path(path: str) -> Any:
-    module, _, name = path.partition(":")
-    return getattr(import_module(f"{__name__}.{module}"), name)

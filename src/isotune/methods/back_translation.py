@@ -4,38 +4,46 @@ Alone, this is the baseline Contrastive (BT) of the self-guided paper (appendix 
 views: a sentence and its back-translation, both encoded by the tuned model and compared by NT-Xent. With self-guidance
 (section 6, Table 7), the tuned model encodes the sentence and the fixed copy encodes the back-translation.
 
-The paraphrases are the second texts of the corpus, or two translation models make them and a cache keeps them.
+The paraphrases are the second texts of the corpus, or two translation models make them and a cache keeps them. The
+models are any sequence-to-sequence models of transformers. Beam search draws no random numbers: the same models and
+beam width always make the same paraphrase of a sentence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+import torch
 from torch import Tensor
 
 from isotune.data.cache import TextCache
 from isotune.data.rows import Pair, Row, Sentence
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.format.pretrained import quiet
+from isotune.errors import InputError
 from isotune.losses import nt_xent
-from isotune.methods.method import Batch, Method, View
-from isotune.methods.options.back_translation import (
-    BackTranslationOptions,
-    ParaphraseOptions,
-    SelfGuidedBackTranslationOptions,
-)
+from isotune.methods.method import Batch, Method
+from isotune.methods.options.back_translation import ParaphraseOptions
 from isotune.methods.protocols import DerivesRows
 from isotune.methods.self_guided import SelfGuided, Tethered
-from isotune.methods.translation import BackTranslator
 
 BATCH = 256  # sentences between two writes to the cache
+BEAMS = 512  # decoded at once; each decoding step holds the scores of the whole vocabulary for each beam
 
 
 class Paraphrased(Method, DerivesRows):
     """A method on pairs of a sentence and its paraphrase, which are read or made."""
 
     rows: type[Row] = Pair
-    translator: BackTranslator | None
+
+    def __init__(self, options: ParaphraseOptions, encoder: Encoder) -> None:
+        """Makes the translator. The options are also those of the class that is combined with this one."""
+        super().__init__(options, encoder)
+        self.translator = BackTranslator(options.translate, options.beams) if options.translate else None
 
     @property
     def reads(self) -> type[Row]:  # type: ignore[override]
@@ -66,14 +74,6 @@ class Paraphrased(Method, DerivesRows):
 class BackTranslation(Paraphrased, Tethered):
     """A sentence and its paraphrase, both encoded by the tuned model and compared by NT-Xent."""
 
-    def __init__(self, options: BackTranslationOptions, encoder: Encoder) -> None:
-        super().__init__(options, encoder)
-        self.translator = _translator(options)
-
-    def views(self, batch: Batch) -> Sequence[View]:
-        """Both texts of every pair."""
-        return [View(tokens) for tokens in batch.texts]
-
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """L^base of the projected vectors, where the paraphrase takes the place of h."""
         first, second = (self.projection(vectors) for vectors in encoded)
@@ -83,10 +83,70 @@ class BackTranslation(Paraphrased, Tethered):
 class SelfGuidedBackTranslation(Paraphrased, SelfGuided):
     """Self-guidance whose fixed copy encodes the paraphrase."""
 
-    def __init__(self, options: SelfGuidedBackTranslationOptions, encoder: Encoder) -> None:
-        super().__init__(options, encoder)
-        self.translator = _translator(options)
+
+@dataclass(frozen=True)
+class BackTranslator:
+    """Translates with two models in turn. The models are loaded when the first text comes."""
+
+    models: Sequence[str]  # two folders or names on the Hugging Face hub: into another language, and back
+    beams: int  # the width of the beam search
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """Everything but the sentence that a paraphrase depends on: the cache's key."""
+        models = [str(Path(name).resolve()) if Path(name).is_dir() else name for name in self.models]
+        return {"models": models, "beams": self.beams}
+
+    def __call__(self, texts: Sequence[str]) -> list[str]:
+        """A paraphrase of each text; blank where the models generate nothing.
+
+        Raises:
+            InputError: a model can't be loaded.
+        """
+        texts = list(texts)
+        for tokenizer, model in self._loaded:
+            texts = self._translate(texts, tokenizer, model)
+        return texts
+
+    @torch.no_grad()
+    def _translate(self, texts: list[str], tokenizer: Any, model: Any) -> list[str]:
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))  # little padding
+        size = max(1, BEAMS // self.beams)
+        translated = [""] * len(texts)
+        for start in range(0, len(order), size):
+            part = order[start : start + size]
+            inputs = tokenizer([texts[i] for i in part], return_tensors="pt", padding=True, truncation=True)
+            generated = model.generate(**inputs.to(model.device), num_beams=self.beams, do_sample=False)
+            for i, text in zip(part, tokenizer.batch_decode(generated, skip_special_tokens=True), strict=True):
+                translated[i] = text.strip()
+        return translated
+
+    @cached_property
+    def _loaded(self) -> list[tuple[Any, Any]]:
+        return [_load(name) for name in self.models]
 
 
-def _translator(options: ParaphraseOptions) -> BackTranslator | None:
-    return BackTranslator(options.translate, options.beams) if options.translate else None
+def _load(name: str) -> tuple[Any, Any]:
+    """The tokenizer and the model of a translation model."""
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+    try:
+        with quiet():
+            tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+            model = AutoModelForSeq2SeqLM.from_pretrained(
+                name, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
+            )
+    except ImportError as error:
+        raise InputError(
+            f"translation model {name}: its tokenizer needs a package that isn't installed: "
+            f"pip install 'isotune[translation]' ({_line(error)})"
+        ) from error
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise InputError(
+            f"translation model {name}: it can't be loaded; give a folder, or a hub name while online ({_line(error)})"
+        ) from error
+    return tokenizer, model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]

@@ -12,7 +12,7 @@ without a nonlinearity on the hidden layer the two would be a single linear map.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from torch import Tensor, nn
 
@@ -20,7 +20,7 @@ from isotune.data.rows import Pair
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
 from isotune.losses import nt_xent
-from isotune.methods.method import Additions, Batch, Method, View
+from isotune.methods.method import Additions, Batch, Method
 from isotune.methods.options.clsr import CLSROptions
 
 
@@ -28,7 +28,7 @@ class CLSR(Method):
     """Two new layers on a frozen encoder; the sentences of a pair compared by NT-Xent."""
 
     rows = Pair
-    cached = True
+    cached = True  # m is frozen
 
     def __init__(self, options: CLSROptions, encoder: Encoder) -> None:
         """Makes e, which is added to the encoder, and h, which is dropped after training."""
@@ -36,14 +36,6 @@ class CLSR(Method):
         self.temperature = options.temperature
         self.adds = Additions(heads=(_layer(encoder.dimension, options.width), _layer(options.width, options.width)))
         self.projection = nn.Linear(options.width, options.width)
-
-    def trained(self, encoder: Encoder) -> Iterable[nn.Parameter]:
-        """Nothing of the encoder: m is frozen."""
-        return ()
-
-    def views(self, batch: Batch) -> Sequence[View]:
-        """The two sentences of each pair."""
-        return [View(vectors=vectors) for vectors in batch.vectors]
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """Equation 1 on the projected vectors, averaged over both sentences of all pairs."""

@@ -1,8 +1,14 @@
-"""ConSERT without labels (Yan et al., 2021, sections 3.1 and 3.2).
+"""ConSERT (Yan et al., 2021), without labels (sections 3.1 and 3.2) and with them (section 3.3).
 
-Two transformations T1 and T2 of the token embeddings make two views of each sentence (section 3.2). Both views go
-through the encoder, and the mean of the last layer is the sentence's vector. NT-Xent pulls the two views of a sentence
-together and pushes the views of different sentences apart (equation 1).
+Without labels, two transformations T1 and T2 of the token embeddings make two views of each sentence (section 3.2).
+Both views go through the encoder, and the mean of the last layer is the sentence's vector. NT-Xent pulls the two views
+of a sentence together and pushes the views of different sentences apart (equation 1).
+
+With labels, L_joint = L_ce + alpha * L_con is minimised on NLI pairs. L_ce is the classification of the pair (equation
+2, see nli.py). The text does not say how L_con, NT-Xent over two views of each sentence, treats a pair. As in the
+authors' code, L_con is computed once over the first sentences of all pairs and once over the second sentences, and the
+two values are added. The authors' NT-Xent adds its two directions where the text averages them, so the published
+balance is alpha = 0.3 here. The adversarial view (section 3.2) exists only with labels: its noise increases L_ce.
 
 The paper trains on the last layer and evaluates the mean of the last two (section 4.1, "Evaluation"). So views are
 pooled from the last layer, whichever layers the encoder averages.
@@ -19,7 +25,10 @@ from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.losses import nt_xent
 from isotune.methods.method import Batch, Method, View
-from isotune.methods.options.consert import AugmentationName, AugmentationOptions, ConSERTOptions
+from isotune.methods.nli import NLI
+from isotune.methods.options.consert import AugmentationName, AugmentationOptions, ConSERTJointOptions, ConSERTOptions
+from isotune.methods.protocols import AttacksViews
+from isotune.views.adversarial import Adversarial
 from isotune.views.augmentation import (
     Augmentation,
     EmbeddingDropout,
@@ -36,15 +45,11 @@ class ConSERT(Method):
     rows = Sentence
 
     def __init__(self, options: ConSERTOptions, encoder: Encoder) -> None:
-        """Makes T1 and T2.
-
-        Raises:
-            InputError: positions are to be shuffled, and the model has no position ids.
-        """
+        """Makes T1 and T2."""
         super().__init__()
         self.temperature = options.temperature
         self.pooling = encoder.pooling.on_last_layer()
-        self.augmentations = [make_augmentation(name, options, encoder) for name in options.augmentations]
+        self.augmentations = [_make_augmentation(name, options, encoder) for name in options.augmentations]
 
     def views(self, batch: Batch) -> Sequence[View]:
         """Every sentence changed by T1, and every sentence changed by T2."""
@@ -57,7 +62,48 @@ class ConSERT(Method):
         return {"nt_xent": nt_xent(first, second, self.temperature)}
 
 
-def make_augmentation(name: AugmentationName, options: AugmentationOptions, encoder: Encoder) -> Augmentation:
+class ConSERTJoint(NLI, AttacksViews):
+    """A pair classified from its plain views, and two views of each side compared by NT-Xent."""
+
+    def __init__(self, options: ConSERTJointOptions, encoder: Encoder) -> None:
+        """Makes the classifier, T1 and T2."""
+        super().__init__(options, encoder)
+        self.alpha = options.alpha
+        self.temperature = options.temperature
+        # The classifier needs the plain views in any case. Where T1 changes nothing, they are also the views of T1.
+        first, second = options.augmentations
+        names = (second,) if first == "none" else (first, second)
+        self.augmentations = [
+            [
+                Adversarial(of=side, norm=options.adversarial_norm)
+                if name == "adversarial"
+                else _make_augmentation(name, options, encoder)
+                for side in range(2)
+            ]
+            for name in names
+        ]
+
+    def views(self, batch: Batch) -> Sequence[View]:
+        """Both sides unchanged; then both changed by T1, unless T1 changes nothing; then both changed by T2."""
+        changed = [
+            View(sentences, augmentation, self.pooling)
+            for augmentations in self.augmentations
+            for sentences, augmentation in zip(batch.texts, augmentations, strict=True)
+        ]
+        return [*super().views(batch), *changed]
+
+    def adversary(self, encoded: Sequence[Tensor], batch: Batch) -> Tensor:
+        """L_ce of the plain views."""
+        return super().loss(encoded[:2], batch)["cross_entropy"]
+
+    def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
+        """L_ce, and alpha times the sum of L_con over both sides."""
+        *_, first1, second1, first2, second2 = encoded
+        contrast = nt_xent(first1, first2, self.temperature) + nt_xent(second1, second2, self.temperature)
+        return {"cross_entropy": self.adversary(encoded, batch), "nt_xent": self.alpha * contrast}
+
+
+def _make_augmentation(name: AugmentationName, options: AugmentationOptions, encoder: Encoder) -> Augmentation:
     """The transformation of section 3.2 with this name.
 
     Raises:

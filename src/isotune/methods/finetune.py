@@ -33,15 +33,14 @@ class FinetuneSentence(Method, ScoresRows):
 
     def __init__(self, options: FinetuneSentenceOptions | FinetunePairOptions, encoder: Encoder) -> None:
         super().__init__()
-        self.classes = options.classes
-        self.metrics = options.metrics
-        self.dev_data = options.dev_data
+        self.options, self.classes = options, options.classes
         self.dropout = nn.Dropout(options.dropout)
         self.linear = started_as_bert(nn.Linear(encoder.backbone.dimension, len(self.classes) or 1))
 
     def dev_feeds(self) -> Mapping[str, Feed]:
         """The dev data. The mean of its metrics chooses the best step."""
-        return {SINGLE_FEED: Feed(self.rows, self.dev_data, classes=self.classes, metrics=self.metrics)}
+        options = self.options
+        return {SINGLE_FEED: Feed(self.rows, options.dev_data, classes=self.classes, metrics=options.metrics)}
 
     def views(self, batch: Batch) -> Sequence[View]:
         """The sequences, each represented by its first token."""

@@ -20,7 +20,7 @@ from isotune.encoder.heads import NormalizingFlow
 from isotune.losses import bits_per_dimension
 from isotune.methods.method import Additions, Batch, Method, View
 from isotune.methods.mirror import Mirror
-from isotune.methods.options.flow import BERTCFOptions, FlowOptions, FlowShape
+from isotune.methods.options.flow import BERTCFOptions, FlowOptions
 
 
 class BERTFlow(Method):
@@ -35,7 +35,7 @@ class BERTFlow(Method):
             InputError: the encoder's vectors have too few features for this number of levels.
         """
         super().__init__()
-        flow = _make_flow(options, encoder)
+        flow = NormalizingFlow(encoder.dimension, options.mixing, options.levels, options.depth, options.width)
         self.adds = Additions(heads=(flow,))
         self.log_determinant = flow.log_determinant
         self.cached = options.cached
@@ -43,10 +43,6 @@ class BERTFlow(Method):
     def trained(self, encoder: Encoder) -> Iterable[nn.Parameter]:
         """Nothing of the encoder: only the flow is trained."""
         return ()
-
-    def views(self, batch: Batch) -> Sequence[View]:
-        """The sentences, once."""
-        return [View(vectors=batch.vectors[0]) if self.cached else View(batch.texts[0])]
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """L_flow, in bits for each feature."""
@@ -60,13 +56,9 @@ class BERTCF(Method):
     rows = Sentence
 
     def __init__(self, options: BERTCFOptions, encoder: Encoder) -> None:
-        """Makes the flow, which is added to the encoder, and the views and loss of MirrorBERT.
-
-        Raises:
-            InputError: as for `BERTFlow` and `Mirror`.
-        """
+        """Makes the flow, which is added to the encoder, and the views and loss of MirrorBERT."""
         super().__init__()
-        flow = _make_flow(options, encoder)
+        flow = NormalizingFlow(encoder.dimension, options.mixing, options.levels, options.depth, options.width)
         self.adds = Additions(heads=(flow,))
         self.log_determinant = flow.log_determinant
         # A function and not a module, since these layers are the encoder's.
@@ -90,8 +82,3 @@ class BERTCF(Method):
         (contrastive,) = self.mirror.loss(z, batch).values()
         likelihood = bits_per_dimension(self.to_z(encoded[0].detach()), self.log_determinant())
         return {"bits_per_dimension": likelihood, "mirror": self.contrastive_weight * contrastive}
-
-
-def _make_flow(shape: FlowShape, encoder: Encoder) -> NormalizingFlow:
-    """A new flow on the encoder's sentence vectors."""
-    return NormalizingFlow(encoder.dimension, shape.mixing, shape.levels, shape.depth, shape.width)

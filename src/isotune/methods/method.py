@@ -1,7 +1,7 @@
 """What a method is: it declares what it adds and trains, says which views to encode, and computes a loss.
 
     adds           what the encoder gets before the first step, and keeps
-    views(batch)   which sentences to encode, and how they are changed
+    views(batch)   which sentences to encode, and how they are changed; by default each text once, unchanged
     loss(...)      what to make of their vectors
 
 The trainer stands between the two calls and encodes the views. A method therefore has no code for batches, devices,
@@ -31,66 +31,40 @@ from isotune.views.masking import Masked
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """The tokens of N rows.
+    """The tokens of N rows."""
 
-    Attributes:
-        texts: a packed batch of N sentences for each text of a row: one for sentences, two for pairs.
-        targets: [N] int64 class numbers or float32 scores, where rows have labels or scores.
-        sentences: the texts as strings, N for each text of a row, where the method `needs_text`.
-        max_length: the number of tokens that texts were cut to; None is the encoder's limit.
-        vectors: [N, d] pooled vectors for each text of a row, in place of `texts`, where the method is `cached`.
-        generator: a CPU generator, seeded for every step; all random numbers of a method come from it.
-        tasks: a batch for each feed, where the method reads several feeds.
-        masked: the first texts with masked tokens, once `MLM.draw` has drawn them.
-    """
-
-    texts: tuple[Packed, ...] = ()
-    targets: Tensor | None = None
-    sentences: tuple[list[str], ...] = ()
-    max_length: int | None = None
-    vectors: tuple[Tensor, ...] = ()
-    generator: Generator = field(default_factory=Generator)
-    tasks: dict[str, Batch] = field(default_factory=dict)
-    masked: Masked | None = None
+    texts: tuple[Packed, ...] = ()  # N sentences for each text of a row: one for sentences, two for pairs
+    targets: Tensor | None = None  # [N] int64 class numbers or float32 scores, where rows have labels or scores
+    sentences: tuple[list[str], ...] = ()  # the texts as strings, where the method `needs_text`
+    max_length: int | None = None  # the number of tokens that texts were cut to; None is the encoder's limit
+    vectors: tuple[Tensor, ...] = ()  # [N, d] pooled vectors in place of each of `texts`, where the method is `cached`
+    generator: Generator = field(default_factory=Generator)  # on the CPU; all random numbers of a method come from it
+    tasks: dict[str, Batch] = field(default_factory=dict)  # a batch for each feed, where the method reads several feeds
+    masked: Masked | None = None  # the first texts with masked tokens, once `MLM.draw` has drawn them
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """N sentences to encode.
+    """N sentences to encode."""
 
-    Attributes:
-        tokens: the sentences.
-        augmentation: how the embedding layer changes the sentences.
-        pooling: replaces the encoder's pooling.
-        backbone: a frozen backbone that replaces the encoder's, without gradient and without heads. It stays in the
-            mode (training or evaluation) that it is in.
-        heads: whether the encoder's heads are applied after pooling.
-        vectors: [N, d] pooled vectors in place of the sentences; only the heads are applied.
-    """
-
-    tokens: Packed | None = None
-    augmentation: Augmentation = field(default_factory=NoAugmentation)
-    pooling: Pooling | EachLayer | TokenStates | None = None
+    tokens: Packed | None = None  # the sentences
+    augmentation: Augmentation = field(default_factory=NoAugmentation)  # how the embedding layer changes the sentences
+    pooling: Pooling | EachLayer | TokenStates | None = None  # replaces the encoder's pooling
+    # A frozen backbone that replaces the encoder's, without gradient and without heads. It stays in the mode (training
+    # or evaluation) that it is in.
     backbone: Backbone | None = None
-    heads: bool = True
-    vectors: Tensor | None = None
+    heads: bool = True  # whether the encoder's heads are applied after pooling
+    vectors: Tensor | None = None  # [N, d] pooled vectors in place of the sentences; only the heads are applied
 
 
 @dataclass(frozen=True, eq=False)
 class Additions:
-    """What a method adds to the encoder. All of this stays with the encoder and is saved in its folder.
+    """What a method adds to the encoder. All of this stays with the encoder and is saved in its folder."""
 
-    Attributes:
-        heads: new layers after the encoder's heads. They are trained.
-        prompt: replaces the encoder's prompt.
-        pooling: replaces the encoder's pooling.
-        language_head: the masked-language-model head. It is trained.
-    """
-
-    heads: tuple[Head, ...] = ()
-    prompt: str | None = None
-    pooling: Pooling | None = None
-    language_head: LanguageHead | None = None
+    heads: tuple[Head, ...] = ()  # new layers after the encoder's heads, which are trained
+    prompt: str | None = None  # replaces the encoder's prompt
+    pooling: Pooling | None = None  # replaces the encoder's pooling
+    language_head: LanguageHead | None = None  # the masked-language-model head, which is trained
 
     def parameters(self) -> list[nn.Parameter]:
         """The weights of the new layers."""
@@ -131,8 +105,8 @@ class Method(nn.Module, ABC):
     """What the method adds to the encoder."""
 
     def trained(self, encoder: Encoder) -> Iterable[nn.Parameter]:
-        """The encoder's parameters that are trained, beside those of `adds`; all by default."""
-        return encoder.parameters()
+        """The encoder's parameters that are trained, beside those of `adds`; by default all, or none if `cached`."""
+        return () if self.cached else encoder.parameters()
 
     def tokenize(self, encoder: Encoder, columns: Sequence[list[str]], max_length: int) -> Tokenized:
         """Tokenizes some rows; by default each text by itself, under the encoder's prompt.
@@ -144,9 +118,9 @@ class Method(nn.Module, ABC):
         """
         return Tokenized([encoder.tokenize(texts, max_length) for texts in columns])
 
-    @abstractmethod
     def views(self, batch: Batch) -> Sequence[View]:
-        """The views to encode."""
+        """The views to encode; by default each text of the rows once, unchanged."""
+        return [View(vectors=v) for v in batch.vectors] if self.cached else [View(tokens) for tokens in batch.texts]
 
     @abstractmethod
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:

@@ -68,8 +68,8 @@ class Multitask(Method, SeveralFeeds, ScoresRows):
         assert labels is not None
         assert alike is not None
         assert scores is not None
-        cosines = self._paraphrase(encoded[1:3])
-        similarities = self._similarity(encoded[3:5])
+        cosines = _cosines(self.paraphrase, encoded[1:3], o.paraphrase_hinge)
+        similarities = _cosines(self.similarity, encoded[3:5], o.similarity_hinge)
         low, high = o.similarity_scale
         h = o.similarity_hinge
         return {
@@ -85,17 +85,13 @@ class Multitask(Method, SeveralFeeds, ScoresRows):
             classes: Tensor = self.sentiment(encoded[0]).argmax(1)
             return classes
         if name == "paraphrase":
-            return (self._paraphrase(encoded) >= (1 + o.paraphrase_hinge) / 2).long()
+            return (_cosines(self.paraphrase, encoded, o.paraphrase_hinge) >= (1 + o.paraphrase_hinge) / 2).long()
         low, high = o.similarity_scale
         h = o.similarity_hinge
-        return low + (high - low) * (self._similarity(encoded) - h) / (1 - h)
+        return low + (high - low) * (_cosines(self.similarity, encoded, h) - h) / (1 - h)
 
-    def _paraphrase(self, encoded: Sequence[Tensor]) -> Tensor:
-        """The hinged cosine of both sentences' projections: two [N, d] -> [N]."""
-        first, second = (self.paraphrase(vectors) for vectors in encoded)
-        return hinged_cosine(first, second, self.options.paraphrase_hinge)
 
-    def _similarity(self, encoded: Sequence[Tensor]) -> Tensor:
-        """The hinged cosine of both sentences' projections: two [N, d] -> [N]."""
-        first, second = (self.similarity(vectors) for vectors in encoded)
-        return hinged_cosine(first, second, self.options.similarity_hinge)
+def _cosines(project: nn.Module, encoded: Sequence[Tensor], hinge: float) -> Tensor:
+    """The hinged cosine of both sentences' projections: two [N, d] -> [N]."""
+    first, second = map(project, encoded)
+    return hinged_cosine(first, second, hinge)

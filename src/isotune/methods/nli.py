@@ -18,6 +18,7 @@ from isotune.data.rows import LabelledPair
 from isotune.encoder.encoder import Encoder
 from isotune.losses import pair_features
 from isotune.methods.method import Batch, Method, View
+from isotune.methods.options.consert import ConSERTJointOptions
 from isotune.methods.options.nli import NLIOptions
 
 NLI_CLASSES = ("contradiction", "entailment", "neutral")  # in the order of the authors' class numbers
@@ -43,8 +44,7 @@ class NLI(Method):
     rows = LabelledPair
     classes = NLI_CLASSES
 
-    def __init__(self, options: NLIOptions, encoder: Encoder) -> None:
-        """Makes the classifier."""
+    def __init__(self, options: NLIOptions | ConSERTJointOptions, encoder: Encoder) -> None:
         super().__init__()
         self.pooling = encoder.pooling.on_last_layer()
         self.classifier = PairClassifier(encoder.dimension, len(NLI_CLASSES), options.max_square)

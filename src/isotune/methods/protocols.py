@@ -30,21 +30,13 @@ SINGLE_FEED = ""
 
 @dataclass(frozen=True)
 class Feed:
-    """A source of rows beside others.
+    """A source of rows beside others."""
 
-    Attributes:
-        rows: the row type.
-        data: the sources, as `data.read` takes them.
-        batch_size: rows of this feed in one update.
-        classes: the labels of labelled rows, in the order of their class numbers.
-        metrics: the metrics of `evaluation.metrics` to compute on this feed, where it is for scoring.
-    """
-
-    rows: type[Row]
-    data: tuple[str, ...]
-    batch_size: int = 0
-    classes: tuple[str, ...] = ()
-    metrics: tuple[str, ...] = ()
+    rows: type[Row]  # the row type
+    data: tuple[str, ...]  # the sources, as `data.read` takes them
+    batch_size: int = 0  # rows of this feed in one update
+    classes: tuple[str, ...] = ()  # the labels of labelled rows, in the order of their class numbers
+    metrics: tuple[str, ...] = ()  # of `evaluation.metrics`, where the feed is for scoring
 
 
 class DerivesRows(ABC):
@@ -97,12 +89,7 @@ class AttacksViews(ABC):
 
     @abstractmethod
     def adversary(self, encoded: Sequence[Tensor], batch: Batch) -> Tensor:
-        """The scalar loss that adversarial views increase.
-
-        Args:
-            encoded: the vectors [N, d] of the views that are not adversarial, in their order.
-            batch: the batch.
-        """
+        """The scalar loss that adversarial views increase, from the vectors [N, d] of all other views, in order."""
 
 
 class Penalizes(ABC):
@@ -118,9 +105,4 @@ class ClosedForm(ABC):
 
     @abstractmethod
     def fit(self, encoder: Encoder, vectors: Tensor) -> None:
-        """Sets the weights of the layers it adds.
-
-        Args:
-            encoder: the encoder with the new layers.
-            vectors: the pooled vectors [N, d] of all texts.
-        """
+        """Sets the weights of the layers that the method has added, from the pooled vectors [N, d] of all texts."""

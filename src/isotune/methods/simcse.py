@@ -53,19 +53,14 @@ class SimCSESupervised(Method):
     rows = Triplet
 
     def __init__(self, options: SimCSESupervisedOptions, encoder: Encoder) -> None:
-        """Makes the projection, which is added to the encoder."""
+
         super().__init__()
         self.temperature = options.temperature
         self.hard_negative_weight = options.hard_negative_weight
         if options.projection:
             self.adds = Additions(heads=(tanh_projection(encoder.dimension),))
 
-    def views(self, batch: Batch) -> Sequence[View]:
-        """The three sentences of every row."""
-        return [View(sentences) for sentences in batch.texts]
-
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """InfoNCE from premises to entailed sentences; the contradicted sentences are candidates too."""
         premises, entailed, contradicted = encoded
-        loss = info_nce(premises, entailed, self.temperature, contradicted, self.hard_negative_weight)
-        return {"info_nce": loss}
+        return {"info_nce": info_nce(premises, entailed, self.temperature, contradicted, self.hard_negative_weight)}

@@ -30,7 +30,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.prompt import mask_id
 from isotune.errors import InputError
 from isotune.losses import bidirectional_margin, info_nce
-from isotune.methods.method import Additions, Batch, Method, View
+from isotune.methods.method import Additions, Batch, Method
 from isotune.methods.options.sncse import SNCSEOptions
 from isotune.methods.projection import tanh_projection
 from isotune.methods.protocols import DerivesRows
@@ -93,14 +93,8 @@ class SNCSE(Method, DerivesRows):
         """The first text under the anchor's prompt, the others under the positive's."""
         if not self.options.prompts:
             return super().tokenize(encoder, columns, max_length)
-        prompts = (ANCHOR, POSITIVE, POSITIVE)
-        return Tokenized(
-            [encoder.tokenize(texts, max_length, prompt) for texts, prompt in zip(columns, prompts, strict=True)]
-        )
-
-    def views(self, batch: Batch) -> Sequence[View]:
-        """The three texts of every row."""
-        return [View(sentences) for sentences in batch.texts]
+        prompted = zip(columns, (ANCHOR, POSITIVE, POSITIVE), strict=True)
+        return Tokenized([encoder.tokenize(texts, max_length, prompt) for texts, prompt in prompted])
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """InfoNCE from anchors to positives, and the weighted margin loss of the negations."""

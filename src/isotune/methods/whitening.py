@@ -6,7 +6,7 @@ The linear map is computed from the vectors of the training text, in closed form
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
 from isotune.encoder.heads.whitening import CHUNK_VECTORS, whitening
 from isotune.errors import InputError
-from isotune.methods.method import Additions, Batch, Method, View
+from isotune.methods.method import Additions, Batch, Method
 from isotune.methods.options.whitening import WhiteningOptions
 from isotune.methods.protocols import ClosedForm
 
@@ -39,14 +39,9 @@ class Whitening(Method, ClosedForm):
         if kept > d:
             raise InputError(f"dimensions {kept}: the encoder's vectors have {d}; keep that many or fewer")
         whitened = Dense(d, kept, activation="Identity")
-        with torch.no_grad():
-            whitened.linear.weight.copy_(torch.eye(kept, d))
-            whitened.linear.bias.zero_()
+        nn.init.eye_(whitened.linear.weight)
+        nn.init.zeros_(whitened.linear.bias)
         self.adds = Additions(heads=(whitened,))
-
-    def trained(self, encoder: Encoder) -> Iterable[nn.Parameter]:
-        """Nothing: the map is computed."""
-        return ()
 
     @torch.no_grad()
     def fit(self, encoder: Encoder, vectors: Tensor) -> None:
@@ -55,10 +50,6 @@ class Whitening(Method, ClosedForm):
         chunks = vectors.split(CHUNK_VECTORS)
         features = torch.cat([nn.Sequential(*earlier)(chunk.to(encoder.device)).cpu() for chunk in chunks])  # [N, d]
         whitened.load_state_dict(whitening(features, encoder.dimension).state_dict())
-
-    def views(self, batch: Batch) -> Sequence[View]:
-        """The sentences, as cached vectors."""
-        return [View(vectors=batch.vectors[0])]
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """No terms: nothing is minimised."""
