@@ -181,10 +181,10 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_best(train: Train
 def test_a_full_disk_stops_the_run_and_keeps_the_checkpoint(
     train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from isotune.training import checkpoint
+    from isotune.training import run_folder
 
     whole = train("whole")
-    real, calls = checkpoint.save_file, []
+    real, calls = run_folder.save_file, []
 
     def full(*arguments: Any) -> None:
         calls.append(arguments)
@@ -192,7 +192,7 @@ def test_a_full_disk_stops_the_run_and_keeps_the_checkpoint(
             raise OSError(28, "No space left on device")
         real(*arguments)
 
-    monkeypatch.setattr(checkpoint, "save_file", full)
+    monkeypatch.setattr(run_folder, "save_file", full)
     with pytest.raises(InputError, match=r"No space left on device.*--resume"):
         train("parts")
     monkeypatch.undo()
@@ -411,7 +411,7 @@ class Killed(BaseException):
 def test_a_run_killed_at_any_write_of_a_checkpoint_goes_on_bit_for_bit(
     train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
 ) -> None:
-    from isotune.training import checkpoint, stage
+    from isotune.training import run_folder, stage
 
     recipe = tmp_path / "two.toml"
     recipe.write_text(TWO_STAGES)
@@ -419,14 +419,14 @@ def test_a_run_killed_at_any_write_of_a_checkpoint_goes_on_bit_for_bit(
     for key in ("steps", "eval_every", "learning_rate"):
         options[key] = None
     whole = train("whole", **options)
-    real, count = checkpoint.save_tensors, iter(range(1000))
+    real, count = run_folder.save_tensors, iter(range(1000))
 
     def killed(*arguments: Any) -> None:
         if next(count) == writes:
             raise Killed
         real(*arguments)
 
-    monkeypatch.setattr(checkpoint, "save_tensors", killed)
+    monkeypatch.setattr(run_folder, "save_tensors", killed)
     monkeypatch.setattr(stage, "save_tensors", killed)
     with pytest.raises(Killed):
         train("parts", **options)

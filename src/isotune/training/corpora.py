@@ -14,7 +14,7 @@ from isotune.data.cache import cache_folder
 from isotune.data.overlap import Overlap, Shared
 from isotune.data.rows import Row, Sentence, text_fields
 from isotune.data.sources import Source
-from isotune.data.tokens import Fingerprint, Tokenize, TokenStore
+from isotune.data.tokens import Fingerprint, TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.files import write_text
@@ -31,42 +31,21 @@ MUCH_OVERLAP = 0.1  # share of a task's pairs in the training text above which t
 
 @dataclass(frozen=True)
 class StageData:
-    """The tokens of a stage.
+    """The tokens of a stage."""
 
-    Attributes:
-        train: the training data by the name of the feed; `SINGLE_FEED` where the method has only one.
-        dev: the labelled rows that the method is scored on, by name.
-    """
-
-    train: Mapping[str, TokenStore]
-    dev: Mapping[str, TokenStore]
+    train: Mapping[str, TokenStore]  # the training data by the name of the feed
+    dev: Mapping[str, TokenStore]  # the labelled rows that the method is scored on, by name
 
 
+@dataclass(frozen=True)
 class Corpora:
     """Reads and tokenizes the data of a run."""
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        rows: Iterable[str | Row] | None,
-        evaluation: Sequence[ScoredPairs],
-        folder: Path,
-        recorder: Recorder,
-    ) -> None:
-        """Takes the recipe and the run folder.
-
-        Args:
-            recipe: names the sources.
-            rows: rows from Python in place of the recipe's sources; None where there are none.
-            evaluation: the pairs that the run is evaluated on. The log says how many of them are in the training text.
-            folder: the run folder, which gets data.json and holds the tokens.
-            recorder: writes the log.
-        """
-        self.recipe = recipe
-        self.rows = rows
-        self.evaluation = {f"{pairs.name}:{pairs.split}".rstrip(":"): pairs for pairs in evaluation}
-        self.folder = folder
-        self.recorder = recorder
+    recipe: Recipe  # names the sources
+    rows: Iterable[str | Row] | None  # rows from Python that replace the recipe's sources
+    evaluation: Sequence[ScoredPairs]  # what the run is scored on; the log says how much of it is in the training text
+    folder: Path  # the run folder, which gets data.json and holds the tokens
+    recorder: Recorder  # writes the log
 
     def check(self, first: int) -> None:
         """Checks that the sources of the recipe, from stage number `first` on, exist. No model is needed.
@@ -89,19 +68,14 @@ class Corpora:
         Raises:
             InputError: a source doesn't exist or has no rows of the method's type, or a prompt leaves no room.
         """
-        dev_feeds = method.dev_feeds() if isinstance(method, ScoresRows) else {}
-        for feed in [*self._feeds(stage, method).values(), *dev_feeds.values()]:
+        for feed in [*self._feeds(stage, method).values(), *_dev_feeds(method).values()]:
             for source in self._sources(feed.data):
                 if source != "-":
                     next(self._read([source], feed, stage.training))
         method.tokenize(encoder, [["a"]] * len(text_fields(method.rows)), _max_length(stage, encoder))
 
     def texts(self) -> Iterator[str]:
-        """The sentences of the first stage, to make a vocabulary from.
-
-        Raises:
-            InputError: a source can't be used.
-        """
+        """The sentences of the first stage, to make a vocabulary from."""
         recipe = self.recipe
         rows = read(self._sources(recipe.stages[0].data or recipe.data), Sentence, recipe.columns)
         return (row.sentence for row in rows)
@@ -116,33 +90,28 @@ class Corpora:
         """
         length = _max_length(stage, encoder)
         tokenize = partial(method.tokenize, encoder, max_length=length)
-        train = {}
+        build = partial(TokenStore.build, tokenize=tokenize, max_length=length, folder=self.folder)
+        train, dev = {}, {}
         for name, feed in self._feeds(stage, method).items():
-            overlap = Overlap(self.evaluation)
-            train[name] = store = self._tokenized(feed, overlap, stage, method, tokenize, length)
+            overlap = Overlap({f"{pairs.name}:{pairs.split}".rstrip(":"): pairs for pairs in self.evaluation})
+            rows = overlap.watch(self._training_rows(feed, stage.training), feed.rows)
+            if isinstance(method, DerivesRows):
+                source = self._sources(feed.data)[0]
+                cache = cache_folder(source) if isinstance(source, str) else None  # rows from Python have no folder
+                rows = method.prepare(rows, cache, self.recorder.say)
+            row_type = method.rows if isinstance(method, DerivesRows) else feed.rows
+            train[name] = store = build(rows, row_type, classes=feed.classes, keep_text=method.needs_text)
             shared = {task: counts for task, counts in overlap.shared().items() if counts.sentences}
-            title = f"stage {number + 1}, {name}" if name else f"stage {number + 1}"
-            self._record(title, feed.data, store.fingerprint, shared)
+            self._record(f"stage {number + 1}, {name}".removesuffix(", "), feed.data, store.fingerprint, shared)
             self._describe(name, store.fingerprint, shared, length)
-        dev = {}
-        for name, feed in (method.dev_feeds() if isinstance(method, ScoresRows) else {}).items():
-            rows = self._read(feed.data, feed, stage.training)
-            dev[name] = TokenStore.build(rows, feed.rows, tokenize, length, self.folder, classes=feed.classes)
+        for name, feed in _dev_feeds(method).items():
+            dev[name] = build(self._read(feed.data, feed, stage.training), feed.rows, classes=feed.classes)
         return StageData(train, dev)
 
-    def _tokenized(
-        self, feed: Feed, overlap: Overlap, stage: Stage, method: Method, tokenize: Tokenize, length: int
-    ) -> TokenStore:
-        """The tokens of a feed. `overlap` sees every row as it is read."""
-        rows: Iterable[Row] = self._read(self._sources(feed.data), feed, stage.training)
-        if stage.training.sample:
-            rows = _sample(rows, stage.training.sample, derive_seed(self.recipe.seed, "sample"))
-        rows, row_type = overlap.watch(rows, feed.rows), feed.rows
-        if isinstance(method, DerivesRows):
-            rows, row_type = method.prepare(rows, self._cache(feed.data), self.recorder.say), method.rows
-        return TokenStore.build(
-            rows, row_type, tokenize, length, self.folder, classes=feed.classes, keep_text=method.needs_text
-        )
+    def _training_rows(self, feed: Feed, training: TrainingOptions) -> Iterable[Row]:
+        """The rows of a feed, or a sample of them."""
+        rows = self._read(self._sources(feed.data), feed, training)
+        return _sample(rows, training.sample, derive_seed(self.recipe.seed, "sample")) if training.sample else rows
 
     def _feeds(self, stage: Stage, method: Method) -> Mapping[str, Feed]:
         """What a stage trains on, by the name of the feed."""
@@ -153,19 +122,12 @@ class Corpora:
 
     def _read(self, sources: Sequence[Source], feed: Feed, training: TrainingOptions) -> Iterator[Row]:
         """The rows of a feed. Options that leave training rows out don't count for rows to score on."""
-        columns = self.recipe.columns
-        if feed.metrics:
-            return read(sources, feed.rows, columns)
-        return read(sources, feed.rows, columns, min_words=training.min_words, min_score=training.min_score)
+        options = TrainingOptions() if feed.metrics else training
+        return read(sources, feed.rows, self.recipe.columns, min_words=options.min_words, min_score=options.min_score)
 
     def _sources(self, data: tuple[str, ...]) -> Sequence[Source]:
         """The sources that `data` names. Rows from Python replace the recipe's sources, but not those of a stage."""
         return data if self.rows is None or data != self.recipe.data else [self.rows]
-
-    def _cache(self, data: tuple[str, ...]) -> Path | None:
-        """The folder that keeps derived texts; None for rows from Python."""
-        source = self._sources(data)[0]
-        return cache_folder(source) if isinstance(source, str) else None
 
     def _record(
         self, title: str, sources: Sequence[str], fingerprint: Fingerprint, shared: Mapping[str, Shared]
@@ -225,6 +187,11 @@ def _sample(rows: Iterable[Row], size: int, seed: int) -> list[Row]:
     if len(drawn) < size:
         raise InputError(f"sample {size} is more than the data has ({len(drawn)} rows); give {len(drawn)} or less")
     return [row for _, row in sorted(drawn)]
+
+
+def _dev_feeds(method: Method) -> Mapping[str, Feed]:
+    """The labelled rows that a method is scored on, by name; none for most methods."""
+    return method.dev_feeds() if isinstance(method, ScoresRows) else {}
 
 
 def _max_length(stage: Stage, encoder: Encoder) -> int:

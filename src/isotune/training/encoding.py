@@ -4,14 +4,22 @@
 2. With a gradient cache, the sentences of each view are cut into chunks of about as many tokens each.
 3. Each forward pass encodes a chunk of all views of a group: backbone, then pooling.
 4. The heads get the vectors of the whole group at once: some heads look at the whole batch (a flow at its first one).
+
+Views with adversarial noise (ConSERT, section 3.2) take a second pass:
+
+1. The plain views are encoded. Those under attack remember their embeddings.
+2. A loss of the plain views' vectors is computed, and its gradient at the vectors.
+3. For each adversarial view, that gradient goes back to the embeddings of the view under attack. Scaled to one length
+   for each token, it is the noise of the adversarial view, which is then encoded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor
@@ -21,7 +29,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import TokenStates
 from isotune.methods.method import View
 from isotune.training.gradient_cache import GradientCache, Pass
-from isotune.views.adversarial import Adversarial
+from isotune.views.adversarial import Adversarial, Noise, Watched, fast_gradient_values
 from isotune.views.augmentation import Augmentation, PerView
 
 Augmentations = Callable[[int, Sequence[View]], Sequence[Augmentation]]
@@ -47,41 +55,27 @@ def encode_views(
     Returns:
         The vectors of each view, [N, d] in float32 (float64 for a float64 encoder).
     """
-    # Here and not at the top: the adversarial pass is made of the passes of this module.
-    from isotune.training.adversarial import encode_with_adversary
-
     views = [replace(view) for view in views]  # a method may ask for one view twice, and each is encoded
     passes = Passes(encoder, views, generator, cache)
     if adversary and any(isinstance(view.augmentation, Adversarial) for view in views):
-        return encode_with_adversary(passes, views, adversary)
+        return _encode_with_adversary(passes, views, adversary)
     return passes.encode(views)
 
 
 class Passes:
-    """Makes the forward passes of a step, and remembers which pass encoded which chunk of a view.
-
-    Attributes:
-        chunks: the number of chunks that views are cut into.
-        made: the pass that encoded a chunk of a view, by view and number of the chunk.
-    """
+    """Makes the forward passes of a step, and remembers which pass encoded which chunk of a view."""
 
     def __init__(
         self, encoder: Encoder, views: Sequence[View], generator: Generator, cache: GradientCache | None
     ) -> None:
-        self.chunks = cache.chunks(views) if cache else 1
-        self.made: dict[tuple[View, int], Pass] = {}
-        self._encoder = encoder
-        self._generator = generator
+        self.chunks = cache.chunks(views) if cache else 1  # the number of chunks that views are cut into
+        self.made: dict[tuple[View, int], Pass] = {}  # by the view and the number of the chunk
+        self._encoder, self._generator = encoder, generator
         trained = any(parameter.requires_grad for parameter in encoder.backbone.parameters())
         self._cache = cache if self.chunks > 1 and trained else None
 
     def encode(self, views: Sequence[View], augmentations: Augmentations | None = None) -> list[Tensor]:
-        """The vectors of views, in their order.
-
-        Args:
-            views: the views.
-            augmentations: replaces the views' augmentations.
-        """
+        """The vectors of views, in their order. `augmentations` replaces those of the views."""
         encoded: dict[View, Tensor] = {}
         for group in _groups(views):
             kind = group[0]
@@ -95,20 +89,19 @@ class Passes:
         """Pooled states of each view of a group: [N, d] in the caller's order, or [M, d] of single tokens."""
         frozen_copy = group[0].backbone is not None
         make_pass = self._cache.run if self._cache and not frozen_copy else Pass
-        cut_views = [_cut(view, self.chunks) for view in group]
-        pooled: list[list[Tensor]] = [[] for _ in group]
+        cut_views = {view: _cut(view, self.chunks) for view in group}
+        pooled: dict[View, list[Tensor]] = {view: [] for view in group}
         for chunk in range(self.chunks):
-            present = [number for number, parts in enumerate(cut_views) if chunk in parts]
-            if not present:
+            parts = {view: chunks[chunk] for view, chunks in cut_views.items() if chunk in chunks}
+            if not parts:
                 continue
-            parts = [cut_views[number][chunk] for number in present]
-            chosen = partial(augmentations, chunk, [group[number] for number in present]) if augmentations else None
-            made = make_pass(partial(_pool, self._encoder, parts, self._generator, chosen))
-            outputs = made.output.split([_vector_count(part) for part in parts])
-            for number, output in zip(present, outputs, strict=True):
-                pooled[number].append(output)
-                self.made[group[number], chunk] = made
-        joined = [torch.cat(of_view) for of_view in pooled]
+            chosen = partial(augmentations, chunk, list(parts)) if augmentations else None
+            made = make_pass(partial(_pool, self._encoder, list(parts.values()), self._generator, chosen))
+            outputs = made.output.split([_vector_count(part) for part in parts.values()])
+            for view, output in zip(parts, outputs, strict=True):
+                pooled[view].append(output)
+                self.made[view, chunk] = made
+        joined = [torch.cat(of_view) for of_view in pooled.values()]
         if self.chunks == 1 or isinstance(group[0].pooling, TokenStates):
             return joined
         return [_tokens(view).restore(vectors) for view, vectors in zip(group, joined, strict=True)]
@@ -176,3 +169,59 @@ def _vector_count(view: View) -> int:
 def _tokens(view: View) -> Packed:
     assert view.tokens is not None, "a view has tokens or vectors"
     return view.tokens
+
+
+def _encode_with_adversary(
+    passes: Passes, views: Sequence[View], adversary: Callable[[Sequence[Tensor]], Tensor]
+) -> list[Tensor]:
+    """The vectors [N, d] of all views, some of which are adversarial.
+
+    Args:
+        passes: makes the forward passes.
+        views: the views. An adversarial view names the view under attack by its number.
+        adversary: the loss that adversarial views increase, from the vectors of all other views.
+    """
+    attacks = {view: view.augmentation for view in views if isinstance(view.augmentation, Adversarial)}
+    plain = {number: view for number, view in enumerate(views) if view not in attacks}
+    watched = {attack.of: Watched(plain[attack.of].augmentation) for attack in attacks.values()}
+    plain |= {number: replace(plain[number], augmentation=watcher) for number, watcher in watched.items()}
+    encoded = dict(zip(plain, passes.encode(list(plain.values())), strict=True))
+    targets = {view: _Target(plain[attack.of], watched[attack.of], attack.norm) for view, attack in attacks.items()}
+    noise = _Noise(passes, targets, adversary(list(encoded.values())))
+    of_attacks = dict(zip(attacks, passes.encode(list(attacks), noise), strict=True))
+    return [encoded[number] if number in encoded else of_attacks[view] for number, view in enumerate(views)]
+
+
+class _Target(NamedTuple):
+    """What an adversarial view attacks."""
+
+    view: View  # the view under attack
+    watched: Watched  # its augmentation, which keeps the embeddings
+    norm: float  # the length of each token's noise
+
+
+class _Noise:
+    """The noise of adversarial views: the direction in which a loss of the plain views grows fastest."""
+
+    def __init__(self, passes: Passes, targets: Mapping[View, _Target], loss: Tensor) -> None:
+        """Takes the passes of the plain views, the target of each adversarial view, and the loss, a scalar."""
+        self._passes, self._targets = passes, targets
+        attacked = {target.view for target in targets.values()}
+        # One pass may have encoded several of the views under attack.
+        sources = list(dict.fromkeys(made for (view, _), made in passes.made.items() if view in attacked))
+        gradients = torch.autograd.grad(loss, [source.output for source in sources], retain_graph=True)
+        self._gradients = dict(zip(sources, gradients, strict=True))  # of the loss, at the outputs of the passes
+
+    def __call__(self, chunk: int, views: Sequence[View]) -> list[Noise]:
+        """The noise of each of these adversarial views, for the sentences of a chunk."""
+        by_source: dict[Pass, list[View]] = {}
+        for view in views:
+            by_source.setdefault(self._passes.made[self._targets[view].view, chunk], []).append(view)
+        noises: dict[View, Noise] = {}
+        for source, attackers in by_source.items():
+            with torch.enable_grad():
+                # The gradient of this product at the embeddings is the gradient of the loss.
+                product = (source.again() * self._gradients[source]).sum()
+            _, watched, norms = zip(*(self._targets[view] for view in attackers), strict=True)
+            noises |= zip(attackers, fast_gradient_values(product, watched, norms), strict=True)
+        return [noises[view] for view in views]

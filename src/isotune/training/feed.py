@@ -22,22 +22,10 @@ from isotune.training.seeds import derive_seed
 
 
 class Corpus:
-    """Rows of one type, in an order that the seed decides.
-
-    Attributes:
-        store: the rows' tokens.
-        order: which rows make which step.
-        vectors: [rows * texts, d] pooled vectors in place of the tokens, for a method with a frozen backbone.
-    """
+    """Rows of one type, in an order that the seed decides."""
 
     def __init__(self, store: TokenStore, batch_size: int, option: str, seed: int) -> None:
-        """Takes the tokens of the rows.
-
-        Args:
-            store: the tokens.
-            batch_size: the number of rows in a batch.
-            option: the name of the option that sets the batch size, for the error message.
-            seed: decides the order of the rows.
+        """Takes the tokens of the rows. `option` names the option that sets the batch size, for the error message.
 
         Raises:
             InputError: the data has fewer rows than a batch.
@@ -48,8 +36,8 @@ class Corpus:
                 f"(--{option.replace('_', '-')}) of {len(store)} or less, or more text"
             )
         self.store = store
-        self.order = BatchOrder(len(store), batch_size, seed)
-        self.vectors: Tensor | None = None
+        self.order = BatchOrder(len(store), batch_size, seed)  # which rows make which step
+        self.vectors: Tensor | None = None  # after `cache`: [rows * texts, d] pooled vectors in place of the tokens
 
     def batch(self, rows: NDArray[np.int64], generator: Generator, device: torch.device) -> Batch:
         """The batch of the rows with these numbers [N]."""
@@ -90,13 +78,7 @@ class Corpus:
 
 
 class Feeder:
-    """Makes the batch of each step, from one corpus or from several.
-
-    Attributes:
-        steps_per_epoch: the number of updates in a pass over the first corpus.
-        rows_per_step: the number of rows in a batch, over all corpora.
-        probe: the corpus whose sentences the collapse monitor encodes.
-    """
+    """Makes the batch of each step, from one corpus or from several."""
 
     def __init__(self, stores: Mapping[str, TokenStore], sizes: Mapping[str, int], seed: int, stage: int) -> None:
         """Takes the corpora and the rows of each in a step, by the name of the feed."""
@@ -107,8 +89,8 @@ class Feeder:
         self._seed, self._stage = seed, stage
         first = next(iter(self.corpora.values()))
         self.steps_per_epoch = first.order.steps_per_epoch
-        self.rows_per_step = sum(sizes[name] for name in stores)
-        self.probe = first.store
+        self.rows_per_step = sum(sizes[name] for name in stores)  # over all corpora
+        self.probe = first.store  # its sentences are those that the monitor encodes
 
     def cache(self, encoder: Encoder, folder: Path) -> None:
         """Computes the pooled vectors of all texts, which batches then carry in place of tokens."""

@@ -22,17 +22,13 @@ from isotune.methods.method import View
 
 
 class Pass:
-    """A forward pass that keeps its graph.
-
-    Attributes:
-        output: the result of the pass.
-    """
+    """A forward pass that keeps its graph."""
 
     def __init__(self, encode: Callable[[], Tensor]) -> None:
         self.output = encode()
 
     def again(self) -> Tensor:
-        """The result of the pass, with its graph."""
+        """The output with its graph."""
         return self.output
 
 
@@ -49,7 +45,7 @@ class CachedPass(Pass):
 
     @torch.enable_grad()
     def again(self) -> Tensor:
-        """The same result with a graph, from a second pass."""
+        """The same output with a graph, from a second pass."""
         return self._seeded()
 
     def _seeded(self) -> Tensor:
@@ -63,8 +59,7 @@ class GradientCache:
 
     def __init__(self, chunk_size: int, generator: Generator) -> None:
         """Takes the number of a view's sentences in a chunk, and the generator of the augmentations."""
-        self.chunk_size = chunk_size
-        self.generator = generator
+        self.chunk_size, self.generator = chunk_size, generator
         self._passes: list[CachedPass] = []
 
     def chunks(self, views: Sequence[View]) -> int:

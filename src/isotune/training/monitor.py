@@ -1,8 +1,8 @@
-"""What can be told of the encoder without labels: is its space closing up, and how good is it by a guess?
+"""The monitor measures the encoder without labels: does its space collapse, and how good is the encoder probably?
 
-A fixed probe of training sentences is encoded at every evaluation: as they are; with some tokens cut off, the same ones
-each time; and with each the sentence of the corpus that is nearest to it by its words. So two evaluations differ by the
-encoder alone.
+A fixed probe of training sentences is encoded at every evaluation: the sentences; the sentences with some tokens cut
+off, each time the same tokens; and for each sentence its nearest neighbour by words in the corpus. So two evaluations
+differ by the encoder alone.
 
 Contrastive learning should spread the vectors: their mean cosine falls and their effective rank rises. The opposite is
 a collapse, which the loss alone can hide.
@@ -32,19 +32,14 @@ VIEW = TokenCutoff(0.2)
 
 
 class Probe(NamedTuple):
-    """N training sentences.
-
-    Attributes:
-        sentences: these.
-        neighbours: of each, the sentence nearest to it by its words that has not just the same ones.
-    """
+    """N training sentences."""
 
     sentences: Packed
-    neighbours: Packed
+    neighbours: Packed  # for each sentence, the nearest one by words among those with other words
 
     @classmethod
     def of(cls, store: TokenStore) -> Probe:
-        """A sample of the first texts of the rows, spread over the corpus: its first rows may all be from one place."""
+        """A sample of the rows' first texts, spread over the corpus, whose first rows may all be from one place."""
         pool = _spread(len(store), NEIGHBOURS_AMONG)
         places = _spread(len(pool), PROBE_SENTENCES)
         weights = _tf_idf(store.pack_sequences(pool * store.columns))
@@ -55,31 +50,22 @@ class Probe(NamedTuple):
 
 
 class Measurement(NamedTuple):
-    """What the probe says at an evaluation.
+    """What the monitor measures at an evaluation."""
 
-    Attributes:
-        space: {"mean_cosine": between different sentences, 1 is a point; "effective_rank": directions in use}.
-        criteria: those of `evaluation.unlabelled`; higher is better.
-    """
-
-    space: dict[str, float]
-    criteria: dict[str, float]
+    space: dict[str, float]  # mean_cosine between different sentences (1 is a point); effective_rank, directions in use
+    criteria: dict[str, float]  # those of `evaluation.unlabelled`; higher is better
 
 
 class Monitor:
-    """Measures the probe, and compares with the start.
-
-    Attributes:
-        start: the space at the first measurement.
-    """
+    """Measures the probe, and compares it with the first measurement."""
 
     def __init__(self, probe: Probe, start: dict[str, float] | None = None) -> None:
         self.probe = probe
-        self.start = start
+        self.start = start  # the space at the first measurement
 
     @torch.no_grad()
     def measure(self, encoder: Encoder) -> Measurement:
-        """The probe now.
+        """Encodes the probe and measures its vectors.
 
         Raises:
             InputError: the vectors aren't finite.
@@ -116,12 +102,12 @@ def _spread(n: int, most: int) -> NDArray[np.int64]:
 
 
 def _tf_idf(tokens: Packed) -> csr_array:
-    """The words' weights in each of N sentences [N, vocabulary], of length 1; a word that all have counts nothing."""
+    """The words' weights in each of N sentences, [N, vocabulary], of length 1. A word of all sentences weighs 0."""
     n, words = len(tokens), int(tokens.ids.max()) + 1
     places = tokens.order[tokens.segments].numpy(), tokens.ids.numpy()
     counts = csr_array((np.ones(len(tokens.ids)), places), (n, words))  # repeats are summed
     counts.data = 1 + np.log(counts.data)
-    found = np.bincount(counts.indices, minlength=words)  # [vocabulary], sentences that have it
-    weights = counts @ diags_array(np.log(n / found.clip(1)))
+    sentence_counts = np.bincount(counts.indices, minlength=words)  # [vocabulary], sentences with the word
+    weights = counts @ diags_array(np.log(n / sentence_counts.clip(1)))
     lengths = np.sqrt(weights.power(2).sum(1)).clip(1e-12)
     return csr_array(diags_array(1 / lengths) @ weights)

@@ -22,26 +22,15 @@ from isotune.views.adversarial import Adversarial
 
 
 class Request(NamedTuple):
-    """What an objective wants encoded in a step.
-
-    Attributes:
-        objective: the objective.
-        batch: its batch, with the random numbers that it has drawn.
-        views: the views to encode.
-    """
+    """What an objective wants encoded in a step."""
 
     objective: Method
-    batch: Batch
-    views: Sequence[View]
+    batch: Batch  # with the random numbers that the objective has drawn
+    views: Sequence[View]  # the views to encode
 
 
 class Objectives(nn.Module):
-    """The objectives of a stage.
-
-    Attributes:
-        method: the stage's method, which is the first objective.
-        others: the objectives beside it.
-    """
+    """The objectives of a stage: its method, and those beside the method."""
 
     def __init__(self, method: Method, others: Sequence[Method] = ()) -> None:
         super().__init__()
@@ -76,17 +65,11 @@ class Objectives(nn.Module):
         return lambda encoded: method.adversary(encoded[:plain], batch)
 
     def terms(self, requests: Sequence[Request], encoded: Sequence[Tensor]) -> dict[str, Tensor]:
-        """The weighted loss terms of all objectives, by name.
-
-        Args:
-            requests: what was asked for.
-            encoded: the vectors [N, d] of all requests' views, in order.
-        """
+        """The weighted loss terms of all objectives, by name, from the vectors [N, d] of all requests' views."""
         terms: dict[str, Tensor] = {}
-        start = 0
         for objective, batch, views in requests:
-            terms |= objective.loss(encoded[start : start + len(views)], batch)
-            start += len(views)
+            terms |= objective.loss(encoded[: len(views)], batch)
+            encoded = encoded[len(views) :]
         return terms
 
     def penalties(self, encoder: Encoder) -> dict[str, Tensor]:

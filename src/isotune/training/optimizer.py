@@ -22,21 +22,18 @@ class Optimizers:
     """
 
     def __init__(
-        self, blocks: Iterable[nn.Parameter], others: Iterable[nn.Parameter], options: TrainingOptions
+        self, blocks: Iterable[nn.Parameter], everything: Iterable[nn.Parameter], options: TrainingOptions
     ) -> None:
-        """Takes the trained parameters, those of the transformer blocks apart."""
-        blocks, others = list(blocks), list(others)
+        """Takes the trained parameters of the transformer blocks, and all trained parameters."""
+        blocks, decay = list(blocks), options.weight_decay
         matrices = [p for p in blocks if p.ndim == 2] if options.optimizer == "muon" else []
-        taken = set(map(id, matrices))
-        rest = [p for p in blocks + others if id(p) not in taken]
-        self.parameters = [*matrices, *rest]
+        self.parameters = list(dict.fromkeys([*matrices, *blocks, *everything]))  # each once
+        rest = self.parameters[len(matrices) :]
         self._optimizers: list[Optimizer] = []
         if matrices:
-            self._optimizers.append(
-                Muon(matrices, lr=options.muon_learning_rate, weight_decay=options.weight_decay, momentum=0.95)
-            )
+            self._optimizers.append(Muon(matrices, lr=options.muon_learning_rate, weight_decay=decay, momentum=0.95))
         groups = [
-            {"params": [p for p in rest if p.ndim > 1], "weight_decay": options.weight_decay},
+            {"params": [p for p in rest if p.ndim > 1], "weight_decay": decay},
             {"params": [p for p in rest if p.ndim <= 1], "weight_decay": 0.0},
         ]
         rate, betas = options.learning_rate, options.betas
@@ -54,7 +51,7 @@ class Optimizers:
         return [group for optimizer in self._optimizers for group in optimizer.param_groups]
 
     def step(self, share: float) -> None:
-        """One update, at this share of the peak learning rate; gradients are gone then."""
+        """Makes an update at this share of the peak learning rate, and drops the gradients."""
         for group, peak in zip(self._groups, self._peaks, strict=True):
             group["lr"] = share * peak
         for optimizer in self._optimizers:
@@ -62,7 +59,7 @@ class Optimizers:
             optimizer.zero_grad()
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """All state, flat: optimiser.parameter.name -> tensor."""
+        """The state of all optimisers in one level: "optimiser.parameter.name" -> tensor."""
         return {
             f"{number}.{parameter}.{name}": value
             for number, optimizer in enumerate(self._optimizers)
@@ -71,13 +68,12 @@ class Optimizers:
         }
 
     def load_state_dict(self, tensors: dict[str, torch.Tensor]) -> None:
-        """Takes back what `state_dict` gave."""
-        for number, optimizer in enumerate(self._optimizers):
-            state: dict[int, dict[str, torch.Tensor]] = {}
-            for key, value in tensors.items():
-                owner, parameter, name = key.split(".")
-                if int(owner) == number:
-                    state.setdefault(int(parameter), {})[name] = value
+        """Loads what `state_dict` returned."""
+        states: list[dict[int, dict[str, torch.Tensor]]] = [{} for _ in self._optimizers]
+        for key, value in tensors.items():
+            number, parameter, name = key.split(".")
+            states[int(number)].setdefault(int(parameter), {})[name] = value
+        for optimizer, state in zip(self._optimizers, states, strict=True):
             optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 

@@ -19,27 +19,19 @@ from isotune.evaluation import Evaluation, RunEvaluation, STSTask, Task, cosine_
 from isotune.evaluation.unlabelled import SELECTION_CRITERION
 from isotune.files import write_text
 from isotune.recipes import Recipe
-from isotune.training.checkpoint import Progress
 from isotune.training.recorder import Recorder
+from isotune.training.run_folder import Progress
 
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a run.
+    """The result of a run."""
 
-    Attributes:
-        folder: the run folder.
-        encoder: the folder of the kept encoder, in sentence-transformers' form.
-        report: the report page.
-        evaluation: the scores of the start and of the kept encoder on the same tasks.
-        stopped: the name of the signal that stopped the run early; None if the run is finished.
-    """
-
-    folder: Path
-    encoder: Path
-    report: Path
-    evaluation: RunEvaluation
-    stopped: str | None
+    folder: Path  # the run folder
+    encoder: Path  # the folder of the kept encoder, in sentence-transformers' form
+    report: Path  # the report page
+    evaluation: RunEvaluation  # the scores of the start and of the kept encoder on the same tasks
+    stopped: str | None  # the name of the signal that stopped the run early; None if the run is finished
 
 
 def save_kept(encoder: Encoder, folder: Path) -> Path:
@@ -58,16 +50,7 @@ def save_kept(encoder: Encoder, folder: Path) -> Path:
 def compare_with_start(
     recipe: Recipe, start: str, kept: Path, tasks: Sequence[Task], progress: Progress, recorder: Recorder
 ) -> RunEvaluation:
-    """Evaluates the start and the kept encoder, and writes evaluation.json and cosines.npz beside the kept encoder.
-
-    Args:
-        recipe: says how the start takes its sentence vectors.
-        start: the model that the run began with.
-        kept: the folder of the kept encoder, in the run folder.
-        tasks: what both are evaluated on.
-        progress: which step was kept.
-        recorder: writes the log.
-    """
+    """Evaluates the start and the kept encoder, and writes evaluation.json and cosines.npz beside the kept encoder."""
     folder = kept.parent
     recorder.say(f"encoder: {kept}, from step {progress.best_step}; evaluating this encoder and the start")
     if progress.best_step == 0 and progress.best_score is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console
@@ -13,14 +12,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 class Recorder:
-    """Writes a run's records; a progress bar where standard error is a terminal, plain lines elsewhere.
-
-    Attributes:
-        warnings: every warning of the run so far.
-    """
+    """Writes a run's records. Standard error gets a progress bar if it is a terminal, plain lines otherwise."""
 
     def __init__(self, folder: Path, metrics_bytes: int = 0, quiet: bool = False) -> None:
-        """Opens the files; metrics.jsonl goes on after its first `metrics_bytes` bytes, and what followed is cut."""
+        """Opens the files. metrics.jsonl keeps its first `metrics_bytes` bytes; the rest is cut off."""
         self._metrics = (folder / "metrics.jsonl").open("a+b")
         self._metrics.truncate(metrics_bytes)
         self._metrics.seek(0)
@@ -36,46 +31,44 @@ class Recorder:
         self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None:
-            self._write(f"stopped by {kind.__name__ if kind else ''}: {error}")
+            self._write(f"stopped by {type(error).__name__}: {error}")
         self._bar.stop()
         self._metrics.close()
         self._log.close()
 
     @property
     def metrics_bytes(self) -> int:
-        """Length of metrics.jsonl, everything written down."""
+        """The length of metrics.jsonl, after everything is written to disk."""
         self._metrics.flush()
         return self._metrics.tell()
 
     def record(self, kind: str, **values: Any) -> None:
-        """One line of metrics.jsonl."""
+        """Writes a line of metrics.jsonl."""
         self._metrics.write((json.dumps({"kind": kind, **values}) + "\n").encode())
         self._metrics.flush()
 
     def say(self, text: str) -> None:
-        """A line for people."""
+        """Writes a line for people."""
         self._write(text)
         self._console.print(text, markup=False)
 
     def warn(self, step: int, text: str) -> None:
-        """A line that the report repeats; the same one is said once."""
+        """Writes a warning, which the report repeats; the same warning is written only once."""
         if text not in self.warnings:
             self.warnings.append(text)
             self.record("warning", step=step, message=text)
             self.say(f"warning: {text}")
 
     def start(self, description: str, done: int, total: int) -> None:
-        """A new progress bar."""
+        """Shows a new progress bar."""
         for task in self._bar.task_ids:
             self._bar.remove_task(task)
         self._bar.add_task(description, completed=done, total=total)
 
     def advance(self) -> None:
-        """One step on."""
+        """Moves the progress bar one step on."""
         for task in self._bar.task_ids:
             self._bar.advance(task)
 

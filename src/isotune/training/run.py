@@ -35,17 +35,17 @@ from isotune.methods.method import Method
 from isotune.methods.protocols import ScoresRows
 from isotune.recipes import Recipe, Stage, resolve
 from isotune.report import write_report
-from isotune.training.checkpoint import Progress, best_file, encoder_structure, load_tensors, restore_structure
+from isotune.training import run_folder
 from isotune.training.corpora import Corpora
-from isotune.training.failure import TrainingFailed
 from isotune.training.interrupt import StopSignal
 from isotune.training.objectives import build_objectives
 from isotune.training.outcome import Result, compare_with_start, save_kept
 from isotune.training.recorder import Recorder
-from isotune.training.run_folder import create, is_finished, last_checkpoint, mark_finished, started_recipe
+from isotune.training.run_folder import Progress
 from isotune.training.seeds import derive_seed
 from isotune.training.selection import choose_scorer
 from isotune.training.stage import RunContext, StageTraining
+from isotune.training.step import TrainingFailed
 
 # How the step is chosen where `dev` names no scored pairs.
 CHOICES = {
@@ -98,7 +98,7 @@ def train(
     else:
         plan = resolve(names or ([] if rows is None else [f"{len(rows)} rows from Python"]), recipe, method, options)
         tensors, progress = dict[str, Tensor](), Progress()
-        create(folder, plan)
+        run_folder.create(folder, plan)
     try:
         with Recorder(folder, progress.metrics_bytes, quiet) as recorder, StopSignal() as stop, torch.random.fork_rng():
             return _Run(plan, rows, RunContext(folder, recorder, stop, plan.seed), progress).run(tensors)
@@ -111,44 +111,34 @@ def train(
 
 def _reopen(folder: Path) -> tuple[Recipe, dict[str, Tensor], Progress]:
     """The recipe and the last checkpoint of a run that is not finished."""
-    recipe = started_recipe(folder)
-    if is_finished(folder):
+    recipe = run_folder.started_recipe(folder)
+    if run_folder.is_finished(folder):
         raise InputError(f"{folder}: this run is finished; its report is {folder / 'report.html'}")
-    return recipe, *last_checkpoint(folder)
+    return recipe, *run_folder.last_checkpoint(folder)
 
 
 class _Run:
-    """One run in its folder.
-
-    Attributes:
-        progress: how far the run is.
-    """
+    """One run in its folder."""
 
     def __init__(
         self, recipe: Recipe, rows: Iterable[str | Row] | None, context: RunContext, progress: Progress
     ) -> None:
-        self.recipe = recipe
-        self.rows = rows
-        self.context = context
-        self.progress = progress
+        self.recipe, self.rows, self.context, self.progress = recipe, rows, context, progress
         self.folder, self.recorder = context.folder, context.recorder
         self.model = str(self.folder / "start") if recipe.scratch else recipe.model or BUNDLED_MODEL
 
     def run(self, tensors: Mapping[str, Tensor]) -> Result:
-        """Trains every stage that isn't over, and shows the result.
-
-        Args:
-            tensors: the tensors of the last checkpoint; none for a new run.
-        """
+        """Trains every stage that isn't over, from the last checkpoint's tensors on if there are any."""
         self._describe()
         dev = read_scored_pairs(self.recipe.dev_pairs) if self.recipe.dev_pairs else None
         tasks = load_tasks(self.recipe.tasks)  # before training, because a name may be wrong
-        corpora = self._corpora(dev, tasks)
+        evaluated_on = [task.pairs for task in tasks if isinstance(task, STSTask)] + ([dev] if dev else [])
+        corpora = Corpora(self.recipe, self.rows, evaluated_on, self.folder, self.recorder)
         corpora.check(self.progress.stage)
         self._make_scratch_model(corpora)
         encoder = Encoder.load(self.model, **self.recipe.encoder.model_dump(), precision="float32")
         if self.progress.structure is not None:
-            restore_structure(encoder, self.progress.structure)
+            run_folder.restore_structure(encoder, self.progress.structure)
         self._try_stages(corpora, deepcopy(encoder))
         failure = None
         try:
@@ -168,11 +158,6 @@ class _Run:
         self.recorder.say(f"run: {self.folder}")
         self.recorder.say(f"model: {self.model}{bundled}")
         self.recorder.say(f"dev pairs: {self.recipe.dev}{CHOICES.get(self.recipe.dev, '')}")
-
-    def _corpora(self, dev: ScoredPairs | None, tasks: Sequence[Task]) -> Corpora:
-        """The reader of all data. It compares the training text with everything that the run is scored on."""
-        evaluated_on = [task.pairs for task in tasks if isinstance(task, STSTask)] + ([dev] if dev else [])
-        return Corpora(self.recipe, self.rows, evaluated_on, self.folder, self.recorder)
 
     def _make_scratch_model(self, corpora: Corpora) -> None:
         """Makes the new model of a recipe with `scratch`, unless a resumed run has made it already."""
@@ -212,14 +197,10 @@ class _Run:
     def _train_stages(
         self, corpora: Corpora, dev: ScoredPairs | None, encoder: Encoder, tensors: Mapping[str, Tensor]
     ) -> None:
-        """Trains the stages from the current one on. Afterwards the encoder has the best weights so far.
-
-        Raises:
-            TrainingFailed: training can't go on; the encoder has the best weights so far.
-        """
+        """Trains the stages from the current one on. Afterwards, failed or not, the encoder has the best weights."""
         for number in range(self.progress.stage, len(self.recipe.stages)):
             if number > self.progress.stage:
-                self.progress = self.progress.next_stage(encoder_structure(encoder))
+                self.progress = self.progress.next_stage(run_folder.encoder_structure(encoder))
             stage = self.recipe.stages[number]
             torch.manual_seed(derive_seed(self.recipe.seed, "method", number))
             objectives = build_objectives(stage, encoder)
@@ -229,7 +210,7 @@ class _Run:
             scorer = choose_scorer(self.recipe, stage.training.metric, objectives.method, dev, data.dev)
             training = StageTraining(self.context, encoder, objectives, data, scorer, stage.training, self.progress)
             if tensors:
-                training.restore(tensors)
+                run_folder.load_parts(tensors, training.parts)
                 tensors = {}
             failure = None
             try:
@@ -257,9 +238,9 @@ class _Run:
         progress = self.progress
         if not progress.best_file:
             return
-        best, _ = load_tensors(self.folder / progress.best_file)
+        best, _ = run_folder.load_tensors(self.folder / progress.best_file)
         encoder.load_state_dict(best)
-        if method.adds.heads and progress.best_file == best_file(progress.stage, 0):
+        if method.adds.heads and progress.best_file == run_folder.best_file(progress.stage, 0):
             self.recorder.say("no step scored better than the encoder without the new layers: the layers are dropped")
             encoder.heads.drop_last(len(method.adds.heads))
 
@@ -269,7 +250,7 @@ class _Run:
         comparison = compare_with_start(self.recipe, self.model, kept, tasks, self.progress, self.recorder)
         report = write_report(self.folder)
         if self.progress.done and self.progress.stage == len(self.recipe.stages) - 1:
-            mark_finished(self.folder)
+            run_folder.mark_finished(self.folder)
         signal = self.context.stop.received
         stopped = signal.name if signal and not self.progress.done else None
         return Result(self.folder, kept, report, comparison, stopped)

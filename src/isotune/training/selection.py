@@ -13,9 +13,10 @@ Without any of them the last step is kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -30,28 +31,21 @@ from isotune.evaluation.unlabelled import SELECTION_CRITERION
 from isotune.methods.method import Batch, Method
 from isotune.methods.protocols import ScoresRows, SeveralFeeds
 from isotune.recipes import Recipe, TrainingOptions
-from isotune.training.checkpoint import Progress
 from isotune.training.encoding import encode_views
 from isotune.training.monitor import Monitor
 from isotune.training.recorder import Recorder
+from isotune.training.run_folder import Progress
 
 ROWS_AT_ONCE = 64  # labelled rows that are predicted together
 
 
 class Score(NamedTuple):
-    """How good an encoder is.
+    """How good an encoder is."""
 
-    Attributes:
-        value: higher is better.
-        name: the metric or criterion.
-        parts: the values that `value` is the mean of, where it is a mean.
-        labelled: whether the score comes from dev data, and not from the training sentences.
-    """
-
-    value: float
-    name: str
-    parts: Mapping[str, float] = {}
-    labelled: bool = True
+    value: float  # higher is better
+    name: str  # the metric or criterion
+    parts: Mapping[str, float] = {}  # the values whose mean is `value`, where it is a mean
+    labelled: bool = True  # whether the score comes from dev data, and not from the training sentences
 
 
 Scorer = Callable[[Encoder, Mapping[str, float]], Score]
@@ -79,71 +73,55 @@ def score_pairs(encoder: Encoder, unlabelled: Mapping[str, float], pairs: Scored
     return Score(getattr(score(pairs, cosine_similarities(encoder, pairs)), metric).all, metric)
 
 
+@torch.no_grad()
 def score_rows(
     encoder: Encoder, unlabelled: Mapping[str, float], method: Method, dev_rows: Mapping[str, TokenStore]
 ) -> Score:
     """Scores by the mean of all metrics of a method's predictions, over all of its dev feeds."""
     assert isinstance(method, ScoresRows)
+    encoder.eval()
+    method.eval()
     parts: dict[str, float] = {}
     for name, feed in method.dev_feeds().items():
-        predictions = _predictions(encoder, method, name, dev_rows[name])
-        parts |= {name or metric: measure(metric, *predictions) for metric in feed.metrics}
+        rows, predictions = dev_rows[name], []
+        for places in np.array_split(np.arange(len(rows)), -(-len(rows) // ROWS_AT_ONCE)):
+            batch = Batch(tuple(tokens.to(encoder.device) for tokens in rows.pack(places)))
+            asked = Batch(tasks={name: batch}) if isinstance(method, SeveralFeeds) else batch
+            encoded = encode_views(encoder, method.views(asked), Generator(encoder.device))
+            predictions.append(method.predict(name, encoded))
+        assert rows.targets is not None
+        values = rows.targets.numpy(), torch.cat(predictions).cpu().numpy()  # [rows] each
+        parts |= {name or metric: measure(metric, *values) for metric in feed.metrics}
     value = fmean(parts.values())
     return Score(value, "mean", parts) if len(parts) > 1 else Score(value, next(iter(parts)))
 
 
-@torch.no_grad()
-def _predictions(encoder: Encoder, method: Method, name: str, rows: TokenStore) -> tuple[np.ndarray, np.ndarray]:
-    """The true and the predicted class numbers or scores of a dev feed's rows, [rows] each."""
-    assert isinstance(method, ScoresRows)
-    assert rows.targets is not None
-    encoder.eval()
-    method.eval()
-    predictions = []
-    for places in np.array_split(np.arange(len(rows)), -(-len(rows) // ROWS_AT_ONCE)):
-        batch = Batch(tuple(tokens.to(encoder.device) for tokens in rows.pack(places)))
-        asked = Batch(tasks={name: batch}) if isinstance(method, SeveralFeeds) else batch
-        encoded = encode_views(encoder, method.views(asked), Generator(encoder.device))
-        predictions.append(method.predict(name, encoded))
-    return rows.targets.numpy(), torch.cat(predictions).cpu().numpy()
-
-
+@dataclass
 class Selection:
-    """Scores the encoder at every evaluation, and says whether it is the best so far.
+    """Scores the encoder at every evaluation, and says whether it is the best so far."""
 
-    Attributes:
-        scorer: scores the encoder; None if the last step is kept.
-    """
-
-    def __init__(self, scorer: Scorer | None, monitor: Monitor, options: TrainingOptions, recorder: Recorder) -> None:
-        self.scorer, self.monitor, self.options, self.recorder = scorer, monitor, options, recorder
+    scorer: Scorer | None  # None if the last step is kept
+    monitor: Monitor
+    options: TrainingOptions
+    recorder: Recorder
 
     def is_best(self, encoder: Encoder, progress: Progress, total: int) -> bool:
-        """Evaluates the encoder, writes the records of the evaluation, and notes in `progress` when patience is over.
-
-        Args:
-            encoder: the encoder, as it would be kept.
-            progress: how far the run is; its scores are updated.
-            total: the number of updates of the stage.
-
-        Raises:
-            InputError: the encoder's vectors are not finite.
-        """
+        """Evaluates the encoder, writes the records of the evaluation, and updates the scores in `progress`."""
         space, unlabelled = self.monitor.measure(encoder)
         progress.start_space = self.monitor.start
         result = self.scorer and self.scorer(encoder, unlabelled)
         best = result is None or self._judge(result.value, progress)
-        place: dict[str, Any] = {"stage": progress.stage + 1, "step": progress.offset + progress.step}
-        self.recorder.record("space", **place, **space)
+        record = partial(self.recorder.record, stage=progress.stage + 1, step=progress.offset + progress.step)
+        record("space", **space)
         chosen = {"best": best} if result and not result.labelled else {}
-        self.recorder.record("unlabelled", **place, **unlabelled, **chosen)
-        text = f"mean cosine {space['mean_cosine']:.3f}, effective rank {space['effective_rank']:.1f}"
-        if result:
-            if result.labelled:
-                self.recorder.record("dev", **place, metric=result.name, score=result.value, best=best, **result.parts)
-            shown = f"dev {result.name} {100 * result.value:.2f}"
-            shown = shown if result.labelled else f"{result.name} {result.value:.3f}"
-            text = f"{shown}{' (best)' if best else ''}, {text}"
+        record("unlabelled", **unlabelled, **chosen)
+        text = ""
+        if result and result.labelled:
+            record("dev", metric=result.name, score=result.value, best=best, **result.parts)
+            text = f"dev {result.name} {100 * result.value:.2f}{' (best)' if best else ''}, "
+        elif result:
+            text = f"{result.name} {result.value:.3f}{' (best)' if best else ''}, "
+        text += f"mean cosine {space['mean_cosine']:.3f}, effective rank {space['effective_rank']:.1f}"
         self.recorder.say(f"step {progress.step} of {total}: {text}")
         if warning := self.monitor.warning(space):
             self.recorder.warn(progress.offset + progress.step, warning)

@@ -7,56 +7,40 @@ killed at any moment, and on a CPU a resumed run gives the same bits as one that
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-from torch import Tensor
 
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.kernels.float32 import fast_float32
 from isotune.methods.protocols import SINGLE_FEED, ClosedForm, SeveralFeeds
 from isotune.recipes import TrainingOptions
-from isotune.training.checkpoint import Progress, best_file, load_checkpoint, save_checkpoint, save_tensors
 from isotune.training.corpora import StageData
-from isotune.training.failure import TrainingFailed
 from isotune.training.feed import Feeder
 from isotune.training.interrupt import StopSignal
 from isotune.training.monitor import Monitor, Probe
 from isotune.training.objectives import Objectives
 from isotune.training.recorder import Recorder
+from isotune.training.run_folder import Parts, Progress, best_file, save_parts, save_tensors
 from isotune.training.selection import Scorer, Selection
-from isotune.training.step import Stepper, Update
+from isotune.training.step import Stepper, TrainingFailed, Update, use_lower_rate
 
 RECORD_EVERY = 10  # steps between two records of the loss
+SAME_VIEWS = "the two views of a sentence are identical: nothing changes them (the model's dropout is 0)"
 
 
 @dataclass(frozen=True)
 class RunContext:
-    """What all stages of a run share.
+    """What all stages of a run share."""
 
-    Attributes:
-        folder: the run folder.
-        recorder: writes the log and metrics.jsonl.
-        stop: says whether the run has to stop.
-        seed: the run's seed.
-    """
-
-    folder: Path
-    recorder: Recorder
-    stop: StopSignal
-    seed: int
+    folder: Path  # the run folder
+    recorder: Recorder  # writes the log and metrics.jsonl
+    stop: StopSignal  # says whether the run has to stop
+    seed: int  # the run's seed
 
 
 class StageTraining:
-    """Trains an encoder by the objectives of one stage, and keeps the best weights on disk.
-
-    Attributes:
-        progress: how far the run is.
-        total: the number of updates of the whole stage.
-        steps_per_epoch: the number of updates in a pass over the data.
-    """
+    """Trains an encoder by the objectives of one stage, and keeps the best weights on disk."""
 
     def __init__(
         self,
@@ -77,15 +61,12 @@ class StageTraining:
         feeder = Feeder(data.train, sizes, run.seed, progress.stage)
         self.run, self.encoder, self.objectives = run, encoder, objectives.to(encoder.device)
         self.options, self.progress, self.feeder = options, progress, feeder
-        self.total = 1 if closed_form else options.total_steps(feeder.steps_per_epoch)
-        self.steps_per_epoch = feeder.steps_per_epoch
+        self.total = 1 if closed_form else options.total_steps(feeder.steps_per_epoch)  # updates of the whole stage
         self.stepper = Stepper(encoder, objectives, feeder, options, self.total, run.seed, progress.stage)
+        # What a checkpoint holds and a resumed run loads.
+        self.parts: Parts = {"encoder": encoder, "objectives": objectives, "optimizer": self.stepper.optimizers}
         monitor = Monitor(Probe.of(feeder.probe), progress.start_space)
         self.selection = Selection(scorer, monitor, options, run.recorder)
-
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Loads the weights and the optimisers' state of a checkpoint of this stage."""
-        load_checkpoint(tensors, self.encoder, self.objectives, self.stepper.optimizers)
 
     @fast_float32()
     def train(self) -> None:
@@ -99,7 +80,7 @@ class StageTraining:
             if progress.start_space is None:
                 self.evaluate()
             if self.objectives.method.cached and not progress.done:
-                # Not before: a resumed run has the right weights only after `restore`.
+                # Not before: a resumed run has the right weights only after `load_parts`.
                 self.feeder.cache(self.encoder, self.run.folder)
             recorder.start(f"stage {progress.stage + 1}", progress.step, self.total)
             self._take_steps()
@@ -121,11 +102,9 @@ class StageTraining:
             self.evaluate()
         clock, first_step = time.perf_counter(), progress.step
         while not (progress.done or self.run.stop.received):
-            try:
-                update = self.stepper.update(progress.step)
-            except TrainingFailed as failure:
-                raise TrainingFailed(f"{failure}; {self._lower_rate()}") from failure
-            self._warn_of_same_views(update)
+            update = self.stepper.update(progress.step)
+            if update.same_views:
+                self.run.recorder.warn(progress.offset, SAME_VIEWS)
             progress.step += 1
             progress.done = progress.step == self.total
             self.run.recorder.advance()
@@ -150,8 +129,8 @@ class StageTraining:
             with self.encoder.heads.without_last(added_heads):
                 best = self.selection.is_best(self.encoder, progress, self.total)
         except InputError as error:
-            reason = f"after step {progress.step}: {error}; {self._lower_rate()}" if progress.step else str(error)
-            raise TrainingFailed(reason) from error
+            reason = f"after step {progress.step}: {error}; {use_lower_rate(self.options)}"
+            raise TrainingFailed(reason if progress.step else str(error)) from error
         if best:
             # At step 0 of a later stage, the encoder is still that of the best step of the stage before.
             progress.best_step = progress.offset + progress.step if progress.step else progress.best_step
@@ -163,7 +142,7 @@ class StageTraining:
         """Writes the checkpoint, and only then deletes best weights that the checkpoint no longer names."""
         folder, progress = self.run.folder, self.progress
         progress.metrics_bytes = self.run.recorder.metrics_bytes
-        save_checkpoint(folder / "last.safetensors", progress, self.encoder, self.objectives, self.stepper.optimizers)
+        save_parts(folder / "last.safetensors", self.parts, progress)
         for path in folder.glob("best-*.safetensors"):
             if path.name != progress.best_file:
                 path.unlink()
@@ -175,16 +154,11 @@ class StageTraining:
             "train",
             stage=progress.stage + 1,
             step=progress.offset + progress.step,
-            epoch=round(progress.step / self.steps_per_epoch, 4),
-            **update.record(),
+            epoch=round(progress.step / self.feeder.steps_per_epoch, 4),
+            loss=update.loss.item(),
+            terms={name: term.item() for name, term in update.terms.items()},
+            learning_rate=update.learning_rate,
+            gradient_norm=update.gradient_norm.item(),
             seconds=round(seconds, 3),
             sentences_per_second=round(steps * self.feeder.rows_per_step / seconds, 1),
         )
-
-    def _warn_of_same_views(self, update: Update) -> None:
-        if update.same_views:
-            text = "the two views of a sentence are identical: nothing changes them (the model's dropout is 0)"
-            self.run.recorder.warn(self.progress.offset, text)
-
-    def _lower_rate(self) -> str:
-        return f"training is stopped: use a lower learning_rate than {self.options.learning_rate:g}"

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor, nn
@@ -18,7 +19,6 @@ from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.recipes import TrainingOptions
 from isotune.training.encoding import encode_views
-from isotune.training.failure import TrainingFailed
 from isotune.training.feed import Feeder
 from isotune.training.gradient_cache import GradientCache
 from isotune.training.objectives import Objectives
@@ -26,39 +26,26 @@ from isotune.training.optimizer import Optimizers, schedule
 from isotune.training.seeds import derive_seed
 
 
+class TrainingFailed(InputError):
+    """The loss or the encoder's vectors are not finite; `encoder` is the folder of the best encoder so far, if any."""
+
+    def __init__(self, reason: str, encoder: Path | None = None) -> None:
+        super().__init__(reason)
+        self.encoder = encoder
+
+
 class Update(NamedTuple):
-    """What an update did.
+    """What an update did."""
 
-    Attributes:
-        loss: the sum of the terms, a scalar.
-        terms: the weighted terms of the loss.
-        learning_rate: the learning rate of this step.
-        gradient_norm: the gradient's L2 norm before clipping, a scalar.
-        same_views: whether the first two views were identical.
-    """
-
-    loss: Tensor
-    terms: dict[str, Tensor]
-    learning_rate: float
-    gradient_norm: Tensor
-    same_views: bool
-
-    def record(self) -> dict[str, Any]:
-        """The values that metrics.jsonl has of it."""
-        return {
-            "loss": self.loss.item(),
-            "terms": {name: term.item() for name, term in self.terms.items()},
-            "learning_rate": self.learning_rate,
-            "gradient_norm": self.gradient_norm.item(),
-        }
+    loss: Tensor  # the sum of the terms, a scalar
+    terms: dict[str, Tensor]  # the weighted terms of the loss
+    learning_rate: float  # of this step
+    gradient_norm: Tensor  # the gradient's L2 norm before clipping, a scalar
+    same_views: bool  # whether the first two views were identical
 
 
 class Stepper:
-    """Makes the updates of a stage.
-
-    Attributes:
-        optimizers: the optimisers of all trained parameters.
-    """
+    """Makes the updates of a stage."""
 
     def __init__(
         self,
@@ -100,7 +87,7 @@ class Stepper:
         terms |= self.objectives.penalties(self.encoder)
         loss = torch.stack(list(terms.values())).sum()
         if not torch.isfinite(loss):
-            raise TrainingFailed(f"the loss is {loss.item()} at step {step + 1}")
+            raise TrainingFailed(f"the loss is {loss.item()} at step {step + 1}; {use_lower_rate(self.options)}")
         loss.backward()
         if cache:
             with self._training_mode():
@@ -120,16 +107,19 @@ class Stepper:
             yield
 
 
+def use_lower_rate(options: TrainingOptions) -> str:
+    """What the user can do where training fails."""
+    return f"training is stopped: use a lower learning_rate than {options.learning_rate:g}"
+
+
 def _optimizers(encoder: Encoder, objectives: Objectives, options: TrainingOptions) -> Optimizers:
     """The optimisers of the trained parameters. All other parameters of the encoder are frozen."""
     encoder.requires_grad_(False)
     for parameter in objectives.trained(encoder):
         parameter.requires_grad_(True)
-    in_blocks = [parameter for parameter in _blocks(encoder).parameters() if parameter.requires_grad]
-    block_ids = {id(parameter) for parameter in in_blocks}
-    everything = nn.ModuleList([encoder, objectives]).parameters()
-    elsewhere = [parameter for parameter in everything if parameter.requires_grad and id(parameter) not in block_ids]
-    return Optimizers(in_blocks, elsewhere, options)
+    layers = _blocks(encoder), nn.ModuleList([encoder, objectives])
+    blocks, everything = ([weight for weight in layer.parameters() if weight.requires_grad] for layer in layers)
+    return Optimizers(blocks, everything, options)
 
 
 def _blocks(encoder: Encoder) -> nn.Module:
