@@ -53,7 +53,7 @@ class TextCache:
         Raises:
             InputError: the file is damaged, or it can't be written.
         """
-        texts = iter(texts)
+        texts, key = iter(texts), json.dumps(dict(self.settings), sort_keys=True)
         with self._errors():
             if self.path:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,28 +62,24 @@ class TextCache:
             with self._errors():
                 cache.executescript(_TABLES)
             while batch := list(islice(texts, batch_size)):
-                known = self._read(cache, batch)
+                known = self._read(cache, key, batch)
                 missing = [text for text in dict.fromkeys(batch) if text not in known]
                 if missing:
-                    self._write(cache, missing, make(missing))
-                    known |= self._read(cache, missing)  # another process may have been first
+                    self._write(cache, key, missing, make(missing))
+                    known |= self._read(cache, key, missing)  # another process may have been first
                 yield from ((text, known[text]) for text in batch)
 
-    def _read(self, cache: sqlite3.Connection, texts: Sequence[str]) -> dict[str, str]:
+    def _read(self, cache: sqlite3.Connection, key: str, texts: Sequence[str]) -> dict[str, str]:
         query = "SELECT derived FROM derived WHERE text = ? AND settings = (SELECT id FROM settings WHERE settings = ?)"
         with self._errors():
-            answers = {text: cache.execute(query, (text, self._key)).fetchall() for text in texts}
+            answers = {text: cache.execute(query, (text, key)).fetchall() for text in texts}
         return {text: derived for text, answer in answers.items() for (derived,) in answer}
 
-    def _write(self, cache: sqlite3.Connection, texts: Sequence[str], derived: Sequence[str]) -> None:
+    def _write(self, cache: sqlite3.Connection, key: str, texts: Sequence[str], derived: Sequence[str]) -> None:
         insert = "INSERT OR IGNORE INTO derived SELECT id, ?, ? FROM settings WHERE settings = ?"
         with self._errors(), cache:  # one transaction
-            cache.execute("INSERT OR IGNORE INTO settings (settings) VALUES (?)", (self._key,))
-            cache.executemany(insert, [(*pair, self._key) for pair in zip(texts, derived, strict=True)])
-
-    @property
-    def _key(self) -> str:
-        return json.dumps(dict(self.settings), sort_keys=True)
+            cache.execute("INSERT OR IGNORE INTO settings (settings) VALUES (?)", (key,))
+            cache.executemany(insert, [(*pair, key) for pair in zip(texts, derived, strict=True)])
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

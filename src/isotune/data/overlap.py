@@ -29,7 +29,6 @@ class Overlap:
     """Compares the rows of a corpus with evaluation sets, while the rows pass."""
 
     def __init__(self, sets: Mapping[str, ScoredPairs]) -> None:
-        """Takes the evaluation sets by name."""
         self._pairs = {
             name: list(zip(map(normalized, pairs.sentence1), map(normalized, pairs.sentence2), strict=True))
             for name, pairs in sets.items()

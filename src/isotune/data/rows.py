@@ -113,10 +113,11 @@ def to_rows(
         groups = groups or _checked_columns(source, row_type, list(record), columns or {})
         place = f"{source}:{number}"
         for group in groups:
-            values = [
-                _READ_VALUE.get(field, _text)(_cell(record, column, place), column, place)
-                for field, column in zip(row_type._fields, group, strict=True)
-            ]
+            fields = zip(row_type._fields, group, strict=True)
+            try:
+                values = [_READ_VALUE.get(field, _text)(record[column], column, place) for field, column in fields]
+            except KeyError as missing:
+                raise InputError(f"{place}: no {missing}; it has {_names(record)}") from None
             if "" not in values:
                 empty = False
                 yield cast(R, row_type._make(values))
@@ -170,13 +171,6 @@ def _checked_columns(
 def _names(columns: Iterable[str]) -> str:
     # Shortened, because the first line of a file without a header can be any text.
     return textwrap.shorten(", ".join(map(repr, columns)), 300, placeholder=" ...")
-
-
-def _cell(record: Record, column: str, place: str) -> object:
-    try:
-        return record[column]
-    except KeyError:
-        raise InputError(f"{place}: no {column!r}; it has {_names(record)}") from None
 
 
 def _text(value: object, column: str, place: str) -> str:

@@ -88,13 +88,9 @@ class TokenStore:
     ) -> TokenStore:
         """Tokenises a corpus.
 
-        Args:
-            rows: the rows of the corpus, as `data.read` streams them.
-            row_type: their row type.
-            tokenize: makes the token ids of the texts, cut to `max_length` tokens.
-            folder: the folder on whose disk the ids are stored; None is the system's temporary folder.
-            classes: the labels that labelled rows can have, in the order of their class numbers.
-            keep_text: whether to keep the texts too, for `sentences`.
+        `tokenize` cuts texts to `max_length` tokens. The ids are stored on the disk of `folder`, or of the system's
+        temporary folder. `classes` are the labels that labelled rows can have, in the order of their numbers. With
+        `keep_text` the texts are kept too, for `sentences`.
 
         Raises:
             InputError: a row has a label that is not among the classes.

@@ -12,7 +12,7 @@ A file holds lines of text, or tab-separated columns with a header.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import resources
@@ -79,6 +79,14 @@ class _Catalogue(Mapping[str, Dataset]):
 
 DATASETS: Mapping[str, Dataset] = _Catalogue()
 
+_READ_VALUE: Mapping[str, Callable[[Any], Any]] = {
+    "row_types": lambda names: tuple(ROW_TYPES[name] for name in names),
+    "union": tuple,
+    "scores": tuple,
+    "labels": MappingProxyType,
+    "hub": lambda table: HubSource(**table),
+}
+
 
 def _dataset(name: str, table: dict[str, Any]) -> Dataset:
     """A dataset from its table.
@@ -86,22 +94,10 @@ def _dataset(name: str, table: dict[str, Any]) -> Dataset:
     Raises:
         TypeError: the table has an unknown key, or it lacks one.
     """
-    table.pop("like", None)
     file: dict[str, Any] = {key: table.pop(key) for key in ("file", "sha256") if key in table}
     splits = {split: _split({**file, **facts}) for split, facts in table.pop("splits", {}).items()}
-    if "row_types" in table:
-        table["row_types"] = tuple(ROW_TYPES[row_type] for row_type in table["row_types"])
-    if "hub" in table:
-        table["hub"] = HubSource(**table["hub"])
-    for key in ("union", "scores"):
-        if key in table:
-            table[key] = tuple(table[key])
-    return Dataset(
-        name=name,
-        splits=MappingProxyType(splits),
-        labels=MappingProxyType(table.pop("labels", {})),
-        **table,
-    )
+    values = {key: _READ_VALUE.get(key, lambda value: value)(value) for key, value in table.items() if key != "like"}
+    return Dataset(name=name, splits=MappingProxyType(splits), **values)
 
 
 def _split(table: dict[str, Any]) -> Split:
