@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,8 +26,6 @@ from torch import Tensor
 from isotune.data.packed import Packed, shortest_first
 from isotune.data.rows import Row, text_fields
 from isotune.errors import InputError, unknown
-
-Entry = TypeVar("Entry")
 
 # Rows that are tokenised in one call: enough to keep a multi-threaded tokenizer busy, few enough to hold in memory.
 CHUNK_ROWS = 10_000
@@ -112,9 +110,12 @@ class TokenStore:
                 tokenized = tokenize(texts)
                 columns = len(tokenized.columns)
                 firsts.extend(tokenized.firsts or ())
-                ids.write(array("i", tokens).tobytes() for tokens in _row_by_row(tokenized.columns))
+                # The texts of the first row, then those of the second.
+                ids.write(
+                    array("i", tokens).tobytes() for row in zip(*tokenized.columns, strict=True) for tokens in row
+                )
                 if keep_text:
-                    kept.write(text.encode() for text in _row_by_row(texts))
+                    kept.write(text.encode() for row in zip(*texts, strict=True) for text in row)
             stored = ids.mapped()
             return cls(
                 columns=columns,
@@ -155,11 +156,6 @@ class TokenStore:
         if self._firsts is not None:
             types = torch.from_numpy((positions >= np.repeat(self._firsts[sequences], lengths)).astype(np.int64))
         return shortest_first(ids, torch.from_numpy(lengths), types)
-
-
-def _row_by_row(columns: Sequence[Sequence[Entry]]) -> Iterator[Entry]:
-    """The entries of all columns: those of the first row, then those of the second."""
-    return chain.from_iterable(zip(*columns, strict=True))
 
 
 def _target(row: Row, classes: Mapping[str, int], number: int) -> float:
@@ -210,8 +206,7 @@ class _Flat(NamedTuple):
     @property
     def lengths(self) -> NDArray[np.int64]:
         """[sequences] the number of values of each sequence."""
-        lengths: NDArray[np.int64] = np.diff(self.offsets)
-        return lengths
+        return np.diff(self.offsets)
 
 
 class _FlatWriter:

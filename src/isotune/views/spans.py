@@ -20,6 +20,7 @@ from transformers import PreTrainedTokenizerBase
 from isotune.data.packed import Packed
 from isotune.views.masking import mask_token_id, ordinary_tokens
 
+USE_AND_CHOICE = ("masked spans", "a span_length of 0, or another model")  # without a mask token
 SHORTEST = 30  # characters; MirrorBERT's code leaves shorter sentences as they are
 
 
@@ -31,7 +32,7 @@ class CharacterSpans:
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, length: int) -> None:
         """Raises InputError if the tokenizer has no mask token."""
-        _mask_id(tokenizer)
+        mask_token_id(tokenizer, *USE_AND_CHOICE)
         self.mask = str(tokenizer.mask_token)
         self.length = length
 
@@ -55,7 +56,7 @@ class TokenSpans:
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, rate: float, longest: int) -> None:
         """Raises InputError if the tokenizer has no mask token."""
-        self.mask = _mask_id(tokenizer)
+        self.mask = mask_token_id(tokenizer, *USE_AND_CHOICE)
         self.rate = rate
         self.longest = longest
         self.ordinary = ordinary_tokens(tokenizer)  # [V]
@@ -73,7 +74,3 @@ class TokenSpans:
         places = numbers - starts[tokens.segments]  # [T]
         chosen = ordinary & (places >= 0) & (places < lengths[tokens.segments])  # [T]
         return replace(tokens, ids=tokens.ids.masked_fill(chosen, self.mask))
-
-
-def _mask_id(tokenizer: PreTrainedTokenizerBase) -> int:
-    return mask_token_id(tokenizer, "masked spans", "a span_length of 0, or another model")
