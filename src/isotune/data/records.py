@@ -46,11 +46,7 @@ def read_file(path: Path) -> Records:
 
 
 def format_of(path: Path) -> Format:
-    """The function that reads files with this name's suffix.
-
-    Raises:
-        InputError: the suffix is unknown.
-    """
+    """The function that reads files with this name's suffix; an InputError if the suffix is unknown."""
     compressed = path.suffix.lower() == ".gz"
     suffix = Path(path.stem if compressed else path.name).suffix.lower()
     if suffix not in FORMATS or (compressed and suffix == ".parquet"):

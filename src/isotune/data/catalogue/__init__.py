@@ -89,11 +89,7 @@ _READ_VALUE: Mapping[str, Callable[[Any], Any]] = {
 
 
 def _dataset(name: str, table: dict[str, Any]) -> Dataset:
-    """A dataset from its table.
-
-    Raises:
-        TypeError: the table has an unknown key, or it lacks one.
-    """
+    """A dataset from its table; a TypeError if the table has an unknown key or lacks one."""
     file: dict[str, Any] = {key: table.pop(key) for key in ("file", "sha256") if key in table}
     splits = {split: _split({**file, **facts}) for split, facts in table.pop("splits", {}).items()}
     values = {key: _READ_VALUE.get(key, lambda value: value)(value) for key, value in table.items() if key != "like"}
