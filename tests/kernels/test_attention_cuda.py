@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from isotune.data.packed import Packed, pack
-from isotune.kernels.attention import packed_attention
-from isotune.kernels.attention_cuda import attend, can_attend
+from isotune.kernels.attention import can_flash, flash_attention, packed_attention
 
 
 def stand_in(
@@ -48,22 +47,22 @@ def test_the_kernel_equals_attention_by_groups_of_equal_length(
         torch.nn.Identity(), *inputs, None, packed=batch, scaling=scaling, sliding_window=sliding_window
     )
     torch.testing.assert_close(
-        attend(query, key, value, batch, scaling or 8**-0.5, sliding_window).unsqueeze(0), expected
+        flash_attention(query, key, value, batch, scaling or 8**-0.5, sliding_window).unsqueeze(0), expected
     )
 
 
 def test_a_cpu_uses_groups_of_equal_length() -> None:
-    assert not can_attend(torch.zeros(3, 4, 8, dtype=torch.bfloat16), 0.0)
+    assert not can_flash(torch.zeros(3, 4, 8, dtype=torch.bfloat16), 0.0)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 @pytest.mark.parametrize("sliding_window", [None, 3])
 def test_attention_on_a_gpu_equals_that_on_a_cpu(batch: Packed, sliding_window: int | None) -> None:
     query, key, value = (torch.randn(22, 4, 32, device="cuda", dtype=torch.bfloat16) for _ in range(3))
-    assert can_attend(query, 0.0)
-    assert not can_attend(query, 0.1)
-    assert not can_attend(query.float(), 0.0)
-    attended = attend(query, key, value, batch.to("cuda"), 32**-0.5, sliding_window)
+    assert can_flash(query, 0.0)
+    assert not can_flash(query, 0.1)
+    assert not can_flash(query.float(), 0.0)
+    attended = flash_attention(query, key, value, batch.to("cuda"), 32**-0.5, sliding_window)
     inputs = [x.cpu().float().transpose(0, 1).unsqueeze(0) for x in (query, key, value)]
     expected, _ = packed_attention(torch.nn.Identity(), *inputs, None, packed=batch, sliding_window=sliding_window)
     torch.testing.assert_close(attended.cpu().float().unsqueeze(0), expected, rtol=0.02, atol=0.02)

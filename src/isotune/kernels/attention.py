@@ -1,7 +1,8 @@
 """Attention over packed sentences: every token sees the tokens of its own sentence, without a mask.
 
 A `Packed` holds its sentences shortest first, so the sentences of one length are a slice of the row. Each slice becomes
-a dense [sentences, heads, length, features] product; no key is padding, and none has to be masked.
+a dense [sentences, heads, length, features] product; no key is padding, and none has to be masked. On a GPU in half
+precision, torch's flash attention for sequences of different lengths takes the whole row in one kernel.
 
 A model of transformers looks up its attention function by name, and passes on all keyword arguments of the model's
 call; the packed batch is one of them. Importing this module adds our function to transformers' registry under the name
@@ -22,7 +23,6 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 from transformers import AttentionInterface
 
 from isotune.data.packed import Packed
-from isotune.kernels import attention_cuda
 from isotune.kernels.dropout import dropout_factors
 from isotune.kernels.float32 import small_products
 
@@ -35,6 +35,9 @@ LONG = 64
 # If the products of a training batch have fewer multiplications than this on average, torch's own float32 products are
 # faster than oneDNN's, which have to be prepared (once for all layers).
 SMALL = 2**21
+# The GPU kernels take heads of up to this many features, in multiples of 8.
+LARGEST_HEAD = 256
+AMPERE = (8, 0)  # the first GPUs that have these kernels, by compute capability
 
 
 def packed_attention(
@@ -68,8 +71,8 @@ def packed_attention(
     """
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))  # [T, heads, features]
     scaling = q.shape[-1] ** -0.5 if scaling is None else scaling
-    if attention_cuda.can_attend(q, dropout):
-        output = attention_cuda.attend(q, k, v, packed, scaling, sliding_window)
+    if can_flash(q, dropout):
+        output = flash_attention(q, k, v, packed, scaling, sliding_window)
     elif q.is_cpu:
         # autocast would convert to float32 for the softmax, and back; its sums are in float32 anyway.
         with torch.autocast("cpu", enabled=False):
@@ -80,6 +83,34 @@ def packed_attention(
     if head_dropout:
         output = _drop_heads(output, packed, head_dropout)
     return output.unsqueeze(0), None
+
+
+def can_flash(query: Tensor, dropout: float) -> bool:
+    """Whether `flash_attention` takes this query, [T, heads, features]; it drops no attention weights."""
+    return (
+        query.is_cuda
+        and query.dtype in (torch.bfloat16, torch.float16)
+        and not dropout
+        and query.shape[-1] % 8 == 0
+        and query.shape[-1] <= LARGEST_HEAD
+        and torch.cuda.get_device_capability(query.device) >= AMPERE
+    )
+
+
+def flash_attention(
+    query: Tensor, key: Tensor, value: Tensor, packed: Packed, scaling: float, window: int | None
+) -> Tensor:
+    """Computes [T, heads, features] from query, key and value of that shape, on a GPU in one kernel."""
+    from torch.nn.attention.varlen import varlen_attn
+
+    longest, _ = packed.groups[-1]
+    side = -1 if window is None else window - 1
+    bounds = packed.bounds  # where each sentence ends
+    output = varlen_attn(
+        *(query, key, value), bounds, bounds, longest, longest, scale=scaling, window_size=(side, side)
+    )
+    assert isinstance(output, Tensor)  # a second tensor would be returned on request only
+    return output
 
 
 def _fused_attention(
