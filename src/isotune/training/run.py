@@ -242,7 +242,7 @@ class _Run:
         encoder.load_state_dict(best)
         if method.adds.heads and progress.best_file == run_folder.best_file(progress.stage, 0):
             self.recorder.say("no step scored better than the encoder without the new layers: the layers are dropped")
-            encoder.heads.drop_last(len(method.adds.heads))
+            del encoder.heads[-len(method.adds.heads) :]
 
     def _finish(self, encoder: Encoder, tasks: Sequence[Task]) -> Result:
         """Saves the kept encoder, compares it with the start, and writes the report."""

@@ -3,9 +3,7 @@
 `whitening` and `language` are imported from their modules.
 """
 
-from isotune.encoder.heads.dense import Dense
 from isotune.encoder.heads.flow import NormalizingFlow
-from isotune.encoder.heads.head import Head, Heads
-from isotune.encoder.heads.normalize import Normalize
+from isotune.encoder.heads.head import Dense, Head, Heads, Normalize
 
 __all__ = ["Dense", "Head", "Heads", "Normalize", "NormalizingFlow"]

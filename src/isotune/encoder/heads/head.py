@@ -1,4 +1,4 @@
-"""What all heads have in common, and the heads of an encoder in order."""
+"""Heads: what all of them have in common, the heads of an encoder in order, and those of sentence-transformers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
-from torch import nn
+from torch import Tensor, nn
 
 from isotune.errors import InputError
 
@@ -62,16 +62,74 @@ class Heads(nn.Sequential):
         sizes = [head.dimensions[1] for head in self if head.dimensions]
         return sizes[-1] if sizes else self.features
 
-    def drop_last(self, count: int) -> None:
-        """Removes the last heads."""
-        del self[len(self) - count :]
-
     @contextmanager
     def without_last(self, count: int) -> Iterator[None]:
         """Removes the last heads for a `with` block."""
-        last = list(self)[len(self) - count :]
-        self.drop_last(count)
+        kept = len(self) - count
+        last = list(self)[kept:]
+        del self[kept:]
         try:
             yield
         finally:
             self.extend(last)
+
+
+class Dense(Head):
+    """A linear layer and an activation: [N, in_features] -> [N, out_features]."""
+
+    type_name = "sentence_transformers.models.Dense"  # known to every release of sentence-transformers
+
+    def __init__(self, in_features: int, out_features: int, bias: bool = True, activation: str = "Tanh") -> None:
+        """Makes a layer with new weights; `activation` names a class of torch.nn."""
+        super().__init__()
+        if activation not in nn.modules.activation.__all__ and activation != "Identity":
+            raise InputError(f"activation {activation!r} of a Dense head: only the activations of torch.nn are loaded")
+        self.linear = nn.Linear(in_features, out_features, bias=bias)
+        self.activation: nn.Module = getattr(nn, activation)()
+
+    @property
+    def dimensions(self) -> tuple[int, int]:
+        """Features of the input and of the output."""
+        return self.linear.in_features, self.linear.out_features
+
+    def config(self) -> dict[str, Any]:
+        """The sizes and the activation, as sentence-transformers writes them."""
+        activation = type(self.activation)
+        return {
+            "in_features": self.linear.in_features,
+            "out_features": self.linear.out_features,
+            "bias": self.linear.bias is not None,
+            "activation_function": f"{activation.__module__}.{activation.__name__}",
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Makes a layer of the configured sizes, with new weights.
+
+        Raises:
+            InputError: the layer has a residual connection or works on tokens.
+        """
+        if config.get("use_residual") or config.get("module_input_name", "sentence_embedding") != "sentence_embedding":
+            raise InputError("a Dense head with a residual or on tokens is not supported")
+        activation = config["activation_function"].rpartition(".")[2]
+        return cls(config["in_features"], config["out_features"], config.get("bias", True), activation)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[N, in_features] -> [N, out_features]."""
+        result: Tensor = self.activation(self.linear(x))
+        return result
+
+
+class Normalize(Head):
+    """Scales every vector to length 1."""
+
+    type_name = "sentence_transformers.models.Normalize"  # known to every release of sentence-transformers
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Makes the head; whatever a release of sentence-transformers writes into its config.json changes nothing."""
+        return cls()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[N, d] -> [N, d]."""
+        return nn.functional.normalize(x, dim=-1)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from isotune.encoder.heads.dense import Dense
+from isotune.encoder.heads.head import Dense
 from isotune.errors import InputError
 
 CHUNK_VECTORS = 65_536
