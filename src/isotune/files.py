@@ -38,12 +38,9 @@ def toml_files(folder: Traversable, prefix: str = "") -> dict[str, Traversable]:
 
 
 def read_toml(kind: str, name: str | Path, packaged: Mapping[str, Traversable]) -> dict[str, Any]:
-    """Reads a TOML file, by its path or by its name in the package.
+    """Reads a TOML file by its path, which ends in ".toml", or by its name among the packaged files.
 
-    Args:
-        kind: what the file describes, such as "recipe"; for errors.
-        name: a path that ends in ".toml", or a key of `packaged`.
-        packaged: the package's files by name.
+    `kind` says in errors what the file describes, such as "recipe".
 
     Raises:
         InputError: there is no such file or name, or the file can't be read or is not TOML.

@@ -112,10 +112,7 @@ class Backbone(nn.Module):
             tokens: the batch.
             augmentation: changes the sentences in the embedding layer; None changes nothing.
             generator: draws the augmentation's random numbers; needed with an augmentation.
-            all_layers: return every hidden state, embeddings first, instead of the last.
-
-        Returns:
-            Hidden states [T, d]: `layers + 1` of them, or one.
+            all_layers: return all `layers + 1` hidden states [T, d], embeddings first, instead of the last alone.
         """
         augmentation = augmentation or NoAugmentation()
         generator = generator or torch.default_generator

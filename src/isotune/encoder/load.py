@@ -11,11 +11,7 @@ from isotune.errors import InputError
 
 
 def load_encoder(name: str | Path, precision: Precision | None = None) -> Encoder | WordVectors:
-    """Loads word vectors if `name` is a file, and an encoder otherwise.
-
-    Args:
-        name: a file, a folder, or a name on the Hugging Face hub.
-        precision: as in `Encoder.load`; word vectors allow float32 only.
+    """Loads word vectors, which allow float32 only, if `name` is a file; an encoder, as `Encoder.load`, otherwise.
 
     Raises:
         InputError: the file or encoder can't be loaded, or not in this precision.

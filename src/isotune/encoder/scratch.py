@@ -21,15 +21,10 @@ ALPHABET = 1000  # the most frequent characters, which are pieces; the default o
 
 
 def make_model(folder: Path, scratch: Scratch, texts: Iterable[str]) -> None:
-    """Writes a new model with random weights and a masked-LM head.
-
-    Args:
-        folder: where to write; it is created.
-        scratch: the size of the model and of its vocabulary.
-        texts: the text that the vocabulary is made from.
+    """Writes a new folder with a model of random weights and a masked-LM head, and its tokenizer.
 
     Raises:
-        InputError: no vocabulary of that size can be made from the texts.
+        InputError: as `make_tokenizer`.
     """
     tokenizer = make_tokenizer(texts, scratch.vocabulary, scratch.positions)
     config = BertConfig(
@@ -47,12 +42,7 @@ def make_model(folder: Path, scratch: Scratch, texts: Iterable[str]) -> None:
 
 
 def make_tokenizer(texts: Iterable[str], size: int, max_length: int) -> BertTokenizer:
-    """Makes BERT's uncased WordPiece tokenizer with a vocabulary from the texts.
-
-    Args:
-        texts: the text, which is read once.
-        size: pieces of the vocabulary, including BERT's five special tokens.
-        max_length: tokens of the longest input.
+    """Makes BERT's uncased WordPiece tokenizer; its vocabulary has `size` pieces, special tokens included.
 
     Raises:
         InputError: the texts have too few different pieces, or more letters than `size`.

@@ -52,10 +52,7 @@ class StreamEncoder(ABC):
     ) -> Parts:
         """Encodes a stream of any length; memory does not grow with it.
 
-        Args:
-            sentences: the stream.
-            normalize: scale each vector to length 1.
-            advance: is told of progress within a part.
+        `normalize` scales each vector to length 1; `advance` is told of progress within a part.
 
         Raises:
             InputError: an element of the stream is not a string.
@@ -64,15 +61,10 @@ class StreamEncoder(ABC):
     def encode(
         self, sentences: str | Iterable[str], *, normalize: bool = False, show_progress: bool = False
     ) -> NDArray[np.float32]:
-        """Encodes sentences.
+        """Encodes sentences: returns float32 [d] for one sentence, [N, d] for several, in their order.
 
-        Args:
-            sentences: one sentence, or several.
-            normalize: scale each vector to length 1.
-            show_progress: show a progress bar on standard error, if that is a terminal.
-
-        Returns:
-            float32 [d] for one sentence, [N, d] for several, in their order.
+        `normalize` scales each vector to length 1; `show_progress` shows a bar on standard error, if that is a
+        terminal.
 
         Raises:
             InputError: an element of `sentences` is not a string.

@@ -35,15 +35,7 @@ def wk_layers(blocks: int) -> tuple[int, ...]:
 
 
 def wk_pooling(states: Sequence[Tensor], tokens: Packed) -> Tensor:
-    """Fuses layers, then averages tokens.
-
-    Args:
-        states: hidden states [T, d] of L layers, lower layers first; with fewer than 3, nothing varies.
-        tokens: the batch that the states belong to.
-
-    Returns:
-        [N, d], in packed order.
-    """
+    """Fuses the hidden states [T, d] of three or more layers, lower layers first, to [N, d], in packed order."""
     x = torch.stack(list(states), dim=1)  # [T, L, d]
     layers, importance = _weights(x.detach())  # [T, L], [T]
     last = tokens.positions == tokens.lengths[tokens.segments] - 1  # [T]

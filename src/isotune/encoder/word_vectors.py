@@ -25,14 +25,10 @@ WORD = re.compile(r"\w+|[^\w\s]")
 
 
 class WordVectors(StreamEncoder):
-    """Encodes a sentence as the mean of its words' vectors; used like an `Encoder`.
-
-    Attributes:
-        places: the row of each word in `vectors`.
-        vectors: [words, d] float32.
-    """
+    """Encodes a sentence as the mean of its words' vectors; used like an `Encoder`."""
 
     def __init__(self, places: Mapping[str, int], vectors: NDArray[np.float32]) -> None:
+        """Takes the row of each word in the vectors, and the vectors, [words, d]."""
         self.places = places
         self.vectors = vectors
 

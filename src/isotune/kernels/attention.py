@@ -56,18 +56,11 @@ def packed_attention(
 ) -> tuple[Tensor, None]:
     """Computes the attention of every token to the tokens of its own sentence, in the form that transformers expects.
 
-    Args:
-        module: the attention layer; in training, small batches take other products.
-        query, key, value: [1, heads, T, features of a head].
-        attention_mask: None; transformers builds no mask for an attention function that it doesn't know.
-        packed: the batch.
-        scaling: factor of the logits; None for 1 / sqrt(features of a head).
-        dropout: probability that a weight is dropped.
-        sliding_window: a token sees the tokens less than this many places away (ModernBERT's local layers).
-        head_dropout: probability that a head is dropped in a sentence, see `_drop_heads`.
-
-    Returns:
-        [1, T, heads, features of a head], and None in place of the weights.
+    Query, key and value are [1, heads, T, features of a head]; the output is [1, T, heads, features of a head], and
+    None in place of the weights. `scaling` is the factor of the logits; None for 1 / sqrt(features of a head). With a
+    `sliding_window`, a token sees the tokens less than this many places away (ModernBERT's local layers). `dropout`
+    drops single weights, `head_dropout` whole heads of a sentence (`_drop_heads`). `attention_mask` is None, because
+    transformers builds no mask for an attention function that it doesn't know.
     """
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))  # [T, heads, features]
     scaling = q.shape[-1] ** -0.5 if scaling is None else scaling

@@ -41,9 +41,8 @@ class Int8Linear(nn.Module):
         scratch = rows.abs()  # new memory costs as much as arithmetic, so this memory is used again
         scales = (scratch.amax(1, keepdim=True) / LARGEST).clamp_(min=TINY)  # [T, 1]
         rounded = torch.div(rows, scales, out=scratch).round_().to(torch.int8)
-        unsigned = rounded.bitwise_xor_(-128).view(
-            torch.uint8
-        )  # adds 128; on floats that would be several times slower
+        # This adds 128; on floats that would be several times slower.
+        unsigned = rounded.bitwise_xor_(-128).view(torch.uint8)
         product = torch.ops.onednn.qlinear_pointwise(
             *(unsigned, 1.0, LARGEST + 1),  # input, its scale, the number that stands for 0
             *(self.weight, self.scales, self.zeros),

@@ -169,14 +169,7 @@ class NormalizingFlow(Head):
     def __init__(
         self, dimension: int, mixing: Mixing = "reversal", levels: int = 3, depth: int = 3, width: int = 32
     ) -> None:
-        """Makes a new flow; its first batch in training initialises its ActNorms.
-
-        Args:
-            dimension: features of a vector.
-            mixing: "reversal" of the features, or "lu", a learned matrix.
-            levels: after each level but the last, half of the features is finished.
-            depth: steps of a level.
-            width: features of the couplings' hidden layers.
+        """Makes a new flow of `levels` levels of `depth` steps; the couplings' hidden layers have `width` features.
 
         Raises:
             InputError: the last level would have a single feature, which a coupling can't halve.

@@ -19,14 +19,9 @@ CHUNK_VECTORS = 65_536
 
 
 def whitening(vectors: Tensor, dimensions: int | None = None) -> Dense:
-    """Computes the map x -> (x - mean) U diag(1 / sqrt(s)), where U diag(s) U^T is the covariance of the vectors.
+    """Computes the map x -> (x - mean) U diag(1 / sqrt(s)), where U diag(s) U^T is the covariance of vectors [N, d].
 
-    Args:
-        vectors: [N, d], of text like the text that the encoder is for.
-        dimensions: how many features to keep; None for all.
-
-    Returns:
-        A head with d features of input and `dimensions` of output.
+    The head has d features of input and `dimensions` of output; None keeps all.
 
     Raises:
         InputError: the vectors have fewer features than `dimensions`, or there are not more vectors than that.
