@@ -127,7 +127,7 @@ def test_no_arguments_give_the_help_on_standard_error(isotune: Call) -> None:
         (["train", "--seed", "x"], 'Invalid value for --seed: unable to convert "x" into int. See isotune train --hel'),
         (["train", "--seed"], "--seed requires an argument"),
         (["train", "--seed", "1", "--seed", "2"], "--seed specified multiple times"),
-        (["train", "--pooling", "maen"], '"max", "weightedmean", "mask", "wk". Did you mean "mean"?'),
+        (["train", "--pooling", "maen"], '"max", "weightedmean", "mask", "wk", "pooler". Did you mean "mean"?'),
         (["train", "--layers"], "--layers requires at least 1 element"),
         (["train", "--betas", "0.9"], "--betas requires 2 positional arguments. Only got 1."),
         (["evaluate", "x", "--metric", "pearsn"], 'Did you mean "pearson"?'),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -162,10 +163,8 @@ def test_a_hub_that_is_down_is_known_soon(published: LocalHub) -> None:
     [
         with_safetensors,
         with_shards,
-        pytest.param(
-            with_pickle,
-            marks=pytest.mark.xfail(reason="a .bin should load by torch's restricted reader", raises=InputError),
-        ),
+        with_pickle,
+        partial(with_pickle, zipped=True),
     ],
 )
 def test_a_model_of_each_form(local_hub: LocalHub, tiny_model: Path, form: Callable[[Path], Files]) -> None:
@@ -184,9 +183,17 @@ def test_a_model_that_was_fetched_needs_no_hub(local_hub: LocalHub, tiny_model: 
 def test_no_code_and_no_other_weights_are_fetched(local_hub: LocalHub, tiny_model: Path) -> None:
     others = {"modeling.py": "raise SystemExit", "tf_model.h5": "x", "onnx/model.onnx": "x", "flax_model.msgpack": "x"}
     local_hub.add("me/much", {**with_safetensors(tiny_model), **others})
+    others["pytorch_model.bin"] = with_pickle(tiny_model)["pytorch_model.bin"]
     Encoder.load("me/much")
     fetched = {request.path.partition("resolve/")[2] for request in local_hub.requests if "resolve/" in request.path}
     assert not any(path.endswith(tuple(others)) for path in fetched)
+
+
+def test_a_pickle_that_was_fetched_needs_no_hub(local_hub: LocalHub, tiny_model: Path) -> None:
+    local_hub.add("me/pickled", with_pickle(tiny_model))
+    first = Encoder.load("me/pickled").encode(["a dog"])
+    local_hub.stop()
+    np.testing.assert_array_equal(Encoder.load("me/pickled").encode(["a dog"]), first)
 
 
 def test_a_missing_model_and_a_hub_that_is_down(local_hub: LocalHub) -> None:
@@ -199,8 +206,7 @@ def test_a_missing_model_and_a_hub_that_is_down(local_hub: LocalHub) -> None:
     assert time.perf_counter() - start < 5
 
 
-@pytest.mark.xfail(reason="the message should say that the repository is gated")
 def test_a_gated_model(local_hub: LocalHub, tiny_model: Path) -> None:
     local_hub.add("me/locked", with_safetensors(tiny_model), gated=True)
-    with pytest.raises(InputError, match="gated"):
+    with pytest.raises(InputError, match=r"me/locked: it is gated, .* ask for it at http://.*/me/locked, .*log in"):
         Encoder.load("me/locked")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import transformers
+from safetensors.torch import load, save
 from transformers import AutoTokenizer, MarianMTModel
 
 from isotune.errors import InputError
 from isotune.methods import back_translation
 from isotune.methods.back_translation import BackTranslator
+from tests.hub.model_files import with_safetensors
+from tests.hub.server import LocalHub
 
 
 def alone(text: str, model: Path, beams: int) -> str:
@@ -85,3 +89,30 @@ def test_weights_are_float32_and_in_evaluation(translators: tuple[str, str]) -> 
     _, model = back_translation._load(translators[0])
     assert model.dtype == torch.float32
     assert not model.training
+
+
+def test_a_missing_weight_is_an_error_unless_it_is_computed(translators: tuple[str, str]) -> None:
+    folder = Path(translators[0])
+    path = folder / "model.safetensors"
+    computed = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
+    tensors = {key: value for key, value in load(path.read_bytes()).items() if key not in computed}
+    path.write_bytes(save(tensors, {"format": "pt"}))
+    back_translation._load(str(folder))
+    key = "model.decoder.layers.0.fc1.weight"
+    tensors[key] = tensors[key][1:]
+    path.write_bytes(save(tensors, {"format": "pt"}))
+    with pytest.raises(InputError, match=f"its weights lack {key}"):
+        back_translation._load(str(folder))
+
+
+def test_models_of_the_hub_with_a_pickle(local_hub: LocalHub, translators: tuple[str, str]) -> None:
+    for folder in map(Path, translators):
+        files = with_safetensors(folder)
+        weights = io.BytesIO()
+        torch.save(load(files.pop("model.safetensors")), weights)
+        local_hub.add(f"me/{folder.name}", {**files, "pytorch_model.bin": weights.getvalue()})
+    names = [f"me/{Path(folder).name}" for folder in translators]
+    texts = ["a dog sees the cat .", "the ball"]
+    assert BackTranslator(names, beams=2)(texts) == BackTranslator(translators, beams=2)(texts)
+    with pytest.raises(InputError, match=r"translation model me/none: it can't be loaded; .* there is no such folder"):
+        BackTranslator(["me/none"] * 2, beams=2)(texts)

@@ -17,11 +17,11 @@ from transformers import PreTrainedTokenizerBase
 from isotune.data.packed import Packed
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.format.modules import Modules, read_modules, write_modules
-from isotune.encoder.format.pretrained import load_model, load_tokenizer, local_folder
+from isotune.encoder.format.pretrained import load_model, load_tokenizer, local_folder, take_pooler
 from isotune.encoder.format.prompt import SENTENCE, Prompts, mask_id, take_suffix
 from isotune.encoder.heads import Head, Heads
 from isotune.encoder.heads.language import LanguageHead
-from isotune.encoder.options import PoolingMode
+from isotune.encoder.options import PoolingChoice
 from isotune.encoder.pooling import EachLayer, Pooling, TokenStates, change_pooling
 from isotune.encoder.precision import Precision
 from isotune.encoder.stream import Advance, Parts, StreamEncoder, encode_stream
@@ -99,7 +99,7 @@ class Encoder(nn.Module, StreamEncoder):
         cls,
         model: str | Path,
         *,
-        pooling: PoolingMode | None = None,
+        pooling: PoolingChoice | None = None,
         layers: Sequence[int] | None = None,
         prompt: str | None = None,
         precision: Precision | None = None,
@@ -116,8 +116,8 @@ class Encoder(nn.Module, StreamEncoder):
             device: where the encoder computes; None for a GPU if there is one.
 
         Raises:
-            InputError: the folder lacks a part, its weights don't fit, or it uses a module that is not supported; or
-                this machine can't compute in int8.
+            InputError: the folder lacks a part, its weights don't fit, it uses a module that is not supported, or it
+                has no pooler and `pooling` wants one; or this machine can't compute in int8.
         """
         if device is None:
             device = "cuda" if torch.cuda.is_available() and precision != "int8" else "cpu"
@@ -125,6 +125,10 @@ class Encoder(nn.Module, StreamEncoder):
             raise InputError(f"precision int8 on {device}: it is for CPUs; use bfloat16 there")
         saved = read_modules(local_folder(model))
         backbone = Backbone(load_model(saved.transformer, DTYPES[precision]))
+        heads = saved.heads
+        if pooling == "pooler":
+            heads = [take_pooler(backbone.model), *heads]
+            pooling, layers = "cls", layers or (-1,)
         if precision == "int8":
             quantize(backbone.model)
         tokenizer = load_tokenizer(saved.transformer)
@@ -137,7 +141,7 @@ class Encoder(nn.Module, StreamEncoder):
         encoder = cls(
             backbone,
             change_pooling(saved.pooling, pooling, layers, backbone.layers),
-            saved.heads,
+            heads,
             tokenizer,
             DEFAULT_MAX_LENGTH if max_length == UNLIMITED else max_length,
             lowercase=saved.lowercase,

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 PoolingMode = Literal["cls", "mean", "max", "weightedmean", "mask", "wk"]
+PoolingChoice = Literal[PoolingMode, "pooler"]  # the pooler is pooling cls and a head
 
 
 class EncoderOptions(BaseModel):
@@ -14,10 +15,11 @@ class EncoderOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    pooling: PoolingMode | None = None
+    pooling: PoolingChoice | None = None
     """How the vectors of tokens become one vector: cls, mean, max, weightedmean (later tokens weigh more), mask (the
-    vector of the prompt's mask token), or wk (SBERT-WK's weights of layers and tokens). Unset: as the model's folder
-    says; mean for a plain language model."""
+    vector of the prompt's mask token), wk (SBERT-WK's weights of layers and tokens), or pooler (the vector of [CLS]
+    through the model's own pooler, a linear layer and tanh, which becomes a head). Unset: as the model's folder says;
+    mean for a plain language model."""
 
     layers: Annotated[tuple[int, ...], Field(min_length=1)] | None = None
     """The layers to average before pooling, such as -2 -1: 0 is the embeddings, 1 the first block, -1 the last block.

@@ -23,7 +23,7 @@ from torch import Tensor
 from isotune.data.cache import TextCache
 from isotune.data.rows import Pair, Row, Sentence
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.format.pretrained import quiet
+from isotune.encoder.format.pretrained import load_weights, local_folder, quiet
 from isotune.errors import InputError
 from isotune.losses import nt_xent
 from isotune.methods.method import Batch, Method
@@ -131,11 +131,15 @@ def _load(name: str) -> tuple[Any, Any]:
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
     try:
+        folder = local_folder(name)
         with quiet():
-            tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
-            model = AutoModelForSeq2SeqLM.from_pretrained(
-                name, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
-            )
+            tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        model, info = load_weights(AutoModelForSeq2SeqLM, folder, torch.float32)
+        lost = [*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])]
+        # Position embeddings that are computed, not learned, are not in the files of old models.
+        lost = [key for key in lost if "Sinusoidal" not in type(model.get_submodule(key.rpartition(".")[0])).__name__]
+        if lost:
+            raise InputError(f"its weights lack {', '.join(lost[:3])}")
     except ImportError as error:
         raise InputError(
             f"translation model {name}: its tokenizer needs a package that isn't installed: "

@@ -5,7 +5,7 @@ classes. The two texts of a pair are one sequence, [CLS] a [SEP] b [SEP], and di
 is trained.
 
 The linear layer reads the [CLS] vector itself, as in BERT's text ("the only new parameters" are those of this layer).
-BERT's released code puts the pretrained pooler between the two. Encoders here have no pooler: contrastive learning
+BERT's released code puts the pretrained pooler between the two. It is left out here: contrastive learning
 tunes the vectors before the pooler, and the start and the tuned encoder have to be compared in the same way.
 """
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from sentence_transformers import SentenceTransformer
 
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.heads import Dense
+from isotune.encoder.heads.language import LanguageHead
 from isotune.errors import InputError
 
 
@@ -37,15 +42,44 @@ def cut_short(folder: Path) -> None:
     (folder / "model.safetensors").write_bytes(content[: len(content) // 2])
 
 
-def only_a_pickle(folder: Path) -> None:
-    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
-    (folder / "model.safetensors").unlink()
+def pickled(
+    change: Callable[[dict[str, Any]], object] = lambda tensors: None, zipped: bool = True, delete: bool = True
+) -> Callable[[Path], None]:
+    """Puts the tensors into pytorch_model.bin, in place of model.safetensors."""
+
+    def apply(folder: Path) -> None:
+        tensors: dict[str, Any] = load_file(folder / "model.safetensors")
+        change(tensors)
+        torch.save(tensors, folder / "pytorch_model.bin", _use_new_zipfile_serialization=zipped)
+        if delete:
+            (folder / "model.safetensors").unlink()
+
+    return apply
+
+
+class Code:
+    """Makes a folder when it is read from a pickle."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.mkdir, ("it-ran",)
 
 
 KEY = "encoder.layer.1.output.dense.weight"
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "no weights": (lambda m: (m / "model.safetensors").unlink(), "no weights; model.safetensors is missing"),
-    "a pickle only": (only_a_pickle, r"only there as a pickle \(pytorch_model.bin\)"),
+    "no weights": (lambda m: (m / "model.safetensors").unlink(), "no weights; model.safetensors or pytorch_model.bin"),
+    "a pickle with code": (
+        pickled(lambda t: t.update(x=Code())),
+        "restricted reader refuses .* posix.mkdir",
+    ),
+    "an old pickle with code": (
+        pickled(lambda t: t.update(x=Code()), zipped=False),
+        "restricted reader refuses .* posix.mkdir",
+    ),
+    "a pickle of something else": (pickled(lambda t: (t.clear(), t.update(x=1))), "it can't be loaded|lacks"),
+    "a pickle of nothing": (lambda m: [pickled()(m), (m / "pytorch_model.bin").write_bytes(b"")], "loaded: EOFError"),
+    "a weight missing in a pickle": (pickled(lambda t: t.pop(KEY)), f"its weight file lacks {KEY}"),
+    "a weight too many in a pickle": (pickled(lambda t: t.update(foo=t[KEY] + 1)), "doesn't know foo"),
+    "another shape in a pickle": (pickled(lambda t: t.update({KEY: torch.zeros(3, 3)})), f"another shape for {KEY}"),
     "weights cut short": (cut_short, "can't be loaded"),
     "a weight missing": (weights(lambda t: t.pop(KEY)), f"its weight file lacks {KEY}"),
     "a weight too many": (weights(lambda t: t.update({"foo.weight": t[KEY] + 1})), "doesn't know foo.weight"),
@@ -75,13 +109,94 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_a_damaged_folder_is_refused_in_one_line(name: str, model: Path) -> None:
+def test_a_damaged_folder_is_refused_in_one_line(
+    name: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     damage, message = DAMAGES[name]
     damage(model)
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=message) as caught:
         Encoder.load(model)
+    assert not (tmp_path / "it-ran").exists()
     assert str(model) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def shards(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    names = sorted(tensors)
+    index = {name: f"pytorch_model-0000{1 + i % 2}-of-00002.bin" for i, name in enumerate(names)}
+    for file in set(index.values()):
+        torch.save({name: tensors[name] for name in names if index[name] == file}, folder / file)
+    (folder / "pytorch_model.bin.index.json").write_text(json.dumps({"metadata": {}, "weight_map": index}))
+    (folder / "model.safetensors").unlink()
+
+
+def old_names(tensors: dict[str, torch.Tensor]) -> None:
+    """The names of 2018 to 2020, with the buffer and the task heads that such files have."""
+    for key in list(tensors):
+        old = key.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+        tensors[f"bert.{old}"] = tensors.pop(key)
+    tensors["bert.embeddings.position_ids"] = torch.arange(32)[None]
+    tensors["cls.predictions.bias"], tensors["cls.seq_relationship.bias"] = torch.ones(28), torch.ones(2)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [pickled(), pickled(zipped=False), shards, pickled(old_names), pickled(old_names, zipped=False)],
+    ids=["zip", "no zip", "shards", "old names", "old names, no zip"],
+)
+def test_a_pickle_gives_the_same_vectors_and_says_so_once(
+    change: Callable[[Path], None], model: Path, caplog: pytest.LogCaptureFixture, sentences: list[str]
+) -> None:
+    # Layer norms that can't be taken for new ones.
+    weights(lambda t: t.update({key: torch.randn_like(x) for key, x in t.items() if "LayerNorm" in key}))(model)
+    expected = Encoder.load(model).encode(sentences)
+    config = json.loads((model / "config.json").read_text())
+    del config["dtype"]  # as of 2020
+    (model / "config.json").write_text(json.dumps(config))
+    change(model)
+    caplog.clear()
+    encoder = Encoder.load(model)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"Model {model}: its weights are read from pytorch_model.bin, by torch's restricted reader, which runs no code."
+    ]
+    assert (encoder.encode(sentences) == expected).all()
+    encoder.language_head = LanguageHead(encoder.backbone.model)
+    assert len(caplog.records) == 1
+    encoder.save(model / "saved")
+    assert (Encoder.load(model / "saved").encode(sentences) == expected).all()
+    assert SentenceTransformer(str(model / "saved")).encode(sentences) == pytest.approx(expected, abs=1e-5)
+
+
+def test_safetensors_are_preferred_to_a_pickle(model: Path, caplog: pytest.LogCaptureFixture) -> None:
+    expected = Encoder.load(model).encode("a dog")
+    pickled(lambda tensors: tensors.update(x=Code()), delete=False)(model)
+    assert (Encoder.load(model).encode("a dog") == expected).all()
+    assert not caplog.records
+
+
+def test_a_pickle_of_a_language_model_has_its_head(tiny_model: Path, model: Path) -> None:
+    encoder = Encoder.load(tiny_model)
+    encoder.language_head = LanguageHead(encoder.backbone.model)
+    encoder.save(model / "saved")
+    pickled()(model / "saved")
+    head = LanguageHead(Encoder.load(model / "saved").backbone.model)
+    assert head.fresh == []
+    states = torch.randn(5, 32)
+    assert torch.equal(head(states), encoder.language_head(states))
+
+
+def test_heads_in_pickles_are_read(tiny_model: Path, tmp_path: Path, sentences: list[str]) -> None:
+    encoder = Encoder.load(tiny_model)
+    encoder.heads.append(Dense(32, 8))
+    encoder.save(tmp_path / "saved")
+    pickled()(tmp_path / "saved" / "2_Dense")
+    assert (Encoder.load(tmp_path / "saved").encode(sentences) == encoder.encode(sentences)).all()
+    pickled_head = tmp_path / "saved" / "2_Dense" / "pytorch_model.bin"
+    torch.save({"linear.weight": Code()}, pickled_head)
+    with pytest.raises(InputError, match=r"2_Dense: .* restricted reader refuses"):
+        Encoder.load(tmp_path / "saved")
 
 
 def test_the_task_head_of_a_pretrained_model_is_left_out(model: Path) -> None:

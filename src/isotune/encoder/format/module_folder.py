@@ -11,6 +11,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from isotune.encoder.format.pretrained import load_errors, note_pickle
 from isotune.encoder.heads import Head
 from isotune.errors import InputError
 
@@ -43,11 +44,16 @@ def write_module(place: Path, config: Mapping[str, Any], tensors: Mapping[str, t
 
 
 def read_tensors(place: Path) -> dict[str, torch.Tensor]:
-    """Reads the tensors of a module's folder.
+    """Reads the tensors of a module's folder, which may be in pytorch_model.bin if it has no model.safetensors.
 
     Raises:
-        InputError: model.safetensors is missing or damaged.
+        InputError: the file is missing or damaged.
     """
+    pickled = place / "pytorch_model.bin"
+    if pickled.exists() and not (place / "model.safetensors").exists():
+        note_pickle(place)
+        with load_errors(place):
+            return dict(torch.load(pickled, map_location="cpu", weights_only=True))
     try:
         return load_file(place / "model.safetensors")
     except FileNotFoundError as error:

@@ -1,23 +1,30 @@
 """Loads a pretrained model and its tokenizer from a Hugging Face folder or the hub.
 
-Nothing is trusted and nothing is made up: only safetensors are read, and no code from the folder runs. A weight that is
-missing, or that the model has no place for, is an error; nothing is newly initialised unnoticed.
+Nothing is trusted and nothing is made up. Weights are read from safetensors; where there are none, from
+pytorch_model.bin, by torch's restricted reader of pickles. No code from the folder runs. A weight that is missing, or
+that the model has no place for, is an error; nothing is newly initialised unnoticed.
 """
 
 from __future__ import annotations
 
+import logging
+import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 import transformers
 from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars
-from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from isotune.encoder.format.names import local_model
+from isotune.encoder.heads import Dense
 from isotune.errors import InputError
+
+logger = logging.getLogger(__name__)
 
 # First parts of the names of task heads' weights, which pretrained checkpoints may have beside the encoder's.
 TASK_HEADS = (
@@ -28,25 +35,36 @@ TASK_HEADS = (
 )
 # The files that can hold a tokenizer's vocabulary.
 VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model", "spm.model")
-# The files to fetch from the hub: configuration, vocabulary and safetensors; never code, never a pickle.
-HUB_FILES = ["*.json", "*.txt", "*.model", "model*.safetensors", "*/config.json", "*/model.safetensors"]
+# The files to fetch from the hub: configuration, vocabulary and safetensors, never code; and pickled weights only from
+# repositories without safetensors.
+HUB_FILES = ["*.json", "*.txt", "*.model", "*.spm", "model*.safetensors", "*/config.json", "*/model.safetensors"]
+PICKLES = ["pytorch_model*.bin", "*/pytorch_model.bin"]
 
 
 def local_folder(model: str | Path) -> Path:
     """Finds the folder of a model: the path itself, the bundled model, or a snapshot of a repository on the hub.
 
     Raises:
-        InputError: `model` is a file, or neither a folder nor a repository, or the hub can't be reached.
+        InputError: `model` is a file, or neither a folder nor a repository, or the hub can't be reached, or the
+            repository is gated.
     """
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    from huggingface_hub import constants, snapshot_download
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     if path := local_model(model):
         if path.is_dir():
             return path
         raise InputError(f"model {model}: this is a file; give the folder that holds config.json and the weights")
     try:
-        return Path(snapshot_download(str(model), allow_patterns=HUB_FILES))
+        folder = Path(snapshot_download(str(model), allow_patterns=HUB_FILES))
+        if not any(folder.rglob("*.safetensors")):
+            folder = Path(snapshot_download(str(model), allow_patterns=[*HUB_FILES, *PICKLES]))
+        return folder
+    except GatedRepoError as error:
+        raise InputError(
+            f"model {model}: it is gated, and you have no access; ask for it at {constants.ENDPOINT}/{model}, and then "
+            "log in with `hf auth login` or set HF_TOKEN"
+        ) from error
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise InputError(
@@ -59,28 +77,14 @@ def load_model(folder: Path, dtype: torch.dtype | None) -> PreTrainedModel:
     """Loads the folder's base model, without a task head.
 
     Args:
-        folder: has config.json and model.safetensors (or its shards).
+        folder: has config.json, and model.safetensors or pytorch_model.bin (or its shards).
         dtype: the type of the weights; None for the type that the folder names.
 
     Raises:
         InputError: the folder lacks a part, or its weights don't fit the model exactly, or are not finite.
     """
     _check_files(folder)
-    try:
-        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-        with quiet():
-            model, info = AutoModel.from_pretrained(
-                folder,
-                config=config,
-                dtype=dtype or "auto",
-                use_safetensors=True,
-                trust_remote_code=False,  # unset, transformers would ask on the terminal
-                ignore_mismatched_sizes=True,  # lists them, for the error below
-                output_loading_info=True,
-            )
-    except (SafetensorError, OSError, ValueError, KeyError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise InputError(f"model {folder}: it can't be loaded: {reason}") from error
+    model, info = load_weights(AutoModel, folder, dtype)
     missing = sorted(info["missing_keys"])
     if missing and all(key.startswith("pooler.") for key in missing):
         # A masked language model has no pooler, and sentence vectors don't use one.
@@ -106,6 +110,78 @@ def load_model(folder: Path, dtype: torch.dtype | None) -> PreTrainedModel:
     model.config.output_hidden_states = False
     loaded: PreTrainedModel = model
     return loaded
+
+
+def load_weights(kind: Any, folder: Path, dtype: torch.dtype | None) -> tuple[Any, dict[str, Any]]:
+    """Loads a model from safetensors, or from pytorch_model.bin if the folder has no safetensors.
+
+    Args:
+        kind: transformers' class for the kind of model, such as AutoModel.
+        folder: the model's folder.
+        dtype: as in `load_model`.
+
+    Returns:
+        The model, and the keys that are missing, unexpected or mismatched, as transformers lists them.
+
+    Raises:
+        InputError: the folder can't be loaded.
+    """
+    safe = any(folder.glob("model*.safetensors"))
+    if not safe and any(folder.glob("pytorch_model*.bin")):
+        note_pickle(folder)
+    with quiet(), load_errors(folder):
+        # transformers reads a .bin by torch.load with weights_only=True, and with mmap where the format allows it.
+        model, info = kind.from_pretrained(
+            folder,
+            dtype=dtype or "auto",
+            use_safetensors=safe,
+            trust_remote_code=False,  # unset, transformers would ask on the terminal
+            ignore_mismatched_sizes=True,  # lists them, for the caller
+            output_loading_info=True,
+        )
+    return model, info
+
+
+@cache
+def note_pickle(folder: Path) -> None:
+    """Says once a process that a folder's weights are read from a pickle."""
+    logger.warning(
+        "Model %s: its weights are read from pytorch_model.bin, by torch's restricted reader, which runs no code.",
+        folder,
+    )
+
+
+@contextmanager
+def load_errors(folder: Path) -> Iterator[None]:
+    """Turns whatever a damaged or refused file raises into an InputError of one line."""
+    try:
+        yield
+    except Exception as error:  # a damaged pickle raises errors of almost any class
+        text = str(error) or type(error).__name__
+        if isinstance(error, pickle.UnpicklingError):
+            # torch's own text is long, and advises to read the file unsafely.
+            refusal = str(error.__context__ or error).partition(" Please use")[0]
+            text = f"torch's restricted reader refuses pytorch_model.bin: {refusal}"
+        raise InputError(f"model {folder}: it can't be loaded: {' '.join(text.split())[:300]}") from error
+
+
+def take_pooler(model: PreTrainedModel) -> Dense:
+    """Moves the model's own pooler, a linear layer and tanh for the vector of [CLS], into a head.
+
+    Raises:
+        InputError: the model has no pooler.
+    """
+    pooler = getattr(model, "pooler", None)
+    if pooler is None:
+        raise InputError(
+            f"pooling pooler: model {model.name_or_path} has no weights of a pooler; choose cls or mean, or leave "
+            "pooling out if the encoder was saved with its pooler"
+        )
+    linear = getattr(pooler, "dense", pooler)  # ALBERT's pooler is the linear layer itself
+    head = Dense(linear.in_features, linear.out_features)
+    head.linear.load_state_dict(linear.state_dict())
+    model.pooler = None  # type: ignore[assignment]
+    return head
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
@@ -149,11 +225,5 @@ def _check_files(folder: Path) -> None:
     """Raises a clear error for a folder that lacks a part; transformers' own errors are longer."""
     if not (folder / "config.json").exists():
         raise InputError(f"model {folder}: there is no config.json; give the folder of a Hugging Face model")
-    if any(folder.glob("model*.safetensors")):
-        return
-    if pickles := sorted(path.name for path in folder.glob("*.bin")):
-        raise InputError(
-            f"model {folder}: its weights are only there as a pickle ({pickles[0]}), which can run code when read; "
-            "convert it to model.safetensors with transformers' save_pretrained, on a machine you can risk"
-        )
-    raise InputError(f"model {folder}: there are no weights; model.safetensors is missing")
+    if not any(folder.glob("model*.safetensors")) and not any(folder.glob("pytorch_model*.bin")):
+        raise InputError(f"model {folder}: there are no weights; model.safetensors or pytorch_model.bin is missing")

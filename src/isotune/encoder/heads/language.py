@@ -8,10 +8,12 @@ saved once.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from torch import Tensor, nn
 from transformers import AutoModelForMaskedLM, PreTrainedModel
 
-from isotune.encoder.format.pretrained import quiet
+from isotune.encoder.format.pretrained import load_weights
 
 # The layers of the head, in order, by the model's type; ("cls",) for all other types.
 LAYERS = {
@@ -38,15 +40,7 @@ class LanguageHead(nn.Module):
     def __init__(self, model: PreTrainedModel) -> None:
         """Makes the head for a base model, with weights from the folder that the model was loaded from."""
         super().__init__()
-        with quiet():
-            whole, info = AutoModelForMaskedLM.from_pretrained(
-                str(model.name_or_path),
-                dtype=model.dtype,
-                use_safetensors=True,
-                trust_remote_code=False,
-                ignore_mismatched_sizes=True,
-                output_loading_info=True,
-            )
+        whole, info = load_weights(AutoModelForMaskedLM, Path(str(model.name_or_path)), model.dtype)
         prefix = f"{whole.base_model_prefix}."
         lost = {*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])}
         self.fresh = sorted(key for key in lost if not key.startswith(prefix))

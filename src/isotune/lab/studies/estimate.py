@@ -130,7 +130,8 @@ def model_folder(model: str) -> Path | None:
     if path := local_model(model):
         return path
     try:
-        files = [try_to_load_from_cache(model, f"model.safetensors{ending}") for ending in ("", ".index.json")]
+        weights = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
+        files = [try_to_load_from_cache(model, name) for name in weights]
     except HFValidationError:
         return None
     return next((Path(file).parent for file in files if isinstance(file, str)), None)

@@ -20,7 +20,7 @@ from isotune.encoder.format.pretrained import local_folder
 from isotune.lab.studies.plan import PlannedRun
 from isotune.recipes import Recipe
 
-MODEL_FILES = frozenset({".json", ".txt", ".model", ".safetensors"})  # the files that an encoder is read from
+MODEL_FILES = frozenset({".json", ".txt", ".model", ".safetensors", ".bin"})  # the files that an encoder is read from
 DESCRIPTION = ("title", "paper", "source", "published", "cost", "model")  # keys of a recipe that change no result
 
 
