@@ -31,7 +31,7 @@ def test_folds_trained_together_are_those_trained_one_by_one(hidden: int) -> Non
     # Epochs of one batch, of one batch and a row, of three batches, and of one batch; the dev rows differ in number.
     parts = [(range(50), range(50, 90)), (range(30, 95), range(100, 120)), (range(60, 200), range(60))]
     parts += [(range(100, 160), range(170, 200))]
-    folds = [Fold.of(np.array(train), np.array(dev)) for train, dev in parts]
+    folds = [Fold(np.array(train), np.array(dev)) for train, dev in parts]
     trained = train_probes(x, y, folds, torch.tensor([DECAYS] * 4, dtype=torch.float64), classes=3, hidden=hidden)
     for fold, (train, dev) in enumerate(parts):
         for place, decay in enumerate(DECAYS):
@@ -63,7 +63,7 @@ def test_training_ends_at_the_sixth_look_without_a_gain(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(probes, "_accuracy", accuracy)
     x, y = rows(20)
-    trained = train_probes(x, y, [Fold.of(np.arange(20), np.arange(3))], torch.tensor([[0.0]]), classes=3)
+    trained = train_probes(x, y, [Fold(np.arange(20), np.arange(3))], torch.tensor([[0.0]]), classes=3)
     assert (len(taken), trained.accuracy.item()) == (9, 0.7)
 
 
@@ -76,13 +76,13 @@ def test_training_ends_past_two_hundred_epochs(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(probes, "_accuracy", accuracy)
     x, y = rows(5)
-    train_probes(x, y, [Fold.of(np.arange(5), np.arange(3))], torch.tensor([[0.0]]), classes=3)
+    train_probes(x, y, [Fold(np.arange(5), np.arange(3))], torch.tensor([[0.0]]), classes=3)
     assert len(taken) == 51  # after epochs 4, 8, ... 204
 
 
 def test_training_leaves_the_callers_random_state_alone() -> None:
     x, y = rows(10)
     before, numbers = torch.random.get_rng_state(), np.random.get_state()[1].tolist()  # type: ignore[index]
-    train_probes(x, y, [Fold.of(np.arange(9), np.arange(9, 10))], torch.tensor([[0.0]]), classes=3)
+    train_probes(x, y, [Fold(np.arange(9), np.arange(9, 10))], torch.tensor([[0.0]]), classes=3)
     assert torch.equal(torch.random.get_rng_state(), before)
     assert np.random.get_state()[1].tolist() == numbers  # type: ignore[index]

@@ -1,13 +1,7 @@
 """How good a sentence encoder is: similarity, transfer and geometry, with their conventions named."""
 
 from isotune.evaluation.evaluate import evaluate, evaluate_on
-from isotune.evaluation.results import (
-    Evaluation,
-    GeometryResult,
-    RunEvaluation,
-    STSResult,
-    TransferResult,
-)
+from isotune.evaluation.results import Evaluation, GeometryResult, RunEvaluation, STSResult, TransferResult
 from isotune.evaluation.sts import STSTask, correlations, cosine_similarities, score
 from isotune.evaluation.tables import comparison_tables
 from isotune.evaluation.tasks import GROUPS, Task, load_tasks

@@ -95,14 +95,14 @@ class SentEval:
         return self._by_folds(x, y, [(rows["train"], rows["test"])] if "test" in rows else _folds(y))
 
     def _by_dev(self, x: Tensor, y: Integers, train: Integers, dev: Integers, test: Integers) -> ClassifierResult:
-        probes = self._train(x, y, [Fold.of(train, dev)], [DECAYS])
+        probes = self._train(x, y, [Fold(train, dev)], [DECAYS])
         (best,), (place,) = _choose(probes.accuracy)
         predictions = probes.predict(x[test], decay=place).cpu().numpy()
         return ClassifierResult(predictions, "weight decay chosen on dev, tested on test", best, (DECAYS[place],))
 
     def _by_folds(self, x: Tensor, y: Integers, outer: Sequence[tuple[Integers, Integers]]) -> ClassifierResult:
         """Choose a weight decay for each outer fold, which has rows to train on and rows to test, and test with it."""
-        inner = [Fold.of(seen[train], seen[dev]) for seen, _ in outer for train, dev in _folds(y[seen])]
+        inner = [Fold(seen[train], seen[dev]) for seen, _ in outer for train, dev in _folds(y[seen])]
         accuracy = self._train(x, y, inner, [DECAYS] * len(inner)).accuracy  # [outer x inner, decays]
         best, places = _choose(accuracy.unflatten(0, (len(outer), FOLDS)).mean(1))
         decays = [DECAYS[place] for place in places]

@@ -17,11 +17,7 @@ POSITIVE = 0.8
 
 @dataclass(frozen=True, eq=False)
 class GeometryTask:
-    """Pairs of sentences, some of which should lie close together.
-
-    Raises:
-        InputError: the pairs have fewer than two distinct sentences, or no pair is positive.
-    """
+    """Pairs of sentences, some of which should lie close together. There are two sentences and a positive at least."""
 
     name: str  # that the user gives, such as "geometry:stsb:dev"
     data: str  # where the pairs come from, such as "stsb:dev"
@@ -30,7 +26,6 @@ class GeometryTask:
     positive: str  # what makes a pair positive, in words
 
     def __post_init__(self) -> None:
-        """Check that there is something to measure."""
         if len(self.sentences) < 2:
             raise InputError(f"{self.data}: one sentence only; the geometry of a space needs different sentences")
         if not self.positives:
@@ -42,11 +37,7 @@ class GeometryTask:
         return list(dict.fromkeys(sentence for pair in self.pairs for sentence in pair))
 
     def score(self, encoder: SentenceEncoder) -> GeometryResult:
-        """Compute every measure on the encoder's vectors.
-
-        Raises:
-            InputError: the encoder gives a vector with a value that is not finite.
-        """
+        """Compute every measure on the encoder's vectors."""
         sentences = self.sentences
         place = {sentence: i for i, sentence in enumerate(sentences)}
         vectors = to_encoder_device(sentence_vectors(encoder, sentences, self.name), encoder)  # [N, d]
@@ -70,13 +61,7 @@ def load_geometry(name: str, source: str) -> GeometryTask:
     """Read scored pairs; those with at least `POSITIVE` of the greatest score are positive.
 
     The greatest score is the highest possible score of a named dataset, and the highest score present in a file.
-
-    Args:
-        name: the name of the task.
-        source: a file or a dataset's split, as `read_scored_pairs` takes it.
-
-    Raises:
-        InputError: the pairs cannot be read, are all of one sentence, or none is positive.
+    `source` is a file or a dataset's split, as `read_scored_pairs` takes it.
     """
     scored = read_scored_pairs(source)
     greatest = DATASETS[scored.name].scores[1] if scored.name in DATASETS else float(scored.scores.max())
@@ -86,11 +71,7 @@ def load_geometry(name: str, source: str) -> GeometryTask:
 
 
 def load_labelled_geometry(name: str, source: str) -> GeometryTask:
-    """Read the labelled pairs of a named dataset's split; those labelled as meaning the same are positive.
-
-    Raises:
-        InputError: the pairs cannot be read.
-    """
+    """Read the labelled pairs of a named dataset's split; those labelled as meaning the same are positive."""
     label = DATASETS[source.partition(":")[0]].positive
     rows = list(read(source, LabelledPair))
     positives = [row[:2] for row in rows if row.label == label]

@@ -11,7 +11,7 @@ Letters: F folds, R decays, B rows of a batch, d features, C classes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -37,12 +37,8 @@ class Fold:
 
     train: Integers  # [n]
     dev: Integers  # [m], the rows whose accuracy says when to stop
-    random: np.random.RandomState  # permutes the training rows, epoch by epoch
-
-    @classmethod
-    def of(cls, train: Integers, dev: Integers) -> Fold:
-        """A fold with these training and dev rows."""
-        return cls(train, dev, np.random.RandomState(SEED))
+    random: np.random.RandomState = field(default_factory=lambda: np.random.RandomState(SEED))
+    """Permutes the training rows, epoch by epoch."""
 
     @classmethod
     def holding_out(cls, train: Integers) -> Fold:

@@ -28,12 +28,9 @@ class _Result(BaseModel):
 class Aggregates(_Result):
     """A task's correlation, with its subsets put together in three ways."""
 
-    all: Correlation
-    """One correlation over all subsets concatenated, the default: SBERT, SimCSE, ConSERT (section 4.1)."""
-    mean: Correlation
-    """The unweighted mean of the subsets' correlations: SentEval."""
-    wmean: Correlation
-    """The mean of the subsets' correlations, weighted by their numbers of pairs: SentEval."""
+    all: Correlation  # over all subsets concatenated, the default: SBERT, SimCSE, ConSERT (section 4.1)
+    mean: Correlation  # the unweighted mean of the subsets' correlations: SentEval
+    wmean: Correlation  # their mean, weighted by the subsets' numbers of pairs: SentEval
 
 
 class Correlations(_Result):
@@ -75,19 +72,13 @@ class TransferResult(_Result):
 
     kind: Literal["transfer"] = "transfer"
     name: str
-    classifier: str
-    """The classifier that was trained on the vectors."""
-    protocol: str
-    """What the classifier was trained, chosen and tested on."""
-    rows: int
-    """The number of rows tested on."""
+    classifier: str  # that was trained on the vectors
+    protocol: str  # what the classifier was trained, chosen and tested on
+    rows: int  # the number of rows tested on
     accuracy: Fraction
-    f1: Fraction | None
-    """F1 of class 1, for tasks that report it (MRPC); None for the others."""
-    dev_accuracy: Fraction | None
-    """The accuracy by which the regularisation was chosen; None if the regularisation is fixed."""
-    regularisation: tuple[Finite, ...]
-    """The strength of the regularisation, for each classifier that was tested."""
+    f1: Fraction | None  # of class 1, for tasks that report it (MRPC); None for the others
+    dev_accuracy: Fraction | None  # by which the regularisation was chosen; None if the regularisation is fixed
+    regularisation: tuple[Finite, ...]  # its strength, for each classifier that was tested
 
     def scores(self, aggregation: Aggregation, metric: Metric) -> dict[str, float]:
         """Return the accuracy under the task's name and F1, if there is one, under NAME-f1."""
@@ -99,16 +90,11 @@ class GeometryResult(_Result):
 
     kind: Literal["geometry"] = "geometry"
     name: str
-    data: str
-    """The pairs whose sentences were encoded, such as "stsb:dev"."""
-    sentences: int
-    """The number of distinct sentences."""
-    positives: int
-    """The number of positive pairs, over which alignment was measured."""
-    positive: str
-    """What makes a pair positive."""
-    normalisation: str
-    """What was done to the vectors before measuring."""
+    data: str  # the pairs whose sentences were encoded, such as "stsb:dev"
+    sentences: int  # the number of distinct sentences
+    positives: int  # the number of positive pairs, over which alignment was measured
+    positive: str  # what makes a pair positive
+    normalisation: str  # what was done to the vectors before measuring
     alignment: Finite
     uniformity: Finite
     mean_cosine: Finite
@@ -134,11 +120,9 @@ class AverageAccuracy(_Result):
 class Evaluation(_Result):
     """The results of one encoder on several tasks, with the versions that made them."""
 
-    encoder: str
-    """The encoder's name or path."""
+    encoder: str  # its name or path
     tasks: tuple[TaskResult, ...]
-    averages: dict[str, Correlations | AverageAccuracy]
-    """The mean over a group's tasks, by the group's name, for each group all of whose tasks were evaluated."""
+    averages: dict[str, Correlations | AverageAccuracy]  # by group, for each group all of whose tasks were evaluated
     versions: dict[str, str]
     created: AwareDatetime
 
@@ -162,11 +146,8 @@ class Evaluation(_Result):
         table: dict[str, float] = {}
         for task in self.tasks:
             table |= task.scores(aggregation, metric)
-        for group, average in self.averages.items():
-            if isinstance(average, AverageAccuracy):
-                table[group] = average.accuracy
-            else:
-                table[group] = average.correlation(aggregation, metric)
+        for group, mean in self.averages.items():
+            table[group] = mean.accuracy if isinstance(mean, AverageAccuracy) else mean.correlation(aggregation, metric)
         return table
 
 
@@ -175,5 +156,4 @@ class RunEvaluation(_Result):
 
     before: Evaluation
     after: Evaluation
-    selected_step: int
-    """The training step of the encoder kept; 0 is the untouched start."""
+    selected_step: int  # of the encoder kept; 0 is the untouched start

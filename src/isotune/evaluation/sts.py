@@ -35,11 +35,7 @@ class STSTask:
         return self.pairs.name
 
     def score(self, encoder: SentenceEncoder) -> STSResult:
-        """Correlate the encoder's cosines with the gold scores.
-
-        Raises:
-            InputError: as `cosine_similarities` and `score`.
-        """
+        """Correlate the encoder's cosines with the gold scores; raise errors as `cosine_similarities` and `score`."""
         return score(self.pairs, cosine_similarities(encoder, self.pairs))
 
 

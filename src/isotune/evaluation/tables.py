@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from rich.table import Table
+from rich.text import Text
 
 from isotune.evaluation.results import (
     Aggregation,
@@ -17,18 +19,13 @@ from isotune.evaluation.results import (
 )
 from isotune.evaluation.tasks import GROUPS, task_title
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
 MAX_TITLE_WIDTH = 110  # characters; a longer title is broken into lines
 
-AGGREGATIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "all": "one correlation over all subsets together",
-        "mean": "mean over subsets",
-        "wmean": "mean over subsets weighted by their size",
-    }
-)
+AGGREGATIONS: Mapping[str, str] = {
+    "all": "one correlation over all subsets together",
+    "mean": "mean over subsets",
+    "wmean": "mean over subsets weighted by their size",
+}
 
 
 def comparison_tables(
@@ -83,9 +80,6 @@ def _header(key: str, task: TaskResult) -> str:
 
 
 def _table(heading: _Heading, headers: Mapping[str, str], rows: Sequence[tuple[str, Mapping[str, float]]]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
     table = Table(title=heading.title, min_width=min(len(heading.title), MAX_TITLE_WIDTH))
     table.add_column("Encoder", overflow="fold")
     for header in headers.values():

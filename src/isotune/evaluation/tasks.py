@@ -6,34 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 from isotune.data import DATASETS, available, read_scored_pairs, scored_pairs
 from isotune.errors import unknown
 from isotune.evaluation.classifiers import Classifier, Logistic, SentEval
-from isotune.evaluation.geometry_task import load_geometry, load_labelled_geometry
-from isotune.evaluation.results import TaskResult
+from isotune.evaluation.geometry_task import GeometryTask, load_geometry, load_labelled_geometry
 from isotune.evaluation.sts import STSTask
-from isotune.evaluation.transfer import load_transfer
-from isotune.evaluation.vectors import SentenceEncoder
+from isotune.evaluation.transfer import TransferTask, load_transfer
 
+Task: TypeAlias = STSTask | TransferTask | GeometryTask
+"""Data that an encoder can be scored on, already read; `name` is what the user asked for.
 
-class Task(Protocol):
-    """Data that an encoder can be scored on, already read."""
-
-    @property
-    def name(self) -> str:
-        """The name by which the user asked for the task."""
-        ...
-
-    def score(self, encoder: SentenceEncoder) -> TaskResult:
-        """Score the encoder.
-
-        Raises:
-            InputError: the encoder's vectors are not finite, or its space has collapsed.
-        """
-        ...
+`score` raises `InputError` if the encoder's vectors are not finite, or its space has collapsed.
+"""
 
 
 class NamedTask(NamedTuple):
@@ -56,40 +42,33 @@ def _load_sts(name: str, *, by_subset: bool = False) -> STSTask:
 _TRACKS = {"1": "ar-ar", "2": "ar-en", "3": "es-es", "4a": "es-en", "4b": "es-en", "5": "en-en", "6": "tr-en"}
 _LANGUAGES = ("de", "en", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh")
 _TRANSFER = {"mr": "MR", "cr": "CR", "subj": "SUBJ", "mpqa": "MPQA", "sst2": "SST-2", "trec": "TREC", "mrpc": "MRPC"}
-_COLUMNS = {"trec": {"label": "subset"}}  # the six coarse classes
 _CLASSIFIERS: dict[str, Classifier] = {"": Logistic(), "senteval-": SentEval(), "senteval-50-": SentEval(hidden=50)}
 
-TASKS: Mapping[str, NamedTask] = MappingProxyType(
-    {
-        **{f"sts{year}": NamedTask(f"STS{year}", partial(_load_sts, by_subset=True)) for year in range(12, 17)},
-        "stsb": NamedTask("STS-B", _load_sts),
-        "sickr": NamedTask("SICK-R", _load_sts),
-        "stsb-open": NamedTask("STS-B open", _load_sts),
-        **{f"sts17-{track}": NamedTask(f"STS17-{track} {pair}", _load_sts) for track, pair in _TRACKS.items()},
-        **{f"stsb-{language}": NamedTask(f"STS-B {language}", _load_sts) for language in _LANGUAGES},
-        **{
-            f"{prefix}{name}": NamedTask(
-                title, partial(load_transfer, classifier=classifier, dataset=name, columns=_COLUMNS.get(name))
-            )
-            for name, title in _TRANSFER.items()
-            for prefix, classifier in _CLASSIFIERS.items()
-        },
-        "geometry": NamedTask("Geometry", partial(load_geometry, source="stsb:dev")),
-        "geometry-qqp": NamedTask("Geometry QQP", partial(load_labelled_geometry, source="qqp:train")),
-    }
-)
+TASKS: Mapping[str, NamedTask] = {
+    **{f"sts{year}": NamedTask(f"STS{year}", partial(_load_sts, by_subset=True)) for year in range(12, 17)},
+    "stsb": NamedTask("STS-B", _load_sts),
+    "sickr": NamedTask("SICK-R", _load_sts),
+    "stsb-open": NamedTask("STS-B open", _load_sts),
+    **{f"sts17-{track}": NamedTask(f"STS17-{track} {pair}", _load_sts) for track, pair in _TRACKS.items()},
+    **{f"stsb-{language}": NamedTask(f"STS-B {language}", _load_sts) for language in _LANGUAGES},
+    **{
+        f"{prefix}{name}": NamedTask(title, partial(load_transfer, classifier=classifier, dataset=name))
+        for name, title in _TRANSFER.items()
+        for prefix, classifier in _CLASSIFIERS.items()
+    },
+    "geometry": NamedTask("Geometry", partial(load_geometry, source="stsb:dev")),
+    "geometry-qqp": NamedTask("Geometry QQP", partial(load_labelled_geometry, source="qqp:train")),
+}
 """The tasks by name."""
 
-GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "sts": ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr"),  # the seven of ConSERT, Table 2
-        "sts17": tuple(f"sts17-{track}" for track in _TRACKS),
-        "stsb-multi": tuple(f"stsb-{language}" for language in _LANGUAGES),
-        "transfer": tuple(_TRANSFER),  # SentEval's, in the order of its papers' tables
-        "senteval": tuple(f"senteval-{name}" for name in _TRANSFER),
-        "senteval-50": tuple(f"senteval-50-{name}" for name in _TRANSFER),  # 50 units: SG-OPT, Table 9
-    }
-)
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "sts": ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr"),  # the seven of ConSERT, Table 2
+    "sts17": tuple(f"sts17-{track}" for track in _TRACKS),
+    "stsb-multi": tuple(f"stsb-{language}" for language in _LANGUAGES),
+    "transfer": tuple(_TRANSFER),  # SentEval's, in the order of its papers' tables
+    "senteval": tuple(f"senteval-{name}" for name in _TRANSFER),
+    "senteval-50": tuple(f"senteval-50-{name}" for name in _TRANSFER),  # 50 units: SG-OPT, Table 9
+}
 """Named sets of tasks that have an average."""
 
 _GROUP_TITLES = {"sts": "STS", "sts17": "STS17", "stsb-multi": "STS-B in 11 languages", "transfer": "Transfer"}

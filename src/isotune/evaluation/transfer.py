@@ -36,11 +36,7 @@ class TransferTask:
     f1: bool = False  # whether F1 is reported too
 
     def score(self, encoder: SentenceEncoder) -> TransferResult:
-        """Train the classifier on the encoder's vectors and return its accuracy.
-
-        Raises:
-            InputError: the encoder gives a vector with a value that is not finite.
-        """
+        """Train the classifier on the encoder's vectors and return its accuracy."""
         columns = [column for part in self.parts.values() for column in part.columns]
         vectors = to_encoder_device(sentence_vectors(encoder, list(chain(*columns)), self.name), encoder)
         blocks = iter(vectors.split([len(column) for column in columns]))  # [n, d] each
@@ -63,21 +59,10 @@ class TransferTask:
         )
 
 
-def load_transfer(
-    name: str, *, classifier: Classifier, dataset: str, columns: Mapping[str, str] | None = None
-) -> TransferTask:
-    """Read all splits of a labelled dataset as a task. A task of pairs reports F1 too.
-
-    Args:
-        name: the name of the task.
-        classifier: what is trained on the vectors.
-        dataset: the name of the dataset.
-        columns: as `isotune.data.read` takes them.
-
-    Raises:
-        InputError: the data cannot be read.
-    """
+def load_transfer(name: str, *, classifier: Classifier, dataset: str) -> TransferTask:
+    """Read all splits of a labelled dataset as a task of this name. A task of pairs reports F1 too."""
     kind = LabelledPair if LabelledPair in DATASETS[dataset].row_types else LabelledSentence
+    columns = {"label": "subset"} if dataset == "trec" else None  # TREC's six coarse classes
     rows = {
         split: sorted(
             [(*row,) for row in read(f"{dataset}:{split}", kind, columns)],
