@@ -17,7 +17,7 @@ TASKS = (
 )
 OUT = "The folder for NAME.json, NAME.png and NAME.html."
 SEED = (
-    "The random seed. Only tsne and pairs use it: both choose pairs at random, and tsne computes a random projection."
+    "The random seed. tsne and pairs alone use it: both choose pairs at random, and tsne computes a random projection."
 )
 
 
@@ -41,14 +41,12 @@ def analyse(
     if seed is not None and not 0 <= seed < 2**32:
         raise InputError(f"--seed {seed}: it is a whole number from 0 to {2**32 - 1}")
     options = {} if seed is None else {"seed": seed}
-    pairs = load_pairs(name, tasks, options)
-    if not encoder:
-        raise InputError("no encoder: name at least one folder or hub name")
+    pairs, names = load_pairs(name, tasks, options), labels(encoder)
     if repeated := next((path for path in encoder if encoder.count(path) > 1), None):
         raise InputError(f"encoder {repeated} is named twice")
     if (out / f"{name}.json").exists():
         raise InputError(f"{out / name}.json: it exists already; choose another --out")
-    encoders = {label: load_encoder(path) for label, path in zip(labels(encoder), encoder, strict=True)}
+    encoders = {label: load_encoder(path) for label, path in zip(names, encoder, strict=True)}
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

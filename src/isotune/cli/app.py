@@ -55,20 +55,14 @@ def run(arguments: Sequence[str]) -> int:
 
     The exit code is 2 if the arguments cannot be used; one line on standard error then says why.
     """
-    command, *words = arguments or [""]
+    if not arguments:
+        print(HELP, file=sys.stderr)
+        return 2
+    command, *words = arguments
+    if command in ("--help", "-h", "--version"):
+        print(isotune.__version__ if command == "--version" else HELP)
+        return 0
     try:
-        match command:
-            case "":
-                print(HELP, file=sys.stderr)
-                return 2
-            case "--help" | "-h":
-                print(HELP)
-                return 0
-            case "--version":
-                print(isotune.__version__)
-                return 0
-        if command not in COMMANDS:
-            raise InputError(f"{unknown('command', command, COMMANDS)}. See isotune --help")
         return _call(command, words)
     except InputError as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
@@ -77,6 +71,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def _call(command: str, words: Sequence[str]) -> int:
     """Calls a command with the words that follow its name."""
+    if command not in COMMANDS:
+        raise InputError(f"{unknown('command', command, COMMANDS)}. See isotune --help")
     from isotune.cli.option_names import refuse_mistyped
 
     refuse_mistyped(command, words)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -43,25 +43,24 @@ def evaluate(
     from rich.progress import track
 
     from isotune.encoder.load import load_encoder
-    from isotune.errors import InputError
     from isotune.evaluation import comparison_tables, evaluate_on, load_tasks
 
-    if not encoder:
-        raise InputError("no encoder: name at least one folder or hub name")
-    with ExitStack() as stack:
-        file = stack.enter_context(new_file(json)) if json else None
+    names = list(dict.fromkeys(encoder))
+    short = labels(names)
+    with new_file(json) if json else nullcontext() as file:
         # All tasks and encoders are loaded before the first is evaluated, so that a wrong name costs no time.
         loaded_tasks = load_tasks(tasks)
         suffix = f", {precision}" if precision else ""
-        encoders = {name: load_encoder(name, precision) for name in encoder}
+        encoders = [load_encoder(name, precision) for name in names]
         console = Console(stderr=True)
-        progress = track(
-            encoders.items(), "evaluating", console=console, transient=True, disable=not console.is_terminal
-        )
-        evaluations = [evaluate_on(loaded_tasks, model, name + suffix) for name, model in progress]
+        hidden = not console.is_terminal
+        progress = track(encoders, "evaluating", console=console, transient=True, disable=hidden)
+        evaluations = [
+            evaluate_on(loaded_tasks, model, name + suffix) for name, model in zip(names, progress, strict=True)
+        ]
         labelled = [
             evaluation.model_copy(update={"encoder": label + suffix})
-            for label, evaluation in zip(labels(list(encoders)), evaluations, strict=True)
+            for label, evaluation in zip(short, evaluations, strict=True)
         ]
         for table in comparison_tables(labelled, aggregation, metric):
             rich.print(table)

@@ -41,11 +41,7 @@ def given_options(words: Sequence[str]) -> dict[str, str]:
 
 
 def refuse_mistyped(command: str, words: Sequence[str]) -> None:
-    """Refuses an option that the command does not have.
-
-    Raises:
-        InputError: there is one; the message names the most similar option.
-    """
+    """Refuses an option that the command does not have, and names the most similar option."""
     names = option_names(command)
     for name, option in given_options(words).items():
         if name not in names:

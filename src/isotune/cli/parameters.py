@@ -29,11 +29,7 @@ COLUMNS_FORM = "FIELD=COLUMN, such as sentence=body"
 
 
 def key_values(option: str, words: Sequence[str], form: str) -> dict[str, str]:
-    """{key: value} of the words that follow an option, such as "sentence=body".
-
-    Raises:
-        InputError: a word has no "=", or nothing before or after it; the message names the option and the right form.
-    """
+    """{key: value} of the words that follow an option, such as "sentence=body"; `form` shows the user how to write."""
     for word in words:
         if not all(word.partition("=")):
             raise InputError(f"{option} {word}: write {form}")
@@ -46,6 +42,8 @@ def labels(encoders: Sequence[str]) -> list[str]:
     >>> labels(["models/mini", "runs/demo/encoder"])
     ['mini', 'demo']
     """
+    if not encoders:
+        raise InputError("no encoder: name at least one folder or hub name")
     paths = [Path(encoder).resolve() for encoder in encoders]
     short = [(path.parent.name if path.name == "encoder" else "") or path.name for path in paths]
     return [label if short.count(label) == 1 else whole for label, whole in zip(short, encoders, strict=True)]
@@ -53,10 +51,9 @@ def labels(encoders: Sequence[str]) -> list[str]:
 
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """Opens a new file to write. It appears when the block ends without an error, and not otherwise.
+    """Opens a new file to write; refuses a path that exists or cannot be written before the block starts, if it can.
 
-    Raises:
-        InputError: the file exists, or cannot be written. Most of this is noticed before the block starts.
+    The file appears when the block ends without an error, and not otherwise.
     """
     if path.exists():
         raise InputError(f"{path}: it exists already; name another file")

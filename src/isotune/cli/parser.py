@@ -15,11 +15,7 @@ from isotune.errors import InputError
 
 
 def call(name: str, usage: str, function: Callable[..., object], words: Sequence[str]) -> int:
-    """Calls a command's function with the words that follow the command's name; returns the exit code.
-
-    Raises:
-        InputError: the words do not fit the function's parameters.
-    """
+    """Calls a command's function with the words that follow the command's name; returns the exit code."""
     app = App(
         name=name,
         usage=f"Usage: {name} {usage}".rstrip(),

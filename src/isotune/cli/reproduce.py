@@ -44,16 +44,8 @@ def reproduce(
         return 0
     from isotune.lab.reproduction import reproduce as reproduce_study
 
-    outcome = reproduce_study(
-        name,
-        out,
-        model=model,
-        seeds=seeds,
-        options=option_values(options),
-        budget=budget,
-        processes=processes,
-        threads=threads,
-    )
+    running = {"budget": budget, "processes": processes, "threads": threads}
+    outcome = reproduce_study(name, out, model=model, seeds=seeds, options=option_values(options), **running)
     _show(outcome.page.parent)
     print(outcome.page)
     return outcome.code
@@ -64,9 +56,6 @@ def option_values(words: Sequence[str]) -> dict[str, Any]:
 
     >>> option_values(["learning_rate=1e-4", "steps=200", "pooling=cls", "layers=[0, -1]"])
     {'learning_rate': 0.0001, 'steps': 200, 'pooling': 'cls', 'layers': [0, -1]}
-
-    Raises:
-        InputError: a word is not NAME=VALUE.
     """
     values: dict[str, Any] = {}
     for name, text in key_values("--options", words, "NAME=VALUE, such as steps=200").items():
@@ -88,9 +77,9 @@ def _list(model: str) -> None:
     for name in paper_names():
         study = read_study(name)
         need = needs(study, model)
-        about = [study.title.partition(": ")[2], _needed(need.models), _needed(need.data)]
+        about = filter(None, [study.title.partition(": ")[2], _needed(need.models), _needed(need.data)])
         here = "no" if need.missing else "yes"
-        rows.append((name, here, f"{need.runs}", _hours(need.cpu), _hours(need.gpu), "\n".join(filter(None, about))))
+        rows.append((name, here, f"{need.runs}", _hours(need.cpu), _hours(need.gpu), "\n".join(about)))
     names = [Column(header, no_wrap=True) for header in ("Table or figure", "Here")]
     numbers = [Column(header, justify="right", no_wrap=True) for header in ("Runs", "CPU h", "GPU h")]
     print_table([*names, *numbers, Column("What it shows; models; data", overflow="fold")], rows)
@@ -102,12 +91,9 @@ def _list(model: str) -> None:
 
 
 def _needed(here: Mapping[str, bool]) -> str:
-    """What is needed, in short names, with (-) after what is not on this machine.
+    """Models or datasets in short names, with (-) after those that `here` says are not on this machine.
 
     A model is named without its owner and a dataset without its split; the seven STS tasks together are "sts".
-
-    Args:
-        here: whether a model or dataset is on this machine, by its name.
     """
     from isotune.evaluation import GROUPS
 

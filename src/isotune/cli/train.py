@@ -24,39 +24,31 @@ from isotune.methods import METHODS
 from isotune.recipes import BUNDLED_RECIPE, DEFAULT_RECIPE, Recipe, plan_table
 
 RUN = Group("Run", sort_key=1)
-ENCODER = Group("Encoder", sort_key=2)
-TRAINING = Group("Training", sort_key=4)
 
 TEXT = (
     "The text to train on: files (.txt, .csv, .tsv, .jsonl or .parquet, also compressed as .gz), file patterns such as "
     "texts/*.txt, named datasets such as stsb-open:train, datasets on the Hugging Face hub as hub:OWNER/NAME, or - for "
     "standard input."
 )
-OUT = (
-    "A new folder for the run: the encoder, the report, the metrics and the checkpoints. Unset: runs/METHOD-DATE-TIME."
-)
+OUT = "A new folder for the run: encoder, report, metrics and checkpoints. Unset: runs/METHOD-DATE-TIME."
 RECIPE = (
     "The name of a recipe (isotune recipes lists them) or a TOML file. "
     f"Unset: {BUNDLED_RECIPE} for the bundled model, {DEFAULT_RECIPE} for any other model."
 )
 METHOD = "Train with this method and its default options, instead of a recipe."
 RESUME = "Resume the run in --out. No other option is allowed."
-OTHER_METHODS = "isotune train --method NAME --help shows the options of another method."
 
 METAVARS = {"model": "NAME", "dev": "NAME", "tasks": "NAME...", "prompt": "TEXT"}
 
 
 def train_command(words: Sequence[str]) -> Callable[..., int]:
-    """The function behind `isotune train`, with a keyword parameter for every option of the recipe in the words.
-
-    Raises:
-        InputError: there is no such recipe or method, or an option belongs to another method.
-    """
+    """The function behind `isotune train`, with a keyword parameter for every option of the recipe in the words."""
     plan = _chosen_recipe(words)
-    flags = _flags(plan, RUN, RUN_OPTIONS) | _flags(plan.encoder, ENCODER)
+    flags = _flags(plan, RUN, RUN_OPTIONS) | _flags(plan.encoder, Group("Encoder", sort_key=2))
     for stage in plan.stages:
-        flags |= _flags(stage.options, Group(f"Method {stage.method}", help=OTHER_METHODS, sort_key=3))
-    flags |= _flags(plan.stages[0].training, TRAINING)
+        about = "isotune train --method NAME --help shows the options of another method."
+        flags |= _flags(stage.options, Group(f"Method {stage.method}", help=about, sort_key=3))
+    flags |= _flags(plan.stages[0].training, Group("Training", sort_key=4))
 
     def train(
         *text: Annotated[str, Parameter(help=TEXT)],
@@ -129,15 +121,13 @@ def _flags(options: BaseModel, panel: Group, names: Iterable[str] = ()) -> dict[
 def _as_typed(name: str, value: object) -> str:
     """A default as a user would type it; empty if there is none."""
     match value:
-        case None:
-            return ""
         case bool():
             return f"--{'' if value else 'no-'}{name.replace('_', '-')}"
         case dict():
             return " ".join(f"{key}={column}" for key, column in value.items())
         case tuple():
             return " ".join(map(str, value))
-    return str(value)
+    return "" if value is None else str(value)
 
 
 def _refuse_options_of_other_methods(words: Sequence[str], parameters: Iterable[str]) -> None:
