@@ -17,7 +17,7 @@ TASKS = (
 )
 OUT = "The folder for NAME.json, NAME.png and NAME.html."
 SEED = (
-    "The random seed. tsne and pairs alone use it: both choose pairs at random, and tsne computes a random projection."
+    "The random seed. Only tsne and pairs use it: both choose pairs at random, and tsne computes a random projection."
 )
 
 

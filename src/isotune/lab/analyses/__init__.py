@@ -60,11 +60,7 @@ def analyse(name: str, encoders: Mapping[str, SentenceEncoder], tasks: Sequence[
 def analyse_on(
     name: str, encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs], **options: Any
 ) -> Analysis:
-    """Analyses encoders on the pairs that `load_pairs` returned.
-
-    Raises:
-        InputError: the analysis can't use an encoder.
-    """
+    """Analyses encoders on the pairs that `load_pairs` returned."""
     from isotune.lab.analyses.analysis import Analysis, task_name
 
     entry, module = ANALYSES[name], _module(name)
@@ -81,11 +77,7 @@ def analyse_on(
 
 
 def load_pairs(name: str, tasks: Sequence[str] = (), options: Collection[str] = ()) -> list[ScoredPairs]:
-    """Reads the scored pairs for an analysis, each task once, and checks that the analysis has the options.
-
-    Raises:
-        InputError: there is no such analysis or option, a task can't be read, or there are too many tasks.
-    """
+    """Reads the scored pairs for an analysis, each task once, and checks that the analysis has the options."""
     from isotune.data import available, read_scored_pairs
     from isotune.evaluation import GROUPS
 

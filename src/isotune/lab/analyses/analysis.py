@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from math import nan
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 Row: TypeAlias = dict[str, Any]
 Table: TypeAlias = list[Row]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,11 @@ def grouped(table: Table, key: str) -> dict[Any, Table]:
     for row in table:
         groups.setdefault(row[key], []).append(row)
     return groups
+
+
+def per_encoder(function: Callable[[str, Table], T]) -> Callable[[Table], list[T]]:
+    """Makes a function of an encoder's name and rows a function of the table that lists its results."""
+    return lambda table: [function(name, rows) for name, rows in grouped(table, "encoder").items()]
 
 
 @cache  # warns once a process

@@ -12,7 +12,7 @@ import numpy as np
 
 from isotune.data import ScoredPairs
 from isotune.evaluation import SentenceEncoder, cosine_similarities
-from isotune.lab.analyses.analysis import Table, grouped, spearman
+from isotune.lab.analyses.analysis import Table, grouped, per_encoder, spearman
 from isotune.report.chart import Chart
 from isotune.report.figures import cosine_panel
 
@@ -28,18 +28,15 @@ def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs
     ]
 
 
-def findings(table: Table) -> list[str]:
+@per_encoder
+def findings(name: str, rows: Table) -> str:
     """Says how far the cosines spread, and how well they follow the gold scores."""
-    sentences = []
-    for name, rows in grouped(table, "encoder").items():
-        cosines = np.array([row["cosine"] for row in rows])
-        score = spearman(np.array([row["gold"] for row in rows]), cosines)
-        low, quarter, three_quarters, high = np.quantile(cosines, (0, 0.25, 0.75, 1))
-        sentences.append(
-            f"{name}: cosines from {low:.2f} to {high:.2f}, half of them between {quarter:.2f} and "
-            f"{three_quarters:.2f}; Spearman {100 * score:.2f}, {len(rows):,} pairs."
-        )
-    return sentences
+    gold, cosines = (np.array([row[key] for row in rows]) for key in ("gold", "cosine"))
+    low, quarter, three_quarters, high = np.quantile(cosines, (0, 0.25, 0.75, 1))
+    return (
+        f"{name}: cosines from {low:.2f} to {high:.2f}, half of them between {quarter:.2f} and "
+        f"{three_quarters:.2f}; Spearman {100 * spearman(gold, cosines):.2f}, {len(rows):,} pairs."
+    )
 
 
 def draw(table: Table) -> Chart:

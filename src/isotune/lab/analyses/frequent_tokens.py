@@ -23,7 +23,7 @@ from isotune.data import ScoredPairs
 from isotune.data.packed import Packed
 from isotune.encoder.encoder import Encoder
 from isotune.evaluation import SentenceEncoder
-from isotune.lab.analyses.analysis import Row, Table, grouped, task_name
+from isotune.lab.analyses.analysis import Row, Table, grouped, per_encoder, task_name
 from isotune.lab.analyses.hidden_states import Pool, language_models, spearman_by_task
 from isotune.report.chart import Chart, Mark, Panel, Series
 from isotune.report.style import look
@@ -63,16 +63,14 @@ def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs
     return table
 
 
-def findings(table: Table) -> list[str]:
+@per_encoder
+def findings(name: str, rows: Table) -> str:
     """Says what removing tokens gains at best."""
-    sentences = []
-    for name, rows in grouped(table, "encoder").items():
-        before, best = rows[0]["spearman"], _best(rows)
-        sentences.append(
-            f"{name}: {100 * before:.2f} with every token, at best {100 * best['spearman']:.2f} with "
-            f"{best['removed']} removed ({100 * (best['spearman'] - before):+.2f})."
-        )
-    return sentences
+    before, best = rows[0]["spearman"], _best(rows)
+    return (
+        f"{name}: {100 * before:.2f} with every token, at best {100 * best['spearman']:.2f} with "
+        f"{best['removed']} removed ({100 * (best['spearman'] - before):+.2f})."
+    )
 
 
 def draw(table: Table) -> Chart:

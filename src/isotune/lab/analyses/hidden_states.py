@@ -22,11 +22,7 @@ Pool = Callable[[Sequence[Tensor], Packed], Tensor]
 
 
 def language_models(encoders: Mapping[str, SentenceEncoder]) -> dict[str, Encoder]:
-    """The encoders, if all of them have hidden states.
-
-    Raises:
-        InputError: an encoder has none.
-    """
+    """The encoders; refuses one without hidden states."""
     models = {}
     for name, encoder in encoders.items():
         if not isinstance(encoder, Encoder):
@@ -45,12 +41,9 @@ def spearman_by_task(encoder: Encoder, tasks: Sequence[ScoredPairs], pool: Pool)
 
 @torch.no_grad()
 def pooled_cosines(encoder: Encoder, pairs: ScoredPairs, pool: Pool) -> NDArray[np.float64]:
-    """The cosines [C, N] of N pairs in C ways; 0 if a vector is zero.
+    """The cosines [C, N] of N pairs in C ways; 0 if a vector is zero. Refuses hidden states that are not finite.
 
     Both sentences of a pair are in the same batch, so that no vectors have to be kept.
-
-    Raises:
-        InputError: a hidden state is not finite.
     """
     sides = [encoder.tokenize(sentences) for sentences in (pairs.sentence1, pairs.sentence2)]
     lengths = [len(first) + len(second) for first, second in zip(*sides, strict=True)]

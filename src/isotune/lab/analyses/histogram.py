@@ -14,7 +14,7 @@ from matplotlib.colors import to_hex
 
 from isotune.data import ScoredPairs
 from isotune.evaluation import SentenceEncoder, cosine_similarities
-from isotune.lab.analyses.analysis import Row, Table, grouped
+from isotune.lab.analyses.analysis import Row, Table, grouped, per_encoder
 from isotune.report.chart import Bars, Chart, Panel
 
 BANDS = 5
@@ -47,14 +47,11 @@ def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs
     return table
 
 
-def findings(table: Table) -> list[str]:
+@per_encoder
+def findings(name: str, rows: Table) -> str:
     """Says the mean cosine of the lowest and of the highest band."""
-
-    def text(row: Row) -> str:
-        return f"{row['mean']:.2f} of {row['pairs']:,} pairs with {_gold(row)}"
-
-    by_encoder = grouped(table, "encoder").items()
-    return [f"{name}: mean cosine {text(rows[0])}, {text(rows[-1])}." for name, rows in by_encoder]
+    low, high = (f"{row['mean']:.2f} of {row['pairs']:,} pairs with {_gold(row)}" for row in (rows[0], rows[-1]))
+    return f"{name}: mean cosine {low}, {high}."
 
 
 def draw(table: Table) -> Chart:

@@ -7,6 +7,7 @@ are trained for the complete encoder. All layers and poolings come from one forw
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from statistics import fmean
 
 import torch
@@ -17,7 +18,7 @@ from isotune.data.packed import Packed
 from isotune.encoder.options import PoolingMode
 from isotune.encoder.pooling import EachLayer
 from isotune.evaluation import SentenceEncoder, cosine_similarities
-from isotune.lab.analyses.analysis import Row, Table, grouped, spearman, task_name
+from isotune.lab.analyses.analysis import Table, grouped, per_encoder, spearman, task_name
 from isotune.lab.analyses.hidden_states import language_models, spearman_by_task
 from isotune.report.chart import Chart, Panel, Series
 from isotune.report.style import INK, look
@@ -49,21 +50,14 @@ def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs
     return table
 
 
-def findings(table: Table) -> list[str]:
+@per_encoder
+def findings(name: str, rows: Table) -> str:
     """Names the worst and the best layer; without [CLS] of layer 0, which is the same in all sentences."""
-
-    def score(row: Row) -> float:
-        return float(row["spearman"])
-
-    sentences = []
-    for name, rows in grouped(table, "encoder").items():
-        *ways, complete = (row for row in rows if (row["pooling"], row["layer"]) != ("cls", 0))
-        worst, best = (
-            f"{100 * score(row):.2f} ({row['pooling']}, layer {row['layer']})"
-            for row in (min(ways, key=score), max(ways, key=score))
-        )
-        sentences.append(f"{name}: from {worst} to {best}; {COMPLETE}, {100 * score(complete):.2f}.")
-    return sentences
+    *ways, complete = (row for row in rows if (row["pooling"], row["layer"]) != ("cls", 0))
+    score = itemgetter("spearman")
+    ends = (min(ways, key=score), max(ways, key=score))
+    worst, best = (f"{100 * score(row):.2f} ({row['pooling']}, layer {row['layer']})" for row in ends)
+    return f"{name}: from {worst} to {best}; {COMPLETE}, {100 * score(complete):.2f}."
 
 
 def draw(table: Table) -> Chart:

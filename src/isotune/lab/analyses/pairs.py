@@ -91,5 +91,4 @@ def _pairs(table: Table) -> list[Table]:
 
 def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """The ranks [N] of N values, from 0 (lowest) to 1; equal values have their mean rank."""
-    ranks: NDArray[np.float64] = (rankdata(values) - 1) / (len(values) - 1)
-    return ranks
+    return np.asarray((rankdata(values) - 1) / (len(values) - 1))

@@ -13,13 +13,12 @@ from math import nan
 from statistics import fmean
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.manifold import TSNE
 from sklearn.preprocessing import normalize
 
 from isotune.data import ScoredPairs
 from isotune.evaluation import SentenceEncoder, sentence_vectors
-from isotune.lab.analyses.analysis import Table, grouped
+from isotune.lab.analyses.analysis import Table, grouped, per_encoder
 from isotune.report.chart import Chart, Panel, Series
 from isotune.report.style import BLUE, VERMILION
 
@@ -43,7 +42,8 @@ def compute(
         unit = normalize(sentence_vectors(encoder, sentences, pairs.name).astype(np.float64))  # [4 count, d]
         first, second = np.split(unit, 2)
         cosines = (first * second).sum(1)  # [2 count]
-        plane = _plane(unit, seed).reshape(2, 2 * count, 2)  # by side, pair and axis
+        tsne = TSNE(perplexity=min(PERPLEXITY, (len(unit) - 1) / 3), random_state=seed)
+        plane = tsne.fit_transform(unit).reshape(2, 2 * count, 2)  # by side, pair and axis
         table += [
             {
                 "encoder": name,
@@ -61,14 +61,12 @@ def compute(
     return table
 
 
-def findings(table: Table) -> list[str]:
+@per_encoder
+def findings(name: str, rows: Table) -> str:
     """Says the mean cosine of each kind of pair."""
-    sentences = []
-    for name, rows in grouped(table, "encoder").items():
-        means = {kind: fmean(row["cosine"] for row in members) for kind, members in grouped(rows, "kind").items()}
-        texts = ", ".join(f"{mean:.2f} of the {len(rows) // 4} {kind}" for kind, mean in means.items())
-        sentences.append(f"{name}: mean cosine {texts} pairs.")
-    return sentences
+    means = {kind: fmean(row["cosine"] for row in members) for kind, members in grouped(rows, "kind").items()}
+    texts = ", ".join(f"{mean:.2f} of the {len(rows) // 4} {kind}" for kind, mean in means.items())
+    return f"{name}: mean cosine {texts} pairs."
 
 
 def draw(table: Table) -> Chart:
@@ -89,10 +87,3 @@ def draw(table: Table) -> Chart:
             marks.append(Series(x, y, f"{kind} (gold {span})", colour, dash, width=0.8, labels=labels, hover=hover))
         panels.append(Panel(marks, name, bare=True))
     return Chart(panels, size=(3.4, 3.4), same_axes=False)
-
-
-def _plane(vectors: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
-    """The vectors [N, d] in two dimensions, [N, 2], by t-SNE."""
-    perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
-    plane: NDArray[np.float64] = TSNE(perplexity=perplexity, random_state=seed).fit_transform(vectors)
-    return plane
