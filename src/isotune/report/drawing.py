@@ -70,12 +70,9 @@ def save_png(chart: Chart, path: Path) -> None:
 
 @rc_context(STYLE)
 def svg(chart: Chart, name: str, description: str) -> str:
-    """Return the chart as an `<svg>` element.
+    """Return the chart as an `<svg>` element with a description for people who cannot see it.
 
-    Args:
-        chart: what to draw.
-        name: distinguishes the element's ids from those of other figures in the page.
-        description: what the figure shows, for people who cannot see it.
+    `name` distinguishes the element's ids from those of other figures in the page.
     """
     figure, file = draw(chart), StringIO()
     figure.set_facecolor("none")
@@ -83,11 +80,8 @@ def svg(chart: Chart, name: str, description: str) -> str:
         ax.set_facecolor("none")
     no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     figure.savefig(file, format="svg", dpi=BITMAP_DPI, metadata=no_metadata)
-    text = file.getvalue()[file.getvalue().index("<svg") :]
-    text = re.sub(r' id="', f' id="{name}-', text)
-    text = re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", text)
-    text = text.replace(INK, "currentColor")
-    return text.replace("<svg ", f'<svg role="img" aria-label="{escape(description)}" ', 1)
+    text = re.sub(r'( id="|url\(#|href="#)', rf"\g<1>{name}-", file.getvalue()).replace(INK, "currentColor")
+    return f'<svg role="img" aria-label="{escape(description)}" ' + text.partition("<svg ")[2]
 
 
 def _draw_mark(ax: Axes, mark: Mark) -> None:

@@ -26,11 +26,7 @@ MARKERS = {"o": "circle", "s": "square", "^": "triangle-up", "D": "diamond"}
 
 
 def save_page(path: Path, title: str, texts: Sequence[str], chart: Chart) -> None:
-    """Write a page with a title, the chart, and paragraphs below it.
-
-    Raises:
-        ImportError: plotly is not installed.
-    """
+    """Write a page with a title, the chart, and paragraphs below it. Without plotly, it raises `ImportError`."""
     from plotly.offline import get_plotlyjs
 
     script = path.with_name("plotly.min.js")
@@ -123,22 +119,20 @@ def _trace(mark: Mark, first: bool) -> BaseTraceType:
 def _format_axes(figure: Figure, panel: Panel, place: dict[str, int]) -> None:
     shown = {"showgrid": not panel.bare, "visible": not panel.bare}
     figure.update_xaxes(title_text=panel.x_label, **shown, **_named_ticks(panel.x_names), **place)
-    y_names = _named_ticks(panel.y_names)
-    if y_names:
-        y_names["range"].reverse()  # names stand from the top down
-    figure.update_yaxes(title_text=panel.y_label, **shown, **y_names, **place)
+    figure.update_yaxes(title_text=panel.y_label, **shown, **_named_ticks(panel.y_names, downwards=True), **place)
     if panel.whole_x:
         figure.update_xaxes(tickformat="d", **place)
     if panel.log_x:
         figure.update_xaxes(type="log", tickvals=panel.points, **place)
 
 
-def _named_ticks(names: Sequence[str]) -> dict[str, list[Any]]:
+def _named_ticks(names: Sequence[str], downwards: bool = False) -> dict[str, list[Any]]:
     """Return plotly's options for names at 0, 1, ... of an axis; none if there are no names."""
     if not names:
         return {}
+    ends = [-0.5, len(names) - 0.5]
     texts = [_html(name) for name in names]
-    return {"tickvals": list(range(len(names))), "ticktext": texts, "range": [-0.5, len(names) - 0.5]}
+    return {"tickvals": [*range(len(names))], "ticktext": texts, "range": ends[::-1] if downwards else ends}
 
 
 def _html(text: str) -> str:

@@ -70,30 +70,20 @@ def _read(folder: Path) -> RunFiles:
         warnings=metrics["warning"],
         recipe=_parse(folder / "recipe.toml", bytes.decode, "text"),
         data=_parse(folder / "data.json", json.loads, "JSON"),
-        environment=_parse(folder / "environment.json", _environment, "JSON"),
+        environment=_parse(folder / "environment.json", json.loads, "JSON"),
         evaluation=_parse(folder / "evaluation.json", _run_evaluation, "an evaluation"),
         cosines=_parse(folder / "cosines.npz", lambda content: dict(np.load(BytesIO(content))), "a file of arrays"),
     )
 
 
 def _parse(path: Path, parse: Callable[[bytes], T], kind: str) -> T | None:
-    """Return what `parse` makes of a file; None if there is no such file.
-
-    Raises:
-        InputError: the file is not of this kind.
-    """
+    """Return what `parse` makes of a file; None if there is no such file. Refuse a file that is not of this kind."""
     try:
         return parse(path.read_bytes())
     except FileNotFoundError:
         return None
     except (ValueError, EOFError, BadZipFile) as error:
         raise InputError(f"{path}: not {kind}: {error}") from error
-
-
-def _environment(content: bytes) -> dict[str, Any]:
-    facts: dict[str, Any] = json.loads(content)
-    facts.pop("finished", None)  # a run is marked as finished after its first report
-    return facts
 
 
 def _run_evaluation(content: bytes) -> RunEvaluation:
@@ -107,12 +97,12 @@ def _run_evaluation(content: bytes) -> RunEvaluation:
 def _render(run: RunFiles) -> str:
     encoder = run.folder / "encoder"
     verdict, helped = _verdict(run)
-    filters: dict[str, Callable[..., str]] = {
-        "x100": lambda value: f"{100 * value:.2f}",
-        "change": _difference,
-        "task_title": task_title,
-    }
-    return template("report.html.j2", **filters).render(
+    # A run is marked as finished after its first report.
+    environment = {name: fact for name, fact in (run.environment or {}).items() if name != "finished"}
+    page = template(
+        "report.html.j2", x100=lambda value: f"{100 * value:.2f}", change=_difference, task_title=task_title
+    )
+    return page.render(
         run=run,
         verdict=verdict,
         helped=helped,
@@ -126,7 +116,7 @@ def _render(run: RunFiles) -> str:
         panels=cosine_against_gold(run.cosines["gold"], {name: run.cosines[name] for name in ("before", "after")})
         if run.cosines
         else [],
-        facts={title: facts for title, facts in (("Data", run.data), ("Environment", run.environment)) if facts},
+        facts={title: facts for title, facts in (("Data", run.data), ("Environment", environment)) if facts},
         overlap=[
             (stage, task, counts)
             for stage, facts in (run.data or {}).items()

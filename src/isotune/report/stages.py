@@ -98,23 +98,16 @@ def metric_title(metric: str) -> str:
 
 
 def group_by_stage(metrics: Mapping[str, Sequence[MetricsRecord]], methods: Sequence[str]) -> list[StageRecords]:
-    """Return the records of each stage of which anything was recorded.
+    """Return the records of each stage of which anything was recorded, from the records of metrics.jsonl by kind.
 
-    Args:
-        metrics: the records of metrics.jsonl by kind. A record without a stage belongs to the first.
-        methods: the method of each stage, if they are known.
+    A record without a stage belongs to the first. `methods` has the method of each stage, if they are known.
     """
-    kinds = [metrics[kind] for kind in ("train", "dev", "space")]
-    numbers = sorted({record.get("stage", 1) for records in kinds for record in records})
+    stages: dict[int, dict[str, list[MetricsRecord]]] = {}
+    for kind in ("train", "dev", "space"):
+        for record in metrics[kind]:
+            stages.setdefault(record.get("stage", 1), {"train": [], "dev": [], "space": []})[kind].append(record)
     names = dict(enumerate(methods, start=1))
-    return [
-        StageRecords(
-            number,
-            names.get(number, ""),
-            *([record for record in records if record.get("stage", 1) == number] for records in kinds),
-        )
-        for number in numbers
-    ]
+    return [StageRecords(number, names.get(number, ""), **records) for number, records in sorted(stages.items())]
 
 
 def read_records(path: Path) -> dict[str, list[MetricsRecord]]:
