@@ -6,20 +6,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol
 
 from isotune.data import DATASETS, available, read_scored_pairs, scored_pairs
 from isotune.errors import unknown
 from isotune.evaluation.classifiers import Classifier, Logistic, SentEval
-from isotune.evaluation.geometry_task import GeometryTask, load_geometry, load_labelled_geometry
+from isotune.evaluation.geometry_task import load_geometry, load_labelled_geometry
+from isotune.evaluation.results import TaskResult
 from isotune.evaluation.sts import STSTask
-from isotune.evaluation.transfer import TransferTask, load_transfer
+from isotune.evaluation.transfer import load_transfer
+from isotune.evaluation.vectors import SentenceEncoder
 
-Task: TypeAlias = STSTask | TransferTask | GeometryTask
-"""Data that an encoder can be scored on, already read; `name` is what the user asked for.
 
-`score` raises `InputError` if the encoder's vectors are not finite, or its space has collapsed.
-"""
+class Task(Protocol):
+    """Data that an encoder can be scored on, already read."""
+
+    @property
+    def name(self) -> str:
+        """The name by which the user asked for the task."""
+
+    def score(self, encoder: SentenceEncoder) -> TaskResult:
+        """Score the encoder; raise `InputError` if its vectors are not finite, or its space has collapsed."""
 
 
 class NamedTask(NamedTuple):
