@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 BUNDLED_MODEL = "mini"  # the name of the bundled model, wherever a model is named
+MODEL_FILES = ("config.json", "modules.json")  # a folder with a model has one of these
 
 
 def bundled_data() -> Path:
@@ -19,3 +20,14 @@ def bundled_data() -> Path:
 def bundled_model() -> Path:
     """The folder of "mini", a masked language model of 7.5 M parameters that is not tuned yet."""
     return bundled_data() / "mini"
+
+
+def local_model(model: str | Path) -> Path | None:
+    """Finds a file or folder on this machine, or the bundled model; None if only the hub can know the name.
+
+    A folder "mini" takes the place of the bundled model only if it holds a model; it may be the folder of a run.
+    """
+    path = Path(model).expanduser()
+    if str(model) == BUNDLED_MODEL and not any((path / file).exists() for file in MODEL_FILES):
+        return bundled_model()
+    return path if path.exists() else None

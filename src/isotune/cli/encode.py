@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from isotune.cli.parameters import COLUMNS, COLUMNS_FORM, ENCODER, PRECISION, key_values, new_file
-from isotune.encoder.precision import Precision
+from isotune.encoder import Precision
 
 FILE = (
     "The sentences: a file (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), a file pattern, a named dataset, or - for "

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from isotune.cli.parameters import ENCODER, PRECISION, labels, new_file
-from isotune.encoder.precision import Precision
+from isotune.encoder import Precision
 
 TASKS = (
     "What to evaluate on: named tasks such as stsb; groups of tasks (sts, sts17, stsb-multi, transfer, senteval, "

@@ -15,6 +15,7 @@ from torch import Generator, Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from isotune.data.packed import Packed
+from isotune.encoder import Precision
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.format.modules import Modules, read_modules, write_modules
 from isotune.encoder.format.pretrained import load_model, load_tokenizer, local_folder, take_pooler
@@ -23,7 +24,6 @@ from isotune.encoder.heads import Head, Heads
 from isotune.encoder.heads.language import LanguageHead
 from isotune.encoder.options import PoolingChoice
 from isotune.encoder.pooling import EachLayer, Pooling, TokenStates, change_pooling
-from isotune.encoder.precision import Precision
 from isotune.encoder.stream import Advance, Parts, StreamEncoder, encode_stream
 from isotune.errors import InputError
 from isotune.kernels.int8 import is_quantized, quantize
@@ -167,11 +167,9 @@ class Encoder(nn.Module, StreamEncoder):
         generator: Generator | None = None,
         pooling: Pooling | None = None,
     ) -> Tensor:
-        """Encodes packed sentences: returns [N, d], in the caller's order.
+        """Encodes packed sentences: returns [N, d], in the caller's order; arguments as in `Backbone.forward`.
 
-        Args:
-            tokens, augmentation, generator: as in `Backbone.forward`.
-            pooling: replaces the encoder's pooling; a method may train on another pooling than the encoder keeps.
+        `pooling` replaces the encoder's pooling; a method may train on another pooling than the encoder keeps.
         """
         vectors: Tensor = self.heads(self.pool(tokens, augmentation, generator, pooling))
         return vectors
@@ -183,11 +181,9 @@ class Encoder(nn.Module, StreamEncoder):
         generator: Generator | None = None,
         pooling: Pooling | EachLayer | TokenStates | None = None,
     ) -> Tensor:
-        """Computes the pooled hidden states, without the heads; arguments as `forward` has them.
+        """Computes the pooled hidden states [N, d], without the heads; arguments and order as `forward` has them.
 
-        Returns:
-            [N, d] in the caller's order; from `EachLayer` [N, layers, d] in the caller's order; from `TokenStates`
-            [M, d] in the order of its places.
+        `EachLayer` gives [N, layers, d], and `TokenStates` [M, d] in the order of its places.
         """
         pooling = pooling or self.pooling
         states = self.backbone(tokens, augmentation, generator, pooling.needs_all_layers(self.backbone.layers))
@@ -199,10 +195,7 @@ class Encoder(nn.Module, StreamEncoder):
     ) -> list[list[int]]:
         """Converts each sentence to token ids, with prompt and special tokens.
 
-        Args:
-            sentences: the texts.
-            max_length: cut longer sentences to this many tokens; None for the encoder's `max_length`.
-            prompt: replaces the encoder's prompt.
+        `max_length` and `prompt` replace the encoder's; longer sentences are cut to `max_length` tokens.
 
         Raises:
             InputError: a sentence has no token at all, or the prompt leaves no room for a sentence.
@@ -229,8 +222,7 @@ class Encoder(nn.Module, StreamEncoder):
     ) -> tuple[list[list[int]], list[int]]:
         """Converts each pair of texts to one sequence of token ids; the longer text is cut first.
 
-        Returns:
-            The token ids of each pair, and how many of them belong to the first text (token type 0).
+        Returns the ids of each pair, and how many of them belong to the first text (token type 0).
         """
         if self.lowercase:
             first, second = ([text.lower() for text in texts] for texts in (first, second))
@@ -254,12 +246,8 @@ class Encoder(nn.Module, StreamEncoder):
     def batches(self, lengths: Sequence[int] | np.ndarray, threads: int = 1) -> list[np.ndarray]:
         """Cuts sentences into batches of similar length and about equally many tokens, as suits the device.
 
-        Args:
-            lengths: tokens of each sentence.
-            threads: each thread gets equally many batches, unless there is only one batch or too few sentences.
-
-        Returns:
-            The indexes of each batch's sentences, shorter sentences first.
+        From the number of tokens of each sentence, this gives the indexes of each batch's sentences, shorter sentences
+        first. Each thread gets equally many batches, unless there is only one batch or too few sentences.
         """
         order = np.argsort(lengths, kind="stable")
         tokens = np.cumsum(np.asarray(lengths)[order])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from isotune.encoder import Precision
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.precision import Precision
 from isotune.encoder.word_vectors import WordVectors
 from isotune.errors import InputError
 

@@ -68,14 +68,9 @@ class Pooling:
         return set(self.resolve(blocks)) != {blocks}
 
     def __call__(self, states: Sequence[Tensor], tokens: Packed) -> Tensor:
-        """Pools packed hidden states.
+        """Pools packed hidden states to [N, d] float32 (float64 for float64 states), in packed order.
 
-        Args:
-            states: every hidden state [T, d], embeddings first; or only the last, if the pooling needs no other.
-            tokens: the batch that the states belong to.
-
-        Returns:
-            [N, d] float32 (float64 for float64 states), in packed order.
+        `states` are all hidden states [T, d], embeddings first; or only the last, if the pooling needs no other.
 
         Raises:
             InputError: the mode is "mask", and a sentence has no mask token or several.
@@ -116,12 +111,7 @@ def change_pooling(pooling: Pooling, mode: PoolingMode | None, layers: Sequence[
 
 @dataclass(frozen=True)
 class EachLayer:
-    """Pools every layer by itself: several vectors a sentence (the views of "Self-Guided Contrastive Learning").
-
-    Attributes:
-        mode: as in `Pooling`.
-        layers: the hidden states; 0 is the embeddings.
-    """
+    """Pools every layer by itself: several vectors a sentence (the views of "Self-Guided Contrastive Learning")."""
 
     mode: PoolingMode
     layers: tuple[int, ...]
@@ -137,13 +127,9 @@ class EachLayer:
 
 @dataclass(frozen=True, eq=False)
 class TokenStates:
-    """Takes the last hidden state of single tokens, without pooling (masked language modelling).
+    """Takes the last hidden state of single tokens, without pooling (masked language modelling)."""
 
-    Attributes:
-        places: [M] int64, the tokens' places in the packed row.
-    """
-
-    places: Tensor
+    places: Tensor  # [M] int64, the tokens' places in the packed row
 
     def needs_all_layers(self, blocks: int) -> bool:
         """Whether any hidden state but the last is read: never."""

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from isotune.bundled import bundled_model
-from isotune.encoder.format.names import local_model
+from isotune.bundled import bundled_model, local_model
 from isotune.encoder.format.pretrained import local_folder
 from isotune.lab.studies.estimate import model_folder
 

@@ -102,10 +102,6 @@ def _read(folder: Path) -> Modules:
     )
 
 
-def _read_transformer(place: Path, parts: Modules) -> Modules:
-    return replace(parts, transformer=place)
-
-
 def _read_layer_weights(place: Path, parts: Modules) -> Modules:
     """The layers to average before the pooling; layers of weight 0 are left out."""
     first = read_json(place / "config.json")["layer_start"]
@@ -158,19 +154,14 @@ def _read_head(head_class: type[Head], place: Path, parts: Modules) -> Modules:
     return replace(parts, heads=[*parts.heads, read_head(head_class, place)])
 
 
-def _ignore(place: Path, parts: Modules) -> Modules:
-    """Dropout does nothing outside training."""
-    return parts
-
-
 # What adds a module's folder to the parts read so far, by the last part of the module's type.
 READERS: Mapping[str, Callable[[Path, Modules], Modules]] = {
-    "Transformer": _read_transformer,
+    "Transformer": lambda place, parts: replace(parts, transformer=place),
     "WeightedLayerPooling": _read_layer_weights,
     "WordWeights": _read_word_weights,
     "Pooling": _read_pooling,
     "WKPooling": _read_wk_pooling,
-    "Dropout": _ignore,
+    "Dropout": lambda place, parts: parts,  # it does nothing outside training
     **{name: partial(_read_head, head_class) for name, head_class in HEADS.items()},
 }
 
@@ -204,7 +195,7 @@ def _write_language_model(parts: Modules, model: PreTrainedModel, tokenizer: Pre
     tokenizer.model_max_length = parts.max_length
     if tokenizer.is_fast:
         tokenizer.backend_tokenizer.no_truncation()  # else tokenizer.json would keep the last call's truncation
-    _, after = _split_prompt(parts)
+    _, after = split_prompt(parts.prompt, parts.lowercase)
     if after:
         save_with_suffix(with_suffix(tokenizer, after), folder)
     else:
@@ -242,7 +233,7 @@ def _pooling_modules(
 
 def _settings(parts: Modules, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
     """The content of config_sentence_transformers.json."""
-    before, _ = _split_prompt(parts)
+    before, _ = split_prompt(parts.prompt, parts.lowercase)
     settings = {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine", **parts.settings}
     settings["__version__"] = {"transformers": transformers.__version__, "pytorch": torch.__version__}
     if before:
@@ -250,7 +241,3 @@ def _settings(parts: Modules, tokenizer: PreTrainedTokenizerBase) -> dict[str, A
         prompts = {**settings["prompts"], name: fill_mask(before, tokenizer)}
         return {**settings, "prompts": prompts, "default_prompt_name": name}
     return {**settings, "default_prompt_name": None}
-
-
-def _split_prompt(parts: Modules) -> tuple[str, str]:
-    return split_prompt(parts.prompt.lower() if parts.lowercase else parts.prompt)

@@ -20,7 +20,7 @@ import transformers
 from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from isotune.encoder.format.names import local_model
+from isotune.bundled import local_model
 from isotune.encoder.heads import Dense
 from isotune.errors import InputError
 
@@ -74,16 +74,16 @@ def local_folder(model: str | Path) -> Path:
 
 
 def load_model(folder: Path, dtype: torch.dtype | None) -> PreTrainedModel:
-    """Loads the folder's base model, without a task head.
-
-    Args:
-        folder: has config.json, and model.safetensors or pytorch_model.bin (or its shards).
-        dtype: the type of the weights; None for the type that the folder names.
+    """Loads the folder's base model, without a task head; without a dtype, in the type that the folder names.
 
     Raises:
         InputError: the folder lacks a part, or its weights don't fit the model exactly, or are not finite.
     """
-    _check_files(folder)
+    # These errors are shorter than transformers' own.
+    if not (folder / "config.json").exists():
+        raise InputError(f"model {folder}: there is no config.json; give the folder of a Hugging Face model")
+    if not any(folder.glob("model*.safetensors")) and not any(folder.glob("pytorch_model*.bin")):
+        raise InputError(f"model {folder}: there are no weights; model.safetensors or pytorch_model.bin is missing")
     model, info = load_weights(AutoModel, folder, dtype)
     missing = sorted(info["missing_keys"])
     if missing and all(key.startswith("pooler.") for key in missing):
@@ -115,13 +115,8 @@ def load_model(folder: Path, dtype: torch.dtype | None) -> PreTrainedModel:
 def load_weights(kind: Any, folder: Path, dtype: torch.dtype | None) -> tuple[Any, dict[str, Any]]:
     """Loads a model from safetensors, or from pytorch_model.bin if the folder has no safetensors.
 
-    Args:
-        kind: transformers' class for the kind of model, such as AutoModel.
-        folder: the model's folder.
-        dtype: as in `load_model`.
-
-    Returns:
-        The model, and the keys that are missing, unexpected or mismatched, as transformers lists them.
+    `kind` is transformers' class for the kind of model, such as AutoModel. The keys that are missing, unexpected or
+    mismatched are returned beside the model, as transformers lists them.
 
     Raises:
         InputError: the folder can't be loaded.
@@ -219,11 +214,3 @@ def quiet() -> Iterator[None]:
             transformers.logging.enable_progress_bar()
         if no_hub_bars:
             disable_progress_bars()
-
-
-def _check_files(folder: Path) -> None:
-    """Raises a clear error for a folder that lacks a part; transformers' own errors are longer."""
-    if not (folder / "config.json").exists():
-        raise InputError(f"model {folder}: there is no config.json; give the folder of a Hugging Face model")
-    if not any(folder.glob("model*.safetensors")) and not any(folder.glob("pytorch_model*.bin")):
-        raise InputError(f"model {folder}: there are no weights; model.safetensors or pytorch_model.bin is missing")

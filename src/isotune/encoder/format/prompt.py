@@ -40,7 +40,7 @@ class Prompts:
         Raises:
             InputError: the prompt is malformed, or as long as `max_length`, so that it leaves no room for a sentence.
         """
-        before, after = split_prompt(prompt.lower() if self.lowercase else prompt)
+        before, after = split_prompt(prompt, self.lowercase)
         before = fill_mask(before, self.tokenizer)
         if after not in self._with_suffix:
             self._with_suffix[after] = with_suffix(self.tokenizer, after)
@@ -66,12 +66,13 @@ def mask_id(tokenizer: PreTrainedTokenizerBase) -> int:
     return int(tokenizer.mask_token_id)
 
 
-def split_prompt(prompt: str) -> tuple[str, str]:
-    """Splits a prompt into the text before the sentence and the text after it.
+def split_prompt(prompt: str, lowercase: bool = False) -> tuple[str, str]:
+    """Splits a prompt into the text before the sentence and the text after it, in lower case if `lowercase`.
 
     Raises:
         InputError: the prompt has the sentence twice, or the mask before the sentence and text after it.
     """
+    prompt = prompt.lower() if lowercase else prompt
     before, _, after = prompt.partition(SENTENCE)
     if SENTENCE in after:
         raise InputError(f"prompt {prompt!r}: it has {SENTENCE} twice; write it once")

@@ -18,15 +18,10 @@ from isotune.encoder.format.pretrained import load_weights
 # The layers of the head, in order, by the model's type; ("cls",) for all other types.
 LAYERS = {
     "albert": ("predictions",),
-    "camembert": ("lm_head",),
-    "data2vec-text": ("lm_head",),
     "distilbert": ("vocab_transform", "activation", "vocab_layer_norm", "vocab_projector"),
     "electra": ("generator_predictions", "generator_lm_head"),
     "modernbert": ("head", "decoder"),
-    "mpnet": ("lm_head",),
-    "roberta": ("lm_head",),
-    "xlm-roberta": ("lm_head",),
-    "xlm-roberta-xl": ("lm_head",),
+    **dict.fromkeys(("camembert", "data2vec-text", "mpnet", "roberta", "xlm-roberta", "xlm-roberta-xl"), ("lm_head",)),
 }
 
 

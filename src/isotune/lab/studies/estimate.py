@@ -16,9 +16,9 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from isotune.bundled import local_model
 from isotune.data import DATASETS, available
 from isotune.data.rows import LabelledSentence, Sentence
-from isotune.encoder.format.names import local_model
 from isotune.evaluation import GROUPS
 from isotune.lab.studies.plan import PlannedRun, plan_runs
 from isotune.lab.studies.study import Study
