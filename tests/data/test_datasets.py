@@ -22,6 +22,7 @@ from isotune.data.hub import HubSource
 from isotune.data.rows import LabelledPair, LabelledSentence, Pair, Row, ScoredPair, Sentence, Triplet
 from isotune.data.sources import read, read_scored_pairs
 from isotune.errors import InputError
+from tests.hub.server import LocalHub
 
 SEVEN = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 
@@ -33,19 +34,25 @@ def data(real_data: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def toy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A dataset of two splits that exists on "the hub" only, which is a folder; datasets reads both alike."""
-    for split in ("validation", "test"):
-        pairs = [{"sentence1": f"{split} {i}", "sentence2": "b", "score": i / 2} for i in range(4)]
-        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+def toy(monkeypatch: pytest.MonkeyPatch, local_hub: LocalHub) -> LocalHub:
+    """The hub with "me/toy", a dataset of two splits that is nowhere else."""
+    _publish(local_hub, test=4)
     splits = {"dev": Split("toy/toy.tsv.gz", "", 4, 4), "test": Split("toy/toy.tsv.gz", "", 6, 4)}
     toy = Dataset(
-        "toy", "nobody", "none", MappingProxyType(splits), hub=HubSource(str(tmp_path), splits={"dev": "validation"})
+        "toy", "nobody", "none", MappingProxyType(splits), hub=HubSource("me/toy", splits={"dev": "validation"})
     )
     monkeypatch.setattr(datasets, "DATASETS", {"toy": toy})
     monkeypatch.setattr("isotune.data.sources.DATASETS", {"toy": toy})
     monkeypatch.delenv("ISOTUNE_DATA", raising=False)
-    return tmp_path
+    return local_hub
+
+
+def _publish(hub: LocalHub, test: int) -> None:
+    files = {}
+    for split, count in (("validation", 4), ("test", test)):
+        pairs = [{"sentence1": f"{split} {i}", "sentence2": "b", "score": i / 2} for i in range(count)]
+        files[f"{split}.jsonl"] = "".join(json.dumps(pair) + "\n" for pair in pairs)
+    hub.add("me/toy", files, kind="dataset")
 
 
 def lines(path: Path) -> list[dict[str, str]]:
@@ -297,7 +304,7 @@ def test_a_file_with_other_content_is_refused_with_both_hashes(
         scored_pairs("sts13")
 
 
-def test_the_hub_is_asked_for_what_this_machine_lacks(toy: Path) -> None:
+def test_the_hub_is_asked_for_what_this_machine_lacks(toy: LocalHub) -> None:
     assert not available("toy")
     pairs = scored_pairs("toy", "dev")  # "validation" there
     assert pairs.sentence1 == ["validation 0", "validation 1", "validation 2", "validation 3"]
@@ -306,19 +313,17 @@ def test_the_hub_is_asked_for_what_this_machine_lacks(toy: Path) -> None:
     assert len(scored_pairs("toy", "test").scores) == 4
 
 
-def test_a_copy_with_another_number_of_rows_is_refused_with_both(toy: Path) -> None:
+def test_a_copy_with_another_number_of_rows_is_refused_with_both(toy: LocalHub) -> None:
     # The hub has the scored pairs only, which are not all the text of the test split.
     with pytest.raises(InputError, match=r"4 rows of toy:test, not 6; set ISOTUNE_DATA to a folder with toy/toy"):
         list(read("toy:test", Sentence))
-    with (toy / "test.jsonl").open("a") as file:
-        file.write('{"sentence1": "one", "sentence2": "more", "score": 1}\n')
+    _publish(toy, test=5)
     with pytest.raises(InputError, match="5 rows of toy:test, not 4"):
         scored_pairs("toy", "test")
 
 
-def test_a_dataset_that_is_nowhere_says_what_to_do(toy: Path) -> None:
-    for path in toy.iterdir():
-        path.unlink()
+def test_a_dataset_that_is_nowhere_says_what_to_do(toy: LocalHub) -> None:
+    toy.stop()
     with pytest.raises(InputError) as error:
         scored_pairs("toy")
     assert str(error.value).startswith("toy: set ISOTUNE_DATA to a folder with toy/toy.tsv.gz, or be online; hub:")

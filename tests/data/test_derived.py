@@ -84,10 +84,16 @@ def test_triplets_in_the_source_are_read_as_they_are() -> None:
     assert made([record], Triplet) == [Triplet("a", "b", "c")]
 
 
-def test_other_labels_choose_no_pairs() -> None:
-    records = [{"sentence1": "a", "sentence2": "b", "label": label} for label in ("0", "1", "x", 0.25)]
-    assert made(records, Pair) == [Pair("a", "b")] * 4
-    assert made(records[:3], Pair, positive="1") == [Pair("a", "b")]
+@pytest.mark.parametrize("labels", [("0", "1"), (1, 0), ("x", "y"), (0.25, 1.0)])
+def test_pairs_with_other_labels_need_a_choice(labels: tuple[object, ...]) -> None:
+    records = [{"sentence1": "a", "sentence2": str(label), "label": label} for label in labels]
+    with pytest.raises(InputError, match=f"the first has the label '{labels[0]}', .* give min_score"):
+        made(records, Pair)
+
+
+def test_a_positive_label_or_a_least_label_chooses_pairs() -> None:
+    records = [{"sentence1": "a", "sentence2": str(label), "label": label} for label in (0, 1)]
+    assert made(records, Pair, positive="1") == made(records, Pair, min_score=1) == [Pair("a", "1")]
 
 
 def test_a_label_column_can_be_named() -> None:

@@ -21,6 +21,7 @@ from isotune.data.records import LONGEST_LINE
 from isotune.data.rows import LabelledPair, Pair, Row, ScoredPair, Sentence, Triplet
 from isotune.data.sources import read, read_scored_pairs
 from isotune.errors import InputError
+from tests.hub.server import LocalHub
 
 Table = list[dict[str, str]]
 
@@ -157,14 +158,14 @@ def test_python_objects_that_are_no_rows(items: list[object], row: type[Row], me
     assert message in refused(items, row)
 
 
-def test_the_hub_is_streamed(tmp_path: Path) -> None:
-    # A folder stands for a repository: datasets reads both by the same code.
-    for split in ("train", "validation"):
-        (tmp_path / f"{split}.jsonl").write_bytes(write_jsonl([{"text": f"{split} {i}"} for i in range(3)]))
-    assert [row.sentence for row in read(f"hub:{tmp_path}", Sentence)] == ["train 0", "train 1", "train 2"]
-    assert next(read(f"hub:{tmp_path}:validation", Sentence)) == Sentence("validation 0")
-    assert "no column 'review'; it has 'text'" in refused_columns(f"hub:{tmp_path}")
-    assert "hub (Bad split: dev. Available splits: ['train', 'validation'])" in refused(f"hub:{tmp_path}:dev")
+def test_the_hub_is_streamed(local_hub: LocalHub) -> None:
+    splits = ("train", "validation")
+    files = {f"{split}.jsonl": write_jsonl([{"text": f"{split} {i}"} for i in range(3)]) for split in splits}
+    local_hub.add("me/text", files, kind="dataset")
+    assert [row.sentence for row in read("hub:me/text", Sentence)] == ["train 0", "train 1", "train 2"]
+    assert next(read("hub:me/text:validation", Sentence)) == Sentence("validation 0")
+    assert "no column 'review'; it has 'text'" in refused_columns("hub:me/text")
+    assert "unknown split of hub:me/text 'dev'. Known: train, validation" in refused("hub:me/text:dev")
 
 
 def refused_columns(source: str) -> str:

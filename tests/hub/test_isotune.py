@@ -5,6 +5,7 @@ What it can't do yet is marked as expected to fail, each with what it should do.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,9 +16,10 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
-from isotune import Encoder
+from isotune import Encoder, train
 from isotune.data import DATASETS, read, read_scored_pairs
 from isotune.data.catalogue import Dataset
+from isotune.data.hub import HubSource
 from isotune.data.rows import LabelledPair, LabelledSentence, Pair, ScoredPair, Sentence, Triplet
 from isotune.errors import InputError
 from tests.hub.model_files import with_pickle, with_safetensors, with_shards
@@ -81,6 +83,16 @@ def test_a_copy_with_another_number_of_rows_is_refused(published: LocalHub) -> N
         read_scored_pairs("sts12:test")
 
 
+def test_the_labels_of_a_copy_are_counted(published: LocalHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    split = replace(DATASETS["snli"].splits["dev"], row_count=12, gold_count=9)
+    hub = HubSource("stanfordnlp/snli", splits={"dev": "validation"})
+    copy = replace(DATASETS["snli"], splits=MappingProxyType({"dev": split}), hub=hub)
+    monkeypatch.setitem(_catalogue(), "snli", copy)
+    assert len(list(read("snli:dev", LabelledPair))) == 9
+    assert len(list(read("snli:dev", Pair))) == 3
+    assert len(list(read("snli:dev", Sentence))) == 24
+
+
 def test_a_changed_schema_is_refused(published: LocalHub, sized: Callable[..., None]) -> None:
     published.add("mteb/sts12-sts", {"test.jsonl": '{"first": "a", "second": "b", "gold": 1.0}\n'}, kind="dataset")
     sized("sts12", test=1)
@@ -90,15 +102,50 @@ def test_a_changed_schema_is_refused(published: LocalHub, sized: Callable[..., N
 
 def test_a_missing_and_a_gated_dataset(published: LocalHub, repositories: dict[str, Files]) -> None:
     published.add("me/gated", repositories["SetFit/sst5"], kind="dataset", gated=True)
-    with pytest.raises(InputError, match=r"hub:me/none:train: .*doesn't exist on the Hub"):
+    with pytest.raises(InputError, match=r"^hub:me/none: no such dataset on the Hugging Face hub; log in .* private$"):
         list(read("hub:me/none", Sentence))
-    with pytest.raises(InputError, match=r"hub:me/gated:train: .*is a gated dataset"):
-        list(read("hub:me/gated", Sentence))
-    with pytest.raises(InputError, match=r"Bad split: none. Available splits: \['train', 'test'\]"):
-        list(read("hub:mteb/sts12-sts:none", Sentence))
+    for source in ("hub:me/gated", "hub:me/gated/train.jsonl"):
+        with pytest.raises(InputError, match=rf"^{source}: this dataset is gated: ask for access .*'hf auth login'$"):
+            list(read(source, Sentence))
 
 
-@pytest.mark.xfail(reason="a configuration should be named as owner/name/config", raises=InputError)
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("mteb/sts12-sts:none", "unknown split of hub:mteb/sts12-sts 'none'. Known: test, train"),
+        ("mteb/sts13-sts", "unknown split of hub:mteb/sts13-sts 'train'. Known: test"),
+        (
+            "sentence-transformers/all-nli/pairs",
+            "unknown configuration of hub:sentence-transformers/all-nli 'pairs': did you mean 'pair'? "
+            "Known: pair, pair-class",
+        ),
+        (
+            "sentence-transformers/all-nli:train",
+            "hub:sentence-transformers/all-nli: write hub:sentence-transformers/all-nli/CONFIGURATION with one of "
+            "pair, pair-class",
+        ),
+        ("mteb/sts12-sts@v9:test", "unknown revision of hub:mteb/sts12-sts 'v9'. Known: main"),
+        (
+            "princeton-nlp/datasets-for-simcse/nli.csv",
+            "unknown file of hub:princeton-nlp/datasets-for-simcse 'nli.csv'. "
+            "Known: nli_for_simcse.csv, wiki1m_for_simcse.txt",
+        ),
+        (
+            "princeton-nlp/datasets-for-simcse/nli_for_simcse.csv:train",
+            "hub:princeton-nlp/datasets-for-simcse/nli_for_simcse.csv: a file has no splits; leave out :train",
+        ),
+        (
+            "mteb/sts12-sts@:test",
+            "hub:mteb/sts12-sts@: write hub:owner/name[@revision][/configuration or file][:split]",
+        ),
+    ],
+)
+def test_what_a_repository_lacks_is_an_error_with_what_it_has(published: LocalHub, source: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        list(read(f"hub:{source}", Sentence))
+    assert str(error.value) == message
+
+
 @pytest.mark.parametrize(
     ("source", "labels"),
     [
@@ -112,24 +159,20 @@ def test_a_configuration_and_the_names_of_its_labels(published: LocalHub, source
     assert {row.label for row in read(source, LabelledPair)} == labels
 
 
-@pytest.mark.xfail(reason="class labels should be read by their names")
 def test_labels_of_the_only_configuration_have_their_names(published: LocalHub) -> None:
     rows = list(read("hub:stanfordnlp/snli:train", LabelledPair))
     assert {row.label for row in rows} == {"entailment", "neutral", "contradiction"}
     assert len(rows) == 18  # those on which no label was agreed, a quarter, are left out
 
 
-@pytest.mark.xfail(reason="labels should not be left out where pairs are asked for: contradictions become positives")
 def test_only_entailments_are_positives(published: LocalHub) -> None:
     assert len(list(read("hub:stanfordnlp/snli:train", Pair))) == 6
 
 
-@pytest.mark.xfail(reason="triplets should be made of pairs whose labels are class labels", raises=InputError)
 def test_triplets_of_labelled_pairs(published: LocalHub) -> None:
     assert all(isinstance(row, Triplet) for row in read("hub:stanfordnlp/snli:train", Triplet))
 
 
-@pytest.mark.xfail(reason="a single file of a repository should be readable", raises=InputError)
 @pytest.mark.parametrize(
     ("file", "row", "count"), [("nli_for_simcse.csv", Triplet, 24), ("wiki1m_for_simcse.txt", Sentence, 60)]
 )
@@ -137,7 +180,29 @@ def test_a_single_file(published: LocalHub, file: str, row: type[Triplet | Sente
     assert len(list(read(f"hub:princeton-nlp/datasets-for-simcse/{file}", row))) == count
 
 
-@pytest.mark.xfail(reason="the hub is asked by name, so a folder of that name should not take its place")
+def test_pairs_whose_labels_say_nothing_of_inference_are_refused(published: LocalHub) -> None:
+    source = "hub:sentence-transformers/quora-duplicates/pair-class"
+    with pytest.raises(InputError, match=f"{source}: can't tell which pairs mean the same: .*'different'"):
+        list(read(source, Pair))
+    assert len(list(read(source, Pair, min_score=1))) == 12  # class labels are numbers where a score is asked for
+    assert len(list(read("hub:stanfordnlp/snli:train", Sentence))) == 48  # text needs no label
+
+
+def test_a_file_and_a_configuration_of_a_revision_that_has_a_slash(published: LocalHub) -> None:
+    source = "SemEvalWorkshop/sem_eval_2014_task_1@refs/convert/parquet"
+    assert HubSource.parse(f"{source}/default").config == "default"
+    rows = list(read(f"hub:{source}:validation", LabelledPair))
+    assert {row.label for row in rows} == {"ENTAILMENT", "NEUTRAL", "CONTRADICTION"}
+    assert len(list(read(f"hub:{source}/default/test/0000.parquet", ScoredPair))) == 12
+
+
+def test_a_run_records_the_commit_that_was_read(published: LocalHub, tiny_model: Path) -> None:
+    commit = published.add("me/text", {"train.txt": "a dog\na cat\nthe ball\na man\n"}, kind="dataset")
+    options = {"model": str(tiny_model), "steps": 1, "batch_size": 2, "dev": "none", "tasks": []}
+    run = train("hub:me/text", out="run", method="simcse", quiet=True, **options)
+    assert json.loads((run.folder / "data.json").read_text())["stage 1"]["commits"] == {"hub:me/text": commit}
+
+
 def test_a_folder_does_not_stand_in_for_a_repository(published: LocalHub) -> None:
     folder = Path("SetFit/sst5")
     folder.mkdir(parents=True)
@@ -145,14 +210,19 @@ def test_a_folder_does_not_stand_in_for_a_repository(published: LocalHub) -> Non
     assert len(list(read("hub:SetFit/sst5:train", Sentence))) == 24
 
 
-@pytest.mark.slow
-@pytest.mark.xfail(reason="datasets tries again for 24 seconds; isotune should ask once before")
-def test_a_hub_that_is_down_is_known_soon(published: LocalHub) -> None:
-    published.stop()
-    start = time.perf_counter()
-    with pytest.raises(InputError):
-        list(read("hub:mteb/sts12-sts:test", Sentence))
-    assert time.perf_counter() - start < 5
+@pytest.mark.parametrize("status", [0, 503])
+def test_a_hub_that_is_down_is_known_soon(published: LocalHub, status: int) -> None:
+    if status:
+        published.fail("/", status)
+    else:
+        published.stop()
+    for source in ("hub:mteb/sts12-sts:test", "hub:princeton-nlp/datasets-for-simcse/nli_for_simcse.csv"):
+        start = time.perf_counter()
+        with pytest.raises(
+            InputError, match=rf"{source}: can't be read from the Hugging Face hub \(.*(refused|503).*\)$"
+        ):
+            list(read(source, Sentence))
+        assert time.perf_counter() - start < 2
 
 
 # -------------------------------------------------------------------------------------------------------- models

@@ -137,7 +137,7 @@ def _records(name: str, split: str, gold: str) -> tuple[str, Records]:
     if path := _find_file(facts):
         place, records = str(path), _read_checked(path, facts)
     elif dataset.hub:
-        place, records = str(dataset.hub), _read_copy(dataset, dataset.hub, split)
+        place, records = str(dataset.hub), _read_copy(dataset, dataset.hub, split, labelled=gold == "label")
     else:
         raise InputError(f"{name}: set ISOTUNE_DATA to a folder with {facts.file}; no copy of it is known on the hub")
     return place, _select(place, records, dataset, split, gold)
@@ -178,9 +178,9 @@ def _read_checked(path: Path, split: Split) -> Records:
     yield from read_file(path)
 
 
-def _read_copy(dataset: Dataset, hub: HubSource, split: str) -> Records:
+def _read_copy(dataset: Dataset, hub: HubSource, split: str, *, labelled: bool) -> Records:
     try:
-        yield from read_hub(hub, split)
+        yield from read_hub(hub, split, labelled=labelled)
     except InputError as error:
         file = dataset.splits[split].file
         raise InputError(f"{dataset.name}: set ISOTUNE_DATA to a folder with {file}, or be online; {error}") from error

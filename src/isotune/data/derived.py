@@ -26,6 +26,7 @@ from isotune.data.rows import (
     Record,
     Row,
     ScoredPair,
+    Sentence,
     Triplet,
     match_columns,
     text_fields,
@@ -49,6 +50,11 @@ class RowQuery(Generic[R]):
     # The label, in lower case, of pairs that mean the same. If it is empty and the first label is one of natural
     # language inference, the entailed pairs are taken.
     positive: str = ""
+
+    @property
+    def labelled(self) -> bool:
+        """Whether a record's label, if there is one, is read as the name of a class."""
+        return self.row_type not in (Sentence, ScoredPair) and self.min_score is None
 
 
 def make_rows(source: str, records: Iterable[tuple[int, Record]], query: RowQuery[R]) -> Iterator[R]:
@@ -83,7 +89,13 @@ def _derive(source: str, records: Iterator[tuple[int, Record]], query: RowQuery[
     first = list(islice(records, 1))
     records = chain(first, records)
     label = _label(first[0][1], columns) if first else None
-    if row_type is Pair and label is not None and (query.positive or label in NLI_LABELS or "label" in columns):
+    if row_type is Pair and label is not None:
+        if not (query.positive or label in NLI_LABELS or "label" in columns):
+            raise InputError(
+                f"{source}: can't tell which pairs mean the same: the first has the label {label!r}, and only labels "
+                "of natural language inference, such as entailment, are known. If higher labels are more similar, "
+                "give min_score (1 takes labels of 1 or more); otherwise give pairs without a label"
+            )
         positive = query.positive or "entailment"
         labelled = to_rows(source, records, LabelledPair, columns)
         alike = (Pair(pair.sentence1, pair.sentence2) for pair in labelled if pair.label.casefold() == positive)

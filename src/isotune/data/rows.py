@@ -73,6 +73,7 @@ _PAIRS = (
     ("anchor", "positive"),  # sentence-transformers
     ("premise", "hypothesis"),  # SNLI, MNLI on the hub
     ("question1", "question2"),  # Quora
+    ("question", "sentence"),  # QNLI on the hub
     ("sentence_A", "sentence_B"),  # SICK
 )
 _TRIPLETS = (

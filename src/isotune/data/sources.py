@@ -38,8 +38,9 @@ def read(
 
     Args:
         sources: each is one of: a file (.txt, .csv, .tsv, .jsonl, each also with .gz, or .parquet); a glob pattern;
-            "-" for lines on standard input; "hub:owner/name" or "hub:owner/name:split"; a dataset as "name" (all of
-            its splits) or "name:split"; an iterable of sentences or of rows.
+            "-" for lines on standard input; "hub:owner/name[@revision][/config][:split]" or "hub:owner/name/file", with
+            one of the endings above; a dataset as "name" (all of its splits) or "name:split"; an iterable of
+            sentences or of rows.
         row_type: the row type to make. `Sentence` takes every text column of a source. `Pair` and `Triplet` are made
             from labelled pairs too (`data/derived.py`); for triplets, memory grows with the premises.
         columns: field -> column, for columns that do not have a usual name.
@@ -68,7 +69,7 @@ def _rows_of(source: Source, query: RowQuery[R]) -> list[Iterator[R]]:
         query = replace(query, positive=DATASETS[name].positive)
         files = dataset_records(name, split, query)
     else:
-        files = _records(source, query.row_type)
+        files = _records(source, query)
     return [make_rows(place, records, query) for place, records in files]
 
 
@@ -86,7 +87,7 @@ def read_scored_pairs(source: str | Path, split: str = "dev", columns: Mapping[s
     if name in DATASETS:
         pairs = scored_pairs(name, named_split or split)
     else:
-        pairs = to_scored_pairs(str(source), "", _records(source, ScoredPair), columns)
+        pairs = to_scored_pairs(str(source), "", _records(source, RowQuery(ScoredPair)), columns)
     if len(set(pairs.scores)) < 2:
         raise InputError(f"{source}: the scores have no variance, so that a correlation is undefined")
     return pairs
@@ -98,17 +99,17 @@ def _name_and_split(source: Source) -> tuple[str, str]:
     return name, split
 
 
-def _records(source: Source, row_type: type[R]) -> list[tuple[str, Records]]:
+def _records(source: Source, query: RowQuery[R]) -> list[tuple[str, Records]]:
     """(name, records) of each file of a source, or of its stream."""
     if not isinstance(source, (str, Path)):
-        return [("<rows>", _from_python(source, row_type))]
+        return [("<rows>", _from_python(source, query.row_type))]
     if source == "-":
         if sys.stdin is None:
             raise InputError("-: standard input is closed; name a file, or pipe text in")
         return [("<stdin>", read_text(sys.stdin.buffer, "<stdin>"))]
     if str(source).startswith("hub:"):
         dataset, _, split = str(source).removeprefix("hub:").partition(":")
-        return [(str(source), read_hub(HubSource.parse(dataset), split or "train"))]
+        return [(str(source), read_hub(HubSource.parse(dataset), split, labelled=query.labelled))]
     return [(str(path), read_file(path)) for path in _files(source)]
 
 

@@ -11,6 +11,7 @@ from random import Random
 
 from isotune.data import ScoredPairs, read
 from isotune.data.cache import cache_folder
+from isotune.data.hub import COMMITS
 from isotune.data.overlap import Overlap, Shared
 from isotune.data.rows import Row, Sentence, text_fields
 from isotune.data.sources import Source
@@ -93,6 +94,7 @@ class Corpora:
         build = partial(TokenStore.build, tokenize=tokenize, max_length=length, folder=self.folder)
         train, dev = {}, {}
         for name, feed in self._feeds(stage, method).items():
+            COMMITS.clear()  # of other feeds
             overlap = Overlap({f"{pairs.name}:{pairs.split}".rstrip(":"): pairs for pairs in self.evaluation})
             rows = overlap.watch(self._training_rows(feed, stage.training), feed.rows)
             if isinstance(method, DerivesRows):
@@ -145,6 +147,8 @@ class Corpora:
                 f"{self.folder}: the data has changed since the run was started, so the run can't continue; give the "
                 "same data, or start again in another folder"
             )
+        if COMMITS:
+            entry["commits"] = dict(COMMITS)
         if shared:
             entry["overlap"] = {task: counts._asdict() for task, counts in shared.items()}
         write_text(path, json.dumps({**known, title: entry}, indent=2) + "\n")
