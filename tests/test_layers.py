@@ -102,3 +102,41 @@ def test_a_module_imports_only_what_is_declared() -> None:
 def test_a_module_is_short() -> None:
     lines = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in modules()}
     assert {path: count for path, count in lines.items() if count > LONGEST} == {}
+
+
+LONGEST_FUNCTION = 50  # lines, docstring included
+MOST_PARAMETERS = 8  # of a constructor
+VAGUE = {"found", "it", "mine", "one", "own", "what"}  # names that could name the thing instead
+
+
+def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
+    """Every function of the package, and where it stands."""
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text(), path.name)):
+            if isinstance(node, ast.FunctionDef):
+                yield f"{path.relative_to(ROOT)}:{node.lineno} {node.name}", node
+
+
+def parameters(function: ast.FunctionDef) -> list[str]:
+    """The names of a function's parameters, without self."""
+    arguments = function.args
+    return [argument.arg for argument in [*arguments.args, *arguments.kwonlyargs] if argument.arg != "self"]
+
+
+def test_a_function_is_short() -> None:
+    lengths = {place: (node.end_lineno or 0) - node.lineno + 1 for place, node in functions()}
+    assert {place: length for place, length in lengths.items() if length > LONGEST_FUNCTION} == {}
+
+
+def test_a_constructor_has_few_parameters() -> None:
+    constructors = {place: parameters(node) for place, node in functions() if node.name == "__init__"}
+    assert {place: names for place, names in constructors.items() if len(names) > MOST_PARAMETERS} == {}
+
+
+def test_no_name_is_vague() -> None:
+    vague = [place for place, node in functions() if VAGUE.intersection(parameters(node))]
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text(), path.name)):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in VAGUE:
+                vague.append(f"{path.relative_to(ROOT)}:{node.lineno} {node.id}")
+    assert vague == []
