@@ -104,7 +104,7 @@ def test_a_module_is_short() -> None:
     assert {path: count for path, count in lines.items() if count > LONGEST} == {}
 
 
-LONGEST_FUNCTION = 50  # lines, docstring included
+LONGEST_FUNCTION = 50  # lines, without the docstring
 MOST_PARAMETERS = 8  # of a constructor
 VAGUE = {"found", "it", "mine", "one", "own", "what"}  # names that could name the thing instead
 
@@ -124,7 +124,10 @@ def parameters(function: ast.FunctionDef) -> list[str]:
 
 
 def test_a_function_is_short() -> None:
-    lengths = {place: (node.end_lineno or 0) - node.lineno + 1 for place, node in functions()}
+    lengths = {}
+    for place, node in functions():
+        docstring = (ast.get_docstring(node) or "").splitlines()
+        lengths[place] = (node.end_lineno or 0) - node.lineno + 1 - len(docstring)
     assert {place: length for place, length in lengths.items() if length > LONGEST_FUNCTION} == {}
 
 

@@ -464,6 +464,15 @@ def test_a_stage_that_gets_no_better_keeps_what_it_started_from(train: Train, tm
     assert any("no step scored better" in record["message"] for record in metrics(result.folder, "warning"))
 
 
+def test_a_run_on_rows_from_python_needs_them_again(train: Train, sentences: list[str], tmp_path: Path) -> None:
+    result = train(sources=None, rows=sentences)
+    assert "data = []" in (result.folder / "recipe.toml").read_text()
+    unfinish(result.folder)
+    with pytest.raises(InputError, match="started with rows from Python; give the same rows again"):
+        isotune.train(out=tmp_path / "run", resume=True, quiet=True)
+    assert isotune.train(out=tmp_path / "run", rows=sentences, resume=True, quiet=True).stopped is None
+
+
 def test_seeds_differ_by_purpose_and_place() -> None:
     from itertools import product
 

@@ -50,22 +50,25 @@ def plan_table(recipe: str | Path | None, method: str | None, model: str | None)
 
 
 def resolve(
-    sources: Sequence[str], recipe: str | Path | None, method: str | None, options: Mapping[str, Any]
+    sources: Sequence[str] | None, recipe: str | Path | None, method: str | None, options: Mapping[str, Any]
 ) -> Recipe:
     """The recipe of a run: that of `plan_table`, with the sources and options set in it.
+
+    `sources` replace the recipe's data, unless they are empty. None stands for rows from Python, which have no name.
 
     Raises:
         InputError: a recipe and a method are both given, an option is unknown or not allowed, or there is no data.
     """
     name = str(recipe or method or "options")
     plan = Recipe.from_table(plan_table(recipe, method, options.get("model")), name)
-    if sources:
-        options = {**options, "data": sources}
+    if sources or sources is None:
+        options = {**options, "data": sources or ()}
     if options:
         plan = plan.with_options(options, name)
     without_sources = [stage for stage in plan.stages if not stage.named_sources]
-    if sources and not without_sources:
-        raise InputError(f"{name}: every stage names the data it reads, so give no other sources (got {sources[0]})")
-    if without_sources and not plan.data:
+    if (sources or sources is None) and not without_sources:
+        got = sources[0] if sources else "rows"
+        raise InputError(f"{name}: every stage names the data it reads, so give no other sources (got {got})")
+    if without_sources and not plan.data and sources is not None:
         raise InputError("no data: name at least one file or dataset to train on, such as stsb-open:train")
     return plan

@@ -128,8 +128,12 @@ class Corpora:
         return read(sources, feed.rows, self.recipe.columns, min_words=options.min_words, min_score=options.min_score)
 
     def _sources(self, data: tuple[str, ...]) -> Sequence[Source]:
-        """The sources that `data` names. Rows from Python replace the recipe's sources, but not those of a stage."""
-        return data if self.rows is None or data != self.recipe.data else [self.rows]
+        """The sources that `data` names; the rows from Python where a stage reads the recipe's data, which is empty."""
+        if data:
+            return data
+        if self.rows is None:
+            raise InputError(f"{self.folder}: this run was started with rows from Python; give the same rows again")
+        return [self.rows]
 
     def _record(
         self, title: str, sources: Sequence[str], fingerprint: Fingerprint, shared: Mapping[str, Shared]
@@ -138,7 +142,8 @@ class Corpora:
         if fingerprint.distinct < 2:
             count = fingerprint.sentences
             content = "one sentence only" if count == 1 else f"{count} sentences, all of them the same"
-            raise InputError(f"{', '.join(sources)}: {content}; contrastive learning needs different sentences")
+            named = ", ".join(sources) or "rows"
+            raise InputError(f"{named}: {content}; contrastive learning needs different sentences")
         path = self.folder / "data.json"
         known: Mapping[str, Mapping[str, object]] = json.loads(path.read_text("utf-8")) if path.exists() else {}
         entry = {"sources": list(sources), **asdict(fingerprint)}

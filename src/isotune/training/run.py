@@ -96,7 +96,7 @@ def train(
             raise InputError("resume continues a run as it was started; leave out the sources and all options")
         plan, tensors, progress = _reopen(folder)
     else:
-        plan = resolve(names or ([] if rows is None else [f"{len(rows)} rows from Python"]), recipe, method, options)
+        plan = resolve(names if rows is None else None, recipe, method, options)
         tensors, progress = dict[str, Tensor](), Progress()
         run_folder.create(folder, plan)
     try:
