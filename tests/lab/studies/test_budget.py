@@ -10,7 +10,7 @@ from rich.console import Console
 
 from isotune.encoder.options import EncoderOptions
 from isotune.lab.studies import Study
-from isotune.lab.studies.budget import Budget
+from isotune.lab.studies.estimate import Budget
 from isotune.lab.studies.job import RESULT, Job
 from isotune.lab.studies.plan import PlannedRun
 from isotune.lab.studies.runs import StudyRuns
@@ -24,8 +24,8 @@ def run() -> PlannedRun:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, to be set; a run is estimated to take 30 seconds."""
     now = [1000.0]
-    monkeypatch.setattr("isotune.lab.studies.budget.monotonic", lambda: now[0])
-    monkeypatch.setattr("isotune.lab.studies.budget.seconds", lambda run, tasks, machine: 30.0)
+    monkeypatch.setattr("isotune.lab.studies.estimate.monotonic", lambda: now[0])
+    monkeypatch.setattr("isotune.lab.studies.estimate.seconds", lambda run, tasks, machine: 30.0)
     return now
 
 

@@ -1,4 +1,4 @@
-"""What a study reads, whether that is on this machine, and roughly how long its runs take.
+"""What a study reads, whether that is on this machine, roughly how long its runs take, and which fit into a budget.
 
 Encoding a text takes 2 floating-point operations (FLOP) for each weight of the transformer blocks and each token.
 A training row costs as many encodings as its method's options say. A step takes at least a fixed time, whatever the
@@ -14,7 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from time import monotonic
 from typing import NamedTuple
+
+import torch
 
 from isotune.bundled import local_model
 from isotune.data import DATASETS, available
@@ -89,6 +92,39 @@ def seconds(run: PlannedRun, tasks: Iterable[str], machine: Machine) -> float:
         encodings += steps * training.batch_size * options.encodings_per_row + DEV_TEXTS * evaluations
         all_steps += steps if options.encodings_per_row >= 1 else 0  # a step on stored vectors is much shorter
     return encodings * 2 * _weights(run.model) * TOKENS / machine.flops + all_steps * machine.step
+
+
+class Budget:
+    """Decides which runs there is time for. Estimates are scaled by the time that finished runs really took.
+
+    Attributes:
+        minutes: the time for all runs.
+        left_out: the runs for which there was no time.
+    """
+
+    def __init__(self, minutes: float, tasks: Iterable[str]) -> None:
+        self.minutes = minutes
+        self.left_out: list[PlannedRun] = []
+        self._end = monotonic() + 60 * minutes
+        self._tasks, self._machine = tuple(tasks), GPU if torch.cuda.is_available() else CPU
+        self._begun: dict[PlannedRun, tuple[float, float]] = {}  # when a run began, and its estimated seconds
+        self._estimated = self._measured = 0.0  # seconds of the runs that have finished
+
+    def admit(self, run: PlannedRun) -> bool:
+        """Whether there is time for this run. If so, it counts as begun now."""
+        now, estimate = monotonic(), seconds(run, self._tasks, self._machine)
+        scale = self._measured / self._estimated if self._estimated else 1.0
+        if now + scale * estimate > self._end:
+            self.left_out.append(run)
+            return False
+        self._begun[run] = now, estimate
+        return True
+
+    def finished(self, run: PlannedRun) -> None:
+        """Compares a finished run with its estimate."""
+        begun, estimate = self._begun.pop(run)
+        self._measured += monotonic() - begun
+        self._estimated += estimate
 
 
 def data_of(run: PlannedRun, tasks: Iterable[str]) -> Iterator[str]:

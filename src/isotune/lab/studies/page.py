@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from isotune.errors import InputError
 from isotune.evaluation.tables import AGGREGATIONS
@@ -21,38 +22,10 @@ from isotune.lab.studies.comparison import sentence
 from isotune.lab.studies.figures import chart, title
 from isotune.lab.studies.lines import Line, beside_analysis
 from isotune.lab.studies.results import Results
-from isotune.lab.studies.statistics import Summary
-from isotune.lab.studies.study import Published, Study
+from isotune.lab.studies.study import Study
 from isotune.lab.studies.wording import heading, is_share, measured_digits, score_title
 from isotune.report.drawing import svg
 from isotune.report.templates import template
-
-
-class ScoreCell(NamedTuple):
-    """A score of a line; a text is "" if there is no number."""
-
-    measured: str  # mean and standard deviation as text
-    published: str  # the same
-    best: bool  # whether the mean is higher than that of every other line
-    summary: Summary | None  # the score over the seeds
-
-
-class PageFigure(NamedTuple):
-    """A figure: its SVG element, its title, and the file of its interactive form ("" if there is none)."""
-
-    element: str
-    title: str
-    page: str
-
-
-class PageAnalysis(NamedTuple):
-    """An analysis: its title and findings, its picture as a data URL, its interactive form, its published numbers."""
-
-    title: str
-    findings: Sequence[str]
-    picture: str
-    page: str
-    published: Sequence[tuple[Published, Mapping[str, float]]]
 
 
 def write_page(folder: Path) -> Path:
@@ -67,13 +40,14 @@ def write_page(folder: Path) -> Path:
         results=results,
         study=study,
         aggregation=AGGREGATIONS[study.aggregation],
-        lines=[(line, [_cell(study, lines, line, score) for score in study.scores]) for line in lines],
-        headings=[heading(study, score) for score in study.scores],
-        beside=[any(score in row.scores for row in study.published if not row.analysis) for score in study.scores],
+        lines=lines,
+        heading=partial(heading, study),
+        is_best=partial(_is_best, study, lines),
+        beside={score for row in study.published if not row.analysis for score in row.scores},
         problems=_problems(results, lines),
-        comparisons=[(sentence(study, comparison), comparison) for comparison in results.comparisons],
+        sentence=partial(sentence, study),
         judged=score_title(study.judged),
-        digits=lambda value, score=study.judged: measured_digits(study, score, value),
+        digits=partial(measured_digits, study),
         figures=[_figure(folder, study, lines, number) for number in range(len(study.figures))],
         analyses=[_analysis(folder / "analyses", study, name) for name in results.analyses],
     )
@@ -82,11 +56,11 @@ def write_page(folder: Path) -> Path:
     return page
 
 
-def _cell(study: Study, lines: Sequence[Line], line: Line, score: str) -> ScoreCell:
-    summary = line.summary(score)
+def _is_best(study: Study, lines: Sequence[Line], line: Line, score: str) -> bool:
+    """Whether the line's mean of a share is higher than that of every other line, of which there must be one."""
+    over_seeds = line.summary(score)
     rivals = [rival.mean for other in lines if other is not line and (rival := other.summary(score))]
-    best = is_share(study, score) and summary is not None and bool(rivals) and summary.mean > max(rivals)
-    return ScoreCell(line.measured(study, score), line.printed(study, score), best, summary)
+    return is_share(study, score) and over_seeds is not None and bool(rivals) and over_seeds.mean > max(rivals)
 
 
 def _problems(results: Results, lines: Sequence[Line]) -> list[str]:
@@ -104,28 +78,27 @@ def _problems(results: Results, lines: Sequence[Line]) -> list[str]:
     return problems
 
 
-def _figure(folder: Path, study: Study, lines: Sequence[Line], number: int) -> PageFigure:
-    """Draws a figure for the page, for paper and for a browser."""
+def _figure(folder: Path, study: Study, lines: Sequence[Line], number: int) -> dict[str, str]:
+    """Draws a figure for paper, for a browser and for the page: as an SVG element, or "" if nothing is drawn."""
     figure = study.figures[number]
     drawn, name = chart(study, figure, lines), title(figure)
     if not drawn.panels:
-        return PageFigure("", name, "")
+        return {"element": ""}
     path = folder / "figures" / f"figure-{number + 1}.png"
     path.parent.mkdir(exist_ok=True)
     _, *page = write_figure(drawn, path, f"{study.title}: {name}")
     link = page[0].relative_to(folder).as_posix() if page else ""
-    return PageFigure(svg(drawn, path.stem, name), name, link)
+    return {"element": svg(drawn, path.stem, name), "title": name, "page": link}
 
 
-def _analysis(folder: Path, study: Study, name: str) -> PageAnalysis:
-    """Reads the files of an analysis."""
+def _analysis(folder: Path, study: Study, name: str) -> dict[str, Any]:
+    """Reads the files of an analysis. To these are added its picture, its interactive form, and published numbers."""
     try:
         content: dict[str, Any] = json.loads((folder / f"{name}.json").read_text("utf-8"))
         picture = b64encode((folder / f"{name}.png").read_bytes()).decode()
-        shown, findings, table = (content[key] for key in ("title", "findings", "table"))
+        shown = {key: content[key] for key in ("title", "findings")}
+        published = beside_analysis(study, name, content["table"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{folder}: the analysis {name} can't be read: {error}") from error
-    page = folder / f"{name}.html"
-    link = f"{folder.name}/{page.name}" if page.exists() else ""
-    published = beside_analysis(study, name, table)
-    return PageAnalysis(shown, findings, f"data:image/png;base64,{picture}", link, published)
+    page = f"{folder.name}/{name}.html" if (folder / f"{name}.html").exists() else ""
+    return {**shown, "picture": f"data:image/png;base64,{picture}", "page": page, "published": published}

@@ -22,7 +22,7 @@ from rich.console import Console
 from isotune.data import DATASETS, Sentence
 from isotune.errors import InputError
 from isotune.lab.studies import read_study
-from isotune.lab.studies.budget import Budget
+from isotune.lab.studies.estimate import Budget
 from isotune.lab.studies.page import write_page
 from isotune.lab.studies.processes import Processes
 from isotune.lab.studies.results import Results

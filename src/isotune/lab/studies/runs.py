@@ -17,8 +17,8 @@ from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.evaluation import Evaluation, SentenceEncoder, STSTask
 from isotune.lab.analyses import analyse
-from isotune.lab.studies.budget import Budget
 from isotune.lab.studies.comparison import Comparison, compare
+from isotune.lab.studies.estimate import Budget
 from isotune.lab.studies.job import COSINES, RESULT, Job, is_done, load_untrained, read_tasks
 from isotune.lab.studies.lines import MadeRun, table_lines
 from isotune.lab.studies.plan import PlannedRun, plan_runs
