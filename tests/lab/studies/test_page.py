@@ -87,7 +87,7 @@ def results() -> Results:
         model="mini",
         runs=tuple(made),
         statistics={},
-        comparisons=tuple(compare(STUDY, table_lines(STUDY, made), [], lambda *_: {})),
+        comparisons=compare(STUDY, table_lines(STUDY, made), [], lambda *_: {}),
         selection=(
             Criterion("neighbour_rank", {"SimCSE": 0.0123}, 0.0123, 0.0456, 0.789, -0.5),
             Criterion("the last", {"SimCSE": 0.2}, 0.2, 0.3, None, None),

@@ -57,22 +57,22 @@ class Comparison:
         return self.pairs_differ if self.p is None else self.p < LEVEL
 
 
-def compare(study: Study, lines: Sequence[Line], tasks: Sequence[STSTask], cosines: Cosines) -> list[Comparison]:
+def compare(study: Study, lines: Sequence[Line], tasks: Sequence[STSTask], cosines: Cosines) -> tuple[Comparison, ...]:
     """Makes all comparisons of a study, by the score that it judges by."""
     judged_tasks = _judged_tasks(study, tasks)
     score, spearman = study.judged, study.metric == "spearman"
-    by_title = {line.title: line for line in lines}
 
-    def pairs_of(title: str, seed: int | None) -> list[CorrelatedPairs]:
-        return _correlated_pairs(study, judged_tasks, cosines(by_title[title], seed))
+    def pairs_of(line: Line, seed: int | None) -> list[CorrelatedPairs]:
+        return _correlated_pairs(study, judged_tasks, cosines(line, seed))
 
     @cache
-    def resampled(title: str, seed: int | None) -> Floats:
-        return resampled_scores(pairs_of(title, seed), spearman)
+    def resampled(line: Line, seed: int | None) -> Floats:
+        return resampled_scores(pairs_of(line, seed), spearman)
 
     comparisons = []
     for first, second in _compared_lines(study, lines):
-        seeds = list(_shared_seeds(first.values[score], second.values[score]))
+        # The seeds to subtract. The one value of an untrained model is paired with every seed of the other line.
+        seeds = [(a, b) for a in first.values[score] for b in second.values[score] if a == b or None in (a, b)]
         if not seeds:
             continue
         differences = [first.values[score][a] - second.values[score][b] for a, b in seeds]
@@ -80,17 +80,17 @@ def compare(study: Study, lines: Sequence[Line], tasks: Sequence[STSTask], cosin
         n = 0 if seeds == [(None, None)] else len(seeds)
         comparison = Comparison(first.title, second.title, fmean(differences), n, test)
         if judged_tasks:
-            over_pairs = [resampled(first.title, a) - resampled(second.title, b) for a, b in seeds]
+            over_pairs = [resampled(first, a) - resampled(second, b) for a, b in seeds]
             significant = [
                 williams_p(of_first, of_second, spearman) < LEVEL
                 for a, b in seeds
-                for of_first, of_second in zip(pairs_of(first.title, a), pairs_of(second.title, b), strict=True)
+                for of_first, of_second in zip(pairs_of(first, a), pairs_of(second, b), strict=True)
             ]
             ends, williams = interval(np.mean(over_pairs, axis=0)), (sum(significant), len(significant))
             comparison = replace(comparison, pairs=ends, williams=williams)
         comparisons.append(comparison)
     corrected = iter(holm([comparison.test.p for comparison in comparisons if comparison.test]))
-    return [replace(each, p=next(corrected)) if each.test else each for each in comparisons]
+    return tuple(replace(each, p=next(corrected)) if each.test else each for each in comparisons)
 
 
 def sentence(study: Study, comparison: Comparison) -> str:
@@ -164,13 +164,3 @@ def _compared_lines(study: Study, lines: Sequence[Line]) -> Iterator[tuple[Line,
             small, large = sorted((earlier.cell, later.cell), key=len)
             if small.items() <= large.items():
                 yield later, earlier
-
-
-def _shared_seeds(
-    first: Mapping[int | None, float], second: Mapping[int | None, float]
-) -> Iterator[tuple[int | None, int | None]]:
-    """The seeds to subtract; the one value of an untrained model is paired with every seed of the other line."""
-    if None in first or None in second:
-        yield from ((a, b) for a in first for b in second)
-    else:
-        yield from ((seed, seed) for seed in first if seed in second)

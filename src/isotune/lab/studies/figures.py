@@ -30,8 +30,7 @@ def chart(study: Study, figure: FigureSpec, lines: Sequence[Line]) -> Chart:
 
 def title(figure: FigureSpec) -> str:
     """What a figure shows, in words."""
-    axes = [figure.x] if figure.x else [figure.rows, figure.columns] if figure.rows else []
-    over = f" by {' and '.join(map(label, axes))}" if axes else ""
+    over = f" by {' and '.join(map(label, figure.axes))}" if figure.axes else ""
     return f"{score_title(figure.y)}{over}"
 
 

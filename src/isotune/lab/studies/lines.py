@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -27,7 +28,7 @@ class MadeRun(BaseModel):
     values: dict[str, float] = {}  # score -> value; empty if it failed or has not been made yet
 
 
-@dataclass
+@dataclass(eq=False)
 class Line:
     """An arm at one place in the grid."""
 
@@ -50,19 +51,15 @@ class Line:
 
     def measured(self, study: Study, score: str) -> str:
         """Mean and standard deviation of a score as text; "" if no run has it."""
-        if (over_seeds := self.summary(score)) is None:
-            return ""
-        deviation = over_seeds.deviation
-        spread = "" if deviation is None else measured_digits(study, score, deviation)
-        return with_deviation(measured_digits(study, score, over_seeds.mean), spread)
+        text, over_seeds = partial(measured_digits, study, score), self.summary(score)
+        return with_deviation(text, over_seeds.mean, over_seeds.deviation) if over_seeds else ""
 
     def printed(self, study: Study, score: str) -> str:
         """The published value and standard deviation as text; "" if the paper prints none."""
         if self.published is None or score not in self.published.scores:
             return ""
-        deviation = self.published.deviation.get(score)
-        spread = "" if deviation is None else digits(study, score, deviation)
-        return with_deviation(digits(study, score, self.published.scores[score]), spread)
+        text, deviation = partial(digits, study, score), self.published.deviation.get(score)
+        return with_deviation(text, self.published.scores[score], deviation)
 
 
 def table_lines(
@@ -91,11 +88,10 @@ def table_lines(
     for published in study.published:
         if published.analysis:
             continue
-        same_place = [line for line in lines if (line.arm, line.cell) == (published.arm, published.at)]
-        if not same_place:
-            same_place = [Line(published.arm, published.at)]
-            lines += same_place
-        same_place[0].published = published
+        beside = next((line for line in lines if (line.arm, line.cell) == (published.arm, published.at)), None)
+        if beside is None:
+            lines.append(beside := Line(published.arm, published.at))
+        beside.published = published
     return lines
 
 

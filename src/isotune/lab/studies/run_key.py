@@ -18,7 +18,6 @@ from typing import Any
 from isotune.data import DATASETS
 from isotune.encoder.format.pretrained import local_folder
 from isotune.lab.studies.plan import PlannedRun
-from isotune.recipes import Recipe
 
 MODEL_FILES = frozenset({".json", ".txt", ".model", ".safetensors", ".bin"})  # the files that an encoder is read from
 DESCRIPTION = ("title", "paper", "source", "published", "cost", "model")  # keys of a recipe that change no result
@@ -40,7 +39,10 @@ def run_key(run: PlannedRun, tasks: Sequence[str]) -> str:
     }
     if run.recipe:
         content["recipe"] = {key: value for key, value in run.recipe.table().items() if key not in DESCRIPTION}
-        content["data"] = {source: _source_hash(source) for source in _sources(run.recipe)}
+        inputs = [run.recipe.inputs(stage) for stage in run.recipe.stages]
+        of_stages = (source for stage in inputs for source in (*stage.data, *stage.dev))
+        sources = (run.recipe.dev, *run.recipe.data, *of_stages)
+        content["data"] = {source: _source_hash(source) for source in sources}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:20]
 
 
@@ -48,11 +50,6 @@ def forget_files() -> None:
     """Makes `run_key` read files again, which may have changed."""
     _model_hash.cache_clear()
     _source_hash.cache_clear()
-
-
-def _sources(recipe: Recipe) -> list[str]:
-    inputs = [recipe.inputs(stage) for stage in recipe.stages]
-    return [recipe.dev, *recipe.data, *(source for stage in inputs for source in (*stage.data, *stage.dev))]
 
 
 @cache

@@ -67,10 +67,10 @@ class StudyRuns:
         made side by side. With a budget, each run comes right after the runs that it starts from, so that whole lines
         are complete when the time is over.
         """
-        keys = set(self.keys.values())
-        self._say(f"{self.study.title}: {len(keys)} runs, {sum(map(self._is_done, keys))} of them already done")
+        done = {key: self._is_done(run) for run, key in self.keys.items()}
+        self._say(f"{self.study.title}: {len(done)} runs, {sum(done.values())} of them already done")
         for runs in self._rounds(by_line=budget is not None and any(run.start for run in self.keys)):
-            ready = {self.folder / self.keys[run]: run for run in runs if self._is_ready(run, budget)}
+            ready = {self._folder(run): run for run in runs if self._is_ready(run, budget)}
 
             def admit(job: Job, ready: Mapping[Path, PlannedRun] = ready) -> bool:
                 return budget is None or budget.admit(ready[job.folder])
@@ -97,9 +97,9 @@ class StudyRuns:
 
     def _is_ready(self, run: PlannedRun, budget: Budget | None) -> bool:
         """Whether a run can be made now. If the run that it starts from is not there, notes why."""
-        if self._is_done(self.keys[run]):
+        if self._is_done(run):
             return False
-        if run.start is None or self._is_done(self.keys[run.start]):
+        if run.start is None or self._is_done(run.start):
             return True
         if run.start in self.problems:
             self.problems[run] = f"{run.start.title} failed, from which it starts"
@@ -119,22 +119,24 @@ class StudyRuns:
         self._say(f"{run.title}: {', '.join(texts)}")
 
     def _job(self, run: PlannedRun) -> Job:
-        key = self.keys[run]
         recipe = None
         if run.recipe:
-            model = str(self.folder / self.keys[run.start] / "encoder") if run.start else run.model
+            model = str(self._folder(run.start) / "encoder") if run.start else run.model
             recipe = {**run.recipe.table(), **({} if run.recipe.scratch else {"model": model}), "tasks": QUICK_TASKS}
         return Job(
-            folder=self.folder / key,
+            folder=self._folder(run),
             recipe=recipe,
             model=run.model,
             encoder=run.encoder,
             tasks=self.study.tasks,
-            keep=key in self._kept,
+            keep=self.keys[run] in self._kept,
         )
 
-    def _is_done(self, key: str) -> bool:
-        return is_done(self.folder / key, key in self._kept)
+    def _folder(self, run: PlannedRun) -> Path:
+        return self.folder / self.keys[run]
+
+    def _is_done(self, run: PlannedRun) -> bool:
+        return run in self.keys and is_done(self._folder(run), self.keys[run] in self._kept)
 
     def made(self) -> tuple[MadeRun, ...]:
         """The runs in the lines of the table, with the scores of those that are done."""
@@ -146,15 +148,15 @@ class StudyRuns:
                 cell=dict(run.cell),
                 run=self.keys.get(run, ""),
                 problem=self.problems.get(run, ""),
-                values=self._values(run) if run in self.keys and self._is_done(self.keys[run]) else {},
+                values=self._values(run) if self._is_done(run) else {},
             )
             for run in self.planned
         )
 
     def _values(self, run: PlannedRun) -> dict[str, float]:
         """Every score of a run that is done."""
-        study, key = self.study, self.keys[run]
-        result = json.loads((self.folder / key / RESULT).read_text("utf-8"))
+        study, folder = self.study, self._folder(run)
+        result = json.loads((folder / RESULT).read_text("utf-8"))
         evaluation = Evaluation.model_validate(result["evaluation"])
         values: dict[str, float] = result["scores"] | evaluation.scores(study.aggregation, study.metric)
         for name, members in study.averages.items():
@@ -163,41 +165,33 @@ class StudyRuns:
         for score in study.scores:
             kind, _, rest = score.partition(":")
             if kind == COSINE and rest.isdecimal():
-                cosines = next(iter(self._cosines(key).values()), np.zeros(0))
+                cosines = next(iter(_cosines(folder).values()), np.zeros(0))
                 values |= {score: float(cosines[int(rest)])} if int(rest) < len(cosines) else {}
-            if score.startswith(START) and run.baseline in self.keys and self._is_done(self.keys[run.baseline]):
+            if score.startswith(START) and run.baseline and self._is_done(run.baseline):
                 baseline = self._values(run.baseline)
                 values |= {score: baseline[rest]} if rest in baseline else {}
         return values
-
-    def _cosines(self, key: str) -> dict[str, Floats]:
-        with np.load(self.folder / key / COSINES) as arrays:
-            return dict(arrays)
 
     def compare(self, made: Sequence[MadeRun]) -> tuple[Comparison, ...]:
         """The comparisons between the lines of runs that were made."""
         keys = {(line_title(run.arm, run.cell), run.seed): key for run, key in self.keys.items()}
         tasks = [task for task in self.tasks if isinstance(task, STSTask)]
         lines = table_lines(self.study, made)
-        return tuple(compare(self.study, lines, tasks, lambda line, seed: self._cosines(keys[line.title, seed])))
+        return compare(self.study, lines, tasks, lambda line, seed: _cosines(self.folder / keys[line.title, seed]))
 
     def judge_criteria(self) -> tuple[Criterion, ...]:
         """How well label-free criteria would have chosen the steps of the runs that are done."""
         by_line: dict[str, list[Course]] = {}
         for run in self.planned:
-            if run.recipe and (key := self.keys.get(run)) and self._is_done(key):
-                by_line.setdefault(line_title(run.arm, run.cell), []).extend(courses(self.folder / key))
+            if run.recipe and self._is_done(run):
+                by_line.setdefault(line_title(run.arm, run.cell), []).extend(courses(self._folder(run)))
         return tuple(judge(by_line))
 
     def analyse(self, folder: Path) -> tuple[str, ...]:
         """Writes the study's analyses of the first seed's encoders; returns the names of those that were made."""
-        encoders = _LazyEncoders(
-            {
-                line_title(run.arm, run.cell): partial(self._encoder, run, key)
-                for run, key in self.keys.items()
-                if run in self.planned and run.seed in (None, self.study.seeds[0]) and self._is_done(key)
-            }
-        )
+        runs = [run for run in self.keys if run in self.planned and run.seed in (None, self.study.seeds[0])]
+        done = {line_title(run.arm, run.cell): partial(self._encoder, run) for run in runs if self._is_done(run)}
+        encoders = _LazyEncoders(done)
         made = []
         for name in self.study.analyses if encoders else ():
             try:
@@ -207,13 +201,16 @@ class StudyRuns:
                 self._say(f"analysis {name} failed: {error}")
         return tuple(made)
 
-    def _encoder(self, run: PlannedRun, key: str) -> SentenceEncoder:
-        if run.recipe:
-            return Encoder.load(self.folder / key / "encoder")
-        return load_untrained(run.model, run.encoder)
+    def _encoder(self, run: PlannedRun) -> SentenceEncoder:
+        return Encoder.load(self._folder(run) / "encoder") if run.recipe else load_untrained(run.model, run.encoder)
 
     def _say(self, text: str) -> None:
         self.console.print(text, markup=False)
+
+
+def _cosines(folder: Path) -> dict[str, Floats]:
+    with np.load(folder / COSINES) as arrays:
+        return dict(arrays)
 
 
 class _LazyEncoders(UserDict[str, Any]):

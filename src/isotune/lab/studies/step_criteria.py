@@ -111,18 +111,17 @@ def judge(lines: Mapping[str, Sequence[Course]]) -> list[Criterion]:
     everywhere = [choice for of_line in kept.values() for choice in of_line]
     judged = []
     for name in dict.fromkeys(name for choice in everywhere for name in choice):  # the same in all runs of a study
-        regrets = {title: fmean(choice[name].regret for choice in of_line) for title, of_line in kept.items()}
-        judged.append(_judged(name, [choice[name] for choice in everywhere], regrets))
+        by_title = {title: fmean(choice[name].regret for choice in of_line) for title, of_line in kept.items()}
+        chosen = [choice[name] for choice in everywhere]
+        regrets = [choice.regret for choice in chosen]
+        within = [choice.correlation for choice in chosen if choice.correlation is not None]
+        between = None
+        if len(chosen) > 2 and name not in RULES:
+            dev, values = zip(*((choice.dev, choice.value) for choice in chosen), strict=True)
+            between = _spearman(np.array(dev), np.array(values))
+        mean_within = fmean(within) if within else None
+        judged.append(Criterion(name, by_title, fmean(regrets), max(regrets), mean_within, between))
     return sorted(judged, key=lambda criterion: criterion.regret)
-
-
-def _judged(name: str, kept: Sequence[Choice], regrets: Mapping[str, float]) -> Criterion:
-    regret = [choice.regret for choice in kept]
-    within = [choice.correlation for choice in kept if choice.correlation is not None]
-    between = None
-    if len(kept) > 2 and name not in RULES:
-        between = _spearman(np.array([choice.dev for choice in kept]), np.array([choice.value for choice in kept]))
-    return Criterion(name, regrets, fmean(regret), max(regret), fmean(within) if within else None, between)
 
 
 def _spearman(dev: Floats, values: Floats) -> float | None:

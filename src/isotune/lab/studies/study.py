@@ -7,7 +7,7 @@ option that is a list. An option of the study applies to the arms that have it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -208,29 +208,25 @@ class Study(_Table):
         given = {*self.axes, *self.options, *(key for arm in self.arms for key in arm.options)}
         if twice := sorted(given & STUDY_KEYS):
             raise ValueError(f"{twice[0]} isn't given as an option: a study and its arms have a key for it")
-        for name in self.analyses:
-            _known("analysis", name, ANALYSES)
-        for name in self.statistics:
-            _known("dataset", name, DATASETS)
-        _known("score to judge by", self.judged, self.scores)
+        _check("analysis", self.analyses, ANALYSES)
+        _check("dataset", self.statistics, DATASETS)
+        _check("score to judge by", [self.judged], self.scores)
         for number, published in enumerate(self.published, 1):
             if published.analysis:
-                _known(f"analysis in published {number}", published.analysis, self.analyses)
+                _check(f"analysis in published {number}", [published.analysis], self.analyses)
                 continue
-            for key in published.at:
-                _known(f"option of the grid in published {number}", key, self.axes)
-            for key in (*published.scores, *published.deviation):
-                _known(f"score in published {number}", key, self.scores)
+            _check(f"option of the grid in published {number}", published.at, self.axes)
+            _check(f"score in published {number}", [*published.scores, *published.deviation], self.scores)
         for number, figure in enumerate(self.figures, 1):
-            _known(f"score of figure {number}", figure.y, self.scores)
-            for key in figure.axes:
-                _known(f"option of the grid in figure {number}", key, self.axes)
+            _check(f"score of figure {number}", [figure.y], self.scores)
+            _check(f"option of the grid in figure {number}", figure.axes, self.axes)
         return self
 
 
-def _known(kind: str, name: str, names: Collection[str]) -> None:
-    if name not in names:
-        raise unknown(kind, name, names or ["none"])
+def _check(kind: str, names: Iterable[str], allowed: Collection[str]) -> None:
+    for name in names:
+        if name not in allowed:
+            raise unknown(kind, name, allowed or ["none"])
 
 
 def one_line(error: ValidationError, name: str) -> InputError:

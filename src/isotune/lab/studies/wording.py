@@ -5,6 +5,8 @@ A measured correlation is in [-1, 1]. The table prints it times the study's scal
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from isotune.evaluation.results import MEASURES
 from isotune.evaluation.tasks import task_title
 from isotune.lab.studies.study import RUN_SCORES, START, Cell, Study, Value
@@ -72,6 +74,6 @@ def measured_digits(study: Study, score: str, value: float) -> str:
     return digits(study, score, scaled(study, score, value))
 
 
-def with_deviation(mean: str, deviation: str) -> str:
-    """A mean and its standard deviation: "70.50 ± 0.25"."""
-    return f"{mean} ± {deviation}" if deviation else mean
+def with_deviation(text: Callable[[float], str], mean: float, deviation: float | None) -> str:
+    """A mean and its standard deviation, if there is one: "70.50 ± 0.25"."""
+    return text(mean) if deviation is None else f"{text(mean)} ± {text(deviation)}"
