@@ -36,18 +36,16 @@ COMMANDS = {
     "datasets": Command("", "List the datasets that isotune knows by name."),
     "doctor": Command("", "Check the installation and this machine."),
 }
-HELP = "\n".join(
-    [
-        "Usage: isotune COMMAND",
-        "",
-        "Turn a pretrained language model into a better sentence encoder.",
-        "",
-        "Commands:",
-        *(f"  {name:12}{command.summary}" for name, command in COMMANDS.items()),
-        "",
-        "isotune COMMAND --help explains a command. isotune --version prints the version.",
-    ]
-)
+_LINES = "\n".join(f"  {name:12}{command.summary}" for name, command in COMMANDS.items())
+HELP = f"""\
+Usage: isotune COMMAND
+
+Turn a pretrained language model into a better sentence encoder.
+
+Commands:
+{_LINES}
+
+isotune COMMAND --help explains a command. isotune --version prints the version."""
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -45,11 +45,7 @@ def evaluate(
 
 
 def evaluate_on(tasks: Sequence[Task], encoder: SentenceEncoder, name: str) -> Evaluation:
-    """Score an encoder on tasks that `load_tasks` has read.
-
-    Raises:
-        InputError: the encoder's vectors are not finite, or its space has collapsed.
-    """
+    """Score an encoder on tasks that `load_tasks` has read; raise errors as `Task.score`."""
     results = {task.name: task.score(encoder) for task in tasks}
     return Evaluation(
         encoder=name,

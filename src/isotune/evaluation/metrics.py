@@ -20,12 +20,7 @@ METRICS = ("accuracy", "f1", "matthews", "pearson", "spearman")
 
 
 def measure(metric: str, targets: Values, predictions: Values) -> float:
-    """Compare N predictions with the true values by one metric; higher is better.
-
-    Args:
-        metric: one of `METRICS`.
-        targets: [N] true class numbers or scores.
-        predictions: [N] of the same kind.
+    """Compare predictions with true class numbers or scores, both [N], by one of `METRICS`; higher is better.
 
     Raises:
         InputError: the metric is unknown, or a correlation is asked for and all targets are equal.

@@ -63,19 +63,13 @@ class Probes:
 
 
 def train_probes(x: Tensor, y: Tensor, folds: Sequence[Fold], decays: Tensor, classes: int, hidden: int = 0) -> Probes:
-    """Train a classifier for each fold and each of the fold's weight decays.
+    """Train a classifier for each fold and each of the fold's weight decays [F, R].
+
+    It maps features x [N, d] to class numbers y [N], with this many hidden units; 0 means no hidden layer.
 
     The loss is the cross entropy, the optimiser is Adam with the decay as L2 on weights and biases, and batches have 64
     rows. After every 4 epochs the dev accuracy is measured. Training ends at the sixth measurement without a gain,
     counted in all and not in a row (SentEval never sets its tenacity back), or past 200 epochs.
-
-    Args:
-        x: [N, d] features.
-        y: [N] class numbers.
-        folds: the F folds.
-        decays: [F, R].
-        classes: C.
-        hidden: units of a hidden layer; 0 means no hidden layer.
     """
     layers = [layer.expand(*decays.shape, -1, -1).clone() for layer in _initial_layers(x, hidden, classes)]
     accuracy = torch.zeros_like(decays, dtype=torch.float64)
@@ -92,12 +86,10 @@ def train_probes(x: Tensor, y: Tensor, folds: Sequence[Fold], decays: Tensor, cl
 def _train_together(
     x: Tensor, y: Tensor, folds: Sequence[Fold], decays: Tensor, layers: list[Tensor]
 ) -> tuple[list[Tensor], Tensor]:
-    """Train folds that have equally many steps an epoch.
+    """Return each classifier's layers at its best measurement, and the accuracy [F, R] there.
 
-    A fold is trained as long as one of its classifiers is; updates of its other classifiers are not used.
-
-    Returns:
-        The layers at each classifier's best measurement, and the accuracy [F, R] there.
+    The folds have equally many steps an epoch. A fold is trained as long as one of its classifiers is; updates of its
+    other classifiers are not used.
     """
     best = [layer.detach().clone() for layer in layers]
     best_accuracy = torch.full_like(decays, -1, dtype=torch.float64)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from isotune.errors import InputError, unknown
-from isotune.lab.studies import Study, paper_names, read_study
+from isotune.lab.studies import Arm, Study, paper_names, read_study
 from isotune.lab.studies.lines import beside_analysis
 from isotune.lab.studies.results import Results
 from isotune.lab.studies.run_study import StudyOutcome, run_study
@@ -53,10 +53,8 @@ def reproduce(
 def changed_study(study: Study, model: str, seeds: Sequence[int], options: Mapping[str, Any]) -> Study:
     """A study with other seeds, and with options that replace those of the study and of its arms.
 
-    Arms that have become equal, also because a model replaces theirs, are one arm: the first of them.
-
-    Raises:
-        InputError: the study runs an option at several values, so it can't be given.
+    Arms that have become equal, also because a model replaces theirs, are one arm: the first of them. An option that
+    the study runs at several values can't be given.
     """
     for key in options:
         for place, grid in (("the study", study.grid), *((f"arm {arm.name}", arm.grid or {}) for arm in study.arms)):
@@ -66,17 +64,16 @@ def changed_study(study: Study, model: str, seeds: Sequence[int], options: Mappi
     def not_given(kept: Mapping[str, Any]) -> dict[str, Any]:
         return {key: kept[key] for key in kept if not {key, key.partition(".")[0]} & options.keys()}
 
-    first_with: dict[str, str] = {}  # what an arm does -> the name of the first arm that does it
+    first_with: dict[str, Arm] = {}  # what an arm does -> the first arm that does it
     stands_for: dict[str, str] = {}  # the name of every arm -> the name of the arm that stays
-    arms = []
     for arm in study.arms:
         start = stands_for.get(arm.start, arm.start)
         arm = arm.model_copy(update={"options": not_given(arm.options), "start": start})
         content = repr(arm.model_copy(update={"name": "", "model": "" if model else arm.model}))
-        stands_for[arm.name] = first_with.setdefault(content, arm.name)
-        arms += [arm] if stands_for[arm.name] == arm.name else []
+        stands_for[arm.name] = first_with.setdefault(content, arm).name
+    arms = tuple(first_with.values())
     shared = {**not_given(study.options), **options}
-    return study.model_copy(update={"arms": tuple(arms), "seeds": tuple(seeds) or study.seeds, "options": shared})
+    return study.model_copy(update={"arms": arms, "seeds": tuple(seeds) or study.seeds, "options": shared})
 
 
 def departures(study: Study, published: Study, model: str, options: Mapping[str, Any]) -> list[str]:

@@ -111,11 +111,7 @@ def group_by_stage(metrics: Mapping[str, Sequence[MetricsRecord]], methods: Sequ
 
 
 def read_records(path: Path) -> dict[str, list[MetricsRecord]]:
-    """Return the records of a metrics.jsonl by kind. A last line that a crash has cut short is left out.
-
-    Raises:
-        InputError: there is no such file, or it is damaged.
-    """
+    """Return the records of a metrics.jsonl by kind; refuse a damaged file, but skip a last line cut by a crash."""
     if not path.exists():
         raise InputError(f"{path} does not exist: {path.parent} is not a run folder, or its training never began")
     records: dict[str, list[MetricsRecord]] = {"train": [], "dev": [], "space": [], "warning": []}
