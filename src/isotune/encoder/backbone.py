@@ -47,11 +47,6 @@ class Backbone(nn.Module):
 
     With T tokens in all sentences of a batch together, token ids are [T] and a hidden state is [T, d]: row t of it
     belongs to token t. Nothing is padded, so nothing has to be masked.
-
-    Attributes:
-        model: the transformers model, without a task head.
-        padded: whether the model runs on a padded batch inside; its results are packed all the same.
-        head_dropout: rate at which training drops attention heads, see `drop_heads`.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -67,9 +62,9 @@ class Backbone(nn.Module):
         if getattr(model.config, "is_decoder", False):
             raise InputError("the model is set up as a decoder (is_decoder), whose tokens don't see what follows them")
         replace_dropout(model)
-        self.model = model
-        self.head_dropout = 0.0
-        self.padded = model_type in PADDED_TYPES
+        self.model = model  # without a task head
+        self.head_dropout = 0.0  # see `drop_heads`
+        self.padded = model_type in PADDED_TYPES  # inside the model; the results are packed all the same
         if self.padded:
             _warn_padded(model_type)
         else:

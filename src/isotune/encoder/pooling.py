@@ -22,20 +22,14 @@ from isotune.errors import InputError
 
 @dataclass(frozen=True)
 class Pooling:
-    """Averages layers, then pools tokens; sentence-transformers' Pooling (and WeightedLayerPooling) without padding.
+    """Averages layers, then pools tokens; sentence-transformers' Pooling (and WeightedLayerPooling) without padding."""
 
-    Attributes:
-        mode: "cls" (the first token), "mean", "max", "weightedmean" (token k of a sentence, from 1, weighs k), "mask"
-            (the mask token, of which each sentence has one), or "wk" (see `wk_pooling`).
-        layers: the hidden states to average; "wk" weighs them by itself.
-        weights: a weight for each layer; None for equal weights.
-        mask_id: the mask token's id, for mode "mask"; -1 is no token's.
-    """
-
+    # "cls" (the first token), "mean", "max", "weightedmean" (token k of a sentence, from 1, weighs k), "mask" (the mask
+    # token, of which each sentence has one), or "wk" (see `wk_pooling`).
     mode: PoolingMode = "mean"
-    layers: tuple[int, ...] = (-1,)
-    weights: tuple[float, ...] | None = None
-    mask_id: int = -1
+    layers: tuple[int, ...] = (-1,)  # the hidden states to average; "wk" weighs them by itself
+    weights: tuple[float, ...] | None = None  # a weight for each layer; None for equal weights
+    mask_id: int = -1  # the mask token's id, for mode "mask"; -1 is no token's
 
     def resolve(self, blocks: int) -> dict[int, float]:
         """Maps each layer, as a number from 0 to `blocks`, to its share of the average.

@@ -41,25 +41,16 @@ ModuleFiles: TypeAlias = tuple[str, Mapping[str, Any], Mapping[str, Tensor]]
 
 @dataclass(frozen=True)
 class Modules:
-    """What an encoder's folder says.
+    """What an encoder's folder says."""
 
-    Attributes:
-        transformer: folder of the language model.
-        pooling: from the model's hidden states to a vector.
-        heads: the modules after the pooling.
-        max_length: tokens that a sentence is cut to; None where only the model's own limits count.
-        lowercase: whether text is lowercased before the tokenizer.
-        prompt: text put before every sentence, or around it. On reading, only the text before: the tokenizer has the
-            text after the sentence.
-        settings: config_sentence_transformers.json as it is, with settings that isotune doesn't use.
-    """
-
-    transformer: Path
-    pooling: Pooling = field(default_factory=Pooling)
-    heads: Sequence[Head] = ()
-    max_length: int | None = None
-    lowercase: bool = False
+    transformer: Path  # the folder of the language model
+    pooling: Pooling = field(default_factory=Pooling)  # from the model's hidden states to a vector
+    heads: Sequence[Head] = ()  # the modules after the pooling
+    max_length: int | None = None  # tokens that a sentence is cut to; None where only the model's own limits count
+    lowercase: bool = False  # whether text is lowercased before the tokenizer
+    # Text put before every sentence, or around it. On reading, only the text before: the tokenizer has the text after.
     prompt: str = ""
+    # config_sentence_transformers.json as it is, with settings that isotune doesn't use.
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -26,11 +26,7 @@ LAYERS = {
 
 
 class LanguageHead(nn.Module):
-    """States of tokens [M, d] -> scores of words [M, V].
-
-    Attributes:
-        fresh: names of the weights that the model's folder didn't have; they start at random.
-    """
+    """States of tokens [M, d] -> scores of words [M, V]."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         """Makes the head for a base model, with weights from the folder that the model was loaded from."""
@@ -38,6 +34,7 @@ class LanguageHead(nn.Module):
         whole, info = load_weights(AutoModelForMaskedLM, Path(str(model.name_or_path)), model.dtype)
         prefix = f"{whole.base_model_prefix}."
         lost = {*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])}
+        # The names of the weights that the model's folder didn't have; they start at random.
         self.fresh = sorted(key for key in lost if not key.startswith(prefix))
         setattr(whole, whole.base_model_prefix, model)
         whole.config = model.config
