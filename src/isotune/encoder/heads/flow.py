@@ -100,17 +100,15 @@ class LinearLU(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[N, d] -> [N, d]."""
-        return x @ self._matrix().T
+        lower = self.lower.tril(-1) + torch.ones_like(self.log_s).diag()
+        upper = self.upper.triu(1) + (self.sign * self.log_s.exp()).diag()
+        # W is multiplied out because the single factors of a rotation are ill-conditioned.
+        matrix = (lower @ upper)[self.permutation]  # [d, d]
+        return x @ matrix.T
 
     def log_determinant(self) -> Tensor:
         """The log of |det W|, a scalar."""
         return self.log_s.sum()
-
-    def _matrix(self) -> Tensor:
-        """W, [d, d], multiplied out because the single factors of a rotation are ill-conditioned."""
-        lower = self.lower.tril(-1) + torch.ones_like(self.log_s).diag()
-        upper = self.upper.triu(1) + (self.sign * self.log_s.exp()).diag()
-        return (lower @ upper)[self.permutation]
 
 
 class AdditiveCoupling(nn.Module):
