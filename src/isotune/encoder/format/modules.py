@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 import transformers
@@ -34,9 +34,6 @@ HEADS: Mapping[str, type[Head]] = {
 # The settings of sentence-transformers' Transformer module. Old releases named the file after the kind of model.
 TRANSFORMER_CONFIG = "sentence_bert_config.json"
 OLD_TRANSFORMER_CONFIGS = "sentence_*_config.json"
-
-ModuleFiles: TypeAlias = tuple[str, Mapping[str, Any], Mapping[str, Tensor]]
-"""A module as it is saved: its type, its config.json and its weights."""
 
 
 @dataclass(frozen=True)
@@ -199,8 +196,8 @@ def _write_language_model(parts: Modules, model: PreTrainedModel, tokenizer: Pre
 
 def _pooling_modules(
     pooling: Pooling, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
-) -> Iterator[ModuleFiles]:
-    """Yields the modules that make the sentence vector."""
+) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Tensor]]]:
+    """Yields the modules that make the sentence vector: type, config.json and weights of each."""
     blocks = model.config.num_hidden_layers
     dimension = {"word_embedding_dimension": model.config.hidden_size}
     shares = pooling.resolve(blocks)
