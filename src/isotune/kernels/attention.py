@@ -1,8 +1,8 @@
 """Attention over packed sentences: every token sees the tokens of its own sentence, without a mask.
 
 A `Packed` holds its sentences shortest first, so the sentences of one length are a slice of the row. Each slice becomes
-a dense [sentences, heads, length, features] product; no key is padding, and none has to be masked. On a GPU in half
-precision, torch's flash attention for sequences of different lengths takes the whole row in one kernel.
+a dense [sentences, heads, length, features] product. No key is padding; only a sliding window needs a mask. On a GPU in
+half precision, torch's flash attention for sequences of different lengths takes the whole row in one kernel.
 
 A model of transformers looks up its attention function by name, and passes on all keyword arguments of the model's
 call; the packed batch is one of them. Importing this module adds our function to transformers' registry under the name
@@ -60,7 +60,7 @@ def packed_attention(
     None in place of the weights. `scaling` is the factor of the logits; None for 1 / sqrt(features of a head). With a
     `sliding_window`, a token sees the tokens less than this many places away (ModernBERT's local layers). `dropout`
     drops single weights, `head_dropout` whole heads of a sentence (`_drop_heads`). `attention_mask` is None, because
-    transformers builds no mask for an attention function that it doesn't know.
+    transformers builds no mask, since no mask function is registered for ours.
     """
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))  # [T, heads, features]
     scaling = q.shape[-1] ** -0.5 if scaling is None else scaling

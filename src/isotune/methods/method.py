@@ -124,7 +124,7 @@ class Method(nn.Module, ABC):
 
     @abstractmethod
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        """Named, weighted scalars, whose sum is minimised.
+        """Named, weighted scalars, whose sum is minimised. "mlm" is the name of masked language modelling's term.
 
         Args:
             encoded: the vectors [N, d] of each view, rows in the batch's order.

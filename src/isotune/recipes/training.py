@@ -20,7 +20,7 @@ class TrainingOptions(BaseModel):
     """Rows in a step. A contrastive loss takes the other rows of the step as negatives. 64: SimCSE, BERT-base."""
 
     chunk_size: Count | None = None
-    """Rows that are encoded at a time. It bounds the memory of a large batch and takes about a third more time. Unset:
+    """Rows that are encoded at a time. It bounds the memory of a large batch and takes up to half more time. Unset:
     the whole batch."""
 
     epochs: Positive | None = None
@@ -52,8 +52,8 @@ class TrainingOptions(BaseModel):
     """Weight decay of all weights except biases and normalisation. 0.01: BERT, ConSERT's code."""
 
     betas: tuple[Rate, Rate] = (0.9, 0.999)
-    """Decay rates of AdamW's averages of the gradient and of its square. The first is also the momentum of sgd. Adam's
-    own."""
+    """Decay rates of AdamW's averages of the gradient and of its square. The first is also the momentum of sgd. The
+    values are those of Adam's paper."""
 
     epsilon: Positive = 1e-6
     """Added to AdamW's denominator. 1e-6: BERT, ConSERT's code."""
@@ -100,14 +100,14 @@ class TrainingOptions(BaseModel):
     that score lower than the evaluation before (the self-guided paper's code)."""
 
     sample: Annotated[int, Field(ge=2)] | None = None
-    """Train on this many rows, drawn at random with the seed; on so many for each task of a method with several tasks.
+    """Train on this many rows, drawn at random with the seed; for a method with several tasks, on this many of each.
     Unset: all rows."""
 
     min_words: Count | None = None
     """Leave out rows with a text of fewer words. Unset: none is left out."""
 
     min_score: float | None = None
-    """Make pairs of scored pairs with at least this score. Unset: the data must hold pairs."""
+    """Keep scored pairs with at least this score, as pairs. Unset: the data must hold pairs."""
 
     @model_validator(mode="after")
     def _one_length(self) -> TrainingOptions:

@@ -7,7 +7,7 @@ time:
 2. The loss of all vectors is computed. Its gradient at the vectors is the cache.
 3. Each chunk is encoded again, now with a graph, and its part of the cache goes backward through the graph.
 
-The gradient is that of the loss of all vectors, whatever the method does with them. The price is a third more compute.
+The gradient is that of the loss of all vectors, whatever the method does with them. The price is one more forward pass.
 Each pass has seeds of its own, so that it draws the same dropout and the same augmentations the second time.
 """
 

@@ -68,7 +68,10 @@ class Objectives(nn.Module):
         """The weighted loss terms of all objectives, by name, from the vectors [N, d] of all requests' views."""
         terms: dict[str, Tensor] = {}
         for objective, batch, views in requests:
-            terms |= objective.loss(encoded[: len(views)], batch)
+            of_objective = objective.loss(encoded[: len(views)], batch)
+            if same := terms.keys() & of_objective.keys():
+                raise ValueError(f"two objectives name a loss term {min(same)!r}; the names have to differ")
+            terms |= of_objective
             encoded = encoded[len(views) :]
         return terms
 

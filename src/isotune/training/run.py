@@ -48,7 +48,7 @@ from isotune.training.stage import RunContext, StageTraining
 from isotune.training.step import TrainingFailed
 
 # How the step is chosen where `dev` names no scored pairs.
-CHOICES = {
+DEV_REMARKS = {
     "none": "; the last encoder is kept, not the best",
     "unlabelled": f"; {SELECTION_CRITERION} of training sentences chooses the best",
 }
@@ -104,7 +104,7 @@ def train(
             return _Run(plan, rows, RunContext(folder, recorder, stop, plan.seed), progress).run(tensors)
     except (InputError, OSError):
         if not resume and not (folder / "last.safetensors").exists():
-            # Nothing has been trained, and the folder was empty or missing. A volume's root can't be removed.
+            # Nothing has been trained, and the folder was empty or missing. A mount point stays.
             shutil.rmtree(folder, ignore_errors=True)
         raise
 
@@ -157,7 +157,7 @@ class _Run:
         bundled = ", the bundled one (--model takes any other)" if self.model == BUNDLED_MODEL else ""
         self.recorder.say(f"run: {self.folder}")
         self.recorder.say(f"model: {self.model}{bundled}")
-        self.recorder.say(f"dev pairs: {self.recipe.dev}{CHOICES.get(self.recipe.dev, '')}")
+        self.recorder.say(f"dev pairs: {self.recipe.dev}{DEV_REMARKS.get(self.recipe.dev, '')}")
 
     def _make_scratch_model(self, corpora: Corpora) -> None:
         """Makes the new model of a recipe with `scratch`, unless a resumed run has made it already."""

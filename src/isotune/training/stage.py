@@ -85,7 +85,7 @@ class StageTraining:
             recorder.start(f"stage {progress.stage + 1}", progress.step, self.total)
             self._take_steps()
             if not progress.done and self.selection.scorer is None:
-                self.evaluate()
+                self.evaluate()  # which keeps the weights of the step where the run was stopped
         except TrainingFailed as failure:
             recorder.warn(progress.offset + progress.step, str(failure))
             raise
@@ -94,7 +94,7 @@ class StageTraining:
             recorder.say(f"stopped after step {progress.step} of {self.total}; --resume continues from here")
 
     def _take_steps(self) -> None:
-        """Makes all updates, with a record, an evaluation and a checkpoint every so often."""
+        """Makes all updates; records every `RECORD_EVERY` steps, evaluates and saves every `eval_every` steps."""
         progress, method = self.progress, self.objectives.method
         if isinstance(method, ClosedForm) and not progress.done:
             method.fit(self.encoder, self.feeder.vectors)

@@ -1,8 +1,7 @@
 """One update: a batch, its views, their vectors, the loss, and the optimiser.
 
-Step k of a stage is a function of the seed, k and the weights alone. The rows of a step, the model's dropout and the
-augmentations all draw from generators that are seeded with (seed, stage, k). So there is no random state to save, and a
-resumed run repeats nothing and loses nothing.
+Step k of a stage is a function of (seed, stage, k), the weights and the optimiser's state. The order of the rows is
+seeded with (seed, stage, epoch), dropout and augmentations with (seed, stage, k). So there is no random state to save.
 """
 
 from __future__ import annotations
