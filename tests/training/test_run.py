@@ -473,6 +473,12 @@ def test_a_run_on_rows_from_python_needs_them_again(train: Train, sentences: lis
     assert isotune.train(out=tmp_path / "run", rows=sentences, resume=True, quiet=True).stopped is None
 
 
+def test_a_run_on_sources_takes_no_rows_when_it_is_resumed(train: Train, sentences: list[str], tmp_path: Path) -> None:
+    unfinish(train().folder)
+    with pytest.raises(InputError, match="started with sources; leave out the rows"):
+        isotune.train(out=tmp_path / "run", rows=sentences, resume=True, quiet=True)
+
+
 def test_seeds_differ_by_purpose_and_place() -> None:
     from itertools import product
 

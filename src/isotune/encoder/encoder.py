@@ -180,13 +180,15 @@ class Encoder(nn.Module, StreamEncoder):
         augmentation: Augmentation | None = None,
         generator: Generator | None = None,
         pooling: Pooling | EachLayer | TokenStates | None = None,
+        backbone: Backbone | None = None,
     ) -> Tensor:
         """Computes the pooled hidden states [N, d], without the heads; arguments and order as `forward` has them.
 
-        `EachLayer` gives [N, layers, d], and `TokenStates` [M, d] in the order of its places.
+        `backbone` replaces the encoder's. `EachLayer` gives [N, layers, d], and `TokenStates` [M, d] in the order of
+        its places.
         """
-        pooling = pooling or self.pooling
-        states = self.backbone(tokens, augmentation, generator, pooling.needs_all_layers(self.backbone.layers))
+        backbone, pooling = backbone or self.backbone, pooling or self.pooling
+        states = backbone(tokens, augmentation, generator, pooling.needs_all_layers(backbone.layers))
         pooled = pooling(states, tokens)
         return pooled if isinstance(pooling, TokenStates) else tokens.restore(pooled)
 

@@ -57,7 +57,7 @@ class Corpora:
         recipe = self.recipe
         named = [recipe.inputs(stage).data for stage in recipe.stages[first:]]
         if recipe.scratch and not first:
-            named.append(recipe.stages[0].data or recipe.data)  # for the vocabulary
+            named.append(recipe.inputs(recipe.stages[0]).data)  # for the vocabulary
         for data in named:
             read(self._sources(data), Sentence)
         if (times := sum("-" in data for data in named)) > 1:
@@ -78,7 +78,7 @@ class Corpora:
     def texts(self) -> Iterator[str]:
         """The sentences of the first stage, to make a vocabulary from."""
         recipe = self.recipe
-        rows = read(self._sources(recipe.stages[0].data or recipe.data), Sentence, recipe.columns)
+        rows = read(self._sources(recipe.inputs(recipe.stages[0]).data), Sentence, recipe.columns)
         return (row.sentence for row in rows)
 
     def load(self, number: int, stage: Stage, method: Method, encoder: Encoder) -> StageData:
@@ -120,7 +120,7 @@ class Corpora:
         if isinstance(method, SeveralFeeds):
             return method.feeds()
         row_type = method.reads if isinstance(method, DerivesRows) else method.rows
-        return {SINGLE_FEED: Feed(row_type, stage.data or self.recipe.data, classes=method.classes)}
+        return {SINGLE_FEED: Feed(row_type, self.recipe.inputs(stage).data, classes=method.classes)}
 
     def _read(self, sources: Sequence[Source], feed: Feed, training: TrainingOptions) -> Iterator[Row]:
         """The rows of a feed. Options that leave training rows out don't count for rows to score on."""

@@ -128,11 +128,8 @@ def _pool(
     tokens = concatenate(batches)
     each = augmentations() if augmentations else [view.augmentation for view in views]
     augmentation = PerView(list(each), [len(batch) for batch in batches])
-    backbone, pooling = kind.backbone or encoder.backbone, kind.pooling or encoder.pooling
     with torch.no_grad() if kind.backbone else nullcontext():
-        states = backbone(tokens, augmentation, generator, pooling.needs_all_layers(backbone.layers))
-        pooled = pooling(states, tokens)
-    return pooled if isinstance(pooling, TokenStates) else tokens.restore(pooled)
+        return encoder.pool(tokens, augmentation, generator, kind.pooling, kind.backbone)
 
 
 def _cut(view: View, chunks: int) -> dict[int, View]:

@@ -95,6 +95,8 @@ def train(
         if recipe or method or options or names:
             raise InputError("resume continues a run as it was started; leave out the sources and all options")
         plan, tensors, progress = _reopen(folder)
+        if rows is not None and plan.data:
+            raise InputError(f"{folder}: this run was started with sources; leave out the rows")
     else:
         plan = resolve(names if rows is None else None, recipe, method, options)
         tensors, progress = dict[str, Tensor](), Progress()
