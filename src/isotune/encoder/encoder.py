@@ -17,6 +17,7 @@ from transformers import PreTrainedTokenizerBase
 from isotune.data.packed import Packed
 from isotune.encoder import Precision
 from isotune.encoder.backbone import Backbone
+from isotune.encoder.fingerprint import fingerprint
 from isotune.encoder.format.modules import Modules, read_modules, write_modules
 from isotune.encoder.format.pretrained import load_model, load_tokenizer, local_folder, take_pooler
 from isotune.encoder.format.prompt import SENTENCE, Prompts, mask_id, take_suffix
@@ -154,6 +155,10 @@ class Encoder(nn.Module, StreamEncoder):
     def dimension(self) -> int:
         """Features of a sentence vector."""
         return self.heads.dimension
+
+    def fingerprint(self) -> str:
+        """A hash of everything that decides the vectors, the same in every precision: 20 hexadecimal digits."""
+        return fingerprint(self)
 
     @property
     def device(self) -> torch.device:

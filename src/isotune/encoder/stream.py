@@ -47,6 +47,10 @@ class StreamEncoder(ABC):
         """Features of a sentence vector."""
 
     @abstractmethod
+    def fingerprint(self) -> str:
+        """A hash of everything that decides the vectors: 20 hexadecimal digits."""
+
+    @abstractmethod
     def encode_parts(
         self, sentences: Iterable[str], *, normalize: bool = False, advance: Advance | None = None
     ) -> Parts:

@@ -15,11 +15,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from isotune.data.records import opened, read_text
+from isotune.encoder.fingerprint import short_hash
 from isotune.encoder.stream import Advance, Parts, StreamEncoder, parts_of
 from isotune.errors import InputError
+from isotune.kernels.digest import digest
 
 WORD = re.compile(r"\w+|[^\w\s]")
 
@@ -71,6 +74,10 @@ class WordVectors(StreamEncoder):
     def dimension(self) -> int:
         """Features of a word vector and of a sentence vector."""
         return int(self.vectors.shape[1])
+
+    def fingerprint(self) -> str:
+        """A hash of the words and their vectors: 20 hexadecimal digits."""
+        return short_hash([list(self.places.items()), digest(torch.from_numpy(self.vectors))])
 
     def encode_parts(
         self, sentences: Iterable[str], *, normalize: bool = False, advance: Advance | None = None

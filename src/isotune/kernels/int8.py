@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from isotune.errors import InputError
+from isotune.kernels.digest import digest
 
 LARGEST = 127
 TINY = 1e-12  # the least scale, for rows of zeros
@@ -28,6 +29,7 @@ class Int8Linear(nn.Module):
     def __init__(self, linear: nn.Linear) -> None:
         """Rounds the weights of a linear layer."""
         super().__init__()
+        self.digests = {name: digest(tensor) for name, tensor in linear.state_dict().items()}  # before the rounding
         weight = linear.weight.detach().float()  # [out, in]
         self.scales = (weight.abs().amax(1) / LARGEST).clamp(min=TINY)  # [out]
         rounded = (weight / self.scales[:, None]).round().to(torch.int8)

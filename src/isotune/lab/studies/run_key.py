@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from isotune.data import DATASETS
+from isotune.encoder.fingerprint import short_hash
 from isotune.encoder.format.pretrained import local_folder
 from isotune.lab.studies.plan import PlannedRun
 
@@ -43,7 +44,7 @@ def run_key(run: PlannedRun, tasks: Sequence[str]) -> str:
         of_stages = (source for stage in inputs for source in (*stage.data, *stage.dev))
         sources = (run.recipe.dev, *run.recipe.data, *of_stages)
         content["data"] = {source: _source_hash(source) for source in sources}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:20]
+    return short_hash(content)
 
 
 def forget_files() -> None:

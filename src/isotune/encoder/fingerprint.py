@@ -1,0 +1,63 @@
+"""The fingerprint of an encoder: a hash of everything that decides its vectors.
+
+Two encoders with the same fingerprint give the same vectors, up to the rounding of a precision or a processor. A copy
+of a folder, the same encoder saved again, and any precision (int8 too) have the same fingerprint. Other weights,
+another tokenizer, pooling, prompt or head give another fingerprint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from isotune.kernels.digest import digest
+from isotune.kernels.int8 import Int8Linear
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from isotune.encoder.encoder import Encoder
+
+DIGITS = 20  # hexadecimal
+
+
+def fingerprint(encoder: Encoder) -> str:
+    """The fingerprint of an encoder: 20 hexadecimal digits. Every weight is read, so it is not for a loop."""
+    backbone = encoder.backbone
+    return short_hash(
+        {
+            "model": backbone.model.config.model_type,
+            "weights": _weights(encoder),
+            "pooling": [encoder.pooling.mode, sorted(encoder.pooling.resolve(backbone.layers).items())],
+            "heads": [[head.type_name, head.config()] for head in encoder.heads],
+            "tokenizer": _tokenizer(encoder.tokenizer),
+            "max_length": encoder.max_length,
+            "lowercase": encoder.lowercase,
+            "prompt": encoder.prompt,
+        }
+    )
+
+
+def short_hash(content: Any) -> str:
+    """A hash of anything that JSON can express: 20 hexadecimal digits."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:DIGITS]
+
+
+def _weights(encoder: Encoder) -> dict[str, str]:
+    """{name: digest} of the weights of the backbone and the heads. A language head changes no sentence vector."""
+    digests: dict[str, str] = {}
+    for part, module in (("backbone", encoder.backbone), ("heads", encoder.heads)):
+        digests |= {f"{part}.{name}": digest(tensor) for name, tensor in module.state_dict().items()}
+        for name, layer in module.named_modules():
+            if isinstance(layer, Int8Linear):
+                digests |= {f"{part}.{name}.{key}": value for key, value in layer.digests.items()}
+    return digests
+
+
+def _tokenizer(tokenizer: PreTrainedTokenizerBase) -> Any:
+    """What decides the token ids, without what the last call set."""
+    if not tokenizer.is_fast:
+        return [type(tokenizer).__name__, tokenizer.get_vocab()]
+    state: dict[str, Any] = json.loads(tokenizer.backend_tokenizer.to_str())
+    return {key: value for key, value in state.items() if key not in ("truncation", "padding")}

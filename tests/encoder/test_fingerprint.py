@@ -1,0 +1,93 @@
+"""The fingerprint: the same for the same encoder in any folder and precision, another for any other encoder."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.heads import Dense, Normalize
+from isotune.encoder.word_vectors import WordVectors
+from isotune.errors import InputError
+from isotune.kernels.digest import digest
+
+
+@pytest.fixture
+def encoder(tiny_model: Path) -> Encoder:
+    return Encoder.load(tiny_model)
+
+
+def test_a_digest_depends_on_shape_and_values_but_not_on_the_precision() -> None:
+    values = torch.randn(6)
+    assert digest(values) == digest(values.bfloat16()) == digest(values.double().float())
+    assert len({digest(values), digest(values.view(2, 3)), digest(values * 1.1), digest(torch.arange(6))}) == 4
+
+
+@pytest.mark.parametrize("options", [{}, {"pooling": "cls", "layers": (1, -1)}, {"prompt": 'a "{sentence}" is {mask}'}])
+def test_a_copy_and_a_saved_encoder_have_the_same_fingerprint(
+    options: dict[str, object], tiny_model: Path, tmp_path: Path, sentences: list[str]
+) -> None:
+    encoder = Encoder.load(tiny_model, **options)  # type: ignore[arg-type]
+    before = encoder.fingerprint()
+    assert len(before) == 20
+    encoder.encode(sentences)  # sets the tokenizer's truncation
+    assert encoder.fingerprint() == before
+    encoder.save(tmp_path / "saved")
+    shutil.copytree(tmp_path / "saved", tmp_path / "copy")
+    assert Encoder.load(tmp_path / "saved").fingerprint() == before
+    assert Encoder.load(tmp_path / "copy").fingerprint() == before
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_every_precision_has_the_same_fingerprint(encoder: Encoder, tmp_path: Path, precision: str) -> None:
+    encoder.heads.append(Dense(32, 8))
+    encoder.save(tmp_path / "saved")
+    try:
+        loaded = Encoder.load(tmp_path / "saved", precision=precision)  # type: ignore[arg-type]
+    except InputError as error:
+        pytest.skip(str(error))
+    assert loaded.fingerprint() == encoder.fingerprint()
+
+
+def _change_a_weight(encoder: Encoder) -> None:
+    with torch.no_grad():
+        next(encoder.parameters())[3, 2] += 0.1
+
+
+def _add_a_token(encoder: Encoder) -> None:
+    encoder.tokenizer.add_tokens(["zebra"])
+
+
+CHANGES: list[Callable[[Encoder], object]] = [
+    _change_a_weight,
+    _add_a_token,
+    lambda encoder: encoder.heads.append(Normalize()),
+    lambda encoder: encoder.heads.append(Dense(32, 32)),
+    lambda encoder: setattr(encoder, "pooling", encoder.pooling.__class__("cls")),
+    lambda encoder: setattr(encoder, "pooling", encoder.pooling.__class__("mean", (1, -1))),
+    lambda encoder: setattr(encoder, "max_length", 7),
+    lambda encoder: setattr(encoder, "lowercase", True),
+    lambda encoder: setattr(encoder, "prompt", "the "),
+]
+
+
+def test_each_thing_that_decides_the_vectors_changes_the_fingerprint(tiny_model: Path) -> None:
+    fingerprints = [Encoder.load(tiny_model).fingerprint()]
+    for change in CHANGES:
+        encoder = Encoder.load(tiny_model)
+        change(encoder)
+        fingerprints.append(encoder.fingerprint())
+    assert len(set(fingerprints)) == len(CHANGES) + 1
+
+
+def test_word_vectors_have_a_fingerprint_too() -> None:
+    vectors = np.eye(2, dtype=np.float32)
+    words = WordVectors({"a": 0, "dog": 1}, vectors)
+    assert words.fingerprint() == WordVectors({"a": 0, "dog": 1}, vectors.copy()).fingerprint()
+    assert words.fingerprint() != WordVectors({"a": 0, "cat": 1}, vectors).fingerprint()
+    assert words.fingerprint() != WordVectors({"a": 0, "dog": 1}, vectors * 2).fingerprint()
