@@ -95,7 +95,7 @@ def training(model: Path, precision: str) -> Spent:
     """Measures a training step. Its linear layers do three times the arithmetic of encoding."""
     options = {"batch_size": BATCH, "precision": precision, "max_length": MAX_LENGTH, "model_dropout": DROPOUT}
     with stepper(model, "simcse", {"projection": False}, options, sentences(BATCH * STEPS * 3)) as steps:
-        store = steps.feeder.probe
+        store = steps.feeder.monitored
         tokens = 2 * BATCH * store.fingerprint.tokens / len(store)
         number = iter(range(3 * STEPS))
         return _spent(lambda: steps.update(next(number)), steps.encoder, precision, tokens, 3)

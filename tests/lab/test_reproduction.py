@@ -24,7 +24,6 @@ def results(study: Study, **values: dict[str, float]) -> Results:
         runs=tuple(runs),
         statistics={},
         comparisons=(),
-        selection=(),
         analyses=("layers",),
         facts={},
     )

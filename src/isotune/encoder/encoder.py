@@ -20,7 +20,7 @@ from isotune.encoder.backbone import Backbone
 from isotune.encoder.fingerprint import fingerprint
 from isotune.encoder.format.modules import Modules, read_modules, write_modules
 from isotune.encoder.format.pretrained import load_model, load_tokenizer, local_folder, take_pooler
-from isotune.encoder.format.prompt import SENTENCE, Prompts, mask_id, take_suffix
+from isotune.encoder.format.prompt import SENTENCE, Prompts, take_suffix
 from isotune.encoder.heads import Head, Heads
 from isotune.encoder.heads.language import LanguageHead
 from isotune.encoder.options import PoolingChoice
@@ -29,6 +29,7 @@ from isotune.encoder.stream import Advance, Parts, StreamEncoder, encode_stream
 from isotune.errors import InputError
 from isotune.kernels.int8 import is_quantized, quantize
 from isotune.views.augmentation import Augmentation
+from isotune.views.masking import mask_token_id
 
 # Size of a batch of `encode`: bytes of one hidden state of all its tokens. A CPU multiplies larger batches faster up to
 # about this size; twice as large ones are faster or slower, by model and measurement. A GPU needs more work at once.
@@ -86,7 +87,9 @@ class Encoder(nn.Module, StreamEncoder):
         self.backbone = backbone
         self.heads = Heads(backbone.dimension, heads)
         self.tokenizer = tokenizer
-        self.pooling = replace(pooling, mask_id=mask_id(tokenizer)) if pooling.mode == "mask" else pooling
+        if pooling.mode == "mask":
+            pooling = replace(pooling, mask_id=mask_token_id(tokenizer, "pooling mask", "another pooling"))
+        self.pooling = pooling
         self.max_length = max_length
         self.lowercase = lowercase
         self.prompt = prompt

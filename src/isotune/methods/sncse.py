@@ -27,13 +27,13 @@ from isotune.data.cache import TextCache
 from isotune.data.rows import Row, Sentence, Triplet
 from isotune.data.tokens import Tokenized
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.format.prompt import mask_id
 from isotune.errors import InputError
 from isotune.losses import bidirectional_margin, info_nce
 from isotune.methods.method import Additions, Batch, Method
 from isotune.methods.options.sncse import SNCSEOptions
 from isotune.methods.projection import tanh_projection
 from isotune.methods.protocols import DerivesRows
+from isotune.views.masking import mask_token_id
 from isotune.views.negation import RULES, negator
 
 ANCHOR = 'This sentence : " {sentence} " means {mask} .'
@@ -69,7 +69,8 @@ class SNCSE(Method, DerivesRows):
                     "pooling mask without a prompt that brings a mask: the start can't be evaluated; method sncse sets "
                     "prompt and pooling itself: leave --pooling out, or choose another (--pooling cls)"
                 )
-            pooling = replace(encoder.pooling, mode="mask", mask_id=mask_id(encoder.tokenizer))
+            mask = mask_token_id(encoder.tokenizer, "method sncse", "another method")
+            pooling = replace(encoder.pooling, mode="mask", mask_id=mask)
             self.adds = Additions(prompt=ANCHOR, pooling=pooling)
 
     def prepare(self, rows: Iterable[Row], cache: Path | None, say: Callable[[str], None]) -> Iterator[Row]:

@@ -106,8 +106,8 @@ class Recipe(BaseModel):
     of the first stage."""
 
     dev: str = "stsb-open:dev"
-    """How the best step is chosen: by the correlation with the scores of these pairs (a named dataset or a file); by a
-    criterion on training sentences, without labels (unlabelled); or not at all (none): the last step is kept."""
+    """How the best step is chosen: by the correlation with the scores of these pairs (a named dataset or a file). With
+    none, the last step is kept."""
 
     tasks: tuple[str, ...] = ()
     """The tasks on which the start and the result are evaluated: names or files of scored pairs. Unset: the seven STS
@@ -133,8 +133,8 @@ class Recipe(BaseModel):
 
     @property
     def dev_pairs(self) -> str | None:
-        """The scored pairs that choose the best step; None if `dev` is "unlabelled" or "none"."""
-        return None if self.dev in ("unlabelled", "none") else self.dev
+        """The scored pairs that choose the best step; None if `dev` is "none"."""
+        return None if self.dev == "none" else self.dev
 
     def inputs(self, stage: Stage) -> Inputs:
         """The data and models that one of the recipe's stages reads."""

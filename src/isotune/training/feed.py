@@ -90,7 +90,7 @@ class Feeder:
         first = next(iter(self.corpora.values()))
         self.steps_per_epoch = first.order.steps_per_epoch
         self.rows_per_step = sum(sizes[name] for name in stores)  # over all corpora
-        self.probe = first.store  # its sentences are those that the monitor encodes
+        self.monitored = first.store  # the monitor encodes a sample of its sentences
 
     def cache(self, encoder: Encoder, folder: Path) -> None:
         """Computes the pooled vectors of all texts, which batches then carry in place of tokens."""

@@ -16,7 +16,6 @@ from isotune.data import ScoredPairs
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.options import EncoderOptions
 from isotune.evaluation import Evaluation, RunEvaluation, STSTask, Task, cosine_similarities, evaluate_on
-from isotune.evaluation.unlabelled import SELECTION_CRITERION
 from isotune.files import write_text
 from isotune.recipes import Recipe
 from isotune.training.recorder import Recorder
@@ -54,8 +53,7 @@ def compare_with_start(
     folder = kept.parent
     recorder.say(f"encoder: {kept}, from step {progress.best_step}; evaluating this encoder and the start")
     if progress.best_step == 0 and progress.best_score is not None:
-        by = "on the dev data" if recipe.dev != "unlabelled" else f"by {SELECTION_CRITERION}"
-        recorder.warn(0, f"no step scored better {by} than the start, so the start was kept")
+        recorder.warn(0, "no step scored better on the dev data than the start, so the start was kept")
     # ConSERT's Figure 1 shows STS-B. Without STS-B, the figure shows the first task of scored pairs.
     scored = [task.pairs for task in tasks if isinstance(task, STSTask)]
     drawn = next((pairs for pairs in scored if pairs.name == "stsb"), scored[0] if scored else None)

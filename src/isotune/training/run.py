@@ -30,7 +30,6 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.scratch import make_model
 from isotune.errors import InputError
 from isotune.evaluation import STSTask, Task, load_tasks
-from isotune.evaluation.unlabelled import SELECTION_CRITERION
 from isotune.methods.method import Method
 from isotune.methods.protocols import ScoresRows
 from isotune.recipes import Recipe, Stage, resolve
@@ -46,12 +45,6 @@ from isotune.training.seeds import derive_seed
 from isotune.training.selection import choose_scorer
 from isotune.training.stage import RunContext, StageTraining
 from isotune.training.step import TrainingFailed
-
-# How the step is chosen where `dev` names no scored pairs.
-DEV_REMARKS = {
-    "none": "; the last encoder is kept, not the best",
-    "unlabelled": f"; {SELECTION_CRITERION} of training sentences chooses the best",
-}
 
 
 def train(
@@ -159,7 +152,8 @@ class _Run:
         bundled = ", the bundled one (--model takes any other)" if self.model == BUNDLED_MODEL else ""
         self.recorder.say(f"run: {self.folder}")
         self.recorder.say(f"model: {self.model}{bundled}")
-        self.recorder.say(f"dev pairs: {self.recipe.dev}{DEV_REMARKS.get(self.recipe.dev, '')}")
+        last = "" if self.recipe.dev_pairs else "; the last encoder is kept, not the best"
+        self.recorder.say(f"dev pairs: {self.recipe.dev}{last}")
 
     def _make_scratch_model(self, corpora: Corpora) -> None:
         """Makes the new model of a recipe with `scratch`, unless a resumed run has made it already."""
@@ -209,7 +203,7 @@ class _Run:
             objectives.attach(encoder)
             self._describe_stage(number, objectives.method, encoder)
             data = corpora.load(number, stage, objectives.method, encoder)
-            scorer = choose_scorer(self.recipe, stage.training.metric, objectives.method, dev, data.dev)
+            scorer = choose_scorer(stage.training.metric, objectives.method, dev, data.dev)
             training = StageTraining(self.context, encoder, objectives, data, scorer, stage.training, self.progress)
             if tensors:
                 run_folder.load_parts(tensors, training.parts)

@@ -4,10 +4,9 @@ At every evaluation the encoder gets a score, and the weights with the best scor
 comes from the first of these that a run has:
 
 - labelled rows, on which the method predicts (`score_rows`);
-- dev pairs with scores (`score_pairs`);
-- the training sentences, by a criterion without labels (`score_unlabelled`).
+- dev pairs with scores (`score_pairs`).
 
-Without any of them the last step is kept.
+Without either of them the last step is kept.
 """
 
 from __future__ import annotations
@@ -27,10 +26,9 @@ from isotune.data.tokens import TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.evaluation.metrics import measure
 from isotune.evaluation.sts import cosine_similarities, score
-from isotune.evaluation.unlabelled import SELECTION_CRITERION
 from isotune.methods.method import Batch, Method
 from isotune.methods.protocols import ScoresRows, SeveralFeeds
-from isotune.recipes import Recipe, TrainingOptions
+from isotune.recipes import TrainingOptions
 from isotune.training.encoding import encode_views
 from isotune.training.monitor import Monitor
 from isotune.training.recorder import Recorder
@@ -43,40 +41,31 @@ class Score(NamedTuple):
     """How good an encoder is."""
 
     value: float  # higher is better
-    name: str  # the metric or criterion
+    name: str  # the metric
     parts: Mapping[str, float] = {}  # the values whose mean is `value`, where it is a mean
-    labelled: bool = True  # whether the score comes from dev data, and not from the training sentences
 
 
-Scorer = Callable[[Encoder, Mapping[str, float]], Score]
-"""Scores an encoder. The second argument has the monitor's criteria without labels."""
+Scorer = Callable[[Encoder], Score]
 
 
 def choose_scorer(
-    recipe: Recipe, metric: str, method: Method, dev: ScoredPairs | None, dev_rows: Mapping[str, TokenStore]
+    metric: str, method: Method, dev: ScoredPairs | None, dev_rows: Mapping[str, TokenStore]
 ) -> Scorer | None:
     """What scores the steps of a stage; None if the last step is kept."""
     if isinstance(method, ScoresRows):
         return partial(score_rows, method=method, dev_rows=dev_rows)
     if dev is not None:
         return partial(score_pairs, pairs=dev, metric=metric)
-    return score_unlabelled if recipe.dev == "unlabelled" else None
+    return None
 
 
-def score_unlabelled(encoder: Encoder, unlabelled: Mapping[str, float]) -> Score:
-    """Scores by a criterion on training sentences."""
-    return Score(unlabelled[SELECTION_CRITERION], SELECTION_CRITERION, labelled=False)
-
-
-def score_pairs(encoder: Encoder, unlabelled: Mapping[str, float], pairs: ScoredPairs, metric: str) -> Score:
+def score_pairs(encoder: Encoder, pairs: ScoredPairs, metric: str) -> Score:
     """Scores by the correlation ("spearman" or "pearson") of cosines with gold scores, over all pairs."""
     return Score(getattr(score(pairs, cosine_similarities(encoder, pairs)), metric).all, metric)
 
 
 @torch.no_grad()
-def score_rows(
-    encoder: Encoder, unlabelled: Mapping[str, float], method: Method, dev_rows: Mapping[str, TokenStore]
-) -> Score:
+def score_rows(encoder: Encoder, method: Method, dev_rows: Mapping[str, TokenStore]) -> Score:
     """Scores by the mean of all metrics of a method's predictions, over all of its dev feeds."""
     assert isinstance(method, ScoresRows)
     encoder.eval()
@@ -107,20 +96,16 @@ class Selection:
 
     def is_best(self, encoder: Encoder, progress: Progress, total: int) -> bool:
         """Evaluates the encoder, writes the records of the evaluation, and updates the scores in `progress`."""
-        space, unlabelled = self.monitor.measure(encoder)
+        space = self.monitor.measure(encoder)
         progress.start_space = self.monitor.start
-        result = self.scorer and self.scorer(encoder, unlabelled)
+        result = self.scorer and self.scorer(encoder)
         best = result is None or self._judge(result.value, progress)
         record = partial(self.recorder.record, stage=progress.stage + 1, step=progress.offset + progress.step)
         record("space", **space)
-        chosen = {"best": best} if result and not result.labelled else {}
-        record("unlabelled", **unlabelled, **chosen)
         text = ""
-        if result and result.labelled:
+        if result:
             record("dev", metric=result.name, score=result.value, best=best, **result.parts)
             text = f"dev {result.name} {100 * result.value:.2f}{' (best)' if best else ''}, "
-        elif result:
-            text = f"{result.name} {result.value:.3f}{' (best)' if best else ''}, "
         text += f"mean cosine {space['mean_cosine']:.3f}, effective rank {space['effective_rank']:.1f}"
         self.recorder.say(f"step {progress.step} of {total}: {text}")
         if warning := self.monitor.warning(space):

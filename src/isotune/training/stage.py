@@ -18,7 +18,7 @@ from isotune.recipes import TrainingOptions
 from isotune.training.corpora import StageData
 from isotune.training.feed import Feeder
 from isotune.training.interrupt import StopSignal
-from isotune.training.monitor import Monitor, Probe
+from isotune.training.monitor import Monitor
 from isotune.training.objectives import Objectives
 from isotune.training.recorder import Recorder
 from isotune.training.run_folder import Parts, Progress, best_file, save_parts, save_tensors
@@ -65,7 +65,7 @@ class StageTraining:
         self.stepper = Stepper(encoder, objectives, feeder, options, self.total, run.seed, progress.stage)
         # What a checkpoint holds and a resumed run loads.
         self.parts: Parts = {"encoder": encoder, "objectives": objectives, "optimizer": self.stepper.optimizers}
-        monitor = Monitor(Probe.of(feeder.probe), progress.start_space)
+        monitor = Monitor(feeder.monitored, progress.start_space)
         self.selection = Selection(scorer, monitor, options, run.recorder)
 
     @fast_float32()

@@ -21,7 +21,6 @@ from isotune.lab.studies.lines import MadeRun, table_lines
 from isotune.lab.studies.page import write_page
 from isotune.lab.studies.plan import plan_runs
 from isotune.lab.studies.results import Results
-from isotune.lab.studies.step_criteria import Criterion
 from isotune.report.chart import Band, Bars, Series
 
 STUDY = Study.from_table(
@@ -88,10 +87,6 @@ def results() -> Results:
         runs=tuple(made),
         statistics={},
         comparisons=compare(STUDY, table_lines(STUDY, made), [], lambda *_: {}),
-        selection=(
-            Criterion("neighbour_rank", {"SimCSE": 0.0123}, 0.0123, 0.0456, 0.789, -0.5),
-            Criterion("the last", {"SimCSE": 0.2}, 0.2, 0.3, None, None),
-        ),
         analyses=(),
         facts={"isotune": "0.1.0", "cores": 2},
     )
@@ -189,13 +184,6 @@ def test_the_page_shows_published_beside_measured(results: Results, tmp_path: Pa
         assert min(picture.shape[:2]) > 500
         assert picture[..., :3].std() > 0.05
         assert raw.count(f'id="figure-{number}"') == 1
-
-
-def test_the_page_shows_the_regret_of_criteria(results: Results, tmp_path: Path) -> None:
-    results.write(tmp_path)
-    text = " ".join(Texts(write_page(tmp_path).read_text()).text.split())
-    assert "neighbour rank the last SimCSE 1.23 20.00 Mean of all runs 1.23 20.00 Worst run 4.56 30.00" in text
-    assert "Correlation within a run +0.79 Correlation between runs -0.50" in text
 
 
 def test_a_page_without_plotly_has_no_links(results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,17 +55,6 @@ class Prompts:
         return before, tokenizer
 
 
-def mask_id(tokenizer: PreTrainedTokenizerBase) -> int:
-    """Returns the id of the tokenizer's mask token, for pooling "mask".
-
-    Raises:
-        InputError: the tokenizer has no mask token.
-    """
-    if tokenizer.mask_token_id is None:
-        raise InputError("pooling mask: this model's tokenizer has no mask token; choose another pooling")
-    return int(tokenizer.mask_token_id)
-
-
 def split_prompt(prompt: str, lowercase: bool = False) -> tuple[str, str]:
     """Splits a prompt into the text before the sentence and the text after it, in lower case if `lowercase`.
 

@@ -8,7 +8,7 @@
 | one run, made by a worker process | `job.py`, `processes.py` |
 | all runs of a study, and their scores | `runs.py` |
 | the lines of its table, and the files it is kept in | `lines.py`, `results.py`, `wording.py` |
-| which differences are real | `statistics.py`, `comparison.py`, `step_criteria.py` |
+| which differences are real | `statistics.py`, `comparison.py` |
 | figures and page | `figures.py`, `page.py` |
 | all of it, in order | `run_study.py` |
 

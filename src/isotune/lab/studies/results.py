@@ -18,7 +18,6 @@ from isotune.errors import InputError
 from isotune.files import replacing, write_text
 from isotune.lab.studies.comparison import Comparison
 from isotune.lab.studies.lines import Line, MadeRun, table_lines
-from isotune.lab.studies.step_criteria import Criterion
 from isotune.lab.studies.study import Study, one_line
 from isotune.lab.studies.wording import value_text
 
@@ -34,7 +33,6 @@ class Results(BaseModel):
     runs: tuple[MadeRun, ...]  # in the order of the study
     statistics: dict[str, dict[str, float]]  # dataset -> size -> number
     comparisons: tuple[Comparison, ...]  # the differences between the table's lines
-    selection: tuple[Criterion, ...]  # how well label-free criteria would have chosen the steps
     analyses: tuple[str, ...]  # the names of the analyses that were made
     facts: dict[str, str | int]  # versions, machine and time
 

@@ -101,7 +101,6 @@ def run_study(
         runs=made,
         statistics={dataset: _sizes(dataset) for dataset in study.statistics},
         comparisons=all_runs.compare(made),
-        selection=all_runs.judge_criteria(),
         analyses=analyses,
         facts=_facts(workers),
     )

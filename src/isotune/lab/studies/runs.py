@@ -25,7 +25,6 @@ from isotune.lab.studies.plan import PlannedRun, plan_runs
 from isotune.lab.studies.processes import Processes
 from isotune.lab.studies.run_key import forget_files, run_key
 from isotune.lab.studies.statistics import Floats
-from isotune.lab.studies.step_criteria import Course, Criterion, courses, judge
 from isotune.lab.studies.study import COSINE, START, Study
 from isotune.lab.studies.wording import line_title, measured_digits
 from isotune.training.interrupt import StopSignal
@@ -178,14 +177,6 @@ class StudyRuns:
         tasks = [task for task in self.tasks if isinstance(task, STSTask)]
         lines = table_lines(self.study, made)
         return compare(self.study, lines, tasks, lambda line, seed: _cosines(self.folder / keys[line.title, seed]))
-
-    def judge_criteria(self) -> tuple[Criterion, ...]:
-        """How well label-free criteria would have chosen the steps of the runs that are done."""
-        by_line: dict[str, list[Course]] = {}
-        for run in self.planned:
-            if run.recipe and self._is_done(run):
-                by_line.setdefault(line_title(run.arm, run.cell), []).extend(courses(self._folder(run)))
-        return tuple(judge(by_line))
 
     def analyse(self, folder: Path) -> tuple[str, ...]:
         """Writes the study's analyses of the first seed's encoders; returns the names of those that were made."""
