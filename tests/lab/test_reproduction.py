@@ -102,18 +102,18 @@ def test_arms_that_differ_only_by_their_model_become_one() -> None:
     assert departures(study, study, "", {}) == []
 
 
-def test_an_arm_starts_from_the_arm_that_stays() -> None:
+def test_an_arm_starts_from_the_arm_that_stays_and_is_compared_with_it() -> None:
     def arms(size: str) -> list[dict[str, object]]:
         first = {"name": f"first {size}", "method": "simcse", "data": ["x"], "model": size}
         second = {"name": f"second {size}", "method": "consert", "data": ["x"], "start": f"first {size}"}
         return [first, second]
 
-    third = {"name": "third", "method": "mirror", "data": ["x"], "start": "first large"}
+    third = {"name": "third", "method": "mirror", "data": ["x"], "start": "first large", "against": "second large"}
     changed = changed_study(of_arms(*arms("base"), *arms("large"), third), "mini", (), {})
-    assert {arm.name: arm.start for arm in changed.arms} == {
-        "first base": "",
-        "second base": "first base",
-        "third": "first base",
+    assert {arm.name: (arm.start, arm.against) for arm in changed.arms} == {
+        "first base": ("", ""),
+        "second base": ("first base", ""),
+        "third": ("first base", "second base"),
     }
 
 
@@ -169,11 +169,11 @@ def test_a_table_of_data_needs_no_run(tmp_path: Path) -> None:
 
 
 def test_without_time_nothing_is_made(tmp_path: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    reproduce("small-bert/figure2", tmp_path, model=str(tiny_model), options={"steps": 2}, budget=0)
+    reproduce("small-bert/figure2", tmp_path, model=str(tiny_model), options={"sample": 9}, budget=0)
     made = Results.read(tmp_path / "small-bert" / "figure2")
     assert [run.arm for run in made.runs if run.values or run.problem] == []
-    assert len(made.runs) == 5
-    assert "steps = 2" in made.study.note
+    assert len(made.runs) == 2 + 3 * 27  # the plain model and two tuned ones, each at every place of the grid
+    assert "sample = 9" in made.study.note
     said = " ".join(capsys.readouterr().err.split())
     assert "left out, because they would not end within 0 minutes: " in said
     assert all(run.arm in said for run in made.runs)

@@ -67,9 +67,9 @@ def changed_study(study: Study, model: str, seeds: Sequence[int], options: Mappi
     first_with: dict[str, Arm] = {}  # what an arm does -> the first arm that does it
     stands_for: dict[str, str] = {}  # the name of every arm -> the name of the arm that stays
     for arm in study.arms:
-        start = stands_for.get(arm.start, arm.start)
-        arm = arm.model_copy(update={"options": not_given(arm.options), "start": start})
-        content = repr(arm.model_copy(update={"name": "", "model": "" if model else arm.model}))
+        arms_named = {key: stands_for.get(name, name) for key, name in (("start", arm.start), ("against", arm.against))}
+        arm = arm.model_copy(update={"options": not_given(arm.options), **arms_named})
+        content = repr(arm.model_copy(update={"name": "", "against": "", "model": "" if model else arm.model}))
         stands_for[arm.name] = first_with.setdefault(content, arm).name
     arms = tuple(first_with.values())
     shared = {**not_given(study.options), **options}

@@ -8,9 +8,9 @@ from scipy.stats import spearmanr, ttest_rel
 
 from isotune.data import ScoredPairs
 from isotune.evaluation import STSTask
-from isotune.lab.studies import Study
+from isotune.lab.studies import Published, Study
 from isotune.lab.studies.comparison import Comparison, compare, sentence
-from isotune.lab.studies.lines import Line
+from isotune.lab.studies.lines import Line, MadeRun, table_lines
 from isotune.lab.studies.statistics import Floats, PairedTest
 
 STUDY = Study(title="x", scores=("task",), tasks=("task",), arms=())
@@ -114,6 +114,51 @@ def test_which_lines_are_compared() -> None:
     assert titles("first", arms()) == with_base
     assert titles("all", arms()) == [*with_base, ("a, size 1", "b, size 1"), ("a, size 2", "b, size 2")]
     assert titles("first", arms()[1:3]) == [("a, size 1", "a, size 2")]
+
+
+def grid_study(best: str, **against: str) -> Study:
+    """A study of arms of which each may name what it is compared against."""
+    arms = [{"name": name, "method": "simcse", "against": other} for name, other in against.items()]
+    return Study.model_validate({"title": "x", "scores": ["task"], "tasks": ["task"], "arms": arms, "best": best})
+
+
+def grid_runs(scores: Mapping[str, Sequence[float]]) -> list[MadeRun]:
+    """Two seeds of each arm at the sizes 1, 2, ..., whose means are given."""
+    return [
+        MadeRun(arm=arm, model="m", seed=seed, cell={"size": size}, run="", values={"task": mean + 0.01 * (seed - 0.5)})
+        for arm, means in scores.items()
+        for size, mean in enumerate(means, 1)
+        for seed in (0, 1)
+    ]
+
+
+TASKS = {"rte": "", "sst": "", "tuned rte": "rte", "tuned sst": "sst"}
+MEANS = {"rte": (0.5, 0.6), "sst": (0.9, 0.8), "tuned rte": (0.7, 0.4), "tuned sst": (0.91, 0.93)}
+
+
+def test_an_arm_is_compared_only_with_the_arm_that_it_names() -> None:
+    study = grid_study("", **TASKS)
+    lines = table_lines(study, grid_runs(MEANS))
+    made = [(each.second, each.first) for each in compare(study, lines, [], lambda *_: {})]
+    assert made == [
+        (f"{task}, size {size}", f"tuned {task}, size {size}") for task in ("rte", "sst") for size in (1, 2)
+    ]
+    assert [study.group(arm) for arm in TASKS] == ["rte", "sst", "rte", "sst"]
+
+
+def test_the_best_cell_of_each_arm_stands_for_the_arm() -> None:
+    study = grid_study("task", **TASKS)
+    study = study.model_copy(update={"published": (Published(arm="tuned sst", scores={"task": 91.68}),)})
+    runs = grid_runs(MEANS)
+    runs[0] = runs[0].model_copy(update={"values": {}, "problem": "no data"})
+    lines = table_lines(study, runs)
+    titles = ["rte, size 2", "sst, size 1", "tuned rte, size 1", "tuned sst, size 2"]
+    assert [line.title for line in lines] == titles
+    assert [line.printed(study, "task") for line in lines] == ["", "", "", "91.68"]
+    assert [line.problems for line in lines] == [["no data"], [], [], []]
+    made = compare(study, lines, [], lambda *_: {})
+    assert [(each.second, each.first) for each in made] == [(titles[0], titles[2]), (titles[1], titles[3])]
+    assert [each.difference for each in made] == pytest.approx([0.1, 0.03])
 
 
 TEST = PairedTest(0.02, 0.01, 0.03, 0.004, 0.0625, 5)

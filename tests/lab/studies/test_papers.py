@@ -245,6 +245,24 @@ def test_settings_that_differ_between_arms(name: str, arm: str, settings: dict[s
     assert {key: getattr(training, key) for key in settings} == settings
 
 
+@pytest.mark.parametrize("name", ["self-guided/table10", "small-bert/table2"])
+def test_comparisons_stay_within_a_task(name: str) -> None:
+    """A model that was tuned first is compared with the plain model on the same task."""
+    tuned = [arm for arm in read_study(name).arms if arm.start]
+    assert tuned
+    assert all(arm.against.partition(" on ")[2] == arm.name.partition(" on ")[2] != "" for arm in tuned)
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"), [("small-bert/table2", 27), ("small-bert/figure2", 27), ("small-bert/table1", 3)]
+)
+def test_what_small_bert_prints_is_the_best_of_its_grid(name: str, cells: int) -> None:
+    study = read_study(name)
+    runs = plan_runs(study)
+    assert study.best == "dev"
+    assert {sum(run.arm == arm.name for run in runs) for arm in study.arms} == {1, cells}
+
+
 def test_the_learning_rates_of_soft_negatives() -> None:
     """Section 5.3 of the small-BERT paper."""
     for size in ("Mini", "Small"):

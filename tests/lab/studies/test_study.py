@@ -57,6 +57,8 @@ def test_the_packages_studies_can_be_read() -> None:
         ({"arms": [{"name": "a", "options": {"steps": 3}}]}, "arm a: steps is given, but it has no recipe or method"),
         ({"arms": [{"name": "a", "recipe": "mini", "start": "b"}]}, "unknown trained arm before a 'b'"),
         ({"arms": [{"name": "a"}, {"name": "b", "recipe": "mini", "start": "a"}]}, "unknown trained arm before b 'a'"),
+        ({"arms": [{"name": "a", "against": "b"}, {"name": "b"}]}, "unknown arm before a 'b'"),
+        ({"best": "sts"}, "unknown score of the best cell 'sts'"),
         ({"published": [{"arm": "a", "scores": {"sts": 1}}]}, "unknown score in published 1 'sts'"),
         ({"published": [{"arm": "a", "at": {"batch": 1}, "scores": {}}]}, "unknown option of the grid in published 1"),
         ({"published": [{"arm": "a", "analysis": "layers", "scores": {}}]}, "unknown analysis in published 1 'layers'"),

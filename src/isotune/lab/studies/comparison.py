@@ -156,11 +156,15 @@ def _compared_lines(study: Study, lines: Sequence[Line]) -> Iterator[tuple[Line,
     """The pairs of lines to compare: two arms at the same place in the grid, or two places of a single arm."""
     measured = [line for line in lines if study.judged in line.values]
     arms = list(dict.fromkeys(line.arm for line in measured))
+    against = {arm.name: arm.against for arm in study.arms if arm.against}
     for earlier, later in combinations(measured, 2):
-        if len(arms) == 1:
-            if study.compare == "all" or earlier is measured[0]:
-                yield later, earlier
-        elif earlier.arm != later.arm and (study.compare == "all" or earlier.arm == arms[0]):
-            small, large = sorted((earlier.cell, later.cell), key=len)
-            if small.items() <= large.items():
-                yield later, earlier
+        small, large = sorted((earlier.cell, later.cell), key=len)
+        same_place = bool(study.best) or small.items() <= large.items()
+        if against:
+            compared = same_place and against.get(later.arm) == earlier.arm
+        elif len(arms) == 1:
+            compared = study.compare == "all" or earlier is measured[0]
+        else:
+            compared = same_place and earlier.arm != later.arm and (study.compare == "all" or earlier.arm == arms[0])
+        if compared:
+            yield later, earlier

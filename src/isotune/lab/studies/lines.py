@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -73,7 +74,8 @@ def table_lines(
         statistics: dataset -> size -> number; a line for each dataset.
 
     Returns:
-        The lines of runs and datasets, then those that only the paper has.
+        The lines of runs and datasets, then those that only the paper has. If the study shows each arm's best cell
+        alone, that line tells of the problems and the waiting runs of all cells.
     """
     by_place: dict[tuple[str, tuple[tuple[str, Value], ...]], Line] = {}
     for run in runs:
@@ -83,16 +85,30 @@ def table_lines(
         for score, value in run.values.items():
             line.values.setdefault(score, {})[run.seed] = value
     lines = list(by_place.values())
+    if study.best:
+        arms = dict.fromkeys(line.arm for line in lines)
+        lines = [_best_line(study.best, [line for line in lines if line.arm == arm]) for arm in arms]
     for name, sizes in statistics.items():
         lines.append(Line(name, {}, values={size: {None: number} for size, number in sizes.items()}))
     for published in study.published:
         if published.analysis:
             continue
-        beside = next((line for line in lines if (line.arm, line.cell) == (published.arm, published.at)), None)
+        beside = next(
+            (line for line in lines if line.arm == published.arm and (study.best or line.cell == published.at)), None
+        )
         if beside is None:
             lines.append(beside := Line(published.arm, published.at))
         beside.published = published
     return lines
+
+
+def _best_line(score: str, cells: Sequence[Line]) -> Line:
+    """The line of an arm whose mean of a score is the highest, with the problems and waiting runs of all its cells."""
+    means = [over_seeds.mean if (over_seeds := line.summary(score)) else -inf for line in cells]
+    best = cells[means.index(max(means))]
+    best.problems = [problem for line in cells for problem in line.problems]
+    best.waiting = sum(line.waiting for line in cells)
+    return best
 
 
 def beside_analysis(

@@ -43,6 +43,8 @@ def write_page(folder: Path) -> Path:
         lines=lines,
         heading=partial(heading, study),
         is_best=partial(_is_best, study, lines),
+        best=score_title(study.best),
+        grouped=any(arm.against for arm in study.arms),
         beside={score for row in study.published if not row.analysis for score in row.scores},
         problems=_problems(results, lines),
         sentence=partial(sentence, study),
@@ -57,9 +59,10 @@ def write_page(folder: Path) -> Path:
 
 
 def _is_best(study: Study, lines: Sequence[Line], line: Line, score: str) -> bool:
-    """Whether the line's mean of a share is higher than that of every other line, of which there must be one."""
+    """Whether the line's mean of a share is higher than that of every comparable line, of which there must be one."""
     over_seeds = line.summary(score)
-    rivals = [rival.mean for other in lines if other is not line and (rival := other.summary(score))]
+    comparable = [other for other in lines if other is not line and study.group(other.arm) == study.group(line.arm)]
+    rivals = [rival.mean for other in comparable if (rival := other.summary(score))]
     return is_share(study, score) and over_seeds is not None and bool(rivals) and over_seeds.mean > max(rivals)
 
 

@@ -60,6 +60,7 @@ class Arm(_Table):
     data: tuple[str, ...] = ()  # sources to train on; needed if the recipe names none
     model: str = ""  # the model to start from; the study's if empty
     start: str = ""  # an earlier arm. This arm starts from that arm's encoder of the same seed and cell.
+    against: str = ""  # an earlier arm, the only one that this arm is compared with; see `Study.compare`
     options: dict[str, Any] = {}  # options that differ from the recipe
     grid: dict[str, tuple[Value, ...]] | None = None  # replaces the study's grid for this arm
 
@@ -139,8 +140,11 @@ class Study(_Table):
     aggregation: Literal["all", "mean", "wmean"] = "all"  # how a task's score is made of its subsets
     metric: Literal["spearman", "pearson"] = "spearman"  # which correlation scores are
     judge: str = ""  # the score by which arms are compared; the first of `scores` if empty
-    # compare every arm with the first one, or with all others. A single arm's cells are compared instead.
+    # compare every arm with the first one, or with all others. A single arm's cells are compared instead. Where arms
+    # name what they are compared `against`, only these arms are compared.
     compare: Literal["first", "all"] = "first"
+    # a score. Of each arm's cells, the table shows only the cell with the highest mean of this score.
+    best: str = ""
     # further scores that are means of others, for a paper's own averages
     averages: dict[str, Annotated[tuple[str, ...], Field(min_length=1)]] = {}
     # the table prints correlations and accuracies times this: 100, or 1 if the paper prints 0.760
@@ -190,6 +194,11 @@ class Study(_Table):
                 axes[key] = list(dict.fromkeys([*axes.get(key, ()), *values]))
         return axes
 
+    def group(self, arm: str) -> str:
+        """What lines of an arm may be ranked with: the arm that they are compared `against`; "" if no arm names one."""
+        against = {each.name: each.against for each in self.arms if each.against}
+        return against.get(arm, arm) if against else ""
+
     @field_validator("arms")
     @classmethod
     def _arms_in_order(cls, arms: tuple[Arm, ...]) -> tuple[Arm, ...]:
@@ -197,7 +206,9 @@ class Study(_Table):
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"two arms are called {twice[0]}")
         trained: list[str] = []
-        for arm in arms:
+        for place, arm in enumerate(arms):
+            if arm.against and arm.against not in names[:place]:
+                raise unknown(f"arm before {arm.name}", arm.against, names[:place] or ["none"])
             if arm.start and arm.start not in trained:
                 raise unknown(f"trained arm before {arm.name}", arm.start, trained or ["none"])
             trained += [arm.name] if arm.trained else []
@@ -211,6 +222,7 @@ class Study(_Table):
         _check("analysis", self.analyses, ANALYSES)
         _check("dataset", self.statistics, DATASETS)
         _check("score to judge by", [self.judged], self.scores)
+        _check("score of the best cell", filter(None, [self.best]), [*self.scores, *RUN_SCORES])
         for number, published in enumerate(self.published, 1):
             if published.analysis:
                 _check(f"analysis in published {number}", [published.analysis], self.analyses)
