@@ -27,6 +27,7 @@ ROOMS = (
     "methods",
     "recipes",
     "evaluation",
+    "labelling",
     "report",
     "training",
     "lab",

@@ -32,6 +32,7 @@ COMMANDS = {
     "reproduce": Command("[NAME] [OPTIONS]", "Reproduce a table or figure of a paper, or list them all."),
     "encode": Command("ENCODER FILE [OPTIONS]", "Turn the sentences of a file into vectors."),
     "similarity": Command("ENCODER FIRST SECOND", "Print the cosine similarity of two sentences, from -1 to 1."),
+    "label": Command("TEXT [OPTIONS]", "Score pairs of your own sentences, to choose by them."),
     "recipes": Command("", "List the recipes: the training settings that come with isotune."),
     "datasets": Command("", "List the datasets that isotune knows by name."),
     "doctor": Command("", "Check the installation and this machine."),

@@ -1,0 +1,58 @@
+"""`isotune label`: score pairs of your own sentences, to choose between encoders by them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from isotune.cli.parameters import COLUMNS, COLUMNS_FORM, key_values
+
+FILE = (
+    "The sentences: a file (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), a file pattern or a named dataset. Of "
+    "more than 5,000 sentences, a random sample is used."
+)
+OUT = (
+    "The file of scored pairs (.tsv), which isotune train --dev and isotune evaluate --tasks take. If the file exists, "
+    "the session goes on where it ended."
+)
+ENCODERS = (
+    "The encoders between which the scores are to decide: the pairs are those on which the encoders differ most. With "
+    "one encoder, the pairs are spread over its similarities. Unset: the bundled model."
+)
+COLUMN = "The column that holds the sentence, such as sentence=body. Unset: a column with a usual name."
+
+
+def label(
+    file: Annotated[str, Parameter(help=FILE)],
+    /,
+    *,
+    out: Annotated[Path, Parameter(help=OUT, metavar="FILE")] = Path("pairs.tsv"),
+    encoders: Annotated[tuple[str, ...], Parameter(help=ENCODERS, consume_multiple=1, metavar="ENCODER...")] = (),
+    pairs: Annotated[int, Parameter(help="How many pairs to choose.")] = 50,
+    columns: Annotated[tuple[str, ...], Parameter(help=COLUMN), COLUMNS] = (),
+) -> None:
+    """Score pairs of your own sentences, to choose by them.
+
+    The pairs are shown in the terminal. Every score is written at once.
+    """
+    from isotune.bundled import BUNDLED_MODEL
+    from isotune.data import Sentence, read
+    from isotune.encoder.load import load_encoder
+    from isotune.errors import InputError
+    from isotune.labelling.choose import choose_pairs
+    from isotune.labelling.session import read_labels, score_pairs
+
+    if out.suffix != ".tsv":
+        raise InputError(f"--out {out}: scored pairs are written as .tsv")
+    if pairs < 1:
+        raise InputError(f"--pairs {pairs}: at least 1 is needed")
+    read_labels(out)  # an unusable file is refused before anything is encoded
+    rows = read(file, Sentence, key_values("--columns", columns, COLUMNS_FORM))
+    sentences = [" ".join(row.sentence.split()) for row in rows]  # a line break would end the line of the file
+    chosen = choose_pairs(sentences, [load_encoder(encoder) for encoder in encoders or (BUNDLED_MODEL,)], pairs)
+    if not chosen:
+        raise InputError(f"{file}: at least two different sentences are needed")
+    labels = score_pairs(chosen, out)
+    print(f"\n{out}: {len(labels)} scored pairs. Choose by them: isotune train {file} --dev {out}")

@@ -1,0 +1,88 @@
+"""Which pairs of a user's sentences to score, so that few scores say much about encoders.
+
+Two pairs of the same similarity say nothing of how an encoder ranks them, and random pairs of a corpus nearly all have
+nothing in common. So the chosen pairs are spread evenly over the range of the encoders' cosines. Among pairs of about
+the same cosine, those are taken on whose place the encoders disagree most: an answer there decides between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from isotune.evaluation import SentenceEncoder
+from isotune.evaluation.vectors import sentence_vectors
+
+Floats = NDArray[np.floating[Any]]
+Integers = NDArray[np.integer[Any]]
+
+SENTENCES = 5_000  # a random sample of longer text
+NEIGHBOURS = 10  # of each sentence: so many of its nearest sentences are candidates, and as many others
+
+
+def choose_pairs(
+    sentences: Sequence[str], encoders: Sequence[SentenceEncoder], count: int, seed: int = 0
+) -> list[tuple[str, str]]:
+    """At most `count` pairs of different sentences, in the order in which a person should score them.
+
+    Any first part of the order is spread over the range of similarities too, so the person may stop early.
+    """
+    random = np.random.default_rng(seed)
+    texts = list(dict.fromkeys(sentences))
+    if len(texts) > SENTENCES:
+        texts = [texts[i] for i in np.sort(random.choice(len(texts), SENTENCES, replace=False))]
+    if len(texts) < 2:
+        return []
+    vectors = [_normalized(sentence_vectors(encoder, texts, "the text")) for encoder in encoders]  # of each: [N, d]
+    pairs = _candidates(vectors[0], random)  # [C, 2]
+    cosines = np.stack([np.einsum("cd,cd->c", of[pairs[:, 0]], of[pairs[:, 1]]) for of in vectors])  # [E, C]
+    return [(texts[pairs[i, 0]], texts[pairs[i, 1]]) for i in choose(cosines, pairs, count, random)]
+
+
+def choose(cosines: Floats, pairs: Integers, count: int, random: np.random.Generator) -> list[int]:
+    """At most `count` of the C candidates `pairs` [C, 2], by the cosines [E, C] that E encoders give them.
+
+    The range of the mean cosine is cut into `count` intervals of equal width. The intervals take turns in random order;
+    each gives the candidate on whose rank the encoders disagree most. No sentence is taken twice.
+    """
+    scaled = cosines - cosines.min(1, keepdims=True)
+    scaled = (scaled / scaled.max(1, keepdims=True).clip(1e-12)).mean(0)  # [C]
+    disagreement = rankdata(cosines, axis=1).std(0)  # [C], of the candidates' ranks
+    intervals: list[list[int]] = [[] for _ in range(count)]
+    for i in np.lexsort((random.random(len(pairs)), disagreement)):  # the best of each interval comes last
+        intervals[min(int(scaled[i] * count), count - 1)].append(int(i))
+    chosen: list[int] = []
+    taken: set[int] = set()
+    while any(intervals) and len(chosen) < count:
+        for place in random.permutation(count):
+            while intervals[place]:
+                i = intervals[place].pop()
+                if taken.isdisjoint(pairs[i].tolist()):
+                    taken.update(pairs[i].tolist())
+                    chosen.append(i)
+                    break
+    return chosen[:count]
+
+
+def _candidates(vectors: Floats, random: np.random.Generator) -> Integers:
+    """Pairs [C, 2] of different sentences: each with its nearest sentences, and with as many random ones."""
+    n = len(vectors)
+    nearest = min(NEIGHBOURS, n - 1)
+    parts = []
+    for rows in np.array_split(np.arange(n), -(-n // 500)):  # bounds memory
+        cosines = vectors[rows] @ vectors.T  # [rows, N]
+        cosines[np.arange(len(rows)), rows] = -np.inf
+        neighbours = np.argpartition(-cosines, nearest - 1)[:, :nearest]  # [rows, nearest]
+        others = (rows[:, None] + random.integers(1, n, (len(rows), nearest))) % n  # [rows, nearest]
+        second = np.concatenate([neighbours, others], 1)
+        parts.append(np.stack([np.broadcast_to(rows[:, None], second.shape), second], -1).reshape(-1, 2))
+    return np.unique(np.sort(np.concatenate(parts), 1), axis=0)
+
+
+def _normalized(vectors: Floats) -> Floats:
+    normalized: Floats = vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)
+    return normalized

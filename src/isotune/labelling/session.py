@@ -1,0 +1,104 @@
+"""The session in which a person scores pairs of sentences in a terminal.
+
+Every answer is written at once, so that a session may end at any moment. The file is always one that `--dev` takes: the
+columns sentence1, sentence2 and score, separated by tabs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from isotune.data import ScoredPair, read
+from isotune.errors import InputError
+from isotune.files import write_text
+
+HEADER = "\t".join(ScoredPair._fields)
+SCALE = """\
+5  the same meaning
+4  the same but for unimportant details
+3  roughly the same; something important differs
+2  different, with some details in common
+1  different, on the same topic
+0  nothing in common"""
+"""The scale of the STS tasks (Agirre et al. 2012, section 4)."""
+KEYS = "0 to 5, s to skip, u to undo, q to stop: "
+HIGHEST = 5.0
+
+
+def read_labels(path: Path) -> list[ScoredPair]:
+    """The pairs that were scored in earlier sessions.
+
+    Raises:
+        InputError: the file is not one of scored pairs.
+    """
+    return list(read(path, ScoredPair)) if path.exists() else []
+
+
+def score_pairs(
+    pairs: Sequence[tuple[str, str]],
+    path: Path,
+    ask: Callable[[str], str] = input,
+    say: Callable[[str], None] = print,
+) -> list[ScoredPair]:
+    """Asks for the score of each pair that the file does not have yet, and returns all scored pairs.
+
+    The session ends after the last pair, at the answer q, at the end of the input, and at Ctrl-C. Skipped pairs are
+    asked for again in the next session.
+
+    Raises:
+        InputError: the file is not one of scored pairs, or can't be written.
+    """
+    labels = read_labels(path)
+    known = {label[:2] for label in labels}
+    open_pairs = [pair for pair in pairs if pair not in known]
+    earlier, place = len(labels), 0
+    say(SCALE)
+    while place < len(open_pairs):
+        first, second = open_pairs[place]
+        say(f"\n{len(labels)} of {earlier + len(open_pairs)} pairs scored\n  {_shown(first)}\n  {_shown(second)}")
+        try:
+            answer = ask(KEYS).strip().lower()
+        except (EOFError, KeyboardInterrupt):
+            break
+        if answer == "q":
+            break
+        if answer == "u" and place:
+            place -= 1
+            labels = [label for label in labels if label[:2] != open_pairs[place]]
+        elif answer == "s":
+            place += 1
+            continue
+        elif (score := _score(answer)) is not None:
+            labels.append(ScoredPair(first, second, score))
+            place += 1
+        elif answer == "u":
+            say("this is the first pair of the session: nothing to undo")
+            continue
+        else:
+            say(f"{answer!r}: write a number from 0 to 5, such as 3 or 3.5, or one of the letters")
+            continue
+        _write(path, labels)
+    return labels
+
+
+def _shown(text: str) -> str:
+    """The text without characters that could steer the terminal."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def _score(answer: str) -> float | None:
+    """The number that an answer gives; None if it gives none from 0 to 5."""
+    try:
+        score = float(answer)
+    except ValueError:
+        return None
+    return score if 0 <= score <= HIGHEST else None
+
+
+def _write(path: Path, labels: Sequence[ScoredPair]) -> None:
+    lines = [HEADER, *(f"{label.sentence1}\t{label.sentence2}\t{label.score:g}" for label in labels)]
+    try:
+        write_text(path, "\n".join(lines) + "\n")
+    except OSError as error:
+        raise InputError(f"{path}: it can't be written ({error.strerror or error}); name another file") from error
