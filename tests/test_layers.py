@@ -31,6 +31,7 @@ ROOMS = (
     "report",
     "training",
     "lab",
+    "search",
     "cli",
     "__main__",
 )

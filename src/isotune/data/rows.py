@@ -111,12 +111,12 @@ def to_rows(
     groups: list[tuple[str, ...]] = []
     empty = True
     for number, record in records:
-        groups = groups or _checked_columns(source, row_type, list(record), columns or {})
+        groups = groups or checked_columns(source, row_type, list(record), columns or {})
         place = f"{source}:{number}"
         for group in groups:
             fields = zip(row_type._fields, group, strict=True)
             try:
-                values = [_READ_VALUE.get(field, _text)(record[column], column, place) for field, column in fields]
+                values = [_READ_VALUE.get(field, text_value)(record[column], column, place) for field, column in fields]
             except KeyError as missing:
                 raise InputError(f"{place}: no {missing}; it has {_names(record)}") from None
             if "" not in values:
@@ -144,10 +144,14 @@ def match_columns(row_type: type[R], available: Collection[str], columns: Mappin
     return []
 
 
-def _checked_columns(
+def checked_columns(
     source: str, row_type: type[R], available: list[str], columns: Mapping[str, str]
 ) -> list[tuple[str, ...]]:
-    """The result of `match_columns`, or an error if no columns fit or `columns` names an unknown field or column."""
+    """The result of `match_columns` for the columns of the first record.
+
+    Raises:
+        InputError: no columns fit, or `columns` names an unknown field or column.
+    """
     for field, column in columns.items():
         if field not in row_type._fields:
             raise unknown(f"field of {row_type.__name__}", field, row_type._fields)
@@ -174,7 +178,12 @@ def _names(columns: Iterable[str]) -> str:
     return textwrap.shorten(", ".join(map(repr, columns)), 300, placeholder=" ...")
 
 
-def _text(value: object, column: str, place: str) -> str:
+def text_value(value: object, column: str, place: str) -> str:
+    """The stripped text of a column; empty for None.
+
+    Raises:
+        InputError: the value is no text.
+    """
     if value is None:
         return ""
     if not isinstance(value, str):
@@ -188,7 +197,7 @@ def _text(value: object, column: str, place: str) -> str:
 
 
 def _label(value: object, column: str, place: str) -> str:
-    return str(value) if isinstance(value, int) else _text(value, column, place)
+    return str(value) if isinstance(value, int) else text_value(value, column, place)
 
 
 def _score(value: object, column: str, place: str) -> float:

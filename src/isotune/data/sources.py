@@ -64,13 +64,20 @@ def read(
 
 def _rows_of(source: Source, query: RowQuery[R]) -> list[Iterator[R]]:
     """The rows of each file of a source."""
-    name, split = _name_and_split(source)
+    name, _ = _name_and_split(source)
     if name in DATASETS:
         query = replace(query, positive=DATASETS[name].positive)
-        files = dataset_records(name, split, query)
-    else:
-        files = _records(source, query)
-    return [make_rows(place, records, query) for place, records in files]
+    return [make_rows(place, records, query) for place, records in read_records(source, query)]
+
+
+def read_records(source: Source, query: RowQuery[R]) -> list[tuple[str, Records]]:
+    """(name, records) of each file of a source; the records have all columns.
+
+    Raises:
+        InputError: the source is missing, or has an unknown format.
+    """
+    name, split = _name_and_split(source)
+    return dataset_records(name, split, query) if name in DATASETS else _records(source, query)
 
 
 def read_scored_pairs(source: str | Path, split: str = "dev", columns: Mapping[str, str] | None = None) -> ScoredPairs:

@@ -1,0 +1,74 @@
+"""Documents: the texts of files with all their other columns.
+
+A document's id is the value of a column, or the file and the number of the line. So the documents of a file have the
+same ids each time that the file is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from isotune.data.derived import RowQuery
+from isotune.data.rows import Records, Sentence, checked_columns, text_value
+from isotune.data.sources import Source, read_records
+from isotune.errors import InputError
+
+ID = "id"  # the column that holds the ids if no other column is named
+
+
+class Document(NamedTuple):
+    """A text with an id, and what else is known about it: {column: value}."""
+
+    id: str
+    text: str
+    columns: Mapping[str, object] = MappingProxyType({})
+
+
+def read_documents(
+    sources: str | Path | Sequence[Source], columns: Mapping[str, str] | None = None, id_column: str | None = None
+) -> Iterator[Document]:
+    """Streams the documents of all sources; memory does not grow with their size.
+
+    A record gives a document for each of its text columns, and a blank text gives none.
+
+    Args:
+        sources, columns: as `isotune.data.read` has them, for `Sentence` rows.
+        id_column: the column that holds the ids; None for the column "id", or FILE:LINE where there is no such column.
+            If a record has several text columns, the column's name is added to the id.
+
+    Raises:
+        InputError: a source is missing or malformed, or a column is missing. What is wrong inside a source is found
+            while streaming.
+    """
+    if isinstance(sources, (str, Path)):
+        sources = [sources]
+    files = [file for source in sources for file in read_records(source, RowQuery(Sentence))]
+
+    def stream() -> Iterator[Document]:
+        for name, records in files:
+            yield from _documents(name, records, columns or {}, id_column)
+
+    return stream()
+
+
+def _documents(name: str, records: Records, columns: Mapping[str, str], id_column: str | None) -> Iterator[Document]:
+    """The documents of one file."""
+    text_columns: list[str] = []
+    for number, record in records:
+        place = f"{name}:{number}"
+        if not text_columns:  # the first record decides
+            text_columns = [column for (column,) in checked_columns(name, Sentence, list(record), columns)]
+            key = id_column or (ID if ID in record else None)
+        if missing := {*text_columns, *([key] if key else [])} - record.keys():
+            raise InputError(f"{place}: no column {min(missing)!r}; it has {', '.join(map(repr, record))}")
+        document_id = str(record[key] or "").strip() if key and record[key] != 0 else place if not key else "0"
+        if not document_id:
+            raise InputError(f"{place}: {key} is blank; each row needs an id")
+        others = {column: value for column, value in record.items() if column not in (*text_columns, key)}
+        for column in text_columns:
+            if text := text_value(record[column], column, place):
+                suffix = f":{column}" if len(text_columns) > 1 else ""
+                yield Document(document_id + suffix, text, others)

@@ -1,0 +1,309 @@
+"""A search index: documents on disk with their vectors and words, and the encoder that made the vectors.
+
+An index is a folder: `index.json` says which encoder made the vectors, and `rows.lance` is a table of LanceDB
+(`store.py`). Up to `EXACT_ROWS` rows, a query is compared with all vectors (`in_memory.py`). A larger index is searched
+approximately (`approximate.py`).
+
+Documents are told apart by their ids. Adding documents makes the index agree with them: new ids are added, rows with
+another text or other columns are replaced, and the rest is left alone and not encoded. So a command that was killed
+goes on when it is given again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from filelock import FileLock, Timeout
+from numpy.typing import NDArray
+
+from isotune.encoder import Precision
+from isotune.encoder.load import load_encoder
+from isotune.encoder.stream import PART, StreamEncoder, progress
+from isotune.errors import InputError
+from isotune.files import write_text
+from isotune.search.approximate import Approximate
+from isotune.search.documents import Document
+from isotune.search.in_memory import InMemory
+from isotune.search.store import FIXED, Store
+
+DESCRIPTION = "index.json"
+# Up to this number of rows, exact search takes a tenth of a second or less and some gigabytes of memory.
+EXACT_ROWS = 1_000_000
+# Hybrid search adds 1 / (60 + rank) over both rankings: Cormack, Clarke and Buettcher (2009), "Reciprocal rank fusion".
+FUSION = 60
+FUSED = 100  # rows of each ranking, at least
+
+
+class Hit(NamedTuple):
+    """A row of the index that fits a query, and the cosine of its vector and the query's."""
+
+    cosine: float
+    id: str
+    text: str
+    columns: dict[str, Any]
+
+
+class Changes(NamedTuple):
+    """How many rows were added, were replaced, and were in the index already."""
+
+    added: int
+    replaced: int
+    unchanged: int
+
+
+class Index:
+    """A search index in a folder; `create` or `open` gives one.
+
+    Attributes:
+        folder: where the index is.
+        store: the rows.
+        exact_rows: up to how many rows the search is exact.
+    """
+
+    def __init__(self, folder: Path, description: dict[str, Any], exact_rows: int) -> None:
+        """Opens the index that a description belongs to, without its encoder."""
+        self.folder = folder
+        self.description = description
+        self.exact_rows = exact_rows
+        self.store = Store(folder, description["dimension"])
+        self._encoder: StreamEncoder | None = None
+        self._exact = InMemory(self.store)
+        self._approximate = Approximate(self.store)
+
+    @classmethod
+    def create(
+        cls,
+        folder: str | Path,
+        encoder: str | Path | StreamEncoder,
+        *,
+        precision: Precision | None = None,
+        exact_rows: int = EXACT_ROWS,
+    ) -> Index:
+        """Creates an empty index in a new or empty folder.
+
+        Args:
+            folder: where to make the index.
+            encoder: a folder, a hub name or a file of word vectors, which `open` will load again; or a loaded encoder,
+                which `open` has to be given again.
+            precision: what a named encoder computes in; None for the type of its weights.
+            exact_rows: a larger index is searched approximately.
+
+        Raises:
+            InputError: the folder is not empty or can't be written, the encoder can't be loaded, or LanceDB is not
+                installed.
+        """
+        folder = Path(folder)
+        name = None
+        if not isinstance(encoder, StreamEncoder):
+            name = str(Path(encoder).resolve()) if Path(encoder).exists() else str(encoder)
+            encoder = load_encoder(encoder, precision)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if any(folder.iterdir()):
+                raise InputError(f"{folder}: it exists already and is not empty; an index is made in a new folder")
+            description = {
+                "encoder": name,
+                "precision": precision,
+                "fingerprint": encoder.fingerprint(),
+                "dimension": encoder.dimension,
+            }
+            index = cls(folder, description, exact_rows)
+            index._describe()
+        except OSError as error:
+            raise InputError(f"{folder}: it can't be written ({error.strerror or error})") from error
+        index._encoder = encoder
+        return index
+
+    @classmethod
+    def open(
+        cls,
+        folder: str | Path,
+        encoder: str | Path | StreamEncoder | None = None,
+        *,
+        exact_rows: int = EXACT_ROWS,
+    ) -> Index:
+        """Opens an index. Its encoder is loaded when it is needed, unless another copy of it is given.
+
+        Raises:
+            InputError: the folder is no index, the given encoder is not the index's, or LanceDB is not installed.
+        """
+        folder = Path(folder)
+        try:
+            description = json.loads((folder / DESCRIPTION).read_text("utf-8"))
+        except FileNotFoundError:
+            raise InputError(f"{folder}: no index; make one with isotune index ENCODER FILE --out {folder}") from None
+        except (OSError, ValueError) as error:
+            raise InputError(f"{folder / DESCRIPTION}: it can't be read ({error})") from error
+        index = cls(folder, description, exact_rows)
+        if encoder is not None:
+            index._use(encoder)
+        return index
+
+    @property
+    def encoder(self) -> StreamEncoder:
+        """The encoder that made the vectors.
+
+        Raises:
+            InputError: the encoder can't be loaded, or has changed since the index was made.
+        """
+        if self._encoder is None:
+            if self.description["encoder"] is None:
+                raise InputError(f"{self.folder}: it was made with an encoder without a name; give the encoder")
+            self._use(self.description["encoder"])
+        assert self._encoder is not None
+        return self._encoder
+
+    @property
+    def recall(self) -> float | None:
+        """The measured recall of approximate search; None while the search is exact."""
+        return None if self._is_exact() else self.description["approximate"]["recall"]
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    def add(self, documents: Iterable[Document], *, show_progress: bool = False) -> Changes:
+        """Makes the index agree with documents: adds those with new ids and replaces those that have changed.
+
+        Each part of some thousand rows is a commit, and stays if the process is killed afterwards.
+
+        Raises:
+            InputError: two documents have the same id, a column can't be kept, or another process changes the index.
+        """
+        pending: deque[Document] = deque()
+        counts = {"added": 0, "replaced": 0, "unchanged": 0}
+
+        def texts() -> Iterator[str]:
+            for document in self._changed(documents, counts):
+                pending.append(document)
+                yield document.text
+
+        with self._changing(), progress(None, show_progress) as advance:
+            for part, vectors in self.encoder.encode_parts(texts(), normalize=True, advance=advance):
+                self.store.put(self._table([pending.popleft() for _ in part]), vectors)
+                self.store.tend(finished=False)
+            self.store.tend(finished=True)
+            self._build_approximate()
+        return Changes(**counts)
+
+    def delete(self, where: str) -> int:
+        """Deletes the rows that fit a filter, such as "lang = 'en'" or "id = 'notes.txt:7'"; returns their number.
+
+        Raises:
+            InputError: the filter can't be read, or another process changes the index.
+        """
+        with self._changing():
+            count = self.store.delete(where)
+            self.store.tend(finished=True)
+        return count
+
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        where: str | None = None,
+        hybrid: bool = False,
+        vector: NDArray[np.float32] | None = None,
+    ) -> list[Hit]:
+        """The k rows nearest to a query, the nearest first.
+
+        Args:
+            query: a text.
+            k: how many rows; fewer come back if fewer fit.
+            where: a condition in SQL on the columns, such as "lang = 'en' and year > 2020".
+            hybrid: whether to join the ranking by cosine with a ranking by words (BM25).
+            vector: the query's vector [d] of length 1, if it is known already.
+
+        Raises:
+            InputError: the query is blank, `k` is below 1, or the filter can't be read.
+        """
+        if not query.strip():
+            raise InputError("the query is empty; write what to search for")
+        if k < 1:
+            raise InputError(f"k {k}: at least 1 row must be asked for")
+        if vector is None:
+            vector = self.encoder.encode(query.strip(), normalize=True)
+        nearest = (self._exact if self._is_exact() else self._approximate).nearest
+        rows = nearest(vector, max(k, FUSED) if hybrid else k, where)
+        if hybrid:
+            rows = _fuse(rows, self.store.by_words(query, max(k, FUSED), where))[:k]
+        contents = self.store.rows(rows)
+        return [_hit(contents[row], vector) for row in rows if row in contents]
+
+    def _is_exact(self) -> bool:
+        return len(self) <= self.exact_rows or not self.description.get("approximate")
+
+    def _changed(self, documents: Iterable[Document], counts: dict[str, int]) -> Iterator[Document]:
+        """The documents that are not in the index as they are; `counts` is kept up to date."""
+        ids: set[str] = set()
+        stream = iter(documents)
+        while batch := list(islice(stream, PART)):
+            for document in batch:
+                if document.id in ids:
+                    raise InputError(f"two rows have the id {document.id!r}; ids must differ, or name another column")
+                ids.add(document.id)
+            known = self.store.with_ids([document.id for document in batch]) if len(self) else {}
+            for document, row in zip(batch, self._table(batch).to_pylist(), strict=True):
+                if known.get(document.id) == row:
+                    counts["unchanged"] += 1
+                else:
+                    counts["replaced" if document.id in known else "added"] += 1
+                    yield document
+
+    def _table(self, documents: list[Document]) -> Any:
+        ids, texts, columns = zip(*documents, strict=True)
+        return self.store.to_table(ids, texts, columns)
+
+    def _build_approximate(self) -> None:
+        """Builds the approximate index if there are many rows, and again if they have grown by a fifth since."""
+        built = self.description.get("approximate", {}).get("rows", 0)
+        if len(self) > self.exact_rows and len(self) > 1.2 * built:
+            self.description["approximate"] = self._approximate.build()
+            self._describe()
+
+    def _describe(self) -> None:
+        write_text(self.folder / DESCRIPTION, json.dumps(self.description, indent=2) + "\n")
+
+    def _use(self, encoder: str | Path | StreamEncoder) -> None:
+        """Takes an encoder, if it is the one that made the vectors."""
+        loaded = encoder
+        if not isinstance(loaded, StreamEncoder):
+            loaded = load_encoder(loaded, self.description["precision"])
+        if (fingerprint := loaded.fingerprint()) != (expected := self.description["fingerprint"]):
+            name = "the given encoder" if isinstance(encoder, StreamEncoder) else encoder
+            raise InputError(
+                f"{self.folder}: its vectors are of the encoder {self.description['encoder'] or ''} with the "
+                f"fingerprint {expected}, but {name} has {fingerprint}; give that encoder, or make a new index"
+            )
+        self._encoder = loaded
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Keeps other processes from changing the index at the same time."""
+        try:
+            with FileLock(self.folder / "lock", timeout=0):
+                yield
+        except Timeout:
+            raise InputError(f"{self.folder}: another process is changing it; try again when it has ended") from None
+
+
+def _fuse(*rankings: list[int]) -> list[int]:
+    """One ranking of several: by the sum of 1 / (60 + rank), the largest first."""
+    scores: dict[int, float] = {}
+    for ranking in rankings:
+        for rank, row in enumerate(ranking, 1):
+            scores[row] = scores.get(row, 0) + 1 / (FUSION + rank)
+    return sorted(scores, key=lambda row: -scores[row])
+
+
+def _hit(row: dict[str, Any], vector: NDArray[np.float32]) -> Hit:
+    cosine = float(np.dot(np.asarray(row["vector"], np.float32), vector))
+    others = {name: value for name, value in row.items() if name not in FIXED}
+    return Hit(cosine, row["id"], row["text"], others)

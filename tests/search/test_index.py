@@ -1,0 +1,238 @@
+"""An index: what a search gives, what a change does, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from isotune.encoder.encoder import Encoder
+from isotune.errors import InputError
+from isotune.search import Changes, Document, Index, store
+from isotune.search import approximate as approximate_module
+from isotune.search import index as index_module
+
+QUERY = "the dog eats a red ball"
+
+
+def expected_ids(encoder: Encoder, documents: list[Document], query: str = QUERY) -> list[str]:
+    """The ids of all documents by their cosine to the query."""
+    vectors = encoder.encode([document.text for document in documents], normalize=True)
+    cosines = vectors @ encoder.encode(query, normalize=True)
+    return [documents[i].id for i in np.argsort(-cosines)]
+
+
+def test_a_search_gives_the_nearest_rows_with_all_their_columns(
+    index: Index, encoder: Encoder, documents: list[Document]
+) -> None:
+    hits = index.search(QUERY, 5)
+    assert [hit.id for hit in hits] == expected_ids(encoder, documents)[:5]
+    vectors = encoder.encode([hit.text for hit in hits], normalize=True)
+    np.testing.assert_allclose([hit.cosine for hit in hits], vectors @ encoder.encode(QUERY, normalize=True), atol=1e-6)
+    by_id = {document.id: document for document in documents}
+    assert all(Document(hit.id, hit.text, hit.columns) == by_id[hit.id] for hit in hits)
+
+
+def test_a_known_vector_needs_no_encoder(index: Index, encoder: Encoder) -> None:
+    vector = encoder.encode(QUERY, normalize=True)
+    reopened = Index.open(index.folder)  # its encoder has no name, so it can't be loaded
+    assert reopened.search(QUERY, vector=vector) == index.search(QUERY)
+    with pytest.raises(InputError, match="an encoder without a name; give the encoder"):
+        reopened.search(QUERY)
+
+
+def test_more_rows_than_there_are(index: Index) -> None:
+    assert len(index.search(QUERY, 1000)) == len(index) == 60
+    assert len(index.search(QUERY, 1000, where="id = 'd3'")) == 1
+
+
+def test_a_filter_is_applied_before_the_nearest_are_chosen(
+    index: Index, encoder: Encoder, documents: list[Document]
+) -> None:
+    some = [document for document in documents if document.columns["lang"] == "de" and document.columns["year"] == 1991]
+    hits = index.search(QUERY, 4, where="lang = 'de' AND year = 1991")
+    assert [hit.id for hit in hits] == expected_ids(encoder, some)[:4]
+    assert index.search(QUERY, 4, where="year > 3000") == []
+
+
+def test_hybrid_search_finds_a_rare_word(index: Index, encoder: Encoder) -> None:
+    index.add([Document("rare", "zyzzyva " + "a big cat plays at the blue house . " * 3)])
+    query = "zyzzyva"  # an unknown word to the encoder
+    assert "rare" not in [hit.id for hit in index.search(query, 3)]
+    assert "rare" in [hit.id for hit in index.search(query, 3, hybrid=True)]
+    assert "rare" not in [hit.id for hit in index.search(query, 3, hybrid=True, where="lang = 'en'")]
+    assert len(index.search("the", 7, hybrid=True)) == 7  # a stop word, and more rows than words find
+
+
+def test_rankings_are_fused_by_their_reciprocal_ranks() -> None:
+    assert index_module._fuse([1, 2, 3], [3, 4]) == [3, 1, 2, 4]
+
+
+def test_adding_again_changes_nothing_and_new_texts_and_columns_replace_rows(
+    index: Index, documents: list[Document]
+) -> None:
+    version = index.store.version
+    assert index.add(documents) == Changes(0, 0, 60)
+    assert index.store.version == version
+    changed = [documents[0]._replace(text="a cat"), documents[1]._replace(columns={"lang": "fr", "year": 2000})]
+    assert index.add([*changed, *documents[2:5], Document("new", "a man")]) == Changes(1, 2, 3)
+    assert len(index) == 61
+    rows = index.store.first(5, "id IN ('d0', 'new')")
+    assert {row["id"]: row["text"] for row in rows} == {"d0": "a cat", "new": "a man"}
+    assert index.search("a man", 1)[0].columns == {"lang": None, "year": None}
+    assert index.search(documents[1].text, 1)[0].columns["lang"] == "fr"
+
+
+def test_only_changed_documents_are_encoded(
+    index: Index, documents: list[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoded: list[str] = []
+    tokenize = index.encoder.tokenize  # type: ignore[attr-defined]
+    monkeypatch.setattr(index.encoder, "tokenize", lambda texts: (encoded.extend(texts), tokenize(texts))[1])
+    index.add([*documents, Document("new", "a man")])
+    assert encoded == ["a man"]
+
+
+def test_new_columns_are_added_and_are_empty_in_older_rows(index: Index) -> None:
+    index.add([Document("new", "a man", {"tags": ["x", "y"], "empty": None})])
+    assert index.store.columns == ["lang", "year", "tags", "empty"]
+    (hit,) = index.search(QUERY, where="tags IS NOT NULL")
+    assert hit.columns == {"lang": None, "year": None, "tags": ["x", "y"], "empty": None}
+
+
+def test_deleted_rows_are_found_no_more(index: Index, encoder: Encoder, documents: list[Document]) -> None:
+    assert index.delete("lang = 'en' OR id = 'd1'") == 31
+    left = [document for document in documents if document.columns["lang"] == "de" and document.id != "d1"]
+    assert [hit.id for hit in index.search(QUERY, 100)] == expected_ids(encoder, left)
+    assert {hit.id for hit in index.search("a", 100, hybrid=True)} == {document.id for document in left}
+
+
+def test_changes_of_another_index_object_are_seen(index: Index, encoder: Encoder) -> None:
+    other = Index.open(index.folder, encoder)
+    assert other.search("a man", 1)[0].id != "new"
+    index.add([Document("new", "a man")])
+    assert other.search("a man", 1)[0].id == "new"
+
+
+def test_fragments_are_merged_and_new_rows_are_in_the_text_index(
+    index: Index, documents: list[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "FRAGMENTS", 3)
+    for i in range(9):
+        index.add([Document(f"new{i}", f"a dog number{i}")])
+        assert index.store.table.stats()["fragment_stats"]["num_fragments"] <= 4
+    assert index.search("number7", 1, hybrid=True)[0].id == "new7"
+    monkeypatch.setattr(store, "UNINDEXED", 0)
+    index.add([Document("last", "a cat")])
+    (words,) = index.store.table.list_indices()
+    assert (words.num_unindexed_rows, words.index_details["with_position"]) == (0, False)
+
+
+def test_a_large_index_is_searched_approximately_and_its_recall_is_measured(
+    index: Index, encoder: Encoder, documents: list[Document], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert index.recall is None
+    large = Index.open(index.folder, encoder, exact_rows=50)
+    assert large.recall is None  # it is not built yet, and so the search is exact
+    large.add(documents)
+    assert large.recall == 1.0
+    assert json.loads((index.folder / "index.json").read_text())["approximate"] == {"rows": 60, "recall": 1.0}
+    assert caplog.messages == []
+    hits = large.search(QUERY, 5)
+    assert hits == index.search(QUERY, 5)
+    assert large.search(QUERY, 5, where="lang = 'de'") == index.search(QUERY, 5, where="lang = 'de'")
+    assert large.search("dog", 5, hybrid=True)
+    large.add([Document("new", QUERY)])
+    assert large.search(QUERY, 1)[0].id == "new"  # rows that came later are found too
+    assert large.description["approximate"]["rows"] == 60
+    large.add([Document(f"more{i}", f"a dog and {text}") for i, text in enumerate(d.text for d in documents)])
+    assert large.description["approximate"]["rows"] == 121  # a fifth more rows: built again
+
+
+def test_a_low_recall_is_warned_of(
+    index: Index, encoder: Encoder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    nearest = approximate_module.Approximate.nearest
+    monkeypatch.setattr(approximate_module.Approximate, "nearest", lambda self, vector, k: nearest(self, -vector, k))
+    with caplog.at_level(logging.WARNING):
+        large = Index.open(index.folder, encoder, exact_rows=50)
+        large.add([])
+    assert large.recall is not None
+    assert large.recall < 0.5
+    assert f"only a recall@10 of {large.recall:.3f}" in caplog.text
+
+
+def test_the_encoder_is_loaded_by_its_name_and_another_is_refused(
+    tiny_model: Path, encoder: Encoder, documents: list[Document], tmp_path: Path
+) -> None:
+    index = Index.create(tmp_path / "named", tiny_model)
+    index.add(documents)
+    assert Index.open(index.folder).search(QUERY) == index.search(QUERY)
+    other = Encoder.load(tiny_model, pooling="cls")
+    with pytest.raises(InputError, match=r"with the fingerprint .*; give that encoder, or make a new index"):
+        Index.open(index.folder, other)
+    description = json.loads((index.folder / "index.json").read_text())
+    assert description["fingerprint"] == encoder.fingerprint()
+    (index.folder / "index.json").write_text(json.dumps(description | {"fingerprint": "0"}))
+    with pytest.raises(InputError, match="fingerprint 0"):
+        Index.open(index.folder).search(QUERY)
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("lang = ", "filter 'lang = ': Expected: an expression"),
+        ("lang = de", "No field named de. Its columns are id, text, lang, year; text stands in single quotes"),
+        ("colour = 'red'", "No field named colour"),
+        ("year = 'x' AND", "Expected"),
+        ("lang = 'de' ORDER BY id", "Expected"),
+        ("lang = 3", "could not convert"),
+    ],
+)
+def test_a_filter_that_is_refused(index: Index, where: str, message: str) -> None:
+    for use in (
+        index.delete,
+        lambda where: index.search(QUERY, where=where),
+        lambda where: index.store.first(1, where),
+    ):
+        with pytest.raises(InputError, match=message) as error:
+            use(where)
+        assert "\n" not in str(error.value)
+        assert ".rs" not in str(error.value)
+    assert len(index) == 60
+
+
+def test_what_is_refused(index: Index, encoder: Encoder, tmp_path: Path, documents: list[Document]) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    for call, message in [
+        (lambda: index.search(" "), "the query is empty"),
+        (lambda: index.search(QUERY, 0), "k 0: at least 1 row"),
+        (lambda: index.add([documents[0], documents[0]]), "two rows have the id 'd0'"),
+        (lambda: index.add([Document("a", "b", {"vector": 1})]), "column 'vector': an index can't have"),
+        (lambda: index.add([Document("a", "b", {"a.b": 1})]), "column 'a.b'"),
+        (lambda: index.add([Document("a", "b", {"year": "x"})]), "column 'year': its values don't fit .* int64"),
+        (lambda: Index.create(index.folder, encoder), "it exists already and is not empty"),
+        (lambda: Index.create(tmp_path / "full", encoder), "it exists already and is not empty"),
+        (lambda: Index.create(tmp_path / "full" / "file", encoder), "it can't be written"),
+        (lambda: Index.open(tmp_path / "none"), "none: no index; make one with isotune index"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            call()  # type: ignore[no-untyped-call]
+    assert len(index) == 60
+
+
+def test_two_processes_can_not_change_an_index_at_the_same_time(index: Index, encoder: Encoder) -> None:
+    with index._changing(), pytest.raises(InputError, match="another process is changing it"):
+        Index.open(index.folder, encoder).add([])
+
+
+def test_without_lancedb_the_error_says_how_to_install_it(
+    encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "lancedb", None)
+    with pytest.raises(InputError, match=r"an index needs LanceDB: pip install 'isotune\[search\]'"):
+        Index.create(tmp_path / "index", encoder)
