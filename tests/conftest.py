@@ -70,6 +70,13 @@ def local_hub() -> Iterator[LocalHub]:
     HUB.clear()
 
 
+@pytest.fixture
+def nothing_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty cache of what was fetched from the hub and the web."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """The datasets in $ISOTUNE_DATA."""

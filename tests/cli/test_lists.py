@@ -34,7 +34,7 @@ def test_the_row_of_a_recipe(isotune: Call, monkeypatch: pytest.MonkeyPatch) -> 
     assert re.fullmatch(
         r"consert-unsup-base +ConSERT +sts-unlabelled +STS average 72\.74 +9,290 steps *", rows["consert-unsup-base"]
     )
-    assert re.search(r"ConSERT +nli:train .*STS average 79\.37", rows["consert-joint-unsup"])
+    assert re.search(r"ConSERT +all-nli:train .*STS average 79\.37", rows["consert-joint-unsup"])
     assert re.fullmatch(r" +sts-unlabelled .*", lines[lines.index(rows["consert-joint-unsup"]) + 1])
     assert re.search(r"BERT-CF +sst5:train ", rows["bert-cf-multitask"])
     assert re.search(r"self-guided +stsb +STS average 74\.62  ", rows["sg-opt"])  # without "(8 seeds)"
@@ -45,7 +45,7 @@ def test_every_recipe_names_its_paper() -> None:
     assert [name for name in recipe_names() if not read_recipe(name).get("paper")] == []
 
 
-def test_every_dataset_is_listed_with_its_whole_name(isotune: Call) -> None:
+def test_every_dataset_is_listed_with_its_whole_name(isotune: Call, nothing_fetched: None) -> None:
     code, out, _ = isotune("datasets")
     assert code == 0
     named = [line.split()[:2] for line in out.splitlines()[2:] if line[0] != " "]
@@ -58,7 +58,7 @@ def test_datasets_in_the_data_folder_are_here(isotune: Call, real_data: Path, mo
     assert re.search(r"^stsb +yes", isotune("datasets").out, re.MULTILINE)
 
 
-def test_doctor_passes_on_this_machine(isotune: Call) -> None:
+def test_doctor_passes_on_this_machine(isotune: Call, nothing_fetched: None) -> None:
     code, out, _ = isotune("doctor")
     assert code == 0
     assert re.search(r"^datasets here +stsb-open$", out, re.MULTILINE)

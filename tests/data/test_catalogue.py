@@ -11,7 +11,9 @@ from typing import Any, get_args
 import pytest
 
 from isotune.data.catalogue import DATASETS, FILES, Dataset, Split, _dataset
+from isotune.data.datasets import is_stand_in
 from isotune.data.hub import HubSource
+from isotune.data.layouts import LAYOUTS
 from isotune.data.records import format_of
 from isotune.data.rows import LabelledPair, Row, ScoredPair, Sentence
 from isotune.files import toml_files
@@ -42,24 +44,34 @@ def test_every_value_is_of_its_kind(name: str) -> None:
     )
     for split, facts in dataset.splits.items():
         assert split in ("train", "dev", "test")
-        assert format_of(Path(facts.file))
-        assert re.fullmatch("[0-9a-f]{64}", facts.sha256)
-        assert 0 <= facts.gold_count <= facts.row_count
+        assert facts.file or dataset.hub or dataset.web
+        if facts.file:
+            assert format_of(Path(facts.file))
+            assert re.fullmatch("[0-9a-f]{64}", facts.sha256)
+        assert 0 <= facts.gold_count <= min(facts.row_count, facts.rows_in_file)
         assert facts.row_count > 0
         assert all(isinstance(value, str) for value in facts.names_in_file)
+        if facts.stand_in:
+            assert not facts.file
+            name, _, other = facts.stand_in.partition(":")
+            assert DATASETS[name].splits[other].file
+            assert is_stand_in(facts.stand_in)
     if dataset.hub:
         assert re.fullmatch(r"[\w.-]+/[\w.-]+", dataset.hub.repository)
-        assert set(dataset.hub.splits) <= set(dataset.splits)
+        assert not (dataset.hub.file and dataset.hub.config)
+    assert dataset.layout in ("", *LAYOUTS)
+    assert bool(dataset.layout) or not dataset.web
 
 
 def test_a_file_has_one_hash() -> None:
     hashes = {(facts.file, facts.sha256) for dataset in DATASETS.values() for facts in dataset.splits.values()}
+    hashes -= {("", "")}
     assert len(hashes) == len(dict(hashes))
 
 
 def test_the_defaults_of_a_table() -> None:
     dataset = _dataset("toy", dict(TABLE))
-    assert dataset == Dataset("toy", "nobody", "none", {"test": Split(gold_count=3, **SPLIT)})  # type: ignore[arg-type]
+    assert dataset == Dataset("toy", "nobody", "none", {"test": Split(gold_count=3, rows_in_file=3, **SPLIT)})  # type: ignore[arg-type]
     assert dataset.row_types == (ScoredPair,)
 
 
@@ -67,13 +79,13 @@ def test_splits_share_a_file_unless_they_name_their_own() -> None:
     splits = {"train": {"row_count": 5, "gold_count": 0}, "dev": {**SPLIT, "names_in_file": ["a", "b"]}}
     dataset = _dataset("toy", {**TABLE, "file": "all.tsv", "sha256": "1" * 64, "splits": splits})
     assert dataset.splits == {
-        "train": Split("all.tsv", "1" * 64, 5, 0),
-        "dev": Split("toy.tsv", "0" * 64, 3, 3, ("a", "b")),
+        "train": Split("all.tsv", "1" * 64, 5, 0, 5),
+        "dev": Split("toy.tsv", "0" * 64, 3, 3, 3, ("a", "b")),
     }
 
 
 def test_like_takes_the_keys_of_another_dataset() -> None:
-    first, other = DATASETS["qqp"], DATASETS["qqp-10k"]
+    first, other = DATASETS["qqp-sample"], DATASETS["qqp-10k"]
     differ = {f.name for f in fields(Dataset) if getattr(first, f.name) != getattr(other, f.name)}
     assert differ == {"name", "splits"}
     assert list(other.splits) == ["dev", "test"]
@@ -93,7 +105,7 @@ def test_row_types_and_hub_are_told_by_name() -> None:
     [
         ({"rows": 3}, TypeError),
         ({"splits": {"test": {**SPLIT, "rows": 3}}}, TypeError),
-        ({"splits": {"test": {"row_count": 3}}}, TypeError),
+        ({"splits": {"test": {"file": "toy.tsv"}}}, KeyError),
         ({"hub": {"repository": "a/b", "split": "test"}}, TypeError),
         ({"row_types": ["Sentences"]}, KeyError),
     ],

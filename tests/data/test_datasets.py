@@ -37,10 +37,11 @@ def data(real_data: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def toy(monkeypatch: pytest.MonkeyPatch, local_hub: LocalHub) -> LocalHub:
     """The hub with "me/toy", a dataset of two splits that is nowhere else."""
     _publish(local_hub, test=4)
-    splits = {"dev": Split("toy/toy.tsv.gz", "", 4, 4), "test": Split("toy/toy.tsv.gz", "", 6, 4)}
-    toy = Dataset(
-        "toy", "nobody", "none", MappingProxyType(splits), hub=HubSource("me/toy", splits={"dev": "validation"})
-    )
+    splits = {
+        "dev": Split("toy/toy.tsv.gz", "", 4, 4, 4, part="validation"),
+        "test": Split("toy/toy.tsv.gz", "", 6, 4, 6, stand_in="stsb-open:test"),
+    }
+    toy = Dataset("toy", "nobody", "none", MappingProxyType(splits), hub=HubSource("me/toy"))
     monkeypatch.setattr(datasets, "DATASETS", {"toy": toy})
     monkeypatch.setattr("isotune.data.sources.DATASETS", {"toy": toy})
     monkeypatch.delenv("ISOTUNE_DATA", raising=False)
@@ -154,19 +155,23 @@ def test_known_rows_come_out_as_published(data: Path) -> None:
 
 
 LABELLED = [name for name, dataset in DATASETS.items() if set(dataset.row_types) & {LabelledPair, LabelledSentence}]
+IN_FILES = [name for name in LABELLED if any(split.file for split in DATASETS[name].splits.values())]
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name in ("nli", "sst2") else ()) for name in LABELLED]
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in ("nli-sample", "sst2") else ()) for name in IN_FILES]
 )
 def test_labelled_splits_are_those_of_the_files(name: str, data: Path) -> None:
-    assert available(name)
     dataset = DATASETS[name]
     for split, part in dataset.splits.items():
+        if not part.file:
+            assert not available(f"{name}:{split}")
+            continue
+        assert available(f"{name}:{split}")
         there = [r for r in lines(data / part.file) if r["split"] in (part.names_in_file or (split,))]
         there = [r for r in there if dataset.subset in ("", r["subset"])]
         labels = [r.get("label", r.get("entailment", "")) for r in there]
-        assert (len(there), len(list(filter(None, labels)))) == (part.row_count, part.gold_count)
+        assert (len(there), len(list(filter(None, labels)))) == (part.rows_in_file, part.gold_count)
         texts = [[r[column].strip() or dataset.blank for column in r if column.startswith("sentence")] for r in there]
         assert [row.sentence for row in read(f"{name}:{split}", Sentence)] == list(filter(None, chain(*texts)))
 
@@ -183,7 +188,7 @@ def test_labelled_splits_are_those_of_the_files(name: str, data: Path) -> None:
 
 def test_labels_are_those_of_the_tasks(data: Path) -> None:
     labels = {
-        "nli:dev": {"entailment": 4850, "neutral": 4397, "contradiction": 4663},
+        "nli-sample:dev": {"entailment": 4850, "neutral": 4397, "contradiction": 4663},
         "snli:test": {"entailment": 3368, "neutral": 3219, "contradiction": 3237},
         "minbert-quora:dev": {"0": 12627, "1": 7585},
         "rte:dev": {"entailment": 146, "not_entailment": 131},
@@ -216,10 +221,10 @@ def test_blank_lines_of_senteval_are_full_stops(data: Path) -> None:
     assert counts == {"mr": 0, "cr": 4, "mpqa": 3}
 
 
-def test_qqp_is_in_qqp_10k_and_apart_from_minbert_quora(data: Path) -> None:
+def test_qqp_sample_is_in_qqp_10k_and_apart_from_minbert_quora(data: Path) -> None:
     both = {row for split in ("dev", "test") for row in read(f"qqp-10k:{split}", LabelledPair)}
-    assert set(read("qqp:train", LabelledPair)) < both
-    assert not set(read("qqp:train", Pair)) & set(read("minbert-quora:dev", Pair))
+    assert set(read("qqp-sample:train", LabelledPair)) < both
+    assert not set(read("qqp-sample:train", Pair)) & set(read("minbert-quora:dev", Pair))
 
 
 def test_a_split_without_scores_is_text(data: Path) -> None:
@@ -232,12 +237,14 @@ def test_wikipedia_is_read_whole(data: Path) -> None:
     sentences = [row.sentence for row in read("enwiki-100k", Sentence)]
     assert len(sentences) == len(set(sentences)) == 100_000
     assert sum(len(sentence.split()) >= 6 for sentence in sentences) == 98_799
-    first = read("enwiki", Sentence)
+    first = read("enwiki-sample", Sentence)
     assert [next(first).sentence for _ in range(1000)] == sentences[:1000]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "rows", "long"), [("enwiki", 1_000_000, 988_643), ("simplewiki", 500_000, 483_120)])
+@pytest.mark.parametrize(
+    ("name", "rows", "long"), [("enwiki-sample", 1_000_000, 988_643), ("simplewiki", 500_000, 483_120)]
+)
 def test_all_of_wikipedia(name: str, rows: int, long: int, data: Path) -> None:
     """BERT-CF, section 5.1, leaves out sentences of 5 words or fewer."""
     assert sum(1 for _ in read(name, Sentence)) == rows
@@ -247,7 +254,7 @@ def test_all_of_wikipedia(name: str, rows: int, long: int, data: Path) -> None:
 def write_dataset(content: bytes, rows: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A dataset "small" of one split, train, which has this content."""
     (folder / "small.txt.gz").write_bytes(gzip.compress(content, 1))
-    splits = {"train": Split("small.txt.gz", hashlib.sha256(content).hexdigest(), rows, 0)}
+    splits = {"train": Split("small.txt.gz", hashlib.sha256(content).hexdigest(), rows, 0, rows)}
     dataset = Dataset("small", "nobody", "none", MappingProxyType(splits), row_types=(Sentence,))
     monkeypatch.setattr("isotune.data.datasets.DATASETS", {"small": dataset})
     monkeypatch.setattr("isotune.data.sources.DATASETS", {"small": dataset})
@@ -278,12 +285,12 @@ def test_nothing_of_a_wrong_file_is_handed_out(tmp_path: Path, monkeypatch: pyte
         next(read("small", Sentence))
 
 
-def test_a_dataset_without_a_copy_on_the_hub_names_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dataset_that_is_not_published_names_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ISOTUNE_DATA", str(tmp_path))
     with pytest.raises(InputError) as error:
-        read("nli:train", Pair)
+        read("nli-sample:train", Pair)
     assert str(error.value) == (
-        "nli: set ISOTUNE_DATA to a folder with nli/nli_train_union.tsv.gz; no copy of it is known on the hub"
+        "nli-sample:train: set ISOTUNE_DATA to a folder with nli/nli_train_union.tsv.gz; it is not published"
     )
 
 
@@ -315,7 +322,7 @@ def test_the_hub_is_asked_for_what_this_machine_lacks(toy: LocalHub) -> None:
 
 def test_a_copy_with_another_number_of_rows_is_refused_with_both(toy: LocalHub) -> None:
     # The hub has the scored pairs only, which are not all the text of the test split.
-    with pytest.raises(InputError, match=r"4 rows of toy:test, not 6; set ISOTUNE_DATA to a folder with toy/toy"):
+    with pytest.raises(InputError, match=r"4 rows of toy:test, not 6: it is not the published data"):
         list(read("toy:test", Sentence))
     _publish(toy, test=5)
     with pytest.raises(InputError, match="5 rows of toy:test, not 4"):
@@ -326,13 +333,17 @@ def test_a_dataset_that_is_nowhere_says_what_to_do(toy: LocalHub) -> None:
     toy.stop()
     with pytest.raises(InputError) as error:
         scored_pairs("toy")
-    assert str(error.value).startswith("toy: set ISOTUNE_DATA to a folder with toy/toy.tsv.gz, or be online; hub:")
+    assert str(error.value).startswith(
+        "toy:test: set ISOTUNE_DATA to a folder with toy/toy.tsv.gz, or be online, or take what stands in for it, "
+        "stsb-open:test (--stand-ins); hub:me/toy:test: can't be read"
+    )
 
 
 def test_a_dataset_is_available_if_all_its_files_are(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert all(available(name) for name in DATASETS)
+    for name, dataset in DATASETS.items():
+        assert available(name) == all(part.file for part in dataset.splits.values())
     for name in SEVEN[:-1]:
         shutil.copytree(data / name, tmp_path / name)
     monkeypatch.setenv("ISOTUNE_DATA", str(tmp_path))
@@ -351,7 +362,7 @@ def test_a_dataset_is_available_if_all_its_files_are(
         ("sts-unlabelled:test", "unknown scored split of sts-unlabelled 'test'. Known: none"),
         ("stsb", "scored rows of stsb are read by the split: write one of stsb:train, stsb:dev, stsb:test"),
         ("sts-unlabelled", "scored rows of sts-unlabelled are read by the split: write one of sts12, sts13, sts14"),
-        ("nli:train", "unknown scored split of nli 'train'. Known: none"),
+        ("nli-sample:train", "unknown scored split of nli-sample 'train'. Known: none"),
     ],
 )
 def test_scored_pairs_are_of_one_scored_split(source: str, message: str) -> None:
@@ -366,13 +377,21 @@ def test_scored_pairs_are_of_one_scored_split(source: str, message: str) -> None
 @pytest.mark.parametrize(
     ("source", "row", "message"),
     [
-        ("snli", LabelledPair, "labelled rows of snli are read by the split: write one of snli:dev, snli:test"),
+        (
+            "snli",
+            LabelledPair,
+            "labelled rows of snli are read by the split: write one of snli:train, snli:dev, snli:test",
+        ),
         ("snli", Pair, "labelled rows of snli are read by the split"),
         ("snli", Triplet, "labelled rows of snli are read by the split"),
         ("sst5", LabelledSentence, "labelled rows of sst5 are read by the split"),
-        ("snli:train", LabelledPair, "unknown labelled split of snli 'train'. Known: dev, test"),
+        (
+            "snli:tests",
+            LabelledPair,
+            "unknown labelled split of snli 'tests': did you mean 'test'? Known: dev, test, train",
+        ),
         ("stsb:train", LabelledPair, "unknown labelled split of stsb 'train'. Known: none"),
-        ("enwiki:dev", Sentence, "unknown split of enwiki 'dev'. Known: train"),
+        ("simcse-wiki:dev", Sentence, "unknown split of simcse-wiki 'dev'. Known: train"),
     ],
 )
 def test_labelled_rows_are_of_one_labelled_split(source: str, row: type[Row], message: str) -> None:

@@ -18,5 +18,6 @@ def repositories() -> dict[str, Files]:
 def published(local_hub: LocalHub, repositories: dict[str, Files]) -> LocalHub:
     """The hub with all of them."""
     for name, files in repositories.items():
-        local_hub.add(name, files, kind="dataset", revision=REVISIONS.get(name, "main"))
+        for revision in REVISIONS.get(name, ("main",)):
+            local_hub.add(name, files, kind="dataset", revision=revision)
     return local_hub

@@ -288,5 +288,9 @@ DATASETS: Mapping[str, Callable[[], Files]] = {
 }
 """Repository -> its files."""
 
-REVISIONS = {"SemEvalWorkshop/sem_eval_2014_task_1": "refs/convert/parquet"}
-"""Those whose files are not on the main branch."""
+REVISIONS = {
+    "SemEvalWorkshop/sem_eval_2014_task_1": ("refs/convert/parquet",),
+    "princeton-nlp/datasets-for-simcse": ("main", "e145e8bb659b2aa2669f32ef79cb4cdef6c58fef"),
+    "SetFit/sst5": ("main", "e51bdcd8cd3a30da231967c1a249ba59361279a3"),
+}
+"""The revisions that have the files, where these are others than the main branch."""

@@ -5,6 +5,7 @@ What it can't do yet is marked as expected to fail, each with what it should do.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Callable
@@ -18,7 +19,7 @@ import pytest
 
 from isotune import Encoder, train
 from isotune.data import DATASETS, read, read_scored_pairs
-from isotune.data.catalogue import Dataset
+from isotune.data.catalogue import Dataset, Split
 from isotune.data.hub import HubSource
 from isotune.data.rows import LabelledPair, LabelledSentence, Pair, ScoredPair, Sentence, Triplet
 from isotune.errors import InputError
@@ -27,9 +28,11 @@ from tests.hub.repositories import Files
 from tests.hub.sentences import sentence
 from tests.hub.server import LocalHub
 
+TREC = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
+
 
 @pytest.fixture(autouse=True)
-def _no_local_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _no_local_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nothing_fetched: None) -> None:
     """An empty $ISOTUNE_DATA, and a current folder with nothing in it."""
     monkeypatch.setenv("ISOTUNE_DATA", str(tmp_path))
     monkeypatch.chdir(tmp_path)
@@ -70,34 +73,129 @@ def test_a_revision(published: LocalHub, repositories: dict[str, Files]) -> None
     assert len(list(read("hub:mteb/sts13-sts:test", ScoredPair))) == 12
 
 
-@pytest.mark.parametrize(("name", "split"), [("sts12", "test"), ("stsb", "dev"), ("stsb", "test"), ("sickr", "test")])
-def test_a_named_dataset_from_its_copy(published: LocalHub, sized: Callable[..., None], name: str, split: str) -> None:
-    sized(name, **{split: 12})
-    pairs = read_scored_pairs(f"{name}:{split}")
-    assert len(pairs.scores) == 12
-    assert pairs.sentence1[0] == sentence({"sts12": 24, "stsb": 24 if split == "dev" else 36, "sickr": 36}[name])
+@pytest.mark.parametrize(
+    ("source", "count", "first"),
+    [
+        ("sts12:test", 5 * 12, 0),
+        ("sts15:test", 5 * 9, 0),  # a quarter is unscored
+        ("stsb:dev", 12, 24),
+        ("stsb:test", 12, 36),
+        ("sickr:test", 12, 36),
+        ("sts17-6:test", 12, 0),
+        ("stsb-de:dev", 12, 24),
+    ],
+)
+def test_scored_pairs_from_their_public_source(
+    published: LocalHub, sized: Callable[..., None], source: str, count: int, first: int
+) -> None:
+    name, _, split = source.partition(":")
+    sized(name, **{split: count})
+    pairs = read_scored_pairs(source)
+    assert len(pairs.scores) == count
+    assert pairs.sentence1[0] == sentence(first)
+    assert len(set(pairs.subsets)) == (5 if name in ("sts12", "sts15") else 1)
 
 
-def test_a_copy_with_another_number_of_rows_is_refused(published: LocalHub) -> None:
-    with pytest.raises(InputError, match=r"sts12.*12.*3,108"):
+@pytest.mark.parametrize(
+    ("source", "row", "count", "labels"),
+    [
+        ("all-nli:train", LabelledPair, 24, {"entailment", "neutral", "contradiction"}),
+        ("snli:dev", LabelledPair, 9, {"entailment", "neutral", "contradiction"}),
+        ("mnli:dev", LabelledPair, 12, {"entailment", "neutral", "contradiction"}),
+        ("quora:train", LabelledPair, 24, {"0", "1"}),
+        ("qqp:dev", LabelledPair, 20, {"0", "1"}),
+        ("glue-mrpc:dev", LabelledPair, 20, {"0", "1"}),
+        ("rte:dev", LabelledPair, 20, {"entailment", "not_entailment"}),
+        ("qnli:train", LabelledPair, 24, {"entailment", "not_entailment"}),
+        ("sickr:train", LabelledPair, 24, {"ENTAILMENT", "NEUTRAL", "CONTRADICTION"}),
+        ("mrpc:train", LabelledPair, 24, {"0", "1"}),
+        ("cola:dev", LabelledSentence, 20, {"0", "1"}),
+        ("sst5:dev", LabelledSentence, 12, {"0", "1", "2", "3", "4"}),
+        ("sst2:test", LabelledSentence, 12, {"0", "1"}),
+        ("mr:train", LabelledSentence, 40, {"0", "1"}),
+        ("subj:train", LabelledSentence, 40, {"0", "1"}),
+        (
+            "trec:test",
+            LabelledSentence,
+            12,
+            {f"{kind}:other" for kind in ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")},
+        ),
+    ],
+)
+def test_labelled_rows_from_their_public_source(
+    published: LocalHub,
+    sized: Callable[..., None],
+    source: str,
+    row: type[LabelledPair | LabelledSentence],
+    count: int,
+    labels: set[str],
+) -> None:
+    name, _, split = source.partition(":")
+    sized(name, **{split: count})
+    rows = list(read(source, row))
+    assert len(rows) == count
+    assert {row.label for row in rows} == labels
+
+
+@pytest.mark.parametrize(
+    ("source", "row", "count"),
+    [
+        ("all-nli-pairs:train", Pair, 24),
+        ("simcse-nli:train", Triplet, 24),
+        ("simcse-wiki:train", Sentence, 60),
+        ("all-nli:train", Pair, 8),
+        ("snli:train", Triplet, 6),
+    ],
+)
+def test_text_from_its_public_source(
+    published: LocalHub, sized: Callable[..., None], source: str, row: type[Pair | Triplet | Sentence], count: int
+) -> None:
+    name, _, split = source.partition(":")
+    sized(name, **{split: {"all-nli": 24, "snli": 18}.get(name, count)})
+    assert len(list(read(source, row))) == count
+
+
+def test_another_number_of_rows_than_the_published_is_refused(published: LocalHub) -> None:
+    with pytest.raises(InputError, match=r"60 rows of sts12:test, not 3,108: it is not the published data"):
         read_scored_pairs("sts12:test")
 
 
-def test_the_labels_of_a_copy_are_counted(published: LocalHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    split = replace(DATASETS["snli"].splits["dev"], row_count=12, gold_count=9)
-    hub = HubSource("stanfordnlp/snli", splits={"dev": "validation"})
-    copy = replace(DATASETS["snli"], splits=MappingProxyType({"dev": split}), hub=hub)
-    monkeypatch.setitem(_catalogue(), "snli", copy)
-    assert len(list(read("snli:dev", LabelledPair))) == 9
-    assert len(list(read("snli:dev", Pair))) == 3
+def test_rows_without_a_label_are_text(published: LocalHub, sized: Callable[..., None]) -> None:
+    sized("snli", dev=12)
     assert len(list(read("snli:dev", Sentence))) == 24
 
 
 def test_a_changed_schema_is_refused(published: LocalHub, sized: Callable[..., None]) -> None:
-    published.add("mteb/sts12-sts", {"test.jsonl": '{"first": "a", "second": "b", "gold": 1.0}\n'}, kind="dataset")
-    sized("sts12", test=1)
+    published.add("stanfordnlp/snli", {"test.jsonl": '{"first": "a", "second": "b", "gold": 1}\n'}, kind="dataset")
+    sized("snli", test=1)
     with pytest.raises(InputError, match="sentence1"):
-        read_scored_pairs("sts12:test")
+        list(read("snli:test", LabelledPair))
+
+
+def test_pairs_of_another_dataset_are_left_out(
+    published: LocalHub, sized: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pairs = list(read("hub:sentence-transformers/quora-duplicates/pair-class:train", LabelledPair))
+    left_out = [f"{pair.sentence1.upper()}\t{pair.sentence2}\t1" for pair in pairs[:5]]
+    content = "\n".join(["sentence1\tsentence2\tlabel", *left_out]).encode()
+    part = Split("dev.tsv", hashlib.sha256(content).hexdigest(), 5, 5, 5)
+    (tmp_path / "dev.tsv").write_bytes(content)
+    small = replace(DATASETS["minbert-quora"], splits=MappingProxyType({"dev": part}))
+    monkeypatch.setitem(_catalogue(), "minbert-quora", small)
+    sized("quora-rest", train=24)
+    assert list(read("quora-rest:train", LabelledPair)) == [
+        pair._replace(label=str(int(pair.label == "duplicate"))) for pair in pairs[5:]
+    ]
+
+
+def test_the_label_of_pairs_that_mean_the_same_can_be_named(published: LocalHub) -> None:
+    source = "hub:sentence-transformers/quora-duplicates/pair-class:train"
+    labelled = list(read(source, LabelledPair))
+    assert list(read(source, Pair, positive="Duplicate")) == [row[:2] for row in labelled if row.label == "duplicate"]
+    with pytest.raises(InputError, match="no Pair in it with the label same"):
+        list(read(source, Pair, positive="same"))
+    with pytest.raises(InputError, match="can't tell which columns hold sentence1, sentence2, label"):
+        list(read("hub:sentence-transformers/all-nli/pair:train", Pair, positive="same"))
 
 
 def test_a_missing_and_a_gated_dataset(published: LocalHub, repositories: dict[str, Files]) -> None:
@@ -107,6 +205,12 @@ def test_a_missing_and_a_gated_dataset(published: LocalHub, repositories: dict[s
     for source in ("hub:me/gated", "hub:me/gated/train.jsonl"):
         with pytest.raises(InputError, match=rf"^{source}: this dataset is gated: ask for access .*'hf auth login'$"):
             list(read(source, Sentence))
+
+
+def test_pairs_to_evaluate_on_need_a_split(published: LocalHub) -> None:
+    with pytest.raises(InputError, match=r"hub:mteb/stsbenchmark-sts: name the split to evaluate on, such as .*:test$"):
+        read_scored_pairs("hub:mteb/stsbenchmark-sts")
+    assert len(read_scored_pairs("hub:mteb/stsbenchmark-sts:test").scores) == 12
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_other_layouts(published: LocalHub) -> None:
         "similarity_score",
     ]
     sick = "SemEvalWorkshop/sem_eval_2014_task_1"
-    assert load_dataset(sick, split="validation", revision=REVISIONS[sick]).num_rows == 12
+    assert load_dataset(sick, split="validation", revision=REVISIONS[sick][0]).num_rows == 12
     assert -1 in load_dataset("stanfordnlp/snli", split="train")["label"]
 
 

@@ -1,7 +1,7 @@
 """Reads named datasets, and checks them.
 
-A dataset is looked for in this package, then in `$ISOTUNE_DATA`, then on the Hugging Face hub. What is read is what
-the papers used: the content of a file must have the SHA-256 of the catalogue, and a split its number of rows.
+A split is looked for in this package, then in `$ISOTUNE_DATA`, then where it is published. What is read is what the
+papers used: the content of a file must have the SHA-256 of the catalogue, and a split its number of rows.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 from isotune.bundled import bundled_data
 from isotune.data.catalogue import DATASETS, Dataset, Split
 from isotune.data.derived import RowQuery
-from isotune.data.hub import HubSource, read_hub
-from isotune.data.records import opened, read_file
+from isotune.data.overlap import normalized
+from isotune.data.published import is_fetched, open_published
+from isotune.data.records import Opened, opened, read_file
 from isotune.data.rows import LabelledPair, LabelledSentence, Pair, R, Record, Records, ScoredPair, Triplet, to_rows
 from isotune.errors import InputError, unknown
 
@@ -41,14 +42,33 @@ class ScoredPairs:
     subsets: list[str]  # N names of the subset that each pair belongs to; `name` for every pair if there are no subsets
 
 
-def available(name: str) -> bool:
-    """Whether all files of a dataset are on this machine; the hub is not asked."""
+def available(source: str) -> bool:
+    """Whether "name" or "name:split" of a dataset can be read from this machine; the hub is not asked."""
+    name, _, split = source.partition(":")
     dataset = _dataset(name)
-    return all(map(available, dataset.union)) and all(map(_find_file, dataset.splits.values()))
+    splits = [part for known, part in dataset.splits.items() if split in ("", known)]
+    return all(map(available, dataset.union)) and all(_find_file(part) or is_fetched(dataset, part) for part in splits)
 
 
-def dataset_records(name: str, split: str, query: RowQuery[R]) -> list[tuple[str, Records]]:
-    """The records of a split, or of all splits if `split` is empty: (place, records) of each file or copy on the hub.
+def stand_ins(source: str) -> tuple[str, ...]:
+    """The sources that take the place of a source, "name" or "name:split", one for each split without a file.
+
+    A source for which nothing stands in, such as a file, is returned itself.
+    """
+    name, _, split = source.partition(":")
+    splits = DATASETS[name].splits if name in DATASETS else {}
+    others = [part.stand_in for known, part in splits.items() if split in ("", known) and part.stand_in]
+    return tuple(dict.fromkeys(others)) or (source,)
+
+
+def is_stand_in(source: str) -> bool:
+    """Whether a source, "name" or "name:split", can stand in for a published one."""
+    known = {part.stand_in for dataset in DATASETS.values() for part in dataset.splits.values()}
+    return any(name == source or name.startswith(f"{source}:") for name in known)
+
+
+def dataset_records(name: str, split: str, query: RowQuery[R]) -> list[Opened]:
+    """The records of a split, or of all splits if `split` is empty, for each file or place on the hub.
 
     If the query asks for rows with a score or label, these are only the records that have one.
 
@@ -59,11 +79,11 @@ def dataset_records(name: str, split: str, query: RowQuery[R]) -> list[tuple[str
     dataset = _dataset(name)
     gold = _gold_column(dataset, query)
     if split:
-        return [_records(name, split, gold)]
+        return [_open(name, split, gold)]
     if gold:
         choices = ", ".join([f"{name}:{known}" for known in dataset.splits] or dataset.union)
         raise InputError(f"{_ADJECTIVES[gold]}rows of {name} are read by the split: write one of {choices}")
-    return [_records(member, known, gold) for member in dataset.union or (name,) for known in _dataset(member).splits]
+    return [_open(member, known, gold) for member in dataset.union or (name,) for known in _dataset(member).splits]
 
 
 def scored_pairs(name: str, split: str = "test") -> ScoredPairs:
@@ -72,7 +92,7 @@ def scored_pairs(name: str, split: str = "test") -> ScoredPairs:
     Raises:
         InputError: as `dataset_records`.
     """
-    pairs = to_scored_pairs(name, split, [_records(name, split, "score")])
+    pairs = to_scored_pairs(name, split, [_open(name, split, "score")])
     lowest, highest = _dataset(name).scores
     if not ((lowest <= pairs.scores) & (pairs.scores <= highest)).all():
         raise InputError(f"{name}:{split}: its scores should lie between {lowest:g} and {highest:g} and don't all")
@@ -82,17 +102,17 @@ def scored_pairs(name: str, split: str = "test") -> ScoredPairs:
 def to_scored_pairs(
     name: str,
     split: str,
-    sources: Iterable[tuple[str, Iterable[tuple[int, Record]]]],
+    sources: Iterable[Opened],
     columns: Mapping[str, str] | None = None,
 ) -> ScoredPairs:
-    """Joins the records of all (source, records). The column "subset", if there is one, names a pair's subset."""
+    """Joins the records of all sources. The column "subset", if there is one, names a pair's subset."""
     import numpy as np
 
     pairs: list[ScoredPair] = []
     subsets: list[str] = []
-    for source, records in sources:
-        numbered = list(records)
-        pairs += to_rows(source, numbered, ScoredPair, columns)
+    for source in sources:
+        numbered = list(source.records)
+        pairs += to_rows(source.place, numbered, ScoredPair, columns)
         subsets += [str(record.get("subset", name)) for _, record in numbered]
     return ScoredPairs(
         name=name,
@@ -114,20 +134,20 @@ def _gold_column(dataset: Dataset, query: RowQuery[R]) -> str:
     """The column without which no such row can be made: "score", "label", or "" if there is none."""
     if query.row_type is ScoredPair or query.min_score is not None:
         return "score"
-    if query.row_type in (LabelledPair, LabelledSentence, Triplet) or (query.row_type is Pair and dataset.positive):
+    if query.row_type in (LabelledPair, LabelledSentence) or (query.row_type is Pair and query.positive):
         return "label"
-    return ""
+    return "label" if query.row_type is Triplet and Triplet not in dataset.row_types else ""
 
 
 def _find_file(split: Split) -> Path | None:
     """The file of a split, if it is on this machine."""
     folders = [bundled_data(), os.environ.get("ISOTUNE_DATA")]
-    paths = (Path(folder, split.file) for folder in folders if folder)
+    paths = (Path(folder, split.file) for folder in folders if folder and split.file)
     return next((path for path in paths if path.is_file()), None)
 
 
-def _records(name: str, split: str, gold: str) -> tuple[str, Records]:
-    """Where a split is read from, and its records: all of them, or those with a value in the column `gold`."""
+def _open(name: str, split: str, gold: str) -> Opened:
+    """A split; its records are all of them, or those with a value in the column `gold`."""
     dataset = _dataset(name)
     has_gold = any(gold in row_type._fields for row_type in dataset.row_types)
     splits = {known: facts for known, facts in dataset.splits.items() if not gold or (facts.gold_count and has_gold)}
@@ -135,38 +155,56 @@ def _records(name: str, split: str, gold: str) -> tuple[str, Records]:
         raise unknown(f"{_ADJECTIVES[gold]}split of {name}", split, splits or ["none"])
     facts = splits[split]
     if path := _find_file(facts):
-        place, records = str(path), _read_checked(path, facts)
-    elif dataset.hub:
-        place, records = str(dataset.hub), _read_copy(dataset, dataset.hub, split, labelled=gold == "label")
+        source = Opened(str(path), _of_split(_read_checked(path, facts), dataset, split))
+        count = facts.rows_in_file
     else:
-        raise InputError(f"{name}: set ISOTUNE_DATA to a folder with {facts.file}; no copy of it is known on the hub")
-    return place, _select(place, records, dataset, split, gold)
+        source = open_published(dataset, split, labelled=gold == "label")
+        count = facts.row_count
+    records = _counted(source, f"{name}:{split}", gold, facts.gold_count if gold else count)
+    if dataset.without:
+        records = _without(records, dataset.without)
+    return Opened(source.place, _uniform(records, dataset), source.commits)
 
 
-def _select(place: str, records: Records, dataset: Dataset, split: str, gold: str) -> Records:
-    """The records of a split among those of its file, with the catalogue's labels and blank text; counted."""
-    facts = dataset.splits[split]
-    names = facts.names_in_file or (split,)
-    count = 0
+def _of_split(records: Records, dataset: Dataset, split: str) -> Records:
+    """The records of a split among those of its file."""
+    names = dataset.splits[split].names_in_file or (split,)
     for number, record in records:
         # A file with one split may have no column that names it.
-        if record.get("split", names[0]) not in names or (gold and record.get(gold) == ""):
-            continue
-        if dataset.subset and record["subset"] != dataset.subset:
-            continue
-        count += 1
+        if record.get("split", names[0]) in names and dataset.subset in ("", record.get("subset")):
+            yield number, record
+
+
+def _counted(source: Opened, title: str, gold: str, expected: int) -> Records:
+    """The records, or those with a value in the column `gold`; the last one is followed by an error if any lacks."""
+    count = 0
+    for number, record in source.records:
+        if not gold or record.get(gold) != "":
+            count += 1
+            yield number, record
+    if count != expected:
+        raise InputError(f"{source.place}: {count:,} rows of {title}, not {expected:,}: it is not the published data")
+
+
+def _without(records: Records, source: str) -> Records:
+    """The records whose pair is not one of the source; letters and digits are compared."""
+    name, _, split = source.partition(":")
+    left_out = {_pair(record) for _, record in _open(name, split, "").records}
+    return ((number, record) for number, record in records if _pair(record) not in left_out)
+
+
+def _pair(record: Record) -> tuple[bytes, bytes]:
+    return normalized(str(record["sentence1"])), normalized(str(record["sentence2"]))
+
+
+def _uniform(records: Records, dataset: Dataset) -> Records:
+    """The records with the catalogue's labels and blank text."""
+    for number, record in records:
         if dataset.blank and not str(record["sentence"]).strip():
             record = {**record, "sentence": dataset.blank}
-        if dataset.labels:
-            label = str(record["label"])
-            record = {**record, "label": dataset.labels.get(label, label)}
+        if "label" in record and (label := dataset.labels.get(str(record["label"]))):
+            record = {**record, "label": label}
         yield number, record
-    expected = facts.gold_count if gold else facts.row_count
-    if count != expected:
-        raise InputError(
-            f"{place}: {count:,} rows of {dataset.name}:{split}, not {expected:,}; "
-            f"set ISOTUNE_DATA to a folder with {facts.file}"
-        )
 
 
 def _read_checked(path: Path, split: Split) -> Records:
@@ -176,11 +214,3 @@ def _read_checked(path: Path, split: Split) -> Records:
     if digest != split.sha256:
         raise InputError(f"{path}: the SHA-256 of its content is {digest}, but of the dataset's {split.sha256}")
     yield from read_file(path)
-
-
-def _read_copy(dataset: Dataset, hub: HubSource, split: str, *, labelled: bool) -> Records:
-    try:
-        yield from read_hub(hub, split, labelled=labelled)
-    except InputError as error:
-        file = dataset.splits[split].file
-        raise InputError(f"{dataset.name}: set ISOTUNE_DATA to a folder with {file}, or be online; {error}") from error

@@ -89,12 +89,12 @@ def _derive(source: str, records: Iterator[tuple[int, Record]], query: RowQuery[
     first = list(islice(records, 1))
     records = chain(first, records)
     label = _label(first[0][1], columns) if first else None
-    if row_type is Pair and label is not None:
+    if row_type is Pair and (label is not None or query.positive):
         if not (query.positive or label in NLI_LABELS or "label" in columns):
             raise InputError(
                 f"{source}: can't tell which pairs mean the same: the first has the label {label!r}, and only labels "
-                "of natural language inference, such as entailment, are known. If higher labels are more similar, "
-                "give min_score (1 takes labels of 1 or more); otherwise give pairs without a label"
+                "of natural language inference, such as entailment, are known. Name the label with positive; or, if "
+                "higher labels are more similar, give min_score (1 takes labels of 1 or more)"
             )
         positive = query.positive or "entailment"
         labelled = to_rows(source, records, LabelledPair, columns)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from isotune.data.records import FORMATS, format_of, opened
+from isotune.data.layouts import LAYOUTS
+from isotune.data.records import FORMATS, Opened, format_of, opened
 from isotune.data.rows import Records
 from isotune.errors import InputError, unknown
 
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
     from huggingface_hub import DatasetInfo
 
 WAIT = 10  # seconds for the hub's answer to the first question
-
-COMMITS: dict[str, str] = {}  # source without its split -> the commit that this process read last
 
 _FORM = re.compile(r"([^/@]+(?:/[^/@]+)?+)(?:@(refs/(?:convert|pr)/[^/]+|[^/]+))?(?:/(.+))?")
 
@@ -30,7 +30,6 @@ class HubSource:
     revision: str = ""  # a branch, a tag or a commit; empty for the main branch
     config: str = ""  # may be empty if the dataset has only one configuration
     file: str = ""  # the path in the repository; empty to read a configuration
-    splits: Mapping[str, str] = field(default_factory=dict)  # our name of a split -> the hub's, where it is another
 
     @classmethod
     def parse(cls, text: str) -> HubSource:
@@ -52,26 +51,55 @@ class HubSource:
         return f"hub:{self.repository}{self.revision and f'@{self.revision}'}{name and f'/{name}'}"
 
 
-def read_hub(source: HubSource, split: str, *, labelled: bool) -> Records:
-    """Streams the records of a split (if it is empty: of "train"), or of a file, which has no splits.
+def open_hub(source: HubSource, split: str, *, labelled: bool, layout: str = "", fetched_first: bool = False) -> Opened:
+    """Asks the hub for a repository's commit; all that is read is of this commit.
 
-    The hub is first asked for the repository's commit, and all that is read is of this commit. So a hub that is down
-    is an error at once; `datasets` alone would try again for a minute.
+    So a hub that is down is an error at once; `datasets` alone would try again for a minute. A configuration is
+    streamed, a file is fetched into the cache of `huggingface_hub`. With HF_HUB_OFFLINE, what has been fetched before
+    (`fetch.py`) is read.
 
-    With `labelled`, class labels are given by their names, and rows that have no class label (-1) are left out.
-    Otherwise class labels are numbers.
+    Args:
+        source: what to read.
+        split: the hub's name of a split, "train" if empty; or the part of a file with a layout. Other files have none.
+        labelled: give class labels by their names, and leave out rows that have no class label (-1). Otherwise class
+            labels are numbers.
+        layout: the layout of a file (`LAYOUTS`); if empty, the file's ending tells how to read it.
+        fetched_first: read what has been fetched, without asking the hub.
 
     Raises:
-        InputError: the hub, the repository, or the part of it that is named can't be reached or read.
+        InputError: the hub or the repository can't be reached. With the first record: the part of the repository that
+            is named isn't there or can't be read.
     """
+    from huggingface_hub import constants
+
+    folder = fetched_folder(source) if fetched_first or constants.HF_HUB_OFFLINE else None
+    if folder:
+        commit, repository = folder.name, str(folder)
+    else:
+        with hub_errors(source, split):
+            info = repository_info(source)
+        commit, repository = str(info.sha), f"hf://datasets/{info.id}"  # without hf:// it could be a local folder
+
+    def records() -> Records:
+        with hub_errors(source, split):
+            if source.file:
+                path = folder / source.file if folder else _fetched_file(source, info)
+                yield from _read_file(source, split, path, layout)
+            else:
+                yield from _read_split(source, split, repository, "" if folder else commit, labelled)
+
+    return Opened(str(source), records(), {str(source): commit})
+
+
+@contextmanager
+def hub_errors(source: HubSource, split: str = "") -> Iterator[None]:
+    """Turns what the libraries raise about a source into an InputError of one line."""
     from datasets.exceptions import DatasetNotFoundError
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
     page = f"https://huggingface.co/datasets/{source.repository}"
     try:
-        info = _information(source)
-        COMMITS[str(source)] = str(info.sha)
-        yield from _file(source, split, info) if source.file else _split(source, split, info, labelled)
+        yield
     except InputError:
         raise
     except (GatedRepoError, DatasetNotFoundError) as error:  # `datasets` says "not found" of a gated one, too
@@ -88,12 +116,7 @@ def read_hub(source: HubSource, split: str, *, labelled: bool) -> Records:
         raise InputError(f"{place}: can't be read from the Hugging Face hub ({reason})") from error
 
 
-def _readable(name: str) -> bool:
-    """Whether isotune reads files of this name."""
-    return name.lower().removesuffix(".gz").endswith(tuple(FORMATS))
-
-
-def _information(source: HubSource) -> DatasetInfo:
+def repository_info(source: HubSource) -> DatasetInfo:
     """What the hub says of a repository; it is asked once."""
     import huggingface_hub
     from huggingface_hub.errors import RevisionNotFoundError
@@ -106,17 +129,60 @@ def _information(source: HubSource) -> DatasetInfo:
         raise unknown(f"revision of hub:{source.repository}", source.revision, names) from error
 
 
-def _split(source: HubSource, split: str, info: DatasetInfo, labelled: bool) -> Records:
+def fetched_folder(source: HubSource) -> Path | None:
+    """The folder of the repository in the cache of `huggingface_hub`, if what the source names was fetched into it."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    revision = source.revision or None
+    try:
+        folder = Path(
+            snapshot_download(source.repository, repo_type="dataset", revision=revision, local_files_only=True)
+        )
+        has_data = (folder / source.file).is_file() if source.file else bool(data_files(source, str(folder), ""))
+    except (LocalEntryNotFoundError, FileNotFoundError, ValueError):  # nothing, or only what is read of a stream
+        return None
+    return folder if has_data else None
+
+
+def data_files(source: HubSource, repository: str, commit: str) -> list[str]:
+    """The paths or addresses of a configuration's data files, for all of its splits.
+
+    `repository` is a folder, or "hf://datasets/owner/name".
+
+    Raises:
+        InputError: the repository has no such configuration, or several and none is named.
+    """
     import datasets
 
-    path = f"hf://datasets/{info.id}"  # a path without hf:// could be a local folder
-    configs = datasets.get_dataset_config_names(path, revision=info.sha)
+    config = _config(source, repository, commit)
+    builder = datasets.load_dataset_builder(repository, config, revision=commit or None)
+    return [str(file) for files in (builder.config.data_files or {}).values() for file in files]
+
+
+def _readable(name: str) -> bool:
+    """Whether isotune reads files of this name."""
+    return name.lower().removesuffix(".gz").endswith(tuple(FORMATS))
+
+
+def _config(source: HubSource, repository: str, commit: str) -> str | None:
+    """The configuration to read; None if the repository has only one."""
+    import datasets
+
+    configs = datasets.get_dataset_config_names(repository, revision=commit or None)
     if source.config and source.config not in configs:
         raise unknown(f"configuration of hub:{source.repository}", source.config, configs)
     if not source.config and len(configs) > 1:
         raise InputError(f"{source}: write {source}/CONFIGURATION with one of {', '.join(configs)}")
-    splits = datasets.load_dataset(path, source.config or None, revision=info.sha, streaming=True)
-    split = source.splits.get(split, split) or "train"
+    return source.config or None
+
+
+def _read_split(source: HubSource, split: str, repository: str, commit: str, labelled: bool) -> Records:
+    import datasets
+
+    config = _config(source, repository, commit)
+    splits = datasets.load_dataset(repository, config, revision=commit or None, streaming=True)
+    split = split or "train"
     if split not in splits:
         raise unknown(f"split of {source}", split, splits)
     features = splits[split].features or {} if labelled else {}
@@ -126,15 +192,21 @@ def _split(source: HubSource, split: str, info: DatasetInfo, labelled: bool) -> 
             yield number, {**record, **{key: classes[record[key]] for key, classes in names.items()}}
 
 
-def _file(source: HubSource, split: str, info: DatasetInfo) -> Records:
-    """The records of a file, which is fetched into the cache of the library `huggingface_hub`."""
+def _fetched_file(source: HubSource, info: DatasetInfo) -> Path:
+    """A file of a repository, after fetching it."""
     from huggingface_hub import hf_hub_download
 
-    if split:
-        raise InputError(f"{source}: a file has no splits; leave out :{split}")
     files = [file.rfilename for file in info.siblings or ()]
     if source.file not in files:
         raise unknown(f"file of hub:{source.repository}", source.file, filter(_readable, files))
-    path = Path(hf_hub_download(info.id, source.file, repo_type="dataset", revision=info.sha))
+    return Path(hf_hub_download(info.id, source.file, repo_type="dataset", revision=info.sha))
+
+
+def _read_file(source: HubSource, split: str, path: Path, layout: str) -> Records:
+    if layout:
+        yield from LAYOUTS[layout](path, split)
+        return
+    if split:
+        raise InputError(f"{source}: a file has no splits; leave out :{split}")
     with opened(path) as file:
         yield from format_of(path)(file, str(source))

@@ -8,10 +8,12 @@ corpus.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from isotune.data.datasets import ScoredPairs
 from isotune.data.rows import R, text_fields
+
+if TYPE_CHECKING:
+    from isotune.data.datasets import ScoredPairs
 
 _ASCII_WITHOUT_LETTERS_AND_DIGITS = bytes(code for code in range(128) if not chr(code).isalnum())
 

@@ -16,6 +16,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO, TypeAlias, cast
@@ -26,6 +27,15 @@ from isotune.errors import InputError
 Format: TypeAlias = Callable[[BinaryIO, str], Records]  # (stream, its name for error messages)
 
 LONGEST_LINE = 1_000_000  # bytes; a longer line is no sentence, but a file without line feeds
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A source that was found, before its records are read."""
+
+    place: str  # the file, or the place on the hub
+    records: Records
+    commits: Mapping[str, str] = field(default_factory=dict)  # place on the hub -> the commit that is read
 
 
 def read_file(path: Path) -> Records:

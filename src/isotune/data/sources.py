@@ -18,8 +18,8 @@ from typing import TypeAlias
 from isotune.data.catalogue import DATASETS
 from isotune.data.datasets import ScoredPairs, dataset_records, scored_pairs, to_scored_pairs
 from isotune.data.derived import RowQuery, make_rows
-from isotune.data.hub import HubSource, read_hub
-from isotune.data.records import read_file, read_text
+from isotune.data.hub import HubSource, open_hub
+from isotune.data.records import Opened, read_file, read_text
 from isotune.data.rows import Pair, R, Records, Row, ScoredPair
 from isotune.errors import InputError, unknown
 
@@ -33,7 +33,8 @@ def read(
     *,
     min_words: int | None = None,
     min_score: float | None = None,
-) -> Iterator[R]:
+    positive: str | None = None,
+) -> Rows[R]:
     """Streams the rows of all sources; memory does not grow with their size.
 
     Args:
@@ -46,6 +47,7 @@ def read(
         columns: field -> column, for columns that do not have a usual name.
         min_words: rows with a text of fewer words (split at white space) are left out.
         min_score: for `Pair`: scored pairs with at least this score, on the source's own scale, are taken.
+        positive: for `Pair`: labelled pairs with this label are taken, in any case.
 
     Raises:
         InputError: a source is missing or malformed. What is wrong inside a source is found while streaming.
@@ -54,24 +56,40 @@ def read(
         sources = [sources]
     if not sources:
         raise InputError("no data: give at least one file or dataset")
-    if min_score is not None and row_type is not Pair:
-        raise InputError(f"min_score chooses pairs among scored ones: it can't be given for {row_type.__name__} rows")
-
-    query = RowQuery(row_type, columns or {}, min_words, min_score)
-    # All sources are looked at now; the files are opened later.
-    return chain.from_iterable([rows for source in sources for rows in _rows_of(source, query)])
-
-
-def _rows_of(source: Source, query: RowQuery[R]) -> list[Iterator[R]]:
-    """The rows of each file of a source."""
-    name, _ = _name_and_split(source)
-    if name in DATASETS:
-        query = replace(query, positive=DATASETS[name].positive)
-    return [make_rows(place, records, query) for place, records in read_records(source, query)]
+    for option, value, kind in (("min_score", min_score, "scored"), ("positive", positive, "labelled")):
+        if value is not None and row_type is not Pair:
+            row = row_type.__name__
+            raise InputError(f"{option} chooses pairs among {kind} ones: it can't be given for {row} rows")
+    if min_score is not None and positive is not None:
+        raise InputError("min_score and positive are both given; give one of them")
+    return Rows(sources, RowQuery(row_type, columns or {}, min_words, min_score, (positive or "").casefold()))
 
 
-def read_records(source: Source, query: RowQuery[R]) -> list[tuple[str, Records]]:
-    """(name, records) of each file of a source; the records have all columns.
+class Rows(Iterator[R]):
+    """The rows of sources. All sources are looked at when the object is made; their files are opened later.
+
+    Attributes:
+        commits: place on the hub -> the commit that is read.
+    """
+
+    def __init__(self, sources: Sequence[Source], query: RowQuery[R]) -> None:
+        self.commits: dict[str, str] = {}
+        parts = []
+        for source in sources:
+            name, _ = _name_and_split(source)
+            known = DATASETS[name].positive if name in DATASETS else ""
+            of_source = replace(query, positive=query.positive or known)
+            for file in read_records(source, of_source):
+                self.commits |= file.commits
+                parts.append(make_rows(file.place, file.records, of_source))
+        self._rows = chain.from_iterable(parts)
+
+    def __next__(self) -> R:
+        return next(self._rows)
+
+
+def read_records(source: Source, query: RowQuery[R]) -> list[Opened]:
+    """Each file of a source, or its place on the hub; the records have all columns.
 
     Raises:
         InputError: the source is missing, or has an unknown format.
@@ -94,6 +112,8 @@ def read_scored_pairs(source: str | Path, split: str = "dev", columns: Mapping[s
     if name in DATASETS:
         pairs = scored_pairs(name, named_split or split)
     else:
+        if name == "hub" and not HubSource.parse(named_split.partition(":")[0]).file and ":" not in named_split:
+            raise InputError(f"{source}: name the split to evaluate on, such as {source}:test")
         pairs = to_scored_pairs(str(source), "", _records(source, RowQuery(ScoredPair)), columns)
     if len(set(pairs.scores)) < 2:
         raise InputError(f"{source}: the scores have no variance, so that a correlation is undefined")
@@ -106,18 +126,18 @@ def _name_and_split(source: Source) -> tuple[str, str]:
     return name, split
 
 
-def _records(source: Source, query: RowQuery[R]) -> list[tuple[str, Records]]:
-    """(name, records) of each file of a source, or of its stream."""
+def _records(source: Source, query: RowQuery[R]) -> list[Opened]:
+    """Each file of a source, or its stream."""
     if not isinstance(source, (str, Path)):
-        return [("<rows>", _from_python(source, query.row_type))]
+        return [Opened("<rows>", _from_python(source, query.row_type))]
     if source == "-":
         if sys.stdin is None:
             raise InputError("-: standard input is closed; name a file, or pipe text in")
-        return [("<stdin>", read_text(sys.stdin.buffer, "<stdin>"))]
+        return [Opened("<stdin>", read_text(sys.stdin.buffer, "<stdin>"))]
     if str(source).startswith("hub:"):
         dataset, _, split = str(source).removeprefix("hub:").partition(":")
-        return [(str(source), read_hub(HubSource.parse(dataset), split, labelled=query.labelled))]
-    return [(str(path), read_file(path)) for path in _files(source)]
+        return [replace(open_hub(HubSource.parse(dataset), split, labelled=query.labelled), place=str(source))]
+    return [Opened(str(path), read_file(path)) for path in _files(source)]
 
 
 def _files(source: str | Path) -> list[Path]:

@@ -64,7 +64,7 @@ TASKS: Mapping[str, NamedTask] = {
         for prefix, classifier in _CLASSIFIERS.items()
     },
     "geometry": NamedTask("Geometry", partial(load_geometry, source="stsb:dev")),
-    "geometry-qqp": NamedTask("Geometry QQP", partial(load_labelled_geometry, source="qqp:train")),
+    "geometry-qqp": NamedTask("Geometry QQP", partial(load_labelled_geometry, source="minbert-quora:dev")),
 }
 """The tasks by name."""
 

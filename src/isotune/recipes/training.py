@@ -109,6 +109,10 @@ class TrainingOptions(BaseModel):
     min_score: float | None = None
     """Keep scored pairs with at least this score, as pairs. Unset: the data must hold pairs."""
 
+    positive: str | None = None
+    """The label of labelled pairs that mean the same, which are kept as pairs. Unset: entailment, or what isotune knows
+    of a named dataset."""
+
     @model_validator(mode="after")
     def _one_length(self) -> TrainingOptions:
         if self.epochs is not None and self.steps is not None:

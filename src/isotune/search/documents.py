@@ -48,8 +48,8 @@ def read_documents(
     files = [file for source in sources for file in read_records(source, RowQuery(Sentence))]
 
     def stream() -> Iterator[Document]:
-        for name, records in files:
-            yield from _documents(name, records, columns or {}, id_column)
+        for file in files:
+            yield from _documents(file.place, file.records, columns or {}, id_column)
 
     return stream()
 

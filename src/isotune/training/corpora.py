@@ -11,10 +11,9 @@ from random import Random
 
 from isotune.data import ScoredPairs, read
 from isotune.data.cache import cache_folder
-from isotune.data.hub import COMMITS
 from isotune.data.overlap import Overlap, Shared
 from isotune.data.rows import Row, Sentence, text_fields
-from isotune.data.sources import Source
+from isotune.data.sources import Rows, Source
 from isotune.data.tokens import Fingerprint, TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
@@ -94,9 +93,9 @@ class Corpora:
         build = partial(TokenStore.build, tokenize=tokenize, max_length=length, folder=self.folder)
         train, dev = {}, {}
         for name, feed in self._feeds(stage, method).items():
-            COMMITS.clear()  # of other feeds
             overlap = Overlap({f"{pairs.name}:{pairs.split}".rstrip(":"): pairs for pairs in self.evaluation})
-            rows = overlap.watch(self._training_rows(feed, stage.training), feed.rows)
+            source_rows = self._read(self._sources(feed.data), feed, stage.training)
+            rows = overlap.watch(self._sampled(source_rows, stage.training), feed.rows)
             if isinstance(method, DerivesRows):
                 source = self._sources(feed.data)[0]
                 cache = cache_folder(source) if isinstance(source, str) else None  # rows from Python have no folder
@@ -104,15 +103,15 @@ class Corpora:
             row_type = method.rows if isinstance(method, DerivesRows) else feed.rows
             train[name] = store = build(rows, row_type, classes=feed.classes, keep_text=method.needs_text)
             shared = {task: counts for task, counts in overlap.shared().items() if counts.sentences}
-            self._record(f"stage {number + 1}, {name}".removesuffix(", "), feed.data, store.fingerprint, shared)
+            title = f"stage {number + 1}, {name}".removesuffix(", ")
+            self._record(title, feed.data, store.fingerprint, shared, source_rows.commits)
             self._describe(name, store.fingerprint, shared, length)
         for name, feed in _dev_feeds(method).items():
             dev[name] = build(self._read(feed.data, feed, stage.training), feed.rows, classes=feed.classes)
         return StageData(train, dev)
 
-    def _training_rows(self, feed: Feed, training: TrainingOptions) -> Iterable[Row]:
-        """The rows of a feed, or a sample of them."""
-        rows = self._read(self._sources(feed.data), feed, training)
+    def _sampled(self, rows: Iterable[Row], training: TrainingOptions) -> Iterable[Row]:
+        """The rows, or a sample of them."""
         return _sample(rows, training.sample, derive_seed(self.recipe.seed, "sample")) if training.sample else rows
 
     def _feeds(self, stage: Stage, method: Method) -> Mapping[str, Feed]:
@@ -122,10 +121,11 @@ class Corpora:
         row_type = method.reads if isinstance(method, DerivesRows) else method.rows
         return {SINGLE_FEED: Feed(row_type, self.recipe.inputs(stage).data, classes=method.classes)}
 
-    def _read(self, sources: Sequence[Source], feed: Feed, training: TrainingOptions) -> Iterator[Row]:
+    def _read(self, sources: Sequence[Source], feed: Feed, training: TrainingOptions) -> Rows[Row]:
         """The rows of a feed. Options that leave training rows out don't count for rows to score on."""
-        options = TrainingOptions() if feed.metrics else training
-        return read(sources, feed.rows, self.recipe.columns, min_words=options.min_words, min_score=options.min_score)
+        chosen = TrainingOptions() if feed.metrics else training
+        words, score, positive = chosen.min_words, chosen.min_score, chosen.positive
+        return read(sources, feed.rows, self.recipe.columns, min_words=words, min_score=score, positive=positive)
 
     def _sources(self, data: tuple[str, ...]) -> Sequence[Source]:
         """The sources that `data` names; the rows from Python where a stage reads the recipe's data, which is empty."""
@@ -136,7 +136,12 @@ class Corpora:
         return [self.rows]
 
     def _record(
-        self, title: str, sources: Sequence[str], fingerprint: Fingerprint, shared: Mapping[str, Shared]
+        self,
+        title: str,
+        sources: Sequence[str],
+        fingerprint: Fingerprint,
+        shared: Mapping[str, Shared],
+        commits: Mapping[str, str],
     ) -> None:
         """Writes a feed's fingerprint to data.json, or compares it with the fingerprint of the run's start."""
         if fingerprint.distinct < 2:
@@ -152,8 +157,8 @@ class Corpora:
                 f"{self.folder}: the data has changed since the run was started, so the run can't continue; give the "
                 "same data, or start again in another folder"
             )
-        if COMMITS:
-            entry["commits"] = dict(COMMITS)
+        if commits:
+            entry["commits"] = dict(commits)
         if shared:
             entry["overlap"] = {task: counts._asdict() for task, counts in shared.items()}
         write_text(path, json.dumps({**known, title: entry}, indent=2) + "\n")

@@ -80,11 +80,11 @@ def test_every_task_has_a_dataset() -> None:
 
 
 def test_the_data_that_a_run_reads() -> None:
-    (planned,) = plan_runs(study(data=["enwiki"], options={"dev": "stsb:dev"}))
-    assert list(data_of(planned, ["stsb"])) == ["stsb", "enwiki", "stsb:dev"]
+    (planned,) = plan_runs(study(data=["simcse-wiki"], options={"dev": "stsb:dev"}))
+    assert list(data_of(planned, ["stsb"])) == ["stsb", "simcse-wiki", "stsb:dev"]
     (planned,) = plan_runs(study(method="multitask"))
     assert set(data_of(planned, [])) == {
-        *("sst5:train", "qqp:train", "minbert-sts:train"),
+        *("sst5:train", "quora-rest:train", "minbert-sts:train"),
         *("sst5:dev", "minbert-quora:dev", "minbert-sts:dev"),
     }
 

@@ -56,7 +56,6 @@ UNKNOWN = {
     "consert/figure6": {"ConSERT, batches of 10", "ConSERT sup-unsup, batches of 10"},
     "small-bert/table1": {"BERT-Mini, further pretrained", "BERT-Small, further pretrained"},
 }
-FILES = {"sts14-es.tsv"}  # that a user has to bring
 # The columns that are means, and of how many others.
 AVERAGES = {"sts": 7, "average": 6, "senteval-50": 7}
 
@@ -111,7 +110,6 @@ def test_scores_are_those_of_the_tasks(name: str) -> None:
     assert {key for task in tasks if task not in GROUPS for key in [task.partition(":")[0]]} <= {
         *TASKS,
         *DATASETS,
-        *FILES,
     }
     rest = {*study.scores} - tasks - measures - {*study.averages} - {"dev", "kept_step", "seconds"}
     assert all(re.fullmatch(r"dev:(sentiment|paraphrase|similarity)|cosine:\d+", key) for key in rest)

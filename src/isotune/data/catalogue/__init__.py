@@ -1,12 +1,14 @@
-"""The named datasets: the rows they hold, where their files are, their licences. The facts are in the TOML files here.
+"""The named datasets: the rows they hold, where they are published, which files hold them, their licences.
 
-Each table of a TOML file is a dataset. Its keys are the attributes of `Dataset`, and:
+The facts are in the TOML files here. Each table is a dataset. Its keys are the attributes of `Dataset`, and:
 
 - `file` and `sha256` hold for every split that does not give its own;
 - a split without `gold_count` has a score or label in every row;
 - `like` names another table of the file; the dataset has all keys of that table that it does not give itself.
 
-A file holds lines of text, or tab-separated columns with a header.
+A dataset's public source is on the Hugging Face hub (`hub`) or elsewhere on the web (`web`). A file in `$ISOTUNE_DATA`
+holds the same rows, as lines of text or as tab-separated columns with a header. A split without a file names the
+dataset that stands in for it on machines that can't reach the public source (`stand_in`).
 """
 
 from __future__ import annotations
@@ -29,11 +31,14 @@ FILES = ("sts", "labelled", "text")
 class Split:
     """Where a split is and what it must hold."""
 
-    file: str  # the path relative to `$ISOTUNE_DATA`; splits of a dataset, and datasets, can share a file
+    file: str  # the path relative to `$ISOTUNE_DATA`, empty if there is none; splits and datasets can share a file
     sha256: str  # of the file's uncompressed content
-    row_count: int  # pairs in the split (sentences, if the file has no pairs)
+    row_count: int  # pairs in the split (sentences, if the split has no pairs)
     gold_count: int  # rows with a score or label; the others are read as text only
+    rows_in_file: int  # those of the row_count that the file has, and in one case more
     names_in_file: tuple[str, ...] = ()  # in the file's column "split"; empty if that is the split's own name
+    part: str = ""  # the split in the public source: a split's name, a path in an archive, or the end of an address
+    stand_in: str = ""  # the source that can take the place of a split without a file; empty if there is none
 
 
 @dataclass(frozen=True)
@@ -48,11 +53,14 @@ class Dataset:
     union: tuple[str, ...] = ()  # the datasets whose sentences make up this one, with all of their splits
     scores: tuple[float, float] = (0.0, 5.0)  # the lowest and the highest score possible
     positive: str = ""  # the label, in lower case, of pairs that mean the same; empty if pairs have no label
-    # Label in the file -> label as it is read; other labels are read as they are.
+    # Label in the source -> label as it is read; other labels are read as they are.
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    subset: str = ""  # the value of the column "subset" in its rows, if datasets share a file
+    subset: str = ""  # the value of the file's column "subset" in its rows, if datasets share a file
     blank: str = ""  # the text that takes the place of a blank sentence; empty if there are no blank sentences
-    hub: HubSource | None = None  # the copy on the Hugging Face hub, if one is known
+    without: str = ""  # the source whose pairs are left out after counting
+    hub: HubSource | None = None  # the public source, if it is on the Hugging Face hub
+    web: str = ""  # the public source's address elsewhere; if it ends in "/", the split's part follows
+    layout: str = ""  # how a public file is read (`data/layouts.py`), if its ending doesn't tell
 
 
 class _Catalogue(Mapping[str, Dataset]):
@@ -97,5 +105,6 @@ def _dataset(name: str, table: dict[str, Any]) -> Dataset:
 
 
 def _split(table: dict[str, Any]) -> Split:
-    table = {"gold_count": table["row_count"], **table}
-    return Split(names_in_file=tuple(table.pop("names_in_file", ())), **table)
+    counts = {"gold_count": table["row_count"], "rows_in_file": table["row_count"]}
+    names = tuple(table.pop("names_in_file", ()))
+    return Split(names_in_file=names, **{"file": "", "sha256": "", **counts, **table})

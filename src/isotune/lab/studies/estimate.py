@@ -132,7 +132,7 @@ def data_of(run: PlannedRun, tasks: Iterable[str]) -> Iterator[str]:
     for task in (member for name in tasks for member in GROUPS.get(name, (name,))):
         # A task has the name of its dataset, with these exceptions.
         name = re.sub("^(senteval-(50-)?|geometry:)", "", task)
-        yield {"geometry": "stsb:dev", "geometry-qqp": "qqp:train"}.get(name, name)
+        yield {"geometry": "stsb:dev", "geometry-qqp": "minbert-quora:dev"}.get(name, name)
     for _, inputs in _stages(run):
         yield from (*inputs.data, *inputs.dev)
         if run.recipe and run.recipe.dev_pairs and not inputs.dev:
