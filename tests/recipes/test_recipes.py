@@ -140,3 +140,9 @@ def test_an_invalid_recipe_is_refused_in_one_line(text: str, message: str, tmp_p
 def test_a_missing_recipe_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"missing.toml: it can't be read"):
         read_recipe(tmp_path / "missing.toml")
+
+
+def test_stages_that_name_a_precision_keep_it() -> None:
+    stages = [{"method": "simcse"}, {"method": "simcse", "precision": "float32"}]
+    recipe = Recipe.from_table({"stages": stages}).with_precision("bfloat16")
+    assert [stage.training.precision for stage in recipe.stages] == ["bfloat16", "float32"]

@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 
 COMMAND = [sys.executable, "-m", "isotune", "train"]
 RUN = ["stsb-open:train", "--tasks", "stsb-open", "--steps", "24", "--batch-size", "16", "--eval-every", "4"]
+RUN += ["--precision", "float32"]
 
 
 def start(*arguments: str) -> subprocess.Popen[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,8 +29,11 @@ from isotune.encoder.pooling import EachLayer, Pooling, TokenStates, change_pool
 from isotune.encoder.stream import Advance, Parts, StreamEncoder, encode_stream
 from isotune.errors import InputError
 from isotune.kernels.int8 import is_quantized, quantize
+from isotune.kernels.precision import warn_of_bfloat16
 from isotune.views.augmentation import Augmentation
 from isotune.views.masking import mask_token_id
+
+logger = logging.getLogger(__name__)
 
 # Size of a batch of `encode`: bytes of one hidden state of all its tokens. A CPU multiplies larger batches faster up to
 # about this size; twice as large ones are faster or slower, by model and measurement. A GPU needs more work at once.
@@ -127,6 +131,8 @@ class Encoder(nn.Module, StreamEncoder):
             device = "cuda" if torch.cuda.is_available() and precision != "int8" else "cpu"
         if precision == "int8" and torch.device(device).type != "cpu":
             raise InputError(f"precision int8 on {device}: it is for CPUs; use bfloat16 there")
+        if precision == "bfloat16" and (warning := warn_of_bfloat16(torch.device(device).type)):
+            logger.warning(warning)
         saved = read_modules(local_folder(model))
         backbone = Backbone(load_model(saved.transformer, DTYPES[precision]))
         heads = saved.heads

@@ -13,7 +13,6 @@ it is exact). Between the two, results differ in the last digits.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -23,11 +22,11 @@ import torch
 from torch import Generator, Tensor
 
 from isotune.errors import unknown
+from isotune.kernels.timing import least_seconds
 
 VARIABLE = "ISOTUNE_FLOAT32"
 CHOICES = ("auto", "torch", "onednn")
-# The measurement multiplies matrices of this size, about a millisecond of work, and counts the fastest of the rounds.
-SIZE, ROUNDS = 256, 10
+SIZE = 256  # of the matrices that the measurement multiplies, about a millisecond of work
 # oneDNN is either about as fast or about twice as fast. The noise of a busy machine doesn't reach this limit.
 FASTER = 1.5
 # Sums of 256 products have a relative error of 4e-7 in float32, and of 2e-3 in bfloat16.
@@ -95,23 +94,23 @@ def measured() -> tuple[float, float]:
     generator = Generator().manual_seed(0)
     x, weight = (torch.randn(SIZE, SIZE, generator=generator, dtype=torch.float64, device="cpu") for _ in range(2))
     before = _setting.fp32_precision
-    seconds: dict[str, list[float]] = {before: [], "bf16": []}
-    with torch.autocast("cpu", enabled=False):
-        exact = _products(x, weight)
-        try:
-            for _ in range(ROUNDS):
-                for setting, times in seconds.items():
-                    _setting.fp32_precision = setting
-                    start = time.perf_counter()
-                    products = _products(x.float(), weight.float())
-                    times.append(time.perf_counter() - start)
-        finally:
-            _setting.fp32_precision = before
+
+    def multiply(setting: str) -> tuple[Tensor, ...]:
+        _setting.fp32_precision = setting
+        return linear_products(x.float(), weight.float())
+
+    try:
+        with torch.autocast("cpu", enabled=False):
+            exact = linear_products(x, weight)
+            by_torch, by_onednn = least_seconds(lambda: multiply(before), lambda: multiply("bf16"))
+            products = multiply("bf16")
+    finally:
+        _setting.fp32_precision = before
     error = max(float((y - z).norm() / z.norm()) for y, z in zip(products, exact, strict=True))
-    return min(seconds[before]) / min(seconds["bf16"]), error
+    return by_torch / by_onednn, error
 
 
-def _products(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def linear_products(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The three products of a linear layer: forward, and backward to its input and its weight."""
     y = x @ weight.T
     return y, y @ weight, y.T @ x

@@ -188,6 +188,14 @@ class Recipe(BaseModel):
                     part.pop(rival, None)
         return Recipe.from_table(table, name)
 
+    def with_precision(self, precision: str) -> Recipe:
+        """This recipe with a precision in place of each "auto"."""
+        table = self.table()
+        for stage in table["stages"]:
+            if stage["precision"] == "auto":
+                stage["precision"] = precision
+        return Recipe.from_table(table)
+
 
 def _stage_keys(method: str) -> set[str]:
     """The options of a stage with this method."""

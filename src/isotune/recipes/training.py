@@ -82,8 +82,9 @@ class TrainingOptions(BaseModel):
     mlm_rate: Rate = 0.15
     """Share of the tokens that are masked for masked language modelling. 0.15: BERT, section 3.1."""
 
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """Number type of the forward pass. Weights and optimiser are always float32."""
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Number type of the forward pass; auto takes bfloat16 if this machine multiplies faster in it, else float32.
+    Weights and optimiser are always float32."""
 
     eval_every: Count = 50
     """Steps between two evaluations on the dev pairs. Each is followed by a checkpoint. 50: the self-guided paper's

@@ -30,6 +30,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.scratch import make_model
 from isotune.errors import InputError
 from isotune.evaluation import STSTask, Task, load_tasks
+from isotune.kernels.precision import compare_bfloat16, faster_precision, warn_of_bfloat16
 from isotune.methods.method import Method
 from isotune.methods.protocols import ScoresRows
 from isotune.recipes import Recipe, Stage, resolve
@@ -92,6 +93,7 @@ def train(
             raise InputError(f"{folder}: this run was started with sources; leave out the rows")
     else:
         plan = resolve(names if rows is None else None, recipe, method, options)
+        plan = plan.with_precision(faster_precision(_device()))
         tensors, progress = dict[str, Tensor](), Progress()
         run_folder.create(folder, plan)
     try:
@@ -110,6 +112,11 @@ def _reopen(folder: Path) -> tuple[Recipe, dict[str, Tensor], Progress]:
     if run_folder.is_finished(folder):
         raise InputError(f"{folder}: this run is finished; its report is {folder / 'report.html'}")
     return recipe, *run_folder.last_checkpoint(folder)
+
+
+def _device() -> str:
+    """The kind of device that a run computes on."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 class _Run:
@@ -154,6 +161,10 @@ class _Run:
         self.recorder.say(f"model: {self.model}{bundled}")
         last = "" if self.recipe.dev_pairs else "; the last encoder is kept, not the best"
         self.recorder.say(f"dev pairs: {self.recipe.dev}{last}")
+        precisions = dict.fromkeys(stage.training.precision for stage in self.recipe.stages)
+        self.recorder.say(f"precision: {', '.join(precisions)}; {compare_bfloat16(_device())}")
+        if "bfloat16" in precisions and (warning := warn_of_bfloat16(_device())):
+            self.recorder.warn(0, warning)
 
     def _make_scratch_model(self, corpora: Corpora) -> None:
         """Makes the new model of a recipe with `scratch`, unless a resumed run has made it already."""

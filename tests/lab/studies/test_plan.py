@@ -46,6 +46,12 @@ def test_an_arm_is_run_at_each_cell_of_its_options() -> None:
     assert last.seed == 1
 
 
+def test_a_study_is_in_float32_unless_it_names_another_precision() -> None:
+    half = {**CONSERT, "options": {"precision": "bfloat16"}}
+    recipes = [run.recipe for run in runs(arms=[SIMCSE, half])]
+    assert [recipe.stages[0].training.precision for recipe in recipes if recipe] == ["float32", "bfloat16"]
+
+
 def test_the_pooling_of_an_untrained_model_can_vary() -> None:
     planned = runs(arms=[{"name": "as it is"}], grid={"pooling": ["cls", "mean"], "layers": [[-1], [0, -1]]})
     assert [(run.encoder.pooling, run.encoder.layers) for run in planned] == [

@@ -91,7 +91,8 @@ def _planned(
         except ValidationError as error:
             raise one_line(error, name) from error
     sources = whole.pop("data", arm.data)
-    recipe = resolve(sources, arm.recipe or None, arm.method or None, {**whole, "seed": seed})
+    # The result of a study must not depend on which precision is fast on the machine.
+    recipe = resolve(sources, arm.recipe or None, arm.method or None, {**whole, "seed": seed}).with_precision("float32")
     if elements:
         table = recipe.table()
         *stages, encoder_table = _with_elements([*table["stages"], table["encoder"]], elements, name)

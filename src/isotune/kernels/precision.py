@@ -1,0 +1,54 @@
+"""Whether this machine multiplies matrices faster in bfloat16 or in float32.
+
+A CPU with instructions for bfloat16 (avx512_bf16, AMX) multiplies at least about twice as fast as in float32. A CPU
+without them needs three to twenty times as long, because each product is made of float32 instructions. So the speed is
+measured, once a process, and not read off the processor's name.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+from torch import Generator
+
+from isotune.kernels.float32 import fast_float32, linear_products
+from isotune.kernels.timing import least_seconds
+
+# The measurement multiplies matrices of this size: a millisecond of work on a CPU, and enough to fill a GPU.
+SIZES = {"cpu": 256, "cuda": 4096}
+# bfloat16 needs changes of type, which float32 doesn't. It has to multiply this much faster to gain something.
+FASTER = 1.25
+
+
+def faster_precision(device: str) -> str:
+    """The number type in which a kind of device, "cpu" or "cuda", computes faster: "bfloat16" or "float32"."""
+    return "bfloat16" if bfloat16_speed(device) > FASTER else "float32"
+
+
+def compare_bfloat16(device: str) -> str:
+    """The measured speed of bfloat16, in words."""
+    speed = bfloat16_speed(device)
+    comparison = f"{speed:.1f} times as fast as" if speed >= 1 else f"{1 / speed:.1f} times more slowly than"
+    return f"this machine multiplies in bfloat16 {comparison} in float32"
+
+
+def warn_of_bfloat16(device: str) -> str:
+    """A warning for those who ask for bfloat16 where it is slower than float32; empty where it is not."""
+    return f"bfloat16 will be slow: {compare_bfloat16(device)}" if bfloat16_speed(device) < 1 else ""
+
+
+@cache
+def bfloat16_speed(device: str) -> float:
+    """Measures the speed of matrix products in bfloat16 over that of products in float32."""
+    size = SIZES[device]
+    generator = Generator().manual_seed(0)  # nothing is drawn from torch's own generator
+    matrices = [torch.randn(size, size, generator=generator, device="cpu").to(device) for _ in range(2)]
+
+    def multiply(dtype: torch.dtype) -> None:
+        *_, product = linear_products(*(x.to(dtype) for x in matrices))
+        product[0, 0].item()  # waits for a GPU
+
+    with fast_float32(), torch.autocast(device, enabled=False):
+        in_float32, in_bfloat16 = least_seconds(lambda: multiply(torch.float32), lambda: multiply(torch.bfloat16))
+    return in_float32 / in_bfloat16
