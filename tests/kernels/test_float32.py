@@ -12,7 +12,7 @@ import torch
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.kernels import float32
-from isotune.kernels.float32 import fast_float32, small_products
+from isotune.kernels.float32 import fast_float32, pays_packed, small_products
 
 setting = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
 
@@ -70,6 +70,24 @@ def test_onednn_is_taken_where_it_is_exact_and_faster_or_chosen(
     with fast_float32():
         assert (setting.fp32_precision == "bf16") is expected
     assert setting.fp32_precision == "none"
+
+
+@pytest.mark.parametrize(
+    ("choice", "times", "registers", "expected"),
+    [
+        ("auto", 2.1, "AVX2", True),
+        ("auto", 1.1, "AVX512", True),  # packed weights alone make the difference
+        ("auto", 1.1, "AVX2", False),
+        ("torch", 2.1, "AVX512", False),
+    ],
+)
+def test_weights_are_packed_where_that_is_faster(
+    monkeypatch: pytest.MonkeyPatch, choice: str, times: float, registers: str, expected: bool
+) -> None:
+    monkeypatch.setenv("ISOTUNE_FLOAT32", choice)
+    monkeypatch.setattr(float32, "measured", lambda: (times, 0.0))
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: registers)
+    assert pays_packed() is expected
 
 
 def test_an_unknown_choice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

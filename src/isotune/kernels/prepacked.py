@@ -1,10 +1,10 @@
 """Linear layers with packed weights, for as long as many batches are encoded.
 
 oneDNN reads weights in an order of its own, and by default reorders them at every call. Reordering them once saves a
-tenth of the time in float32 and a fifteenth in bfloat16; it pays from the second batch on, and the results are the same
-bit for bit. In addition, oneDNN computes a GELU that follows the layer before the output is written to memory (in
-bfloat16 also before it is rounded). The layers are changed for the time of a `with` block only, because a weight may
-change afterwards.
+tenth of the time in float32 and a fifteenth in bfloat16; it pays from the second batch on, and the results are those of
+oneDNN bit for bit. In addition, oneDNN computes a GELU that follows the layer before the output is written to memory
+(in bfloat16 also before it is rounded). The layers are changed for the time of a `with` block only, because a weight
+may change afterwards.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu
 from transformers.activations import GELUActivation
 
-from isotune.kernels.float32 import pays
+from isotune.kernels.float32 import pays_packed
 
 
 @contextmanager
@@ -60,7 +60,7 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> 
 
 
 def _can_pack(weight: Tensor) -> bool:
-    pays_for_dtype = weight.dtype == torch.bfloat16 or (weight.dtype == torch.float32 and pays())
+    pays_for_dtype = weight.dtype == torch.bfloat16 or (weight.dtype == torch.float32 and pays_packed())
     return weight.is_cpu and pays_for_dtype and _works(weight.dtype)
 
 
