@@ -31,6 +31,7 @@ ROOMS = (
     "report",
     "training",
     "lab",
+    "encoding",
     "search",
     "cli",
     "__main__",

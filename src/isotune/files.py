@@ -1,8 +1,14 @@
-"""Files that are written completely or not at all, and TOML files that are read by path or by name."""
+"""Files that are written completely or not at all, and TOML files that are read by path or by name.
+
+The text files may be written by several processes at once, on several machines too: each process writes under a name of
+its own, and moves that file into place. A large file has one such name, so that killed processes leave at most one.
+"""
 
 from __future__ import annotations
 
+import os
 import tomllib
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources.abc import Traversable
@@ -27,8 +33,32 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def write_text(path: Path, text: str) -> None:
     """Writes a small file, completely or not at all."""
-    with replacing(path) as part:
+    with _small_file(path, text) as part:
+        part.replace(path)
+
+
+def create_text(path: Path, text: str) -> bool:
+    """Writes a small new file, completely or not at all; False if there is a file of this name.
+
+    Of several processes, on any machines that share the folder, only one creates the file.
+    """
+    with _small_file(path, text) as part:
+        try:
+            os.link(part, path)
+        except FileExistsError:
+            return False
+    return True
+
+
+@contextmanager
+def _small_file(path: Path, text: str) -> Iterator[Path]:
+    """A file with this text beside `path`, under a name that no other process uses; it is removed after the block."""
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+    try:
         part.write_text(text, "utf-8")
+        yield part
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def toml_files(folder: Traversable, prefix: str = "") -> dict[str, Traversable]:

@@ -47,6 +47,47 @@ def test_a_column_and_standard_input(isotune: Call, tiny_model: Path, monkeypatc
     np.testing.assert_array_equal(np.load("vectors.npy"), np.load("s.npy"))
 
 
+def test_several_files_in_one_file_of_vectors(isotune: Call, tiny_model: Path) -> None:
+    Path("1.txt").write_text("a dog\n")
+    Path("2.txt").write_text("a cat\n\nthe ball\n")
+    assert isotune("encode", tiny_model, "1.txt", "2.txt", "--out", "v.parquet").code == 0
+    assert pq.read_table("v.parquet")["sentence"].to_pylist() == ["a dog", "a cat", "the ball"]
+
+
+def test_a_folder_of_vectors(isotune: Call, refused: Refused, tiny_model: Path, text: Path) -> None:
+    Path("parts").mkdir()
+    for number in range(3):
+        Path(f"parts/{number}.csv").write_text(f"id,sentence\n{number},a dog\n{number + 10},a cat\n")
+    command = ["encode", tiny_model, "parts/*.csv", "--out", "vectors/", "--normalize"]
+    code, out, err = isotune(*command)
+    assert (code, err) == (0, "")
+    assert out == "vectors: 3 parts, 6 vectors of 32 features; this process encoded 3 of the parts\n"
+    assert pq.read_table("vectors")["id"].to_pylist() == ["0", "10", "1", "11", "2", "12"]
+    assert isotune(*command).out.endswith("this process encoded 0 of the parts\n")
+    for words, message in [
+        (["parts/*.csv", "--out", "vectors"], "vectors: its vectors were made with normalize True, not False; name"),
+        (["parts/*.csv", "--out", "."], ".: it has files that isotune encode did not make; name a new folder"),
+        (["-", "--out", "v"], "-: a folder of vectors gets a file for each file; name files or a pattern"),
+        ([text, "--out", "v.npy", "--format", "npy"], "--format is for a folder of vectors; v.npy is a file"),
+        ([text, "--out", "v.npy", "--engine", "ray"], "--engine is for a folder of vectors; v.npy is a file"),
+        (["--out", "v"], "FILE is missing. See isotune encode --help"),
+    ]:
+        assert message in refused("encode", tiny_model, *words)
+    assert here() == {"text.txt", "parts", "vectors"}
+
+
+def test_ray_is_an_extra(refused: Refused, tiny_model: Path, text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    error = refused("encode", tiny_model, text, "--out", "v", "--engine", "ray")
+    assert error == "error: --engine ray: Ray is not installed; pip install 'isotune[ray]'"
+
+
+def test_a_full_disk_leaves_no_file_of_vectors(refused: Refused, tiny_model: Path, text: Path) -> None:
+    with files_no_larger_than(1000):
+        assert "File too large" in refused("encode", tiny_model, text, "--out", "v")
+    assert [path.name for path in Path("v").rglob("*") if path.is_file()] == ["settings.json"]
+
+
 def test_input_that_is_refused(refused: Refused, tiny_model: Path, text: Path) -> None:
     Path("latin.txt").write_bytes(b"caf\xe9")
     Path("old.npy").write_text("old")
@@ -54,7 +95,7 @@ def test_input_that_is_refused(refused: Refused, tiny_model: Path, text: Path) -
     for words, message in [
         (["missing.txt"], "missing.txt: no such file"),
         (["latin.txt"], "latin.txt:1: byte 4 of the line, 0xe9, is not UTF-8"),
-        ([text, "--out", "v.txt"], "--out v.txt: vectors are written as .npy or .parquet"),
+        ([text, "--out", "v.txt"], "--out v.txt: vectors are written as .npy or .parquet, or into a folder"),
         ([text, "--out", "old.npy"], "old.npy: it exists already; name another file"),
         ([text, "--out", "nowhere/v.npy"], "nowhere/v.npy: it can't be written (No such file or directory)"),
         ([text, "--columns", "sentence=body"], "no column 'body'; it has 'sentence'"),

@@ -30,7 +30,7 @@ COMMANDS = {
     "analyse": Command("[NAME ENCODER...] [OPTIONS]", "Analyse encoders: a table and a figure, as in the papers."),
     "study": Command("[NAME] [OPTIONS]", "Compare methods, models and options over several seeds."),
     "reproduce": Command("[NAME] [OPTIONS]", "Reproduce a table or figure of a paper, or list them all."),
-    "encode": Command("ENCODER FILE [OPTIONS]", "Turn the sentences of a file into vectors."),
+    "encode": Command("ENCODER FILE... [OPTIONS]", "Turn the sentences of files into vectors."),
     "similarity": Command("ENCODER FIRST SECOND", "Print the cosine similarity of two sentences, from -1 to 1."),
     "label": Command("TEXT [OPTIONS]", "Score pairs of your own sentences, to choose by them."),
     "recipes": Command("", "List the recipes: the training settings that come with isotune."),

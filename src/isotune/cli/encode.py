@@ -1,52 +1,107 @@
-"""`isotune encode`: the vectors of the sentences in a file or stream."""
+"""`isotune encode`: the vectors of the sentences in a file or stream, or in many files."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from isotune.cli.parameters import COLUMNS, COLUMNS_FORM, ENCODER, PRECISION, key_values, new_file
 from isotune.encoder import Precision
+from isotune.errors import InputError
 
 FILE = (
-    "The sentences: a file (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), a file pattern, a named dataset, or - for "
-    "standard input. It may be of any length. Blank lines are skipped."
+    "The sentences: files (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), file patterns, named datasets, or - for "
+    "standard input. They may be of any length. Blank lines are skipped."
 )
-OUT = "The new file. .npy holds the vectors alone (float32, one row per sentence); .parquet holds the sentences too."
+OUT = (
+    "A new file for all vectors: .npy holds the vectors alone (float32, one row per sentence); .parquet holds the "
+    "sentences too. Or a folder (a name without a suffix), for a file of vectors for each file."
+)
+FORMAT = "The format of the files in a folder. parquet keeps all columns and adds the column vector. Unset: parquet."
+ENGINE = (
+    "ray: encode the files of a folder on all GPUs or cores of a Ray cluster ($RAY_ADDRESS), or of this machine. Needs "
+    "pip install 'isotune[ray]'."
+)
 COLUMN = "The column that holds the sentence, such as sentence=body. Unset: a column with a usual name."
 
 
 def encode(
     encoder: Annotated[str, ENCODER],
-    file: Annotated[str, Parameter(help=FILE)],
     /,
-    *,
-    out: Annotated[Path, Parameter(help=OUT, metavar="FILE")] = Path("vectors.npy"),
+    *file: Annotated[str, Parameter(help=FILE, required=True)],
+    out: Annotated[Path, Parameter(help=OUT, metavar="FILE|FOLDER")] = Path("vectors.npy"),
+    format: Annotated[Literal["parquet", "npy"] | None, Parameter(help=FORMAT)] = None,
+    engine: Annotated[Literal["ray"] | None, Parameter(help=ENGINE)] = None,
     normalize: Annotated[bool, Parameter(help="Scale each vector to length 1.")] = False,
     precision: Annotated[Precision | None, PRECISION] = None,
     columns: Annotated[tuple[str, ...], Parameter(help=COLUMN), COLUMNS] = (),
 ) -> None:
-    """Turn the sentences of a file into vectors."""
+    """Turn the sentences of files into vectors.
+
+    One file of vectors: isotune encode ENCODER notes.txt --out notes.npy
+
+    A folder with a file of vectors for each file: isotune encode ENCODER 'parts/*.parquet' --out vectors
+
+    To encode a folder faster, start its command several times, on any machines that share the files: the processes
+    share the files out, and take over the file of a process that died. After an interruption, the same command goes on.
+    When all files are done, vectors/_manifest.json lists them with their numbers of rows and hashes.
+    """
+    named_columns = key_values("--columns", columns, COLUMNS_FORM)
+    if out.suffix and not out.is_dir():
+        if format or engine:
+            raise InputError(f"--{'format' if format else 'engine'} is for a folder of vectors; {out} is a file")
+        _encode_to_file(encoder, file, out, normalize, precision, named_columns)
+        return
+
+    from isotune.encoder.stream import progress
+    from isotune.encoding.job import Job
+    from isotune.encoding.parts import find_parts
+
+    suffix = f".{format or 'parquet'}"
+    job = Job(encoder, tuple(find_parts(file, suffix)), out, suffix, precision, normalize, named_columns)
+    if engine == "ray":
+        from isotune.encoding.on_ray import run_on_ray
+
+        outcome = run_on_ray(job)
+    else:
+        with progress(None) as advance:
+            outcome = job.run(advance)
+    here = "" if engine else f"; this process encoded {outcome.parts_encoded_here} of the parts"
+    print(f"{out}: {outcome.parts} parts, {outcome.rows:,} vectors of {outcome.dimension} features{here}")
+
+
+def _encode_to_file(
+    encoder: str,
+    files: Sequence[str],
+    out: Path,
+    normalize: bool,
+    precision: Precision | None,
+    columns: Mapping[str, str],
+) -> None:
+    """Writes the vectors of all sentences into one new file."""
     import time
+
+    import pyarrow as pa
 
     from isotune.data import Sentence, read
     from isotune.encoder.load import load_encoder
     from isotune.encoder.stream import progress
-    from isotune.encoder.vector_file import VECTOR_FILES
-    from isotune.errors import InputError
+    from isotune.encoding.vector_file import VECTOR_FILES
 
     if out.suffix not in VECTOR_FILES:
-        raise InputError(f"--out {out}: vectors are written as {' or '.join(VECTOR_FILES)}")
+        raise InputError(f"--out {out}: vectors are written as {' or '.join(VECTOR_FILES)}, or into a folder")
+    schema = pa.schema({"sentence": pa.string()})
     with new_file(out) as target:
-        rows = read(file, Sentence, key_values("--columns", columns, COLUMNS_FORM))
+        rows = read(files, Sentence, columns)
         model = load_encoder(encoder, precision)
         start, count = time.perf_counter(), 0
-        with VECTOR_FILES[out.suffix](target, model.dimension) as write, progress(None) as advance:
+        with VECTOR_FILES[out.suffix](target, schema, model.dimension) as write, progress(None) as advance:
             sentences = (row.sentence for row in rows)
             for part, vectors in model.encode_parts(sentences, normalize=normalize, advance=advance):
-                write(part, vectors)
+                write(pa.table([part], schema=schema), vectors)
                 count += len(part)
         rate = count / (time.perf_counter() - start)
     print(f"{out}: {count:,} vectors of {model.dimension} features, {rate:,.0f} a second")

@@ -19,10 +19,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import BinaryIO, TypeAlias, cast
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
 from isotune.data.rows import Records
 from isotune.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow
 
 Format: TypeAlias = Callable[[BinaryIO, str], Records]  # (stream, its name for error messages)
 
@@ -86,7 +89,7 @@ def read_text(file: BinaryIO, name: str) -> Records:
     """Reads one sentence a line, as the column "sentence"."""
     for number, line in enumerate(_lines(file, name), 1):
         if line.strip():
-            yield number, {"sentence": line}
+            yield number, {"sentence": line.rstrip("\r\n")}
 
 
 def _csv(file: BinaryIO, name: str) -> Records:
@@ -117,14 +120,24 @@ def _jsonl(file: BinaryIO, name: str) -> Records:
 
 
 def _parquet(file: BinaryIO, name: str) -> Records:
+    batches = parquet_batches(file, name, 1000)
+    yield from enumerate((record for batch in batches for record in batch.to_pylist()), 1)
+
+
+def parquet_batches(file: BinaryIO, name: str, rows: int) -> Iterator[pyarrow.RecordBatch]:
+    """Reads a parquet file in batches of at most so many rows; the first batch is empty, for a file without rows.
+
+    Raises:
+        InputError: it is not a whole parquet file.
+    """
     import pyarrow
     import pyarrow.parquet
 
     try:
         # Read page by page: by default a whole row group is held, and many writers make the file one row group.
         parquet = pyarrow.parquet.ParquetFile(file, buffer_size=65_536, pre_buffer=False)
-        batches = parquet.iter_batches(batch_size=1000)
-        yield from enumerate((record for batch in batches for record in batch.to_pylist()), 1)
+        yield pyarrow.RecordBatch.from_pylist([], parquet.schema_arrow)
+        yield from parquet.iter_batches(batch_size=rows)
     except pyarrow.ArrowException as error:
         raise InputError(f"{name}: not a whole parquet file ({str(error).splitlines()[0]})") from None
 

@@ -137,10 +137,15 @@ def _records(source: Source, query: RowQuery[R]) -> list[Opened]:
     if str(source).startswith("hub:"):
         dataset, _, split = str(source).removeprefix("hub:").partition(":")
         return [replace(open_hub(HubSource.parse(dataset), split, labelled=query.labelled), place=str(source))]
-    return [Opened(str(path), read_file(path)) for path in _files(source)]
+    return [Opened(str(path), read_file(path)) for path in files_of(source)]
 
 
-def _files(source: str | Path) -> list[Path]:
+def files_of(source: str | Path) -> list[Path]:
+    """The files that a path or pattern names, by their names' order.
+
+    Raises:
+        InputError: there is no such file, or the source is the name of something else.
+    """
     name = str(source)
     if os.path.exists(name):  # a file whose name looks like a pattern is that file
         return [Path(name)]
