@@ -20,7 +20,18 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "isotune"
 PAGES = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").glob("*.md"))]
 ROOMS = [path.name for path in PACKAGE.iterdir() if path.is_dir() and not path.name.startswith("_")]
-COMMANDS = ["evaluate", "encode", "analyse", "study", "reproduce"]  # those with flags, besides train
+COMMANDS = [  # those with flags, besides train
+    "evaluate",
+    "encode",
+    "analyse",
+    "study",
+    "reproduce",
+    "index",
+    "search",
+    "rows",
+    "duplicates",
+    "mine",
+]
 TOP_FOLDERS = ["src", "tests", "docs", "benchmarks", "tools"]
 
 FENCE = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMNS, COLUMNS_FORM, ENCODER, PRECISION, key_values, new_file
+from isotune.cli.parameters import COLUMN, COLUMNS, COLUMNS_FORM, ENCODER, PRECISION, key_values, new_file
 from isotune.encoder import Precision
 from isotune.errors import InputError
 
@@ -25,7 +25,6 @@ ENGINE = (
     "ray: encode the files of a folder on all GPUs or cores of a Ray cluster ($RAY_ADDRESS), or of this machine. Needs "
     "pip install 'isotune[ray]'."
 )
-COLUMN = "The column that holds the sentence, such as sentence=body. Unset: a column with a usual name."
 
 
 def encode(

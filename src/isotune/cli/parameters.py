@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,20 @@ PROCESSES = Parameter(
     help="How many runs to make at the same time. Unset: one per GPU; without a GPU, one per core but at most 4."
 )
 THREADS = Parameter(help="CPU threads per process. Unset: the processes share the cores equally.")
+FILES = Parameter(
+    help="Files (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), file patterns, named datasets, or - for standard "
+    "input."
+)
+ID = Parameter(
+    help="The column that tells rows apart. Unset: the column id, or else the file's name and the line number.",
+    metavar="COLUMN",
+)
+WHERE = Parameter(
+    help="Only rows that fit this condition in SQL, such as \"lang = 'en' and year > 2020\". The columns are id, text "
+    "and those of the files.",
+    metavar="SQL",
+)
+COLUMN = "The column that holds the sentence, such as sentence=body. Unset: a column with a usual name."
 COLUMNS = Parameter(consume_multiple=1, metavar="FIELD=COLUMN...")
 COLUMNS_FORM = "FIELD=COLUMN, such as sentence=body"
 
@@ -34,6 +49,11 @@ def key_values(option: str, words: Sequence[str], form: str) -> dict[str, str]:
         if not all(word.partition("=")):
             raise InputError(f"{option} {word}: write {form}")
     return dict(word.split("=", 1) for word in words)
+
+
+def quiet_lancedb() -> None:
+    """Lets LanceDB log errors only, unless its environment variable is set already."""
+    os.environ.setdefault("LANCEDB_LOG", "error")
 
 
 def labels(encoders: Sequence[str]) -> list[str]:

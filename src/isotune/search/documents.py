@@ -45,6 +45,8 @@ def read_documents(
     """
     if isinstance(sources, (str, Path)):
         sources = [sources]
+    if not sources:
+        raise InputError("no data: give at least one file or dataset")
     files = [file for source in sources for file in read_records(source, RowQuery(Sentence))]
 
     def stream() -> Iterator[Document]:

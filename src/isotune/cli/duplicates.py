@@ -1,0 +1,49 @@
+"""`isotune duplicates`: sentences that say the same, and the file without them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from isotune.cli.parameters import COLUMN, COLUMNS, COLUMNS_FORM, ENCODER, FILES, PRECISION, key_values
+from isotune.encoder import Precision
+
+OUT = "The new folder for pairs.csv, clusters.csv, and unique.txt or unique.jsonl."
+ABOVE = "The least cosine of two sentences that say the same, above 0 and up to 1. It depends on the encoder."
+
+
+def duplicates(
+    encoder: Annotated[str, ENCODER],
+    /,
+    *file: Annotated[str, FILES],
+    out: Annotated[Path, Parameter(help=OUT, metavar="DIR")] = Path("duplicates"),
+    above: Annotated[float, Parameter(help=ABOVE, metavar="COSINE")] = 0.95,
+    columns: Annotated[tuple[str, ...], Parameter(help=COLUMN), COLUMNS] = (),
+    precision: Annotated[Precision | None, PRECISION] = None,
+) -> None:
+    """Find sentences that say the same twice.
+
+    Writes all pairs of such sentences, clusters of them, and the rows without them: of each cluster the first row is
+    kept.
+    """
+    from isotune.encoder.load import load_encoder
+    from isotune.errors import InputError
+    from isotune.search.documents import read_documents
+    from isotune.search.duplicates import find_duplicates
+
+    if not 0 < above <= 1:
+        raise InputError(f"--above {above:g}: a cosine above 0 and up to 1 is needed")
+    if out.exists():
+        raise InputError(f"{out}: it exists already; choose another --out")
+    documents = list(read_documents(file, key_values("--columns", columns, COLUMNS_FORM)))
+    duplicates = find_duplicates(documents, load_encoder(encoder, precision), above, show_progress=True)
+    try:
+        out.mkdir(parents=True)
+        paths = duplicates.write(out)
+    except OSError as error:
+        raise InputError(f"{out}: it can't be written ({error.strerror or error})") from error
+    print(f"{len(documents):,} sentences: {len(duplicates.pairs):,} pairs, {len(duplicates.clusters()):,} clusters")
+    print(f"without duplicates: {len(duplicates.unique):,} sentences")
+    print(*paths, sep="\n")

@@ -1,0 +1,52 @@
+"""`isotune index`: a search index of the rows of files, made or brought up to date."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from isotune.cli.parameters import (
+    COLUMN,
+    COLUMNS,
+    COLUMNS_FORM,
+    ENCODER,
+    FILES,
+    ID,
+    PRECISION,
+    key_values,
+    quiet_lancedb,
+)
+from isotune.encoder import Precision
+
+OUT = "The folder of the index. If the index is there already, the rows are added to it."
+
+
+def index(
+    encoder: Annotated[str, ENCODER],
+    /,
+    *file: Annotated[str, FILES],
+    out: Annotated[Path, Parameter(help=OUT, metavar="DIR")] = Path("index"),
+    columns: Annotated[tuple[str, ...], Parameter(help=COLUMN), COLUMNS] = (),
+    id: Annotated[str | None, ID] = None,
+    precision: Annotated[Precision | None, PRECISION] = None,
+) -> None:
+    """Keep the rows of files in a search index on disk.
+
+    Each text gets a vector, and all other columns are kept beside it. To add files, or to bring the index up to date
+    with changed files, give the command again: only new and changed rows are encoded. A command that was stopped goes
+    on in the same way.
+    """
+    quiet_lancedb()
+    from isotune.search import Index, read_documents
+    from isotune.search.index import DESCRIPTION
+
+    documents = read_documents(file, key_values("--columns", columns, COLUMNS_FORM), id)
+    exists = (out / DESCRIPTION).exists()
+    rows = Index.open(out, encoder) if exists else Index.create(out, encoder, precision=precision)
+    changes = rows.add(documents, show_progress=True)
+    print(f"{out}: {len(rows):,} rows; {changes.added:,} added, {changes.replaced:,} replaced", end=", ")
+    print(f"{changes.unchanged:,} there already")
+    if rows.recall is not None:
+        print(f"approximate search, recall@10 {rows.recall:.3f}")

@@ -1,0 +1,51 @@
+"""`isotune mine`: pairs of sentences that mean the same, as training data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from isotune.cli.parameters import COLUMN, COLUMNS, COLUMNS_FORM, ENCODER, FILES, PRECISION, key_values
+from isotune.encoder import Precision
+
+OUT = "The new file (.csv), with the columns sentence1, sentence2 and cosine. isotune train reads it as pairs."
+ABOVE = "The least cosine of a pair, above 0 and below 1. It depends on the encoder."
+
+
+def mine(
+    encoder: Annotated[str, ENCODER],
+    /,
+    *file: Annotated[str, FILES],
+    out: Annotated[Path, Parameter(help=OUT, metavar="FILE")] = Path("pairs.csv"),
+    above: Annotated[float, Parameter(help=ABOVE, metavar="COSINE")] = 0.9,
+    columns: Annotated[tuple[str, ...], Parameter(help=COLUMN), COLUMNS] = (),
+    precision: Annotated[Precision | None, PRECISION] = None,
+) -> None:
+    """Find pairs that mean the same, to train on.
+
+    Two sentences are a pair if each is among the other's three nearest, their cosine is large enough, and they differ
+    by more than case, spaces and punctuation.
+    """
+    from isotune.data import Sentence, read
+    from isotune.encoder.load import load_encoder
+    from isotune.errors import InputError
+    from isotune.search.duplicates import write_csv
+    from isotune.search.mining import MinedPair, mine_pairs
+
+    if not 0 < above < 1:
+        raise InputError(f"--above {above:g}: a cosine above 0 and below 1 is needed")
+    if out.suffix != ".csv":
+        raise InputError(f"--out {out}: pairs are written as .csv")
+    if out.exists():
+        raise InputError(f"{out}: it exists already; name another file")
+    sentences = [row.sentence for row in read(file, Sentence, key_values("--columns", columns, COLUMNS_FORM))]
+    pairs = mine_pairs(sentences, load_encoder(encoder, precision), above, show_progress=True)
+    if not pairs:
+        raise InputError(f"no pair among {len(sentences):,} sentences has a cosine of {above:g}; give a lower --above")
+    try:
+        write_csv(out, MinedPair._fields, [(first, second, f"{cosine:.4f}") for first, second, cosine in pairs])
+    except OSError as error:
+        raise InputError(f"{out}: it can't be written ({error.strerror or error})") from error
+    print(f"{out}: {len(pairs):,} pairs among {len(sentences):,} sentences")

@@ -1,0 +1,53 @@
+"""`isotune rows`: what an index is, and a list of its rows; also deletes rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from isotune.cli.parameters import WHERE, quiet_lancedb
+
+FOLDER = Parameter(help="The folder of an index, which isotune index has made.")
+K = "How many rows to list."
+DELETE = "Delete the rows that fit --where, and list none."
+
+
+def rows(
+    folder: Annotated[Path, FOLDER],
+    /,
+    *,
+    k: Annotated[int, Parameter(name="-k", help=K, metavar="NUMBER")] = 10,
+    where: Annotated[str | None, WHERE] = None,
+    delete: Annotated[bool, Parameter(help=DELETE)] = False,
+) -> None:
+    """Describe an index, and list or delete its rows."""
+    quiet_lancedb()
+    from isotune.cli.tables import print_table
+    from isotune.errors import InputError
+    from isotune.search import Index
+
+    if k < 0:
+        raise InputError(f"-k {k}: it is a number of rows, 0 or more")
+    index = Index.open(folder)
+    if delete:
+        if where is None:
+            raise InputError("--delete needs --where; to delete all rows, delete the folder")
+        print(f"{folder}: {index.delete(where):,} rows deleted, {len(index):,} left")
+        return
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    approximate = f"approximate, recall@10 {index.recall:.3f}" if index.recall is not None else "exact"
+    description = index.description
+    for name, value in (
+        ("rows", f"{len(index):,}"),
+        ("columns", ", ".join(["id", "text", *index.store.columns])),
+        ("encoder", f"{description['encoder'] or 'without a name'}, fingerprint {description['fingerprint']}"),
+        ("search", approximate),
+        ("on disk", f"{size / 1e6:,.1f} MB"),
+        *([("fitting", f"{index.store.count(where):,}")] if where else []),
+    ):
+        print(f"{name:<10}{value}")
+    if listed := index.store.first(k, where) if k else []:
+        print()
+        print_table(list(listed[0]), [[str(value) for value in row.values()] for row in listed])

@@ -1,0 +1,100 @@
+"""`isotune index`, `search`, `rows`, `duplicates` and `mine`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call
+
+Refused = Callable[..., str]
+
+
+@pytest.fixture
+def table(sentences: list[str]) -> Path:
+    """Thirty rows with a language."""
+    rows = [{"text": text, "lang": "de" if i % 2 else "en"} for i, text in enumerate(sentences[:30])]
+    Path("t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return Path("t.jsonl")
+
+
+def test_an_index_from_start_to_end(isotune: Call, refused: Refused, tiny_model: Path, table: Path) -> None:
+    assert isotune("index", tiny_model, table).out == "index: 30 rows; 30 added, 0 replaced, 0 there already\n"
+    Path("more.txt").write_text("the man sees a cat\n")
+    again = isotune("index", tiny_model, table, "more.txt").out
+    assert again == "index: 31 rows; 1 added, 0 replaced, 30 there already\n"
+
+    code, out, err = isotune("search", "index", "the man sees a cat", "-k", "2")
+    assert (code, err) == (0, "")
+    first, below, second, columns = out.splitlines()
+    assert first == "1.000  the man sees a cat"
+    assert below.split() == ["more.txt:1", "lang=None"]
+    assert float(second.split()[0]) < 1
+    assert columns.split()[0].startswith("t.jsonl:")
+    code, out, err = isotune("search", "index", "cat", "--hybrid", "--where", "lang = 'de' and id < 't.jsonl:2'")
+    assert out.count("lang=de") == 5
+    assert err == "only 5 rows fit --where\n"
+
+    out = isotune("rows", "index", "-k", "3", "--where", "lang = 'en'").out
+    assert out.splitlines()[0] == "rows      31"
+    assert "columns   id, text, lang" in out
+    assert "search    exact" in out
+    assert "fitting   15" in out
+    assert "t.jsonl:5" in out
+    assert isotune("rows", "index", "--where", "lang = 'en'", "--delete").out == "index: 15 rows deleted, 16 left\n"
+
+    for words, message in [
+        (["search", "index", ""], "the query is empty"),
+        (["search", "index", "a", "-k", "0"], "k 0: at least 1 row"),
+        (["search", "index", "a", "--where", "lng = 'de'"], "No field named lng. Its columns are id, text, lang"),
+        (["search", "nowhere", "a"], "nowhere: no index; make one with isotune index ENCODER FILE --out nowhere"),
+        (["rows", "index", "--delete"], "--delete needs --where"),
+        (["rows", "index", "-k", "-1"], "-k -1"),
+        (["index", tiny_model], "no data"),
+        (["index", tiny_model, "missing.txt"], "missing.txt: no such file"),
+        (["index", tiny_model, "more.txt", "--out", "."], ".: it exists already and is not empty"),
+        (["index", tiny_model, table, "--id", "key"], "t.jsonl:1: no column 'key'"),
+        (["index", tiny_model, table, "--id", "lang", "--out", "new"], "two rows have the id 'en'"),
+    ]:
+        assert message in refused(*words)
+    assert "fingerprint" in refused("search", "index", "a", "--encoder", _another(tiny_model))
+
+
+def _another(tiny_model: Path) -> Path:
+    """A copy of the model with another limit of tokens."""
+    import shutil
+
+    shutil.copytree(tiny_model, "another")
+    settings = json.loads(Path("another/tokenizer_config.json").read_text())
+    Path("another/tokenizer_config.json").write_text(json.dumps(settings | {"model_max_length": 16}))
+    return Path("another")
+
+
+def test_duplicates(isotune: Call, refused: Refused, tiny_model: Path) -> None:
+    Path("t.txt").write_text("a dog eats\nthe big house\na dog eats\n")
+    code, out, _ = isotune("duplicates", tiny_model, "t.txt", "--above", "0.999")
+    assert code == 0
+    assert out.splitlines()[:2] == ["3 sentences: 1 pairs, 1 clusters", "without duplicates: 2 sentences"]
+    assert Path("duplicates/unique.txt").read_text() == "a dog eats\nthe big house\n"
+    assert Path("duplicates/pairs.csv").read_text().splitlines()[1] == "1.0000,t.txt:1,t.txt:3,a dog eats,a dog eats"
+    assert "duplicates: it exists already" in refused("duplicates", tiny_model, "t.txt")
+    assert "--above 2: a cosine" in refused("duplicates", tiny_model, "t.txt", "--above", "2", "--out", "d")
+    assert "no data" in refused("duplicates", tiny_model, "--out", "d")
+
+
+def test_mined_pairs_can_be_trained_on(
+    isotune: Call, refused: Refused, tiny_model: Path, text: Path, few_steps: list[str]
+) -> None:
+    code, out, _ = isotune("mine", tiny_model, text, "--above", "0.8")
+    assert code == 0
+    assert out.startswith("pairs.csv: ")
+    count = len(Path("pairs.csv").read_text().splitlines()) - 1
+    assert count > 10
+    flags = [flag for flag in few_steps if not flag.startswith("--method")]
+    assert isotune("train", "pairs.csv", "--method=clsr", *flags, "--out", "run").code == 0
+    assert "pairs.csv: it exists already" in refused("mine", tiny_model, text)
+    assert "--out p.txt: pairs are written as .csv" in refused("mine", tiny_model, text, "--out", "p.txt")
+    assert "no pair among 60 sentences" in refused("mine", tiny_model, text, "--above", "0.99999", "--out", "p.csv")
