@@ -32,6 +32,8 @@ COMMANDS = [  # those with flags, besides train
     "duplicates",
     "mine",
 ]
+# The commands with flags, besides train.
+COMMANDS = ["evaluate", "encode", "analyse", "study", "reproduce", "export", "push"]
 TOP_FOLDERS = ["src", "tests", "docs", "benchmarks", "tools"]
 
 FENCE = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -33,6 +33,10 @@ ROOMS = (
     "lab",
     "encoding",
     "search",
+    "export",
+    "sklearn",
+    "langchain",
+    "mteb",
     "cli",
     "__main__",
 )

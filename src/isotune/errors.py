@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from importlib.util import find_spec
 
 
 class InputError(ValueError):
@@ -24,3 +25,13 @@ def unknown(kind: str, got: str, allowed: Iterable[str]) -> InputError:
     similar = difflib.get_close_matches(got, names, n=1)
     hint = f": did you mean {similar[0]!r}?" if similar else "."
     return InputError(f"unknown {kind} {got!r}{hint} Known: {', '.join(names)}")
+
+
+def require_extra(extra: str, *modules: str) -> None:
+    """Checks that the modules of an extra of isotune are installed; imports none of them.
+
+    Raises:
+        InputError: a module is missing; the message says the pip line.
+    """
+    if missing := [module for module in modules if find_spec(module) is None]:
+        raise InputError(f"not installed: {', '.join(missing)}; pip install 'isotune[{extra}]'")

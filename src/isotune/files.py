@@ -7,6 +7,7 @@ its own, and moves that file into place. A large file has one such name, so that
 from __future__ import annotations
 
 import os
+import shutil
 import tomllib
 import uuid
 from collections.abc import Iterator, Mapping
@@ -29,6 +30,27 @@ def replacing(path: Path) -> Iterator[Path]:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Gives an empty folder beside `path` to fill; it becomes `path` when the block succeeds, and is removed otherwise.
+
+    Raises:
+        InputError: `path` exists already, or can't be written.
+    """
+    if path.exists():
+        raise InputError(f"{path}: it exists already; name a new folder")
+    part = path.with_name(f"{path.name}.part")
+    try:
+        shutil.rmtree(part, ignore_errors=True)  # what a killed process has left
+        part.mkdir(parents=True)
+        yield part
+        part.rename(path)
+    except OSError as error:
+        raise InputError(f"{path}: it can't be written ({error.strerror or error}); name another folder") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 def write_text(path: Path, text: str) -> None:

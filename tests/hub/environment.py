@@ -26,6 +26,7 @@ os.environ |= {
     "HF_ENDPOINT": HUB.url,
     "HF_HOME": _home.name,
     "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_HUB_DISABLE_XET": "1",  # the local hub takes large files by LFS
     "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     "NO_PROXY": ",".join(filter(None, [os.environ.get("NO_PROXY"), "127.0.0.1", "localhost"])),

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-LARGE = (".safetensors", ".bin", ".parquet", ".tar", ".gz", ".arrow")  # what the hub keeps in LFS, here by the name
+# What the hub keeps in LFS, here by the name.
+LARGE = (".safetensors", ".bin", ".parquet", ".tar", ".gz", ".arrow", ".onnx")
 
 
 @dataclass
@@ -17,6 +18,7 @@ class Repository:
     kind: str
     name: str
     gated: bool = False
+    private: bool = False
     revisions: dict[str, Mapping[str, bytes]] = field(default_factory=dict)  # branch, tag or commit -> path -> content
 
     def commit(self, revision: str) -> str:
@@ -45,7 +47,7 @@ def information(repository: Repository, revision: str) -> dict[str, Any]:
         "_id": hashlib.sha1(repository.name.encode()).hexdigest()[:24],
         "id": repository.name,
         "sha": repository.commit(revision),
-        "private": False,
+        "private": repository.private,
         "gated": "auto" if repository.gated else False,
         "disabled": False,
         "tags": [],

@@ -2,7 +2,8 @@
 
 It answers what these libraries ask: a repository's information, its tree, single paths of it, and its files, with HEAD
 and GET, ETag and Range. As on the hub, large kinds of file (LFS) are a redirect to another address; a repository that
-is missing, gated or moved says so by the status and headers that the libraries know. Nothing else is answered.
+is missing, gated or moved says so by the status and headers that the libraries know. Uploads are in `uploads.py`.
+Nothing else is answered.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from tests.hub.repository import LARGE, Repository, blob, entries, information
+from tests.hub.uploads import Answer, upload
 
-TOKEN = "hf_local"  # of a user who may read gated repositories
+TOKEN = "hf_local"  # of a user who may read gated repositories, and write
 
 
 class Request(NamedTuple):
@@ -38,6 +40,7 @@ class LocalHub:
         url: where it is; nothing listens there until `start`, so that connecting is refused at once.
         requests: what it was asked, in order.
         page: how many entries of a tree come with one answer.
+        put: the large files that were uploaded, by their SHA-256.
     """
 
     def __init__(self) -> None:
@@ -48,6 +51,7 @@ class LocalHub:
         self.storage = f"http://localhost:{self._port}/lfs"  # another host to the libraries: they send it no token
         self.requests: list[Request] = []
         self.page = 1000
+        self.put: dict[str, bytes] = {}
         self._repositories: dict[tuple[str, str], Repository] = {}
         self._moved: dict[str, str] = {}
         self._cuts: dict[str, int] = {}
@@ -75,6 +79,14 @@ class LocalHub:
         repository = self._repositories.setdefault((kind, name), Repository(kind, name))
         repository.gated = gated
         return repository.add(revision, contents)
+
+    def create(self, name: str, private: bool) -> bool:
+        """Makes an empty repository for a model; False if it is there already."""
+        if ("model", name) in self._repositories:
+            return False
+        self._repositories["model", name] = Repository("model", name, private=private)
+        self._repositories["model", name].add("main", {})
+        return True
 
     def move(self, old: str, new: str) -> None:
         """Has a repository's old name lead to its new one, as "glue" leads to "nyu-mll/glue"."""
@@ -104,7 +116,7 @@ class LocalHub:
 
     def clear(self) -> None:
         """Forgets all repositories, faults and requests."""
-        for held in (self._repositories, self._moved, self._cuts, self._statuses):
+        for held in (self._repositories, self._moved, self._cuts, self._statuses, self.put):
             held.clear()
         self.requests.clear()
         self.page = 1000
@@ -198,18 +210,24 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._respond()
 
+    def do_PUT(self) -> None:
+        self._respond()
+
     def _respond(self) -> None:
         address, hub = urlsplit(self.path), self.server.hub
         length = int(self.headers.get("Content-Length") or 0)
-        form = parse_qs(self.rfile.read(length).decode()) | parse_qs(address.query)
+        body = self.rfile.read(length)
         hub.requests.append(Request(self.command, unquote(address.path), self.headers.get("Range", "")))
         if status := hub.status(unquote(address.path)):
             self._error(status, "", "the test wants this to fail")
+        elif answer := upload(hub, unquote(address.path), body, self.headers.get("Authorization") == f"Bearer {TOKEN}"):
+            self._answer(answer)
         elif address.path.startswith("/lfs/"):
             _, _, digest, name = address.path.split("/", 3)
             self._content(hub.large(digest), digest, {}, unquote(name))
         elif api := _API.match(address.path):
             kind, name, part, revision, path = api.groups()
+            form = parse_qs(address.query) | (parse_qs(body.decode()) if self.command == "POST" else {})
             self._api(kind.removesuffix("s"), name, part, unquote(revision or "main"), unquote(path or ""), form)
         elif file := _FILE.match(address.path):
             prefix, name, revision, path = file.groups()
@@ -254,6 +272,12 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             branches = [{"name": "main", "ref": "refs/heads/main", "targetCommit": repository.commit(revision)}]
             self._json({"branches": branches, "tags": [], "converts": []})
+
+    def _answer(self, answer: Answer) -> None:
+        if answer.status < 300:
+            self._send(answer.status, json.dumps(answer.value).encode(), {"Content-Type": "application/json"})
+        else:
+            self._error(answer.status, "", answer.value)
 
     def _page(self, below: Sequence[Any], start: int) -> None:
         end, headers = start + self.server.hub.page, {}

@@ -34,7 +34,7 @@ from isotune.kernels.precision import compare_bfloat16, faster_precision, warn_o
 from isotune.methods.method import Method
 from isotune.methods.protocols import ScoresRows
 from isotune.recipes import Recipe, Stage, resolve
-from isotune.report import write_report
+from isotune.report import write_card, write_report
 from isotune.training import run_folder
 from isotune.training.corpora import Corpora
 from isotune.training.interrupt import StopSignal
@@ -46,6 +46,8 @@ from isotune.training.seeds import derive_seed
 from isotune.training.selection import choose_scorer
 from isotune.training.stage import RunContext, StageTraining
 from isotune.training.step import TrainingFailed
+
+START = "start"  # the folder, in the run's, of a start that lies nowhere else
 
 
 def train(
@@ -72,7 +74,8 @@ def train(
         resume: continue the run in `out`. All options stay as they were.
         quiet: write nothing to standard error.
         options: values that differ from the recipe's: fields of `Recipe`, `EncoderOptions`, `TrainingOptions` and the
-            method's options.
+            method's options. `model` may also be an `Encoder`, or a `SentenceTransformer` of sentence-transformers; it
+            is saved in the run folder, and not changed.
 
     Raises:
         InputError: the input can't be used. Nothing that existed before is lost.
@@ -81,6 +84,9 @@ def train(
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise InputError("a run takes one process: start it without torchrun or accelerate launch")
     folder = Path(out)
+    start = None if isinstance(options.get("model"), str | Path | None) else options["model"]
+    if start is not None:
+        options["model"] = str(folder / START)
     names = [str(source) for source in ([sources] if isinstance(sources, str | Path) else sources)]
     rows = None if rows is None else list(rows)
     if names and rows is not None:
@@ -97,6 +103,8 @@ def train(
         tensors, progress = dict[str, Tensor](), Progress()
         run_folder.create(folder, plan)
     try:
+        if start is not None:
+            start.save(str(folder / START))
         with Recorder(folder, progress.metrics_bytes, quiet) as recorder, StopSignal() as stop, torch.random.fork_rng():
             return _Run(plan, rows, RunContext(folder, recorder, stop, plan.seed), progress).run(tensors)
     except (InputError, OSError):
@@ -127,7 +135,7 @@ class _Run:
     ) -> None:
         self.recipe, self.rows, self.context, self.progress = recipe, rows, context, progress
         self.folder, self.recorder = context.folder, context.recorder
-        self.model = str(self.folder / "start") if recipe.scratch else recipe.model or BUNDLED_MODEL
+        self.model = str(self.folder / START) if recipe.scratch else recipe.model or BUNDLED_MODEL
 
     def run(self, tensors: Mapping[str, Tensor]) -> Result:
         """Trains every stage that isn't over, from the last checkpoint's tensors on if there are any."""
@@ -255,6 +263,7 @@ class _Run:
         """Saves the kept encoder, compares it with the start, and writes the report."""
         kept = save_kept(encoder, self.folder)
         comparison = compare_with_start(self.recipe, self.model, kept, tasks, self.progress, self.recorder)
+        write_card(Encoder.load(kept), kept)
         report = write_report(self.folder)
         if self.progress.done and self.progress.stage == len(self.recipe.stages) - 1:
             run_folder.mark_finished(self.folder)

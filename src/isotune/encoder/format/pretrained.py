@@ -36,8 +36,11 @@ TASK_HEADS = (
 # The files that can hold a tokenizer's vocabulary.
 VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model", "spm.model")
 # The files to fetch from the hub: configuration, vocabulary and safetensors, never code; and pickled weights only from
-# repositories without safetensors.
-HUB_FILES = ["*.json", "*.txt", "*.model", "*.spm", "model*.safetensors", "*/config.json", "*/model.safetensors"]
+# repositories without safetensors. README.md names the licence.
+HUB_FILES = [
+    *("README.md", "*.json", "*.txt", "*.model", "*.spm", "model*.safetensors"),
+    *("*/config.json", "*/model.safetensors"),
+]
 PICKLES = ["pytorch_model*.bin", "*/pytorch_model.bin"]
 
 

@@ -94,6 +94,7 @@ def with_suffix(tokenizer: PreTrainedTokenizerBase, suffix: str) -> PreTrainedTo
     copied = copy.deepcopy(tokenizer)
     backend: Tokenizer = copied.backend_tokenizer
     backend.no_truncation()
+    backend.no_padding()  # some published tokenizers pad every text to one length
     single, pair = (_pieces(backend.encode(*texts)) for texts in (("a",), ("a", "b")))
     special = {token: [backend.token_to_id(token)] for piece in single + pair for token in _special(piece)}
     added = backend.encode(fill_mask(suffix, tokenizer), add_special_tokens=False)

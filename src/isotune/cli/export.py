@@ -1,0 +1,45 @@
+"""`isotune export`: an encoder as a folder that needs no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+ENCODER = "A sentence encoder: a folder, or a name on the Hugging Face hub."
+OUT = "The new folder: model.onnx, tokenizer.json, an example (encode.py) and a model card (README.md)."
+INT8 = (
+    "Round the model's weights to 8-bit integers: a quarter of the size, and slightly different vectors. What this "
+    "costs is measured on the bundled test pairs."
+)
+
+
+def export(
+    encoder: Annotated[str, Parameter(help=ENCODER)],
+    /,
+    *,
+    out: Annotated[Path, Parameter(help=OUT, metavar="DIR")],
+    format: Annotated[Literal["onnx"], Parameter(help="The format to write.")] = "onnx",
+    int8: Annotated[bool, Parameter(help=INT8)] = False,
+) -> None:
+    """Write an encoder as an ONNX graph that needs no torch.
+
+    Pooling, heads and normalisation are part of the graph. The folder is written after the graph has given the
+    encoder's vectors for the sentences of the bundled test pairs.
+    """
+    from rich.console import Console
+
+    from isotune.export.onnx import TEST_PAIRS, export_onnx
+
+    with Console(stderr=True).status("exporting"):
+        result = export_onnx(encoder, out, int8=int8)
+    size = sum(path.stat().st_size for path in result.folder.glob("model.onnx*"))
+    print(f"{result.folder}: model.onnx of {size / 1e6:,.1f} MB; python {result.folder / 'encode.py'} tries it")
+    print(f"float32: off by at most {result.difference:.1e} of a vector's length; {_score(TEST_PAIRS, result.score)}")
+    if result.int8 is not None:
+        print(f"int8: mean cosine {result.int8.cosine:.4f} with float32; {_score(TEST_PAIRS, result.int8.score)}")
+
+
+def _score(pairs: str, score: float) -> str:
+    return f"Spearman {100 * score:.2f} on {pairs}"

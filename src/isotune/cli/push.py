@@ -1,0 +1,33 @@
+"""`isotune push`: an encoder's folder as a repository on the Hugging Face hub."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+ENCODER = "The folder of an encoder, such as runs/demo/encoder, or of its ONNX export."
+REPOSITORY = "The repository, as OWNER/NAME. It is made if it is not there."
+PRIVATE = "Make a private repository: only its owner sees it."
+
+
+def push(
+    encoder: Annotated[Path, Parameter(help=ENCODER)],
+    repository: Annotated[str, Parameter(help=REPOSITORY)],
+    /,
+    *,
+    private: Annotated[bool, Parameter(help=PRIVATE)] = False,
+) -> None:
+    """Upload an encoder to the Hugging Face hub.
+
+    All files of the folder are uploaded, after a list of them is printed. A folder without a model card (README.md)
+    gets one. The token is that of `hf auth login`, or HF_TOKEN.
+    """
+    from isotune.export.push import prepare, push
+
+    upload = prepare(encoder, repository, private)
+    exists = "exists" if upload.exists else "new"
+    print(f"uploading {upload.size / 1e6:,.1f} MB from {encoder} to {repository} ({upload.visibility}, {exists}):")
+    print(*(f"  {file}" for file in upload.files), sep="\n", flush=True)
+    print(push(upload))

@@ -1,0 +1,68 @@
+"""An encoder as a graph on padded batches, for runtimes that don't know isotune.
+
+The graph is the whole path from token ids to sentence vectors: model, pooling and heads. The model has transformers'
+own attention with a mask. The vectors equal those of `Encoder.encode` up to rounding, whatever ids the padding has.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.pooling import Pooling
+from isotune.errors import InputError
+
+
+class PaddedEncoder(nn.Module):
+    """Token ids and their mask, int64 [N, L] each, padded on the right -> sentence vectors [N, d], float32."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        """Takes over the parts of an encoder. The encoder's model gets transformers' attention, for good.
+
+        Raises:
+            InputError: the encoder's pooling can't be part of a graph.
+        """
+        super().__init__()
+        if encoder.pooling.mode == "wk":
+            raise InputError("pooling wk: its QR decompositions don't exist in ONNX; export another pooling")
+        backbone = encoder.backbone
+        if not backbone.padded:
+            backbone.model.set_attn_implementation("eager")  # its graph is smaller and faster than that of "sdpa"
+        self.model, self.heads = backbone.model, encoder.heads
+        self.pooling, self.layers = encoder.pooling, encoder.pooling.resolve(backbone.layers)
+        self.all_layers = encoder.pooling.needs_all_layers(backbone.layers)
+        self.first_position = backbone.first_position
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """Encodes a padded batch."""
+        positions = torch.arange(input_ids.shape[1], device=input_ids.device) + self.first_position  # [L]
+        output = self.model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            position_ids=positions.expand_as(input_ids),
+            output_hidden_states=self.all_layers,
+        )
+        if self.all_layers:
+            states = sum(share * output.hidden_states[layer] for layer, share in self.layers.items())  # [N, L, d]
+        else:
+            states = output.last_hidden_state
+        vectors: Tensor = self.heads(pool_padded(self.pooling, states, input_ids, attention_mask))
+        return vectors
+
+
+def pool_padded(pooling: Pooling, states: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
+    """Pools the averaged hidden states [N, L, d] of a padded batch to [N, d]: `Pooling` without packing."""
+    match pooling.mode:
+        case "cls":
+            return states[:, 0]
+        case "max":
+            return states.masked_fill(mask[:, :, None] == 0, -torch.inf).amax(1)
+        case "mask":
+            weights = (ids == pooling.mask_id) * mask  # [N, L]
+        case "weightedmean":
+            weights = mask.cumsum(1) * mask
+        case _:
+            weights = mask
+    weights = weights[:, :, None].to(states.dtype)  # [N, L, 1]
+    return (states * weights).sum(1) / weights.sum(1)

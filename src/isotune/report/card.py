@@ -1,0 +1,229 @@
+"""The model card of an encoder: README.md, as the Hugging Face hub shows it.
+
+What a card says is read from the run folder around the encoder. What is not known there is said to be unknown. Names of
+local files and folders are told without their paths.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import tomli_w
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from isotune.bundled import local_model
+from isotune.data import DATASETS
+from isotune.evaluation.results import GeometryResult, RunEvaluation
+from isotune.evaluation.tasks import task_title
+
+if TYPE_CHECKING:
+    from isotune.encoder.encoder import Encoder
+
+CARD = "README.md"
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class RoundedWeights:
+    """What 8-bit weights cost, measured on scored pairs: two of Spearman's correlations, and a mean cosine."""
+
+    pairs: str
+    cosine: float  # of vectors before and after rounding
+    score: float
+    exact: float  # the score before rounding
+
+
+class _Score(NamedTuple):
+    """A task's score x 100, before and after training, and after it over the seeds."""
+
+    title: str
+    before: float
+    after: float
+    mean: float
+    deviation: float
+
+
+class _Data(NamedTuple):
+    source: str
+    rows: int
+    sha256: str
+    licence: str
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What the run folder of an encoder says about it."""
+
+    isotune: str
+    model: str
+    model_licence: str
+    methods: Sequence[str]
+    seeds: Sequence[int]  # of this run and those beside it with the same recipe; empty if there is only this run
+    scores: Sequence[_Score]
+    data: Sequence[_Data]
+    recipe: str
+
+
+def write_card(encoder: Encoder, folder: Path) -> Path:
+    """Writes the model card of an encoder into its folder and returns the path of the card."""
+    path = folder / CARD
+    path.write_text(model_card(encoder, folder), "utf-8")
+    return path
+
+
+def model_card(encoder: Encoder, source: str | Path, *, onnx: bool = False, int8: RoundedWeights | None = None) -> str:
+    """The text of a model card.
+
+    Args:
+        encoder: the encoder, as loaded.
+        source: its folder, or its name on the hub.
+        onnx: whether the card is for the encoder's ONNX folder; `int8` then says what rounding its weights cost.
+    """
+    folder = Path(source)
+    run = _read_run(folder.parent) if folder.name == "encoder" and (folder.parent / "recipe.toml").exists() else None
+    name = str(source)
+    if folder.exists():
+        name = folder.resolve().parent.name if run else folder.resolve().name
+    environment = Environment(
+        loader=PackageLoader("isotune", "report"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template("card.md.j2").render(
+        name=name,
+        encoder=encoder,
+        run=run,
+        onnx=onnx,
+        int8=int8,
+        metadata=_metadata(run, str(source), onnx),
+        needs_isotune=encoder.pooling.mode == "wk" or any("isotune" in head.type_name for head in encoder.heads),
+    )
+
+
+def _metadata(run: _Run | None, source: str, onnx: bool) -> str:
+    """The YAML at the top of a card, which the hub reads."""
+    from huggingface_hub import ModelCardData
+
+    base = run.model if run else source
+    data = [row.source.removeprefix("hub:").partition(":")[0] for row in run.data] if run else []
+    values: dict[str, Any] = {
+        "base_model": base if local_model(base) is None and "/" in base else None,
+        "datasets": sorted({name for name in data if "/" in name}) or None,
+        "library_name": "onnx" if onnx else "sentence-transformers",
+        "pipeline_tag": "sentence-similarity",
+        "tags": ["sentence-similarity", "feature-extraction", "isotune"],
+    }
+    return ModelCardData(**values).to_yaml()
+
+
+def _read_run(folder: Path) -> _Run:
+    recipe = tomllib.loads((folder / "recipe.toml").read_text("utf-8"))
+    runs = [folder, *_runs_beside(folder, recipe)]
+    model = str(recipe.get("model", "mini"))
+    if "scratch" in recipe:
+        model = "random weights"
+    local = local_model(model)
+    return _Run(
+        isotune=_json(folder / "environment.json").get("isotune", UNKNOWN),
+        model=local.name if local else model,
+        model_licence="none is needed" if "scratch" in recipe else _model_licence(model),
+        methods=[stage["method"] for stage in recipe["stages"]],
+        seeds=sorted(_recipe(run)["seed"] for run in runs) if len(runs) > 1 else [],
+        scores=list(_scores(runs)),
+        data=list(_data(_json(folder / "data.json"))),
+        recipe=tomli_w.dumps(_without_paths(recipe)).strip(),
+    )
+
+
+def _json(path: Path) -> dict[str, Any]:
+    """The content of a JSON file; empty if there is no such file."""
+    return dict(json.loads(path.read_text("utf-8"))) if path.exists() else {}
+
+
+def _recipe(run: Path) -> dict[str, Any]:
+    return tomllib.loads((run / "recipe.toml").read_text("utf-8"))
+
+
+def _runs_beside(folder: Path, recipe: Mapping[str, Any]) -> list[Path]:
+    """The evaluated runs in the same folder whose recipe differs in the seed alone."""
+    evaluated = sorted(path.parent for path in folder.resolve().parent.glob("*/evaluation.json"))
+    others = [run for run in evaluated if run != folder.resolve() and (run / "recipe.toml").exists()]
+    return [
+        run
+        for run in others
+        if (other := _recipe(run))["seed"] != recipe["seed"] and {**other, "seed": recipe["seed"]} == recipe
+    ]
+
+
+def _scores(runs: Sequence[Path]) -> Iterator[_Score]:
+    """The scores of the first run, beside the means over all runs."""
+    paths = [run / "evaluation.json" for run in runs]
+    if not paths[0].exists():
+        return
+    evaluations = [RunEvaluation.model_validate_json(path.read_bytes()) for path in paths]
+    before, *after = evaluations[0].before.scores(), *(evaluation.after.scores() for evaluation in evaluations)
+    geometry = {
+        name
+        for task in evaluations[0].after.tasks
+        if isinstance(task, GeometryResult)
+        for name in task.scores("all", "spearman")
+    }
+    for task in (name for name in before if name not in geometry):
+        values = [100 * scores[task] for scores in after if task in scores]
+        deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+        yield _Score(task_title(task), 100 * before[task], values[0], statistics.mean(values), deviation)
+
+
+def _data(stages: Mapping[str, Any]) -> Iterator[_Data]:
+    """The data of each stage; stages that share their data are told once."""
+    for facts in {facts["sha256"]: facts for facts in stages.values() if "sha256" in facts}.values():
+        sources = facts["sources"]
+        licences = dict.fromkeys(licence for source in sources for licence in _data_licences(source))
+        names = ", ".join(map(_public, sources)) or "rows from Python"
+        yield _Data(names, facts["rows"], facts["sha256"], "; ".join(licences) or UNKNOWN)
+
+
+def _without_paths(value: Any) -> Any:
+    """A value of a recipe in which local paths are names without folders."""
+    match value:
+        case dict():
+            return {key: _without_paths(item) for key, item in value.items()}
+        case list():
+            return [_without_paths(item) for item in value]
+        case str() if "/" in value and (Path(value).is_absolute() or Path(value).exists()):
+            return Path(value).name
+    return value
+
+
+def _public(source: str) -> str:
+    """The name of a source without the path of a local file."""
+    return source if source.startswith("hub:") or source.partition(":")[0] in DATASETS else Path(source).name
+
+
+def _data_licences(source: str) -> list[str]:
+    """The licences of a source, which are known for named datasets."""
+    name = source.partition(":")[0]
+    if name == "hub":
+        return [f"as https://huggingface.co/datasets/{source.split(':')[1]} says"]
+    if name not in DATASETS:
+        return [UNKNOWN]
+    return [DATASETS[member].licence for member in DATASETS[name].union or (name,)]
+
+
+def _model_licence(model: str) -> str:
+    """The licence that the model's own card names, if the card is on this machine."""
+    from huggingface_hub import metadata_load, try_to_load_from_cache
+
+    local = local_model(model)
+    card = local / CARD if local else try_to_load_from_cache(model, CARD)
+    if not isinstance(card, str | Path) or not Path(card).is_file():
+        return UNKNOWN
+    return str((metadata_load(card) or {}).get("license", UNKNOWN))

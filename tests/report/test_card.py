@@ -1,0 +1,93 @@
+"""The model card: what it tells of a run, of the runs beside it, and what it calls unknown."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+from huggingface_hub import ModelCard
+
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.heads import NormalizingFlow
+from isotune.report import write_card
+from isotune.report.card import RoundedWeights, model_card
+from isotune.training import train
+
+
+@pytest.fixture(scope="module")
+def run(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two steps, on a file whose path nobody else should read."""
+    folder = tmp_path_factory.mktemp("secret")
+    (folder / "notes.txt").write_text("a dog eats\nthe man plays ball\na cat sees the house\n" * 4)
+    options: dict[str, Any] = {"model": str(tiny_model), "method": "simcse", "steps": 2, "batch_size": 4, "dev": "none"}
+    options["tasks"] = ["stsb-open"]
+    train(folder / "notes.txt", out=folder / "run-0", quiet=True, **options)
+    return folder / "run-0"
+
+
+def card_of(run: Path) -> str:
+    return (run / "encoder" / "README.md").read_text("utf-8")
+
+
+def test_a_run_writes_a_card_that_the_hub_can_read(run: Path) -> None:
+    card = ModelCard(card_of(run))
+    assert card.data.library_name == "sentence-transformers"
+    assert card.data.pipeline_tag == "sentence-similarity"
+    assert card.text.startswith("# run-0\n")
+    assert "made by isotune" in card.text
+    data = json.loads((run / "data.json").read_text())["stage 1"]
+    assert f"| notes.txt | {data['rows']} | {data['sha256']} | unknown |" in card.text
+    evaluation = json.loads((run / "evaluation.json").read_text())
+    scores = [evaluation[when]["tasks"][0]["spearman"]["all"] for when in ("before", "after")]
+    assert "| STS-B open | {:.2f} | {:.2f} |\n".format(*(100 * score for score in scores)) in card.text
+    assert "- The start, tiny: unknown." in card.text
+    assert 'method = "simcse"' in card.text
+
+
+def test_a_card_tells_no_paths(run: Path, tiny_model: Path) -> None:
+    assert str(run.parent) not in card_of(run)
+    assert str(tiny_model) not in card_of(run)
+
+
+def test_scores_over_seeds(run: Path) -> None:
+    scores = [json.loads((run / "evaluation.json").read_text())["after"]["tasks"][0]["spearman"]["all"]]
+    for seed, score in ((1, 0.25), (2, 0.5)):
+        other = shutil.copytree(run, run.with_name(f"run-{seed}"))
+        text = (other / "recipe.toml").read_text()
+        (other / "recipe.toml").write_text(re.sub(r"^seed = 0$", f"seed = {seed}", text, flags=re.MULTILINE))
+        evaluation = json.loads((other / "evaluation.json").read_text())
+        evaluation["after"]["tasks"][0]["spearman"]["all"] = score
+        (other / "evaluation.json").write_text(json.dumps(evaluation))
+        scores.append(score)
+    different = shutil.copytree(run, run.with_name("different"))
+    text = (run / "recipe.toml").read_text().replace("seed = 0", "seed = 3").replace("batch_size = 4", "batch_size = 5")
+    (different / "recipe.toml").write_text(text)
+    write_card(Encoder.load(run / "encoder"), run / "encoder")
+    percent = [100 * score for score in scores]
+    assert "| task | before | after | mean of seeds 0, 1, 2 | standard deviation |\n|---|---|---|---|---|\n" in card_of(
+        run
+    )
+    assert f"| {percent[0]:.2f} | {statistics.mean(percent):.2f} | {statistics.stdev(percent):.2f} |\n" in card_of(run)
+
+
+def test_a_card_without_a_run_knows_little(tiny_model: Path) -> None:
+    encoder = Encoder.load(tiny_model)
+    encoder.heads.append(NormalizingFlow(32))
+    card = model_card(encoder, tiny_model)
+    for text in ("# tiny\n", "No scores are known.", "The training data is unknown.", "The start: unknown."):
+        assert text in card
+    assert 'SentenceTransformer("FOLDER", trust_remote_code=True)' in card
+    assert ModelCard(model_card(encoder, "owner/name")).data.base_model == "owner/name"
+
+
+def test_the_card_of_an_export(tiny_model: Path) -> None:
+    rounded = RoundedWeights("stsb-open:test", 0.9931, 0.8578, 0.8584)
+    card = model_card(Encoder.load(tiny_model), tiny_model, onnx=True, int8=rounded)
+    assert "from encode import encode" in card
+    assert "sentence_transformers" not in card
+    assert "0.9931; Spearman's correlation x 100 is 85.78, and 85.84 in float32" in " ".join(card.split())
