@@ -33,7 +33,7 @@ COMMANDS = [  # those with flags, besides train
     "mine",
 ]
 # The commands with flags, besides train.
-COMMANDS = ["evaluate", "encode", "analyse", "study", "reproduce", "export", "push"]
+COMMANDS = ["evaluate", "encode", "analyse", "study", "reproduce", "map", "export", "push"]
 TOP_FOLDERS = ["src", "tests", "docs", "benchmarks", "tools"]
 
 FENCE = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)

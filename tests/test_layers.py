@@ -33,6 +33,7 @@ ROOMS = (
     "lab",
     "encoding",
     "search",
+    "map",
     "export",
     "sklearn",
     "langchain",

@@ -38,6 +38,7 @@ COMMANDS = {
     "rows": Command("DIR [OPTIONS]", "Describe an index, and list or delete its rows."),
     "duplicates": Command("ENCODER FILE... [OPTIONS]", "Find sentences that say the same twice."),
     "mine": Command("ENCODER FILE... [OPTIONS]", "Find pairs that mean the same, to train on."),
+    "map": Command("ENCODER FILE... [OPTIONS]", "Draw a map of the sentences of a file, to explore in a browser."),
     "export": Command("ENCODER --out DIR [OPTIONS]", "Write an encoder as an ONNX graph that needs no torch."),
     "push": Command("ENCODER OWNER/NAME [OPTIONS]", "Upload an encoder to the Hugging Face hub."),
     "recipes": Command("", "List the recipes: the training settings that come with isotune."),

@@ -1,0 +1,68 @@
+"""`isotune map`: a page on which the sentences of a file lie in the plane."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from isotune.cli.parameters import COLUMNS, COLUMNS_FORM, ENCODER, key_values
+from isotune.map import Projection
+
+FILE = (
+    "The sentences: files (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), file patterns, named datasets, or - for "
+    "standard input. All other columns are shown with a sentence, and can colour the map."
+)
+OUT = "The new page. A .parquet file beside it holds the sentences, their places and the other columns."
+PROJECTION = (
+    "How vectors become places. tsne keeps similar sentences together and takes minutes for 100,000 sentences. pca "
+    "takes seconds, and shows the two directions in which the vectors differ most."
+)
+COLUMN = "The column that holds the sentence, such as sentence=body. Unset: a column with a usual name."
+
+
+def map(
+    encoder: Annotated[str, ENCODER],
+    /,
+    *file: Annotated[str, Parameter(help=FILE)],
+    out: Annotated[Path, Parameter(help=OUT, metavar="FILE")] = Path("map.html"),
+    projection: Annotated[Projection, Parameter(help=PROJECTION)] = "tsne",
+    seed: Annotated[int, Parameter(help="The random seed of the projection.")] = 0,
+    columns: Annotated[tuple[str, ...], Parameter(help=COLUMN), COLUMNS] = (),
+) -> None:
+    """Draw a map of the sentences of a file, to explore in a browser.
+
+    The page is one file without outside resources: zoom, search, colours by column, and a lasso whose sentences can be
+    saved.
+    """
+    from rich.console import Console
+
+    from isotune.encoder.load import load_encoder
+    from isotune.errors import InputError, require_extra
+    from isotune.map.page import write_map
+    from isotune.map.projection import project
+    from isotune.search.documents import read_documents
+
+    if out.suffix != ".html":
+        raise InputError(f"--out {out}: a map is written as .html")
+    for path in (out, out.with_suffix(".parquet")):
+        if path.exists():
+            raise InputError(f"{path}: it exists already; choose another --out")
+    if not file:
+        raise InputError("no file: name the sentences to draw")
+    if projection == "tsne":
+        require_extra("map", "openTSNE")
+    documents = list(read_documents(file, key_values("--columns", columns, COLUMNS_FORM)))
+    names = dict.fromkeys(name for document in documents for name in document.columns)
+    sentences = [document.text for document in documents]
+    vectors = load_encoder(encoder).encode(sentences, normalize=True, show_progress=True)
+    with Console(stderr=True).status(f"projecting {len(sentences):,} sentences by {projection}"):
+        plane = project(vectors, projection, seed)
+    values = {name: [document.columns.get(name) for document in documents] for name in names}
+    title = f"Map of {', '.join(Path(name).name for name in file)}"
+    try:
+        table = write_map(out, title, sentences, plane, values)
+    except OSError as error:
+        raise InputError(f"{out}: it can't be written ({error.strerror}); choose another --out") from error
+    print(f"{out}: {len(sentences):,} sentences; the same as a table: {table}")
