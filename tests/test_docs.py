@@ -31,9 +31,10 @@ COMMANDS = [  # those with flags, besides train
     "rows",
     "duplicates",
     "mine",
+    "map",
+    "export",
+    "push",
 ]
-# The commands with flags, besides train.
-COMMANDS = ["evaluate", "encode", "analyse", "study", "reproduce", "map", "export", "push"]
 TOP_FOLDERS = ["src", "tests", "docs", "benchmarks", "tools"]
 
 FENCE = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
