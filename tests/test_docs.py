@@ -34,6 +34,7 @@ COMMANDS = [  # those with flags, besides train
     "map",
     "export",
     "push",
+    "serve",
 ]
 TOP_FOLDERS = ["src", "tests", "docs", "benchmarks", "tools"]
 

@@ -38,6 +38,7 @@ ROOMS = (
     "sklearn",
     "langchain",
     "mteb",
+    "serve",
     "cli",
     "__main__",
 )

@@ -41,6 +41,7 @@ COMMANDS = {
     "map": Command("ENCODER FILE... [OPTIONS]", "Draw a map of the sentences of a file, to explore in a browser."),
     "export": Command("ENCODER --out DIR [OPTIONS]", "Write an encoder as an ONNX graph that needs no torch."),
     "push": Command("ENCODER OWNER/NAME [OPTIONS]", "Upload an encoder to the Hugging Face hub."),
+    "serve": Command("ENCODER... [OPTIONS]", "Answer requests over HTTP, and show a page to try encoders."),
     "recipes": Command("", "List the recipes: the training settings that come with isotune."),
     "datasets": Command("", "List the datasets that isotune knows by name."),
     "doctor": Command("", "Check the installation and this machine."),

@@ -174,6 +174,14 @@ class Encoder(nn.Module, StreamEncoder):
         """Where the weights are."""
         return next(self.parameters()).device
 
+    @property
+    def batch_tokens(self) -> int:
+        """Tokens of a batch that suits the device."""
+        token_bytes = self.backbone.dimension * self.backbone.model.dtype.itemsize
+        if is_quantized(self):
+            token_bytes *= 2  # a layer's rounded input is in memory beside the input itself
+        return BATCH_BYTES.get(self.device.type, BATCH_BYTES["cuda"]) // token_bytes
+
     def forward(
         self,
         tokens: Packed,
@@ -267,11 +275,7 @@ class Encoder(nn.Module, StreamEncoder):
         """
         order = np.argsort(lengths, kind="stable")
         tokens = np.cumsum(np.asarray(lengths)[order])
-        token_bytes = self.backbone.dimension * self.backbone.model.dtype.itemsize
-        if is_quantized(self):
-            token_bytes *= 2  # a layer's rounded input is in memory beside the input itself
-        batch_tokens = BATCH_BYTES.get(self.device.type, BATCH_BYTES["cuda"]) // token_bytes
-        count = -(-tokens[-1] // batch_tokens)
+        count = -(-tokens[-1] // self.batch_tokens)
         if count > 1:
             count = -(-count // threads) * threads
         batch_numbers = (tokens - 1) * count // tokens[-1]

@@ -1,0 +1,77 @@
+"""`isotune serve`: encoders over HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from isotune.cli.parameters import PRECISION, labels
+from isotune.encoder import Precision
+
+ENCODERS = (
+    "Sentence encoders: folders, or names on the Hugging Face hub. The page shows several side by side, such as one "
+    "after training and one before. The first is used for requests that name none."
+)
+INDEX = "An index that /search searches, made by isotune index with one of these encoders."
+HOST = "The address to listen at. Only this machine reaches 127.0.0.1; 0.0.0.0 is reached from everywhere."
+PORT = "The port to listen at; 0 for any that is free."
+KEYS = (
+    "A file with the API keys that requests may have, one a line; more are taken from $ISOTUNE_KEYS, separated by "
+    "spaces. Unset, and without the variable: requests need no key."
+)
+ORIGINS = "Origins of other web pages whose scripts may call the server (CORS), such as https://example.com."
+QUEUE = "How many requests may be in progress; the next one is answered with status 429."
+TIMEOUT = "After how many seconds of waiting a request is answered with status 503."
+
+
+def serve(
+    *encoder: Annotated[str, Parameter(help=ENCODERS)],
+    index: Annotated[Path | None, Parameter(help=INDEX, metavar="DIR")] = None,
+    host: Annotated[str, Parameter(help=HOST)] = "127.0.0.1",
+    port: Annotated[int, Parameter(help=PORT)] = 8000,
+    keys: Annotated[Path | None, Parameter(help=KEYS, metavar="FILE")] = None,
+    origins: Annotated[tuple[str, ...], Parameter(help=ORIGINS, metavar="URL...", consume_multiple=1)] = (),
+    queue: Annotated[int, Parameter(help=QUEUE)] = 256,
+    timeout: Annotated[float, Parameter(help=TIMEOUT)] = 60.0,
+    precision: Annotated[Precision | None, PRECISION] = None,
+) -> None:
+    """Answer requests over HTTP, and show a page to try encoders.
+
+    The server has OpenAI's /v1/embeddings and /v1/models, and /similarity, /search, /health, /metrics and /docs. The
+    page is at its root.
+    """
+    import sys
+
+    from isotune.errors import InputError
+
+    names = list(dict.fromkeys(encoder))
+    short = labels(names)
+    if queue < 1 or timeout <= 0:
+        raise InputError(f"--queue {queue}, --timeout {timeout:g}: at least one request, and more than no time")
+    try:
+        from isotune.serve.app import application
+        from isotune.serve.limits import Limits
+        from isotune.serve.server import is_local, listen, read_keys
+        from isotune.serve.server import serve as run
+    except ModuleNotFoundError as error:
+        raise InputError(f"{error.name} is not installed; pip install 'isotune[serve]'") from error
+    from isotune.encoder.encoder import Encoder
+
+    accepted = read_keys(keys)
+    encoders = {label: Encoder.load(name, precision=precision) for label, name in zip(short, names, strict=True)}
+    limits = Limits(requests=queue, seconds=timeout)
+    opened = None
+    if index:
+        from isotune.search import Index
+
+        prints = {model.fingerprint(): model for model in encoders.values()}
+        opened = Index.open(index)
+        opened = Index.open(index, prints.get(opened.description["fingerprint"], next(iter(encoders.values()))))
+    listener, url = listen(host, port)
+    if not is_local(host) and not accepted:
+        print("warning: everyone who reaches this address may use the server; --keys limits this", file=sys.stderr)
+    app = application(encoders, limits=limits, keys=accepted, origins=origins, index=opened, local=is_local(host))
+    print(f"{', '.join(short)}: {url} (Ctrl-C stops the server)", flush=True)
+    run(app, listener, limits)

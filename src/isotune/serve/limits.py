@@ -1,0 +1,23 @@
+"""What the server accepts of a request, and how long it waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of a server. Those of `isotune serve` are the defaults."""
+
+    requests: int = 256  # requests in progress; the next one is answered with 429
+    body_bytes: int = 4 * 2**20  # of a request
+    items: int = 2048  # texts of a request, as at OpenAI
+    characters: int = 65_536  # of a text
+    tokens: int = 300_000  # of all texts of a request, as at OpenAI
+    seconds: float = 60.0  # from the whole request to the first byte of its answer
+    header_seconds: float = 10.0  # from the connection, or the last answer, to the end of the next request's header
+    body_seconds: float = 20.0  # from the end of a request's header to the end of its body
+    stalled_seconds: float = 20.0  # in which a client takes nothing of its answer
+
+
+USUAL = Limits()

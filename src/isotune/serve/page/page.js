@@ -1,0 +1,187 @@
+// The page at the server's root. Texts go to this server only, and nothing is stored.
+
+const MOST_TEXTS = 60; // of a heat map: its cells are elements of the page
+const MOST_NUMBERS = 10; // texts of a heat map whose cells show their numbers
+const EXAMPLES = [
+  "How do I reset my password?",
+  "I can't log in any more.",
+  "My account is locked.",
+  "When will my parcel arrive?",
+  "The delivery is late.",
+  "Where is my order?",
+  "A man is playing the guitar.",
+  "Someone plays an instrument.",
+];
+
+const $ = (id) => document.getElementById(id);
+let models = [];
+
+function element(name, content, attributes = {}) {
+  const node = document.createElement(name);
+  node.append(...[content ?? []].flat());
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  return node;
+}
+
+async function ask(path, body) {
+  const headers = {};
+  if ($("key").value) headers.authorization = `Bearer ${$("key").value}`;
+  if (body) headers["content-type"] = "application/json";
+  const options = { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body) };
+  const response = await fetch(path, options);
+  const answer = await response.json();
+  if (!response.ok) throw new Error(answer.error.message);
+  return answer;
+}
+
+// Runs an action, and shows its error.
+async function attempt(action) {
+  $("error").hidden = true;
+  try {
+    await action();
+  } catch (error) {
+    $("error").textContent = error.message;
+    $("error").hidden = false;
+    $("error").scrollIntoView({ block: "nearest" });
+  }
+}
+
+function onSubmit(id, action) {
+  $(id).addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const button = $(id).querySelector("button");
+    if (button) button.disabled = true;
+    await attempt(action);
+    if (button) button.disabled = false;
+  });
+}
+
+async function start() {
+  const health = await ask("/health");
+  $("key-form").hidden = !health.keys;
+  if (health.keys && !$("key").value) {
+    $("encoders").textContent = "This server needs an API key.";
+    return;
+  }
+  models = (await ask("/v1/models")).data;
+  $("encoders").textContent = `Encoders: ${models.map((model) => model.id).join(", ")}.`;
+  $("search-section").hidden = !health.index;
+}
+
+async function compare() {
+  const body = { first: [$("first").value], second: [$("second").value] };
+  const answers = await Promise.all(models.map((model) => ask("/similarity", { ...body, model: model.id })));
+  const bars = answers.map(({ model, similarities: [[cosine]] }) => {
+    const meter = element("meter", [], { min: 0, max: 1, value: Math.max(0, cosine), "aria-label": `cosine by ${model}` });
+    return element("div", [element("span", model), meter, element("b", cosine.toFixed(3))], { class: "bar" });
+  });
+  $("pair-result").replaceChildren(...bars);
+}
+
+async function compareList() {
+  const texts = $("texts").value.split("\n").map((line) => line.trim()).filter(Boolean);
+  if (texts.length < 2 || texts.length > MOST_TEXTS) {
+    throw new Error(`${texts.length} sentences; write 2 to ${MOST_TEXTS}, one a line`);
+  }
+  const answers = await Promise.all(models.map((model) => ask("/similarity", { first: texts, model: model.id })));
+  const maps = answers.map(({ model, similarities }) => drawMap(model, texts, similarities));
+  $("list-result").replaceChildren(element("div", maps, { class: "maps" }));
+}
+
+// A heat map of an encoder's similarities, and the clusters at a threshold that the reader moves.
+function drawMap(model, texts, similarities) {
+  const map = element("section", element("h3", model), { class: "map", "aria-label": model });
+  const heat = element("table", [], { class: "heat", "aria-label": `Similarities by ${model}; arrow keys move` });
+  const said = element("p", "", { class: "said", "aria-live": "polite" });
+  const id = `threshold-${models.findIndex((other) => other.id === model)}`;
+  const slider = element("input", [], { id, type: "range", min: -0.2, max: 1, step: 0.01 });
+  slider.value = usualThreshold(similarities);
+  const label = element("label", "", { for: id });
+  const clusters = element("ol", [], { class: "clusters" });
+  const update = () => {
+    label.textContent = `Together from a mean cosine of ${Number(slider.value).toFixed(2)}`;
+    const groups = cluster(similarities, Number(slider.value));
+    fillHeat(heat, said, texts, similarities, groups.flat());
+    clusters.replaceChildren(
+      ...groups.map((group) => element("li", element("ul", group.map((i) => element("li", texts[i]))))),
+    );
+  };
+  slider.addEventListener("input", update);
+  update();
+  map.append(heat, said, label, slider, clusters);
+  return map;
+}
+
+function fillHeat(heat, said, texts, similarities, order) {
+  heat.replaceChildren(
+    ...order.map((i) =>
+      element("tr", order.map((j) => {
+        const cosine = similarities[i][j];
+        const level = Math.min(1, Math.max(0, cosine));
+        const cell = element("td", order.length <= MOST_NUMBERS ? cosine.toFixed(2) : "", { tabindex: -1 });
+        cell.style.setProperty("--level", level);
+        cell.classList.toggle("strong", level > 0.55);
+        const say = () => { said.textContent = `${cosine.toFixed(3)}: ${texts[i]} / ${texts[j]}`; };
+        cell.addEventListener("focus", say);
+        cell.addEventListener("mouseenter", say);
+        return cell;
+      })),
+    ),
+  );
+  heat.rows[0].cells[0].tabIndex = 0;
+  heat.onkeydown = (event) => {
+    const [down, right] = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key] ?? [];
+    if (down === undefined) return;
+    const next = heat.rows[event.target.parentNode.rowIndex + down]?.cells[event.target.cellIndex + right];
+    event.preventDefault();
+    if (!next) return;
+    event.target.tabIndex = -1;
+    next.tabIndex = 0;
+    next.focus();
+  };
+}
+
+// The mean of the similarities of different texts, plus their standard deviation.
+function usualThreshold(similarities) {
+  const values = similarities.flatMap((row, i) => row.slice(i + 1));
+  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+  const variance = values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / values.length;
+  return Math.min(0.99, mean + Math.sqrt(variance)).toFixed(2);
+}
+
+// Average linkage: joins the two clusters with the largest mean similarity, as long as it reaches the threshold.
+function cluster(similarities, threshold) {
+  const groups = similarities.map((_, i) => [i]);
+  const mean = (a, b) => a.reduce((sum, i) => sum + b.reduce((part, j) => part + similarities[i][j], 0), 0) / (a.length * b.length);
+  for (;;) {
+    let best = threshold;
+    let pair = null;
+    for (let a = 0; a < groups.length; a++) {
+      for (let b = a + 1; b < groups.length; b++) {
+        const value = mean(groups[a], groups[b]);
+        if (value >= best) [best, pair] = [value, [a, b]];
+      }
+    }
+    if (!pair) return groups.sort((a, b) => b.length - a.length);
+    groups[pair[0]].push(...groups.splice(pair[1], 1)[0]);
+  }
+}
+
+async function search() {
+  const body = { query: $("query").value, where: $("where").value || null, hybrid: $("hybrid").checked };
+  const { hits } = await ask("/search", body);
+  const items = hits.map((hit) => {
+    const columns = Object.entries(hit.columns).map(([name, value]) => `${name}: ${value}`);
+    const details = [`cosine ${hit.cosine.toFixed(3)}`, hit.id, ...columns].join(" · ");
+    return element("li", [element("div", hit.text), element("div", details, { class: "soft" })]);
+  });
+  $("search-result").replaceChildren(...(items.length ? items : [element("p", "No row fits.")]));
+}
+
+$("texts").value = EXAMPLES.join("\n");
+onSubmit("key-form", start);
+onSubmit("pair", compare);
+onSubmit("list", compareList);
+onSubmit("search", search);
+$("key").addEventListener("change", () => attempt(start));
+await attempt(start);

@@ -1,0 +1,54 @@
+"""`isotune serve`: what it refuses before it listens. tests/serve has the rest."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from isotune.encoder.encoder import Encoder
+from isotune.search import Index
+from isotune.serve.server import is_local, listen, read_keys
+
+Refused = Callable[..., str]
+
+
+def test_what_can_not_be_served_is_refused(refused: Refused, tiny_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("\n \n")
+    assert "no encoder" in refused("serve")
+    assert "--queue 0" in refused("serve", tiny_model, "--queue", 0)
+    assert "nowhere: it can't be read" in refused("serve", tiny_model, "--keys", "nowhere")
+    assert "empty: no API key; write one a line" in refused("serve", tiny_model, "--keys", "empty")
+    assert "port 70000: ports are 0" in refused("serve", tiny_model, "--port", 70_000)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        message = refused("serve", tiny_model, "--port", taken.getsockname()[1])
+        assert "the server can't listen there" in message
+
+
+def test_an_index_of_another_encoder_is_refused(refused: Refused, tiny_model: Path, tmp_path: Path) -> None:
+    Index.create(tmp_path / "index", Encoder.load(tiny_model, pooling="cls"))
+    assert "fingerprint" in refused("serve", tiny_model, "--index", "index")
+    assert "no index" in refused("serve", tiny_model, "--index", "nowhere")
+
+
+def test_a_missing_extra_is_named(refused: Refused, tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("isotune.serve.app", "isotune.serve.server", "isotune.serve.protocol"):
+        monkeypatch.delitem(__import__("sys").modules, module, raising=False)
+    monkeypatch.setitem(__import__("sys").modules, "uvicorn", None)
+    assert "pip install 'isotune[serve]'" in refused("serve", tiny_model)
+
+
+def test_keys_come_from_a_file_and_the_environment(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("first\n\n  second \n")
+    assert read_keys(tmp_path / "keys", {}) == ["first", "second"]
+    assert read_keys(None, {"ISOTUNE_KEYS": "third  fourth"}) == ["third", "fourth"]
+    assert read_keys(None, {}) == []
+
+
+def test_addresses() -> None:
+    assert [is_local(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "::")] == [True] * 3 + [False] * 2
+    listener, url = listen("::1", 0)
+    assert url == f"http://[::1]:{listener.getsockname()[1]}"
+    listener.close()
