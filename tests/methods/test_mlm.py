@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Generator, Tensor
@@ -119,6 +121,22 @@ def test_only_the_masked_tokens_count(encoder: Encoder, tokens: Packed) -> None:
     assert len(states) == (view.tokens.ids == 4).sum() + sum(
         int(view.tokens.ids[place]) != 4 for place in view.pooling.places
     )
+
+
+def test_every_text_of_a_row_is_masked(encoder: Encoder, tokens: Packed, sentences: list[str]) -> None:
+    texts = (tokens, pack(encoder.tokenize(sentences[9:18])))
+    method = MLM(MLMOptions(masking_rate=0.4), encoder)
+    drawn = method.draw(Batch(texts, generator=Generator().manual_seed(3)))
+    encoded = encode_views(encoder, method.views(drawn), Generator())
+    counts = [len(states) for states in encoded]
+    assert counts == [len(masked.targets) for masked in drawn.masked]
+    assert min(counts) > 0
+    alone = [
+        method.loss([states], replace(drawn, masked=(masked,)))["mlm"].item()
+        for states, masked in zip(encoded, drawn.masked, strict=True)
+    ]
+    # The mean over the masked tokens of both texts, and not of the two means.
+    assert method.loss(encoded, drawn)["mlm"].item() == pytest.approx(np.average(alone, weights=counts), rel=1e-6)
 
 
 def test_a_batch_in_which_chance_masks_nothing_costs_nothing(encoder: Encoder, tokens: Packed) -> None:

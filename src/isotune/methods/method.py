@@ -40,7 +40,7 @@ class Batch:
     vectors: tuple[Tensor, ...] = ()  # [N, d] pooled vectors in place of each of `texts`, where the method is `cached`
     generator: Generator = field(default_factory=Generator)  # on the CPU; all random numbers of a method come from it
     tasks: dict[str, Batch] = field(default_factory=dict)  # a batch for each feed, where the method reads several feeds
-    masked: Masked | None = None  # the first texts with masked tokens, once `MLM.draw` has drawn them
+    masked: tuple[Masked, ...] = ()  # the texts with masked tokens, once `MLM.draw` has drawn them
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,9 @@
 Some tokens of each sentence are masked, and the language head predicts them from their last hidden states. Alone, this
 is further pretraining, the baseline of "Contrastive Learning for Sentence Embeddings in BERT and its Smaller Variants"
 (section 4), or the pretraining of a new model. Beside a contrastive loss it is that paper's objective (section 5.3):
-"simply the sum of these two tasks". Here the masked sentences are a view of their own.
+"simply the sum of these two tasks". Every text of a row is masked, in a view of its own, as in SimCSE's code, which
+that paper adapted. Without labels, that code masks both copies of a sentence, each with tokens of its own; here there
+is one masked view of it, so the loss has the same mean and more noise.
 
 The language head stays with the encoder and is saved in its folder, so that masked language modelling can go on later.
 A later stage without masked language modelling drops the head: the head would no longer fit the model.
@@ -32,7 +34,7 @@ BLOCK_TOKENS = 2048  # masked tokens whose scores are held at once; the scores o
 
 
 class MLM(Method, DrawsOnce):
-    """One masked view of each sentence. The loss is computed at the masked tokens only."""
+    """One masked view of each text of a row. The loss is computed at the masked tokens only."""
 
     rows = Sentence
 
@@ -53,19 +55,17 @@ class MLM(Method, DrawsOnce):
         self.adds = Additions(language_head=encoder.language_head or LanguageHead(encoder.backbone.model))
 
     def draw(self, batch: Batch) -> Batch:
-        """Masks tokens of the first text of each row."""
-        return replace(batch, masked=self.masking(batch.texts[0], batch.generator))
+        """Masks tokens of every text."""
+        return replace(batch, masked=tuple(self.masking(tokens, batch.generator) for tokens in batch.texts))
 
     def views(self, batch: Batch) -> Sequence[View]:
-        """The masked sentences, of which only the masked tokens' states are needed."""
-        assert batch.masked is not None
-        return [View(batch.masked.tokens, pooling=TokenStates(batch.masked.places))]
+        """The masked texts, of which only the masked tokens' states are needed."""
+        return [View(masked.tokens, pooling=TokenStates(masked.places)) for masked in batch.masked]
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """The mean cross entropy of the masked tokens over the vocabulary; 0 if no token was masked."""
-        (states,) = encoded  # [M, d]
-        assert batch.masked is not None
-        targets = batch.masked.targets  # [M]
+        states = torch.cat(list(encoded))  # [M, d]
+        targets = torch.cat([masked.targets for masked in batch.masked])  # [M]
         blocks = list(zip(states.split(BLOCK_TOKENS), targets.split(BLOCK_TOKENS), strict=True))
         if len(blocks) == 1:
             total = self._total(*blocks[0])
