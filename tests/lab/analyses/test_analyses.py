@@ -71,7 +71,7 @@ def test_without_data_the_default_is_the_bundled_pairs(monkeypatch: pytest.Monke
     ("name", "tasks", "options", "message"),
     [
         ("cosine", [], {}, "unknown analysis 'cosine': did you mean 'cosines'"),
-        ("layers", ["stsb-open"], {"seed": 1}, "layers has no option seed; it has none"),
+        ("cosines", ["stsb-open"], {"seed": 1}, "cosines has no option seed; it has none"),
         ("tsne", ["stsb-open"], {"sed": 1}, "tsne has no option sed; it has seed, count"),
         ("cosines", ["sts12", "sts13"], {}, "cosines looks at one task at a time; got sts12, sts13"),
         ("pairs", ["sts"], {}, "pairs looks at one task at a time; got sts12, sts13, sts14"),

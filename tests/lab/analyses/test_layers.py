@@ -20,8 +20,10 @@ POOL = {"cls": lambda x: x[0], "mean": lambda x: x.mean(0), "max": lambda x: x.m
 
 def test_every_layer_and_pooling(tiny: Encoder, scored: ScoredPairs, states: States) -> None:
     table = layers.compute({"tiny": tiny}, [scored])
-    assert [(row["pooling"], row["layer"]) for row in table[:-1]] == [(mode, k) for mode in POOL for k in range(4)]
-    for row in table[:-1]:
+    assert [(row["pooling"], row["layer"]) for row in table[:-1]] == [
+        (mode, k) for mode in (*POOL, "random token") for k in range(4)
+    ]
+    for row in table[:-5]:
         cosines = [
             cosine(*(POOL[row["pooling"]](states(sentence)[1][row["layer"]]).tolist() for sentence in pair))
             for pair in zip(scored.sentence1, scored.sentence2, strict=True)
@@ -30,6 +32,25 @@ def test_every_layer_and_pooling(tiny: Encoder, scored: ScoredPairs, states: Sta
         same = (row["pooling"], row["layer"]) == ("cls", 0)
         expected = 0 if same else spearmanr(scored.scores, cosines).statistic
         assert row["spearman"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_random_token_stands_for_a_sentence(
+    tiny: Encoder, scored: ScoredPairs, states: States, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first token if all draws are 0, and the last one if they are nearly 1; the seed decides otherwise."""
+    for draw, place in ((0.0, 0), (0.9999, -1)):
+        monkeypatch.setattr(torch, "rand", lambda n, generator, draw=draw: torch.full((n,), draw))
+        last = layers.compute({"tiny": tiny}, [scored])[-2]
+        vectors = [
+            [states(sentence)[1][3][place].tolist() for sentence in side]
+            for side in (scored.sentence1, scored.sentence2)
+        ]
+        expected = spearmanr(scored.scores, [cosine(*pair) for pair in zip(*vectors, strict=True)]).statistic
+        assert (last["pooling"], last["layer"]) == ("random token", 3)
+        assert last["spearman"] == pytest.approx(expected, abs=1e-6)
+    monkeypatch.undo()
+    first, again, other = (layers.compute({"tiny": tiny}, [scored], seed=seed)[-2]["spearman"] for seed in (0, 0, 1))
+    assert first == again != other
 
 
 def test_the_last_row_is_the_complete_encoder(tiny: Encoder, scored: ScoredPairs) -> None:
@@ -70,9 +91,9 @@ def test_a_line_for_each_pooling(tiny: Encoder, scored: ScoredPairs) -> None:
     chart = layers.draw(table)
     assert [panel.title for panel in chart.panels] == ["one", "two"]
     level, *lines = (mark for mark in chart.panels[0].marks if isinstance(mark, Series))
-    assert level.y == [100 * table[12]["spearman"]] * 2
-    assert [line.name for line in lines] == ["cls", "mean", "max"]
-    assert len({(line.colour, line.marker) for line in lines}) == 3
+    assert level.y == [100 * table[16]["spearman"]] * 2
+    assert [line.name for line in lines] == ["cls", "mean", "max", "random token"]
+    assert len({(line.colour, line.marker) for line in lines}) == 4
     assert list(lines[1].x) == [0, 1, 2, 3]
     assert list(lines[1].y) == [100 * row["spearman"] for row in table[4:8]]
     assert chart.panels[0].whole_x

@@ -54,6 +54,23 @@ def test_the_result_is_the_median_of_turns_after_a_warm_up(table: list[dict[str,
     assert table[0] | {"sentences": 4, "device": "cpu", "threads": torch.get_num_threads()} == table[0]
 
 
+def test_sentences_come_in_batches_shortest_first() -> None:
+    class Listening:
+        def __init__(self) -> None:
+            self.batches: list[list[str]] = []
+
+        def encode(self, sentences: Sequence[str], /) -> NDArray[np.float64]:
+            self.batches.append(list(sentences))
+            return np.zeros((len(sentences), 2))
+
+    encoder, pairs = Listening(), made_pairs([0, 5, 3, 4, 1])
+    time.compute({"a": encoder}, [pairs], repeats=1, batch_size=4)
+    assert [len(batch) for batch in encoder.batches] == [4, 4, 2] * 2
+    heard = [sentence for batch in encoder.batches[:3] for sentence in batch]
+    assert sorted(heard) == sorted(pairs.sentence1 + pairs.sentence2)
+    assert list(map(len, heard)) == sorted(map(len, heard))
+
+
 def test_an_encoder_is_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A study loads one whenever it is asked for; the second would be cold again."""
     clock, loaded = Clock(monkeypatch), []
@@ -69,7 +86,7 @@ def test_an_encoder_is_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_findings_say_the_median_and_the_range(table: list[dict[str, object]]) -> None:
     assert time.findings(table)[0] == (
-        "a: 2.00 s for 4 sentences (median of 3, from 1.00 to 5.00), 2 a second; cpu, threads: 1."
+        "a: 2.00 s for 4 sentences in batches of 16 (median of 3, from 1.00 to 5.00), 2 a second; cpu, threads: 1."
     )
 
 

@@ -1,12 +1,14 @@
-"""STS by layer and pooling (self-guided contrastive learning, Figure 1, on the test split of STS-B).
+"""STS by layer and pooling (self-guided contrastive learning, Figure 1; small-BERT, section 5.4, of the last layer).
 
-Layer 0 is the output of the embeddings, layer k that of block k. Layers are scored without the encoder's heads, which
-are trained for the complete encoder. All layers and poolings come from one forward pass.
+Besides [CLS], mean and max there is one random token of each sentence, special tokens included. Layer 0 is the output
+of the embeddings, layer k that of block k. Layers are scored without the encoder's heads, which are trained for the
+complete encoder. All layers and poolings come from one forward pass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from operator import itemgetter
 from statistics import fmean
 
@@ -24,30 +26,38 @@ from isotune.report.chart import Chart, Panel, Series
 from isotune.report.style import INK, look
 
 MODES: tuple[PoolingMode, ...] = ("cls", "mean", "max")
+RANDOM = "random token"
 COMPLETE = "as it is"  # the pooling of the row for the complete encoder
 
 
-def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs]) -> Table:
+def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs], *, seed: int = 0) -> Table:
     """Makes a row for each encoder, pooling and layer, and one for the complete encoder.
 
-    The column "spearman" is the mean over the tasks, whose own scores are in the column "tasks".
+    The column "spearman" is the mean over the tasks, whose own scores are in the column "tasks". The seed draws the
+    random tokens, the same for every layer.
     """
     table: Table = []
     for name, encoder in language_models(encoders).items():
         layers = tuple(range(encoder.backbone.layers + 1))
-
-        def pool(states: Sequence[Tensor], tokens: Packed, layers: tuple[int, ...] = layers) -> Tensor:
-            return torch.cat([EachLayer(mode, layers)(states, tokens) for mode in MODES], dim=1)
-
+        pool = partial(_pool, layers=layers, seed=seed)
         scores = spearman_by_task(encoder, tasks, pool)
         for pairs in tasks:
             scores[task_name(pairs)].append(spearman(pairs.scores, cosine_similarities(encoder, pairs)))
-        ways: list[tuple[str, int | None]] = [(mode, layer) for mode in MODES for layer in layers]
+        ways: list[tuple[str, int | None]] = [(mode, layer) for mode in (*MODES, RANDOM) for layer in layers]
         for i, (mode, layer) in enumerate([*ways, (COMPLETE, None)]):
             by_task = {task: values[i] for task, values in scores.items()}
             mean = fmean(by_task.values())
             table.append({"encoder": name, "pooling": mode, "layer": layer, "spearman": mean, "tasks": by_task})
     return table
+
+
+def _pool(
+    states: Sequence[Tensor], tokens: Packed, layers: tuple[int, ...], seed: int
+) -> Tensor:  # [N, poolings x layers, d]
+    generator = torch.Generator().manual_seed(seed)
+    drawn = (torch.rand(len(tokens), generator=generator).to(tokens.lengths.device) * tokens.lengths).long()
+    random = torch.stack([states[layer][tokens.offsets + drawn].float() for layer in layers], dim=1)
+    return torch.cat([*(EachLayer(mode, layers)(states, tokens) for mode in MODES), random], dim=1)
 
 
 @per_encoder
