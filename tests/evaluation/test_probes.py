@@ -42,6 +42,18 @@ def test_folds_trained_together_are_those_trained_one_by_one(hidden: int) -> Non
             assert trained.predict(x, fold, place).tolist() == model(x).argmax(1).tolist()
 
 
+def test_another_seed_gives_other_first_weights_and_batches() -> None:
+    x, y = rows(200)
+    train, dev = np.arange(150), np.arange(150, 200)
+    fold = Fold(train, dev, np.random.RandomState(7))
+    trained = train_probes(x, y, [fold], torch.tensor([DECAYS], dtype=torch.float64), classes=3, hidden=4, seed=7)
+    for place, decay in enumerate(DECAYS):
+        model, accuracy = reference.fit(x[:150], y[:150], decay, 3, 4, (x[150:], y[150:]), seed=7)
+        assert trained.accuracy[0, place].item() == accuracy
+        for layer, expected in zip(trained.layers, layers_of(model), strict=True):
+            assert torch.allclose(layer[0, place], expected, rtol=1e-9, atol=1e-12)
+
+
 def test_a_twentieth_is_held_out() -> None:
     x, y = rows(70)
     fold = Fold.holding_out(np.arange(70))

@@ -23,27 +23,39 @@ def labelled(count: int, features: int = 6, classes: int = 3, seed: int = 0) -> 
     return LabelledFeatures(x.double(), y.numpy())
 
 
-@pytest.mark.parametrize("hidden", [0, 4])
-def test_without_a_split_the_folds_are_sentevals_nested_ones(hidden: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("hidden", "seed"), [(0, 1111), (4, 1111), (4, 7)])
+def test_without_a_split_the_folds_are_sentevals_nested_ones(
+    hidden: int, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(classifiers, "FOLDS", 3)
     train = labelled(75)
-    outcome = SentEval(hidden)({"train": train})
-    predictions, decays = reference.by_folds(train.features, torch.from_numpy(train.targets), 3, hidden, 3)
+    outcome = SentEval(hidden, seed)({"train": train})
+    predictions, decays = reference.by_folds(train.features, torch.from_numpy(train.targets), 3, hidden, 3, seed)
     assert outcome.predictions.tolist() == predictions
     assert outcome.regularisation == tuple(decays)
     assert outcome.protocol == "weight decay chosen by 3 folds, tested by 3 folds around these"
 
 
-def test_with_test_rows_the_folds_are_sentevals(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("seed", [1111, 7])
+def test_with_test_rows_the_folds_are_sentevals(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(classifiers, "FOLDS", 3)
     train, test = labelled(75), labelled(20, seed=1)
-    outcome = SentEval()({"train": train, "test": test})
+    outcome = SentEval(seed=seed)({"train": train, "test": test})
     x, y = train.features, torch.from_numpy(train.targets)
-    decay = reference.best_by_folds(x, y, 3, 0, 3)
-    model, _ = reference.fit(x, y, decay, 3, 0)
+    decay = reference.best_by_folds(x, y, 3, 0, 3, seed, shuffled=seed)
+    model, _ = reference.fit(x, y, decay, 3, 0, seed=seed)
     assert outcome.predictions.tolist() == model(test.features).argmax(1).tolist()
     assert outcome.regularisation == (decay,)
     assert outcome.protocol == "weight decay chosen by 3 folds, tested on test"
+
+
+def test_the_seed_is_that_of_sentevals_classifier_alone() -> None:
+    task = TransferTask("toy", SentEval(hidden=50), {}).with_seed(3)
+    assert task.classifier == SentEval(hidden=50, seed=3)
+    assert task.classifier.title == "SentEval's classifier, 50 hidden units, seed 3"
+    assert SentEval(hidden=50).title == "SentEval's classifier, 50 hidden units"
+    fast = TransferTask("toy", Logistic(), {})
+    assert fast.with_seed(3) is fast
 
 
 def test_with_dev_rows_senteval_chooses_by_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,11 +20,17 @@ def accuracy(model: nn.Module, x: Tensor, y: Tensor) -> float:
 
 
 def fit(
-    x: Tensor, y: Tensor, decay: float, classes: int, hidden: int, dev: tuple[Tensor, Tensor] | None = None
+    x: Tensor,
+    y: Tensor,
+    decay: float,
+    classes: int,
+    hidden: int,
+    dev: tuple[Tensor, Tensor] | None = None,
+    seed: int = SEED,
 ) -> tuple[nn.Module, float]:
     """The classifier at its best dev accuracy, and that accuracy. Without dev rows, it holds out a twentieth."""
-    random = np.random.RandomState(SEED)
-    torch.manual_seed(SEED)
+    random = np.random.RandomState(seed)
+    torch.manual_seed(seed)
     width = x.shape[1]
     if hidden:
         model = nn.Sequential(nn.Linear(width, hidden), nn.Sigmoid(), nn.Linear(hidden, classes))
@@ -62,23 +68,27 @@ def chosen(scores: Sequence[float]) -> float:
     return DECAYS[rounded.index(max(rounded))]
 
 
-def best_by_folds(x: Tensor, y: Tensor, classes: int, hidden: int, folds: int) -> float:
-    """The decay with the best mean dev accuracy over folds."""
+def best_by_folds(
+    x: Tensor, y: Tensor, classes: int, hidden: int, folds: int, seed: int = SEED, shuffled: int = SEED
+) -> float:
+    """The decay with the best mean dev accuracy over folds, which the seed `shuffled` makes."""
     scores = []
     for decay in DECAYS:
         each = []
-        for train, dev in StratifiedKFold(folds, shuffle=True, random_state=SEED).split(x, y):
-            each.append(fit(x[train], y[train], decay, classes, hidden, (x[dev], y[dev]))[1])
+        for train, dev in StratifiedKFold(folds, shuffle=True, random_state=shuffled).split(x, y):
+            each.append(fit(x[train], y[train], decay, classes, hidden, (x[dev], y[dev]), seed)[1])
         scores.append(sum(each) / folds)
     return chosen(scores)
 
 
-def by_folds(x: Tensor, y: Tensor, classes: int, hidden: int, folds: int) -> tuple[list[int], list[float]]:
+def by_folds(
+    x: Tensor, y: Tensor, classes: int, hidden: int, folds: int, seed: int = SEED
+) -> tuple[list[int], list[float]]:
     """The prediction for each row by the classifier of the fold that has not seen it, and the decay of each fold."""
     predictions, decays = [-1] * len(y), []
     for train, test in StratifiedKFold(folds, shuffle=True, random_state=SEED).split(x, y):
-        decay = best_by_folds(x[train], y[train], classes, hidden, folds)
-        model, _ = fit(x[train], y[train], decay, classes, hidden)
+        decay = best_by_folds(x[train], y[train], classes, hidden, folds, seed)
+        model, _ = fit(x[train], y[train], decay, classes, hidden, seed=seed)
         for row in test:
             predictions[row] = int(model(x[row]).argmax())
         decays.append(decay)

@@ -78,11 +78,14 @@ class SentEval:
     """
 
     hidden: int = 0  # units of a hidden layer; 0 means no hidden layer
+    # Of the classifiers, and of the folds of a task with train and test. SentEval shuffles all other folds by 1111.
+    seed: int = SEED
 
     @property
     def title(self) -> str:
-        """The classifier and its hidden layer."""
-        return f"SentEval's classifier, {self.hidden or 'no'} hidden units"
+        """The classifier, its hidden layer, and its seed if that is another than SentEval's."""
+        seed = f", seed {self.seed}" if self.seed != SEED else ""
+        return f"SentEval's classifier, {self.hidden or 'no'} hidden units{seed}"
 
     def __call__(self, parts: Mapping[str, LabelledFeatures]) -> ClassifierResult:
         """Train, choose and test on the device of the features."""
@@ -95,18 +98,21 @@ class SentEval:
         return self._by_folds(x, y, [(rows["train"], rows["test"])] if "test" in rows else _folds(y))
 
     def _by_dev(self, x: Tensor, y: Integers, train: Integers, dev: Integers, test: Integers) -> ClassifierResult:
-        probes = self._train(x, y, [Fold(train, dev)], [DECAYS])
+        probes = self._train(x, y, [self._fold(train, dev)], [DECAYS])
         (best,), (place,) = _choose(probes.accuracy)
         predictions = probes.predict(x[test], decay=place).cpu().numpy()
         return ClassifierResult(predictions, "weight decay chosen on dev, tested on test", best, (DECAYS[place],))
 
     def _by_folds(self, x: Tensor, y: Integers, outer: Sequence[tuple[Integers, Integers]]) -> ClassifierResult:
         """Choose a weight decay for each outer fold, which has rows to train on and rows to test, and test with it."""
-        inner = [Fold(seen[train], seen[dev]) for seen, _ in outer for train, dev in _folds(y[seen])]
+        seed = self.seed if len(outer) == 1 else SEED
+        inner = [self._fold(seen[train], seen[dev]) for seen, _ in outer for train, dev in _folds(y[seen], seed)]
         accuracy = self._train(x, y, inner, [DECAYS] * len(inner)).accuracy  # [outer x inner, decays]
         best, places = _choose(accuracy.unflatten(0, (len(outer), FOLDS)).mean(1))
         decays = [DECAYS[place] for place in places]
-        probes = self._train(x, y, [Fold.holding_out(seen) for seen, _ in outer], [[decay] for decay in decays])
+        probes = self._train(
+            x, y, [Fold.holding_out(seen, self.seed) for seen, _ in outer], [[decay] for decay in decays]
+        )
         predictions = np.empty_like(y)
         for fold, (_, test) in enumerate(outer):
             predictions[test] = probes.predict(x[test], fold).cpu().numpy()
@@ -115,10 +121,13 @@ class SentEval:
         protocol = f"weight decay chosen by {FOLDS} folds, tested {tested_on}"
         return ClassifierResult(predictions[tested], protocol, float(np.mean(best)), tuple(decays))
 
+    def _fold(self, train: Integers, dev: Integers) -> Fold:
+        return Fold(train, dev, np.random.RandomState(self.seed))
+
     def _train(self, x: Tensor, y: Integers, folds: Sequence[Fold], decays: Sequence[Sequence[float]]) -> Probes:
         targets = torch.from_numpy(y).to(x.device)
         grid = torch.tensor(decays, device=x.device)  # [F, R]
-        return train_probes(x, targets, folds, grid, int(y.max()) + 1, self.hidden)
+        return train_probes(x, targets, folds, grid, int(y.max()) + 1, self.hidden, self.seed)
 
 
 Classifier: TypeAlias = Logistic | SentEval
@@ -134,9 +143,9 @@ def _choose(accuracy: Tensor) -> tuple[NDArray[np.float64], list[int]]:
     return rounded.max(1) / 100, places.tolist()
 
 
-def _folds(targets: Integers) -> list[tuple[Integers, Integers]]:
+def _folds(targets: Integers, seed: int = SEED) -> list[tuple[Integers, Integers]]:
     """Return the rows to train on and the rows held out, for each fold."""
     from sklearn.model_selection import StratifiedKFold
 
-    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=SEED)
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
     return list(folds.split(np.zeros(len(targets)), targets))

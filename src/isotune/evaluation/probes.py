@@ -23,7 +23,7 @@ from torch.nn.functional import cross_entropy
 Integers = NDArray[np.int64]
 
 # SentEval's settings
-SEED = 1111  # of the classifier and of the folds
+SEED = 1111  # of the classifier and of the folds, unless another one is given
 BATCH = 64
 EPOCHS = 4  # between two measurements of the dev accuracy: its epoch size
 TENACITY = 5
@@ -41,9 +41,9 @@ class Fold:
     """Permutes the training rows, epoch by epoch."""
 
     @classmethod
-    def holding_out(cls, train: Integers) -> Fold:
+    def holding_out(cls, train: Integers, seed: int = SEED) -> Fold:
         """A fold that holds out a twentieth of the training rows as dev rows."""
-        random = np.random.RandomState(SEED)
+        random = np.random.RandomState(seed)
         order = train[random.permutation(len(train))]
         held_out = int(0.05 * len(train))
         return cls(order[held_out:], order[:held_out], random)
@@ -62,16 +62,19 @@ class Probes:
         return _logits(x[None], layers)[0, 0].argmax(0)
 
 
-def train_probes(x: Tensor, y: Tensor, folds: Sequence[Fold], decays: Tensor, classes: int, hidden: int = 0) -> Probes:
+def train_probes(
+    x: Tensor, y: Tensor, folds: Sequence[Fold], decays: Tensor, classes: int, hidden: int = 0, seed: int = SEED
+) -> Probes:
     """Train a classifier for each fold and each of the fold's weight decays [F, R].
 
-    It maps features x [N, d] to class numbers y [N], with this many hidden units; 0 means no hidden layer.
+    It maps features x [N, d] to class numbers y [N], with this many hidden units; 0 means no hidden layer. The seed is
+    that of the first weights.
 
     The loss is the cross entropy, the optimiser is Adam with the decay as L2 on weights and biases, and batches have 64
     rows. After every 4 epochs the dev accuracy is measured. Training ends at the sixth measurement without a gain,
     counted in all and not in a row (SentEval never sets its tenacity back), or past 200 epochs.
     """
-    layers = [layer.expand(*decays.shape, -1, -1).clone() for layer in _initial_layers(x, hidden, classes)]
+    layers = [layer.expand(*decays.shape, -1, -1).clone() for layer in _initial_layers(x, hidden, classes, seed)]
     accuracy = torch.zeros_like(decays, dtype=torch.float64)
     steps = [-(-len(fold.train) // BATCH) for fold in folds]  # an epoch
     for count in set(steps):
@@ -136,11 +139,11 @@ def _set_gradients(
         layer.grad = torch.addcmul(gradient, decays[:, :, None, None], layer.detach())  # Adam's decay is one for all
 
 
-def _initial_layers(x: Tensor, hidden: int, classes: int) -> list[Tensor]:
+def _initial_layers(x: Tensor, hidden: int, classes: int, seed: int) -> list[Tensor]:
     """Return the layers that every classifier starts with: torch's own initialisation, seeded."""
     sizes = [x.shape[1], hidden, classes] if hidden else [x.shape[1], classes]
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(SEED)
+        torch.manual_seed(seed)
         linears = [nn.Linear(*size) for size in pairwise(sizes)]
     tensors = [tensor for linear in linears for tensor in (linear.weight, linear.bias[:, None])]
     return [tensor.detach().to(x) for tensor in tensors]  # [out, in], [out, 1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from isotune.data import DATASETS, LabelledPair, LabelledSentence, read
-from isotune.evaluation.classifiers import Classifier, LabelledFeatures
+from isotune.evaluation.classifiers import Classifier, LabelledFeatures, SentEval
 from isotune.evaluation.metrics import measure
 from isotune.evaluation.probes import Integers
 from isotune.evaluation.results import TransferResult
@@ -34,6 +34,11 @@ class TransferTask:
     classifier: Classifier  # what is trained on the vectors
     parts: Mapping[str, LabelledTexts]  # the splits by name, as `classifiers` describes them
     f1: bool = False  # whether F1 is reported too
+
+    def with_seed(self, seed: int) -> TransferTask:
+        """Return the task with another seed of SentEval's classifier; the same task if it has another classifier."""
+        classifier = self.classifier
+        return replace(self, classifier=replace(classifier, seed=seed)) if isinstance(classifier, SentEval) else self
 
     def score(self, encoder: SentenceEncoder) -> TransferResult:
         """Train the classifier on the encoder's vectors and return its accuracy."""
