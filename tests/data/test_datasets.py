@@ -227,10 +227,21 @@ def test_qqp_sample_is_in_qqp_10k_and_apart_from_minbert_quora(data: Path) -> No
     assert not set(read("qqp-sample:train", Pair)) & set(read("minbert-quora:dev", Pair))
 
 
-def test_a_split_without_scores_is_text(data: Path) -> None:
-    assert len(list(read("minbert-sts:test", Sentence))) == 2 * 1725
-    with pytest.raises(InputError, match=r"unknown scored split of minbert-sts 'test'. Known: dev, train"):
-        read("minbert-sts:test", ScoredPair)
+def test_a_split_without_scores_is_text() -> None:
+    assert len(list(read("stsb-open:train", Sentence))) == 5597
+    with pytest.raises(InputError, match=r"unknown scored split of stsb-open 'train'. Known: dev, test"):
+        read("stsb-open:train", ScoredPair)
+
+
+def test_test_pairs_of_minbert_have_the_scores_of_stsb(data: Path) -> None:
+    scores: dict[tuple[str, str], list[float]] = {}
+    for split in ("train", "dev", "test"):
+        for first, second, score in read(f"stsb:{split}", ScoredPair):
+            scores.setdefault((first, second), []).append(score)
+    rows = list(read("minbert-sts:test", ScoredPair))
+    assert len(rows) == 1725
+    assert all(row.score == scores[row.sentence1, row.sentence2][0] for row in rows)
+    assert next(tuple(row) for row in read("minbert-sts:test", Sentence)) == (rows[0].sentence1,)
 
 
 def test_wikipedia_is_read_whole(data: Path) -> None:

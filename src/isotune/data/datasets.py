@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -160,6 +160,8 @@ def _open(name: str, split: str, gold: str) -> Opened:
     else:
         source = open_published(dataset, split, labelled=gold == "label")
         count = facts.row_count
+    if gold == "score" and dataset.scores_of:
+        source = replace(source, records=_with_scores(source.records, dataset.scores_of))
     records = _counted(source, f"{name}:{split}", gold, facts.gold_count if gold else count)
     if dataset.without:
         records = _without(records, dataset.without)
@@ -184,6 +186,18 @@ def _counted(source: Opened, title: str, gold: str, expected: int) -> Records:
             yield number, record
     if count != expected:
         raise InputError(f"{source.place}: {count:,} rows of {title}, not {expected:,}: it is not the published data")
+
+
+def _with_scores(records: Records, name: str) -> Records:
+    """The records; one without a score gets that of the first same pair of another dataset, by letters and digits."""
+    scores: dict[tuple[bytes, bytes], object] = {}
+    for split in _dataset(name).splits:
+        for _, record in _open(name, split, "score").records:
+            scores.setdefault(_pair(record), record["score"])
+    return (
+        (number, record if record.get("score") else {**record, "score": scores.get(_pair(record), "")})
+        for number, record in records
+    )
 
 
 def _without(records: Records, source: str) -> Records:

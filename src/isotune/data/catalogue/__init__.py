@@ -57,6 +57,7 @@ class Dataset:
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     subset: str = ""  # the value of the file's column "subset" in its rows, if datasets share a file
     blank: str = ""  # the text that takes the place of a blank sentence; empty if there are no blank sentences
+    scores_of: str = ""  # the dataset with the scores of those pairs that have none here; empty if there is none
     without: str = ""  # the source whose pairs are left out after counting
     hub: HubSource | None = None  # the public source, if it is on the Hugging Face hub
     web: str = ""  # the public source's address elsewhere; if it ends in "/", the split's part follows
