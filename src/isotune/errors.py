@@ -9,6 +9,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 class InputError(ValueError):
@@ -35,3 +39,17 @@ def require_extra(extra: str, *modules: str) -> None:
     """
     if missing := [module for module in modules if find_spec(module) is None]:
         raise InputError(f"not installed: {', '.join(missing)}; pip install 'isotune[{extra}]'")
+
+
+def invalid(name: str, error: ValidationError) -> InputError:
+    """Makes the error for a table called `name` in which pydantic finds problems.
+
+    Elements of lists are counted from 1. The number of a recipe's stage is left out: options are known by their names.
+    """
+    problems = []
+    for problem in error.errors(include_url=False):
+        loc = problem["loc"][2:] if problem["loc"][:1] == ("stages",) and len(problem["loc"]) > 1 else problem["loc"]
+        place = [str(part + 1 if isinstance(part, int) else part) for part in loc]
+        got = "" if isinstance(problem["input"], dict | list | tuple) else f" (got {problem['input']!r})"
+        problems.append(": ".join([*place, problem["msg"].removeprefix("Value error, ") + got]))
+    return InputError(f"{name}: {'; '.join(problems)}")

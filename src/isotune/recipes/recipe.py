@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_serializer, model_validator
 
 from isotune.encoder.options import EncoderOptions, Scratch
-from isotune.errors import InputError, unknown
+from isotune.errors import InputError, invalid, unknown
 from isotune.methods import METHODS
 from isotune.methods.options.base import MethodOptions
 from isotune.recipes.training import TrainingOptions
@@ -151,14 +151,7 @@ class Recipe(BaseModel):
         try:
             return cls.model_validate(table)
         except ValidationError as error:
-            problems = []
-            for problem in error.errors(include_url=False):
-                loc = problem["loc"]
-                loc = loc[2:] if loc[:1] == ("stages",) and len(loc) > 1 else loc
-                key = "".join(f"{part}: " for part in loc if isinstance(part, str))
-                got = "" if isinstance(problem["input"], Mapping) else f" (got {problem['input']!r})"
-                problems.append(f"{key}{problem['msg'].removeprefix('Value error, ')}{got}")
-            raise InputError(f"{name}: {'; '.join(problems)}") from error
+            raise invalid(name, error) from error
 
     def table(self) -> dict[str, Any]:
         """The table of the recipe, with every default written out; `from_table` reads it."""
