@@ -25,6 +25,16 @@ def test_a_sample_is_of_the_rows_in_their_order_and_follows_from_the_seed() -> N
     assert _sample(ROWS, 20, 1) == ROWS
 
 
+def test_a_sample_is_repeated_to_about_the_size_of_the_data() -> None:
+    """As in ConSERT's code: the sample as a list, times the whole part of 1 / (its share of the data)."""
+    for size, times in ((1, 20), (3, 6), (7, 2), (11, 1), (20, 1)):
+        assert (
+            _sample(ROWS, size, 1, upsample=True)
+            == _sample(ROWS, size, 1) * times
+            == _sample(ROWS, size, 1) * int(20 / size)
+        )
+
+
 def test_each_row_is_as_likely_as_any_other() -> None:
     counts = Counter(row for seed in range(4000) for row in _sample(ROWS, 5, seed))
     expected, deviation = 4000 * 5 / 20, (4000 * 0.25 * 0.75) ** 0.5
@@ -43,3 +53,15 @@ def test_a_run_trains_on_the_sample(train: Callable[..., Result]) -> None:
     ]
     assert [one["rows"] for one in found] == [10, 10, 10]
     assert found[0]["sha256"] == found[1]["sha256"] != found[2]["sha256"]
+
+
+def test_a_run_trains_on_copies_of_a_single_text(train: Callable[..., Result]) -> None:
+    options = {"method": "consert", "augmentations": ["feature_cutoff", "shuffle"], "sample": 1}
+    with pytest.raises(InputError, match="one sentence only"):
+        train("one", **options)
+    result = train("copies", **options, upsample=True)
+    data = json.loads((result.folder / "data.json").read_text())["stage 1"]
+    assert (data["rows"], data["distinct"]) == (60, 1)
+    lines = (result.folder / "metrics.jsonl").read_text().splitlines()
+    losses = [record["loss"] for record in map(json.loads, lines) if record["kind"] == "train"]
+    assert all(0 < loss < 20 for loss in losses)

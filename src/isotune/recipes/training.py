@@ -100,9 +100,13 @@ class TrainingOptions(BaseModel):
     """The evaluations that patience counts: best counts those in a row without a new best score; previous counts all
     that score lower than the evaluation before (the self-guided paper's code)."""
 
-    sample: Annotated[int, Field(ge=2)] | None = None
+    sample: Count | None = None
     """Train on this many rows, drawn at random with the seed; for a method with several tasks, on this many of each.
     Unset: all rows."""
+
+    upsample: bool = False
+    """Repeat the sample until it is as large as the data was (ConSERT's code, --do_upsampling, for its Figure 6). A
+    batch then has copies of a row, as negatives of each other."""
 
     min_words: Count | None = None
     """Leave out rows with a text of fewer words. Unset: none is left out."""

@@ -103,6 +103,11 @@ class Corpora:
             row_type = method.rows if isinstance(method, DerivesRows) else feed.rows
             train[name] = store = build(rows, row_type, classes=feed.classes, keep_text=method.needs_text)
             shared = {task: counts for task, counts in overlap.shared().items() if counts.sentences}
+            if store.fingerprint.distinct < 2 and not stage.training.upsample:
+                count = store.fingerprint.sentences
+                content = "one sentence only" if count == 1 else f"{count} sentences, all of them the same"
+                named = ", ".join(feed.data) or "rows"
+                raise InputError(f"{named}: {content}; contrastive learning needs different sentences")
             title = f"stage {number + 1}, {name}".removesuffix(", ")
             self._record(title, feed.data, store.fingerprint, shared, source_rows.commits)
             self._describe(name, store.fingerprint, shared, length)
@@ -112,7 +117,9 @@ class Corpora:
 
     def _sampled(self, rows: Iterable[Row], training: TrainingOptions) -> Iterable[Row]:
         """The rows, or a sample of them."""
-        return _sample(rows, training.sample, derive_seed(self.recipe.seed, "sample")) if training.sample else rows
+        if not training.sample:
+            return rows
+        return _sample(rows, training.sample, derive_seed(self.recipe.seed, "sample"), training.upsample)
 
     def _feeds(self, stage: Stage, method: Method) -> Mapping[str, Feed]:
         """What a stage trains on, by the name of the feed."""
@@ -144,11 +151,6 @@ class Corpora:
         commits: Mapping[str, str],
     ) -> None:
         """Writes a feed's fingerprint to data.json, or compares it with the fingerprint of the run's start."""
-        if fingerprint.distinct < 2:
-            count = fingerprint.sentences
-            content = "one sentence only" if count == 1 else f"{count} sentences, all of them the same"
-            named = ", ".join(sources) or "rows"
-            raise InputError(f"{named}: {content}; contrastive learning needs different sentences")
         path = self.folder / "data.json"
         known: Mapping[str, Mapping[str, object]] = json.loads(path.read_text("utf-8")) if path.exists() else {}
         entry = {"sources": list(sources), **asdict(fingerprint)}
@@ -185,22 +187,25 @@ class Corpora:
             )
 
 
-def _sample(rows: Iterable[Row], size: int, seed: int) -> list[Row]:
+def _sample(rows: Iterable[Row], size: int, seed: int, upsample: bool = False) -> list[Row]:
     """Draws `size` rows with equal probability and keeps their order. Only the drawn rows are held in memory.
+
+    With `upsample` they are repeated as often as that gives no more rows than there were.
 
     Raises:
         InputError: there are fewer rows.
     """
     random = Random(seed)
     drawn: list[tuple[int, Row]] = []
-    for place, row in enumerate(rows):
-        if place < size:
-            drawn.append((place, row))
-        elif (slot := random.randrange(place + 1)) < size:
-            drawn[slot] = place, row
+    count = 0
+    for count, row in enumerate(rows, 1):
+        if count <= size:
+            drawn.append((count, row))
+        elif (slot := random.randrange(count)) < size:
+            drawn[slot] = count, row
     if len(drawn) < size:
         raise InputError(f"sample {size} is more than the data has ({len(drawn)} rows); give {len(drawn)} or less")
-    return [row for _, row in sorted(drawn)]
+    return [row for _, row in sorted(drawn)] * (count // size if upsample else 1)
 
 
 def _dev_feeds(method: Method) -> Mapping[str, Feed]:
