@@ -72,6 +72,26 @@ def test_fine_tuning_learns_its_labels_and_keeps_the_best_step(train: Train, lab
     assert kept == 20 * int(np.argmax(scores))
 
 
+def test_a_part_of_the_dev_rows_chooses_and_the_rest_scores_the_kept_step(train: Train, labelled: str) -> None:
+    options = {"sources": labelled, "dev_data": [labelled], "steps": 12, "eval_every": 3, "learning_rate": 5e-3}
+    result = train(method="finetune-sentence", dev_share=0.3, **options)
+    labels = np.array([int(line.rpartition("\t")[2]) for line in Path(labelled).read_text().splitlines()[1:]])
+    first = round(0.3 * len(labels))
+    with np.load(result.folder / "predictions.npz") as arrays:
+        dev, test = arrays["dev"], arrays["test"]
+    assert len(dev) == first
+    assert len(test) == len(labels) - first
+    # These are the predictions of the kept step, not of the last one.
+    best = max(record["score"] for record in dev_records(result))
+    assert np.mean(dev == labels[:first]) == pytest.approx(best)
+    (record,) = records(result, "test")
+    assert record["step"] == result.evaluation.selected_step
+    assert record["accuracy"] == pytest.approx(np.mean(test == labels[first:]))
+    with pytest.raises(InputError, match="60 rows are too few; a part of them has no row"):
+        train("none left", method="finetune-sentence", dev_share=0.005, **options)
+    assert not records(train("all choose", method="finetune-sentence", **options), "test")
+
+
 def test_pairs_with_scores_are_fitted_on_the_mean_of_two_correlations(
     train: Train, pairs: Path, tmp_path: Path
 ) -> None:
@@ -130,6 +150,7 @@ def test_three_tasks_in_one_update_go_on_after_a_signal_as_if_there_had_been_non
         "similarity_data": [str(pairs)],
         "similarity_dev": [str(pairs)],
         "similarity_batch_size": 5,
+        "similarity_test": [str(pairs)],
         "projection": 8,
         "steps": 6,
         "eval_every": 2,
@@ -143,6 +164,8 @@ def test_three_tasks_in_one_update_go_on_after_a_signal_as_if_there_had_been_non
         whole = train("whole", **options)
     (last,) = records(whole, "train")
     assert last["sentences_per_second"] == 2 * (4 + 6 + 5)  # rows of the two steps since an evaluation, in a second
+    (test,) = records(whole, "test")  # on the dev rows again: so at the kept step the score is the same
+    assert test["similarity"] == max(dev_records(whole), key=lambda record: record["score"])["similarity"]
     for record in dev_records(whole):
         parts = [record[name] for name in ("sentiment", "paraphrase", "similarity")]
         assert record["score"] == pytest.approx(np.mean(parts))
@@ -161,3 +184,4 @@ def test_three_tasks_in_one_update_go_on_after_a_signal_as_if_there_had_been_non
     assert any(key.endswith("paraphrase.weight") for key in a)
     assert a.keys() == b.keys()
     assert all(torch.equal(a[key], b[key]) for key in a)
+    assert (tmp_path / "whole" / "predictions.npz").read_bytes() == (tmp_path / "part" / "predictions.npz").read_bytes()

@@ -38,9 +38,17 @@ class FinetuneSentence(Method, ScoresRows):
         self.linear = started_as_bert(nn.Linear(encoder.backbone.dimension, len(self.classes) or 1))
 
     def dev_feeds(self) -> Mapping[str, Feed]:
-        """The dev data. The mean of its metrics chooses the best step."""
-        options = self.options
-        return {SINGLE_FEED: Feed(self.rows, options.dev_data, classes=self.classes, metrics=options.metrics)}
+        """The dev data, or its first part. The mean of its metrics chooses the best step."""
+        return {SINGLE_FEED: self._part(0, self.options.dev_share)}
+
+    def test_feeds(self) -> Mapping[str, Feed]:
+        """The rest of the dev data, if only a part of it chooses."""
+        share = self.options.dev_share
+        return {SINGLE_FEED: self._part(share, 1)} if share < 1 else {}
+
+    def _part(self, first: float, end: float) -> Feed:
+        o = self.options
+        return Feed(self.rows, o.dev_data, classes=self.classes, metrics=o.metrics, part=(first, end))
 
     def views(self, batch: Batch) -> Sequence[View]:
         """The sequences, each represented by its first token."""

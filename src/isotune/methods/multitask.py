@@ -18,6 +18,7 @@ from isotune.data.rows import LabelledPair, LabelledSentence, ScoredPair
 from isotune.encoder.encoder import Encoder
 from isotune.losses import cosine_embedding, hinged_cosine
 from isotune.methods.method import Batch, Method, View
+from isotune.methods.options.base import Sources
 from isotune.methods.options.multitask import MultitaskOptions
 from isotune.methods.protocols import Feed, ScoresRows, SeveralFeeds
 
@@ -51,11 +52,22 @@ class Multitask(Method, SeveralFeeds, ScoresRows):
     def dev_feeds(self) -> Mapping[str, Feed]:
         """The dev rows of each task (section 5.2.2)."""
         o = self.options
-        return {
-            "sentiment": Feed(LabelledSentence, o.sentiment_dev, classes=o.sentiment_classes, metrics=("accuracy",)),
-            "paraphrase": Feed(LabelledPair, o.paraphrase_dev, classes=PARAPHRASE_CLASSES, metrics=("accuracy",)),
-            "similarity": Feed(ScoredPair, o.similarity_dev, metrics=("pearson",)),
+        return self._scored(o.sentiment_dev, o.paraphrase_dev, o.similarity_dev)
+
+    def test_feeds(self) -> Mapping[str, Feed]:
+        """The test rows of those tasks that have some (Table 2)."""
+        o = self.options
+        return self._scored(o.sentiment_test, o.paraphrase_test, o.similarity_test)
+
+    def _scored(self, sentiment: Sources, paraphrase: Sources, similarity: Sources) -> Mapping[str, Feed]:
+        """The rows of each task with its metric, of the tasks that name sources."""
+        classes = self.options.sentiment_classes
+        feeds = {
+            "sentiment": Feed(LabelledSentence, sentiment, classes=classes, metrics=("accuracy",)),
+            "paraphrase": Feed(LabelledPair, paraphrase, classes=PARAPHRASE_CLASSES, metrics=("accuracy",)),
+            "similarity": Feed(ScoredPair, similarity, metrics=("pearson",)),
         }
+        return {name: feed for name, feed in feeds.items() if feed.data}
 
     def views(self, batch: Batch) -> Sequence[View]:
         """The texts of all tasks, task after task."""

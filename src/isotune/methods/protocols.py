@@ -37,6 +37,7 @@ class Feed:
     batch_size: int = 0  # rows of this feed in one update
     classes: tuple[str, ...] = ()  # the labels of labelled rows, in the order of their class numbers
     metrics: tuple[str, ...] = ()  # of `evaluation.metrics`, where the feed is for scoring
+    part: tuple[float, float] = (0.0, 1.0)  # where the rows to score on begin and end, as shares of all rows
 
 
 class DerivesRows(ABC):
@@ -71,9 +72,13 @@ class ScoresRows(ABC):
     def dev_feeds(self) -> Mapping[str, Feed]:
         """The labelled rows by name. The mean of all their metrics chooses the best step."""
 
+    def test_feeds(self) -> Mapping[str, Feed]:
+        """The labelled rows, by the names of dev feeds, that score the best step and choose nothing; often none."""
+        return {}
+
     @abstractmethod
     def predict(self, name: str, encoded: Sequence[Tensor]) -> Tensor:
-        """Class numbers or scores [N] for rows of the dev feed `name`, from the vectors of their views."""
+        """Class numbers or scores [N] for rows of the feed `name`, from the vectors of their views."""
 
 
 class DrawsOnce(ABC):

@@ -37,6 +37,7 @@ class StageRecords:
     train: Sequence[MetricsRecord]  # the losses
     dev: Sequence[MetricsRecord]  # the dev scores
     space: Sequence[MetricsRecord]  # the measures of the vector space
+    test: Sequence[MetricsRecord] = ()  # the kept step's metrics on rows that chose nothing, if there are such rows
 
     @property
     def title(self) -> str:
@@ -68,6 +69,11 @@ class StageRecords:
     def kept(self) -> MetricsRecord:
         """The dev record of the encoder that the stage kept."""
         return [record for record in self.dev if record["best"]][-1]
+
+    @property
+    def tested(self) -> dict[str, float]:
+        """The metrics of the kept step on rows that chose nothing, by name; empty if there are no such rows."""
+        return {key: value for record in self.test[-1:] for key, value in record.items() if key not in DEV_KEYS}
 
     @property
     def terms(self) -> list[str]:
@@ -103,9 +109,10 @@ def group_by_stage(metrics: Mapping[str, Sequence[MetricsRecord]], methods: Sequ
     A record without a stage belongs to the first. `methods` has the method of each stage, if they are known.
     """
     stages: dict[int, dict[str, list[MetricsRecord]]] = {}
-    for kind in ("train", "dev", "space"):
+    kinds = ("train", "dev", "test", "space")
+    for kind in kinds:
         for record in metrics[kind]:
-            stages.setdefault(record.get("stage", 1), {"train": [], "dev": [], "space": []})[kind].append(record)
+            stages.setdefault(record.get("stage", 1), {known: [] for known in kinds})[kind].append(record)
     names = dict(enumerate(methods, start=1))
     return [StageRecords(number, names.get(number, ""), **records) for number, records in sorted(stages.items())]
 
@@ -114,7 +121,7 @@ def read_records(path: Path) -> dict[str, list[MetricsRecord]]:
     """Return the records of a metrics.jsonl by kind; refuse a damaged file, but skip a last line cut by a crash."""
     if not path.exists():
         raise InputError(f"{path} does not exist: {path.parent} is not a run folder, or its training never began")
-    records: dict[str, list[MetricsRecord]] = {"train": [], "dev": [], "space": [], "warning": []}
+    records: dict[str, list[MetricsRecord]] = {kind: [] for kind in ("train", "dev", "test", "space", "warning")}
     lines = path.read_bytes().splitlines()  # bytes: a line may be cut inside a character
     for number, line in enumerate(lines, start=1):
         try:

@@ -34,7 +34,8 @@ class StageData:
     """The tokens of a stage."""
 
     train: Mapping[str, TokenStore]  # the training data by the name of the feed
-    dev: Mapping[str, TokenStore]  # the labelled rows that the method is scored on, by name
+    dev: Mapping[str, TokenStore]  # the labelled rows that choose the best step, by name
+    test: Mapping[str, TokenStore]  # the labelled rows that score the best step, by name
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,8 @@ class Corpora:
         Raises:
             InputError: a source doesn't exist or has no rows of the method's type, or a prompt leaves no room.
         """
-        for feed in [*self._feeds(stage, method).values(), *_dev_feeds(method).values()]:
+        dev, test = _scored_feeds(method)
+        for feed in [*self._feeds(stage, method).values(), *dev.values(), *test.values()]:
             for source in self._sources(feed.data):
                 if source != "-":
                     next(self._read([source], feed, stage.training))
@@ -91,7 +93,7 @@ class Corpora:
         length = _max_length(stage, encoder)
         tokenize = partial(method.tokenize, encoder, max_length=length)
         build = partial(TokenStore.build, tokenize=tokenize, max_length=length, folder=self.folder)
-        train, dev = {}, {}
+        train = {}
         for name, feed in self._feeds(stage, method).items():
             overlap = Overlap({f"{pairs.name}:{pairs.split}".rstrip(":"): pairs for pairs in self.evaluation})
             source_rows = self._read(self._sources(feed.data), feed, stage.training)
@@ -111,9 +113,14 @@ class Corpora:
             title = f"stage {number + 1}, {name}".removesuffix(", ")
             self._record(title, feed.data, store.fingerprint, shared, source_rows.commits)
             self._describe(name, store.fingerprint, shared, length)
-        for name, feed in _dev_feeds(method).items():
-            dev[name] = build(self._read(feed.data, feed, stage.training), feed.rows, classes=feed.classes)
-        return StageData(train, dev)
+        dev, test = (
+            {
+                name: build(self._read(feed.data, feed, stage.training), feed.rows, classes=feed.classes)
+                for name, feed in feeds.items()
+            }
+            for feeds in _scored_feeds(method)
+        )
+        return StageData(train, dev, test)
 
     def _sampled(self, rows: Iterable[Row], training: TrainingOptions) -> Iterable[Row]:
         """The rows, or a sample of them."""
@@ -208,9 +215,9 @@ def _sample(rows: Iterable[Row], size: int, seed: int, upsample: bool = False) -
     return [row for _, row in sorted(drawn)] * (count // size if upsample else 1)
 
 
-def _dev_feeds(method: Method) -> Mapping[str, Feed]:
-    """The labelled rows that a method is scored on, by name; none for most methods."""
-    return method.dev_feeds() if isinstance(method, ScoresRows) else {}
+def _scored_feeds(method: Method) -> tuple[Mapping[str, Feed], Mapping[str, Feed]]:
+    """The labelled dev rows and test rows that a method is scored on, by name; none for most methods."""
+    return (method.dev_feeds(), method.test_feeds()) if isinstance(method, ScoresRows) else ({}, {})
 
 
 def _max_length(stage: Stage, encoder: Encoder) -> int:

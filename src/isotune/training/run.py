@@ -40,6 +40,7 @@ from isotune.training.corpora import Corpora
 from isotune.training.interrupt import StopSignal
 from isotune.training.objectives import build_objectives
 from isotune.training.outcome import Result, compare_with_start, save_kept
+from isotune.training.predictions import score_kept
 from isotune.training.recorder import Recorder
 from isotune.training.run_folder import Progress
 from isotune.training.seeds import derive_seed
@@ -232,12 +233,15 @@ class _Run:
                 training.train()
             except TrainingFailed as error:
                 failure = error
+            kept = training.kept
             del training  # frees the optimiser's state before the evaluation needs memory
-            self._load_best(encoder, objectives.method)
+            self._load_best(kept, encoder, objectives.method)
             if failure:
                 raise failure
             if not self.progress.done:
                 break
+            if isinstance(objectives.method, ScoresRows):
+                score_kept(encoder, objectives.method, data, self.folder, self.recorder, self.progress)
 
     def _describe_stage(self, number: int, method: Method, encoder: Encoder) -> None:
         """Says in the log what is particular about a stage."""
@@ -248,13 +252,13 @@ class _Run:
             text = f"stage {number + 1} is scored on labelled rows, in place of the dev pairs: {', '.join(metrics)}"
             self.recorder.say(text)
 
-    def _load_best(self, encoder: Encoder, method: Method) -> None:
+    def _load_best(self, kept: run_folder.Parts, encoder: Encoder, method: Method) -> None:
         """Loads the best weights of the stage. New heads that are worse than none are dropped."""
         progress = self.progress
         if not progress.best_file:
             return
         best, _ = run_folder.load_tensors(self.folder / progress.best_file)
-        encoder.load_state_dict(best)
+        run_folder.load_parts(best, kept)
         if method.adds.heads and progress.best_file == run_folder.best_file(progress.stage, 0):
             self.recorder.say("no step scored better than the encoder without the new layers: the layers are dropped")
             del encoder.heads[-len(method.adds.heads) :]

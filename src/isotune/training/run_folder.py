@@ -114,11 +114,11 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
         ) from error
 
 
-def save_parts(path: Path, parts: Parts, progress: Progress) -> None:
-    """Writes a checkpoint: the states of named parts and the progress, on which the next step depends."""
+def save_parts(path: Path, parts: Parts, progress: Progress | None = None) -> None:
+    """Writes the states of named parts; in a checkpoint also the progress, on which the next step depends."""
     states = {name: part.state_dict() for name, part in parts.items()}
     tensors = {f"{name}.{key}": value for name, state in states.items() for key, value in state.items()}
-    save_tensors(path, tensors, asdict(progress))
+    save_tensors(path, tensors, None if progress is None else asdict(progress))
 
 
 def load_parts(tensors: Mapping[str, Tensor], parts: Parts) -> None:

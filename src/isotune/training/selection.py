@@ -17,24 +17,17 @@ from functools import partial
 from statistics import fmean
 from typing import NamedTuple
 
-import numpy as np
-import torch
-from torch import Generator
-
 from isotune.data import ScoredPairs
 from isotune.data.tokens import TokenStore
 from isotune.encoder.encoder import Encoder
-from isotune.evaluation.metrics import measure
 from isotune.evaluation.sts import cosine_similarities, score
-from isotune.methods.method import Batch, Method
-from isotune.methods.protocols import ScoresRows, SeveralFeeds
+from isotune.methods.method import Method
+from isotune.methods.protocols import ScoresRows
 from isotune.recipes import TrainingOptions
-from isotune.training.encoding import encode_views
 from isotune.training.monitor import Monitor
+from isotune.training.predictions import measure_all, predict
 from isotune.training.recorder import Recorder
 from isotune.training.run_folder import Progress
-
-ROWS_AT_ONCE = 64  # labelled rows that are predicted together
 
 
 class Score(NamedTuple):
@@ -64,23 +57,11 @@ def score_pairs(encoder: Encoder, pairs: ScoredPairs, metric: str) -> Score:
     return Score(getattr(score(pairs, cosine_similarities(encoder, pairs)), metric).all, metric)
 
 
-@torch.no_grad()
 def score_rows(encoder: Encoder, method: Method, dev_rows: Mapping[str, TokenStore]) -> Score:
     """Scores by the mean of all metrics of a method's predictions, over all of its dev feeds."""
     assert isinstance(method, ScoresRows)
-    encoder.eval()
-    method.eval()
-    parts: dict[str, float] = {}
-    for name, feed in method.dev_feeds().items():
-        rows, predictions = dev_rows[name], []
-        for places in np.array_split(np.arange(len(rows)), -(-len(rows) // ROWS_AT_ONCE)):
-            batch = Batch(tuple(tokens.to(encoder.device) for tokens in rows.pack(places)))
-            asked = Batch(tasks={name: batch}) if isinstance(method, SeveralFeeds) else batch
-            encoded = encode_views(encoder, method.views(asked), Generator(encoder.device))
-            predictions.append(method.predict(name, encoded))
-        assert rows.targets is not None
-        values = rows.targets.numpy(), torch.cat(predictions).cpu().numpy()  # [rows] each
-        parts |= {name or metric: measure(metric, *values) for metric in feed.metrics}
+    feeds = method.dev_feeds()
+    parts = measure_all(feeds, predict(encoder, method, feeds, dev_rows))
     value = fmean(parts.values())
     return Score(value, "mean", parts) if len(parts) > 1 else Score(value, next(iter(parts)))
 

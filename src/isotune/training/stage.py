@@ -13,7 +13,7 @@ from pathlib import Path
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.kernels.float32 import fast_float32
-from isotune.methods.protocols import SINGLE_FEED, ClosedForm, SeveralFeeds
+from isotune.methods.protocols import SINGLE_FEED, ClosedForm, ScoresRows, SeveralFeeds
 from isotune.recipes import TrainingOptions
 from isotune.training.corpora import StageData
 from isotune.training.feed import Feeder
@@ -21,7 +21,7 @@ from isotune.training.interrupt import StopSignal
 from isotune.training.monitor import Monitor
 from isotune.training.objectives import Objectives
 from isotune.training.recorder import Recorder
-from isotune.training.run_folder import Parts, Progress, best_file, save_parts, save_tensors
+from isotune.training.run_folder import Parts, Progress, best_file, save_parts
 from isotune.training.selection import Scorer, Selection
 from isotune.training.step import Stepper, TrainingFailed, Update, use_lower_rate
 
@@ -65,6 +65,8 @@ class StageTraining:
         self.stepper = Stepper(encoder, objectives, feeder, options, self.total, run.seed, progress.stage)
         # What a checkpoint holds and a resumed run loads.
         self.parts: Parts = {"encoder": encoder, "objectives": objectives, "optimizer": self.stepper.optimizers}
+        # What a file of best weights holds. Layers that predict are scored again when the stage is over.
+        self.kept: Parts = {"encoder": encoder, **({"method": method} if isinstance(method, ScoresRows) else {})}
         monitor = Monitor(feeder.monitored, progress.start_space)
         self.selection = Selection(scorer, monitor, options, run.recorder)
 
@@ -135,7 +137,7 @@ class StageTraining:
             # At step 0 of a later stage, the encoder is still that of the best step of the stage before.
             progress.best_step = progress.offset + progress.step if progress.step else progress.best_step
             progress.best_file = best_file(progress.stage, progress.step)
-            save_tensors(self.run.folder / progress.best_file, self.encoder.state_dict())
+            save_parts(self.run.folder / progress.best_file, self.kept)
         self._save()
 
     def _save(self) -> None:

@@ -90,6 +90,14 @@ def test_an_arm_can_replace_the_grid_and_start_from_another_arm() -> None:
         runs(arms=[{**SIMCSE, "grid": {"batch_size": [16, 32]}}, {**second, "grid": {}}])
 
 
+def test_classifiers_have_the_seed_of_the_run_and_untrained_arms_have_seeds_then() -> None:
+    for classifier_seeds, expected in ((True, [3, 5, 3, 5]), (False, [None, 3, 5])):
+        planned = runs(arms=[MODEL, SIMCSE], seeds=[3, 5], classifier_seeds=classifier_seeds)
+        assert [run.seed for run in planned] == expected
+        assert [run.classifier_seed for run in planned] == (expected if classifier_seeds else [None] * 3)
+        assert len({run_key(run, ()) for run in planned}) == len(planned)
+
+
 @pytest.mark.parametrize(
     ("table", "message"),
     [

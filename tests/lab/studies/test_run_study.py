@@ -178,6 +178,31 @@ def test_starts_averages_and_single_cosines_are_scores(
         assert simcse.values["cosine:3"] == arrays[score][3]
 
 
+def test_the_pairs_of_a_study_and_single_predictions_are_scores(
+    study: Callable[..., StudyOutcome], made: list[str], tmp_path: Path, pairs: Path, tiny_model: Path
+) -> None:
+    scored = pairs.read_text().splitlines()[1:]
+    arms = [
+        {
+            "name": "fine-tuned",
+            "method": "finetune-pair",
+            "data": [str(pairs)],
+            "options": {"classes": [], "dev_share": 0.5},
+        }
+    ]
+    options = {"steps": 2, "batch_size": 8, "metrics": ["pearson"], "dev_data": [str(pairs)]}
+    two = [["A dog runs.", "A dog runs."], ["A dog runs.", "A man sings."]]
+    scores = ["cosine:0", "cosine:1", "predicted::1", "predicted::999", "test", "test:pearson", "dev"]
+    study(arms=arms, options=options, grid={}, seeds=(0,), tasks=[], scores=scores, pairs=two)
+    (run,) = Results.read(tmp_path / "out").runs
+    assert run.values["cosine:0"] == pytest.approx(1) != run.values["cosine:1"]
+    with np.load(tmp_path / "out" / "runs" / run.run / "predictions.npz") as arrays:
+        assert run.values["predicted::1"] == arrays["dev"][1]
+        assert len(arrays["test"]) == len(scored) - len(arrays["dev"])
+    assert run.values["test"] == run.values["test:pearson"]
+    assert "predicted::999" not in run.values
+
+
 def test_the_sizes_of_datasets_need_no_run(made: list[str], write: Write, tmp_path: Path) -> None:
     table = {
         "title": "Sizes",

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from functools import cache
 from itertools import islice
 from pathlib import Path
+from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -21,13 +22,14 @@ import tomli_w
 from filelock import FileLock
 from pydantic import BaseModel, ConfigDict
 
-from isotune.data import Sentence, read
+from isotune.data import ScoredPairs, Sentence, read
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.load import load_encoder
 from isotune.encoder.options import EncoderOptions
 from isotune.encoder.word_vectors import WordVectors
 from isotune.evaluation import RunEvaluation, STSTask, Task, cosine_similarities, evaluate_on, load_tasks, score
 from isotune.evaluation.results import STSResult
+from isotune.evaluation.transfer import TransferTask
 from isotune.evaluation.vectors import SentenceEncoder
 from isotune.files import replacing, write_text
 from isotune.report.stages import group_by_stage, read_records
@@ -36,6 +38,7 @@ from isotune.training.run_folder import is_finished
 
 RESULT = "result.json"
 COSINES = "study-cosines.npz"
+PAIRS = "pairs"  # the cosines of the study's pairs among those of its tasks
 SPEED_SENTENCES = 500  # of the bundled training text; sentences_per_second is measured on them
 
 
@@ -49,6 +52,8 @@ class Job(BaseModel):
     model: str  # the untrained model
     encoder: EncoderOptions  # how vectors are taken from an untrained model
     tasks: tuple[str, ...]  # what the run is evaluated on
+    pairs: tuple[tuple[str, str], ...] = ()  # sentences whose cosines are needed
+    classifier_seed: int | None = None  # of SentEval's classifiers; SentEval's own if None
     keep: bool  # whether the trained encoder is needed later
 
 
@@ -81,9 +86,12 @@ def make(job: Job) -> None:
         else:
             _train(folder, job.recipe)
             encoder = load_encoder(folder / "encoder")
-        tasks = [_KeepsCosines(task) if isinstance(task, STSTask) else task for task in read_tasks(job.tasks)]
+        tasks = [_of_run(task, job.classifier_seed) for task in read_tasks(job.tasks)]
         evaluation = evaluate_on(tasks, encoder, job.model or folder.name)
         cosines = {task.name: task.cosines for task in tasks if isinstance(task, _KeepsCosines)}
+        if job.pairs:
+            first, second = map(list, zip(*job.pairs, strict=True))
+            cosines[PAIRS] = cosine_similarities(encoder, ScoredPairs(PAIRS, "", first, second, np.empty(0), []))
         with replacing(folder / COSINES) as part, part.open("wb") as file:
             np.savez_compressed(file, **cosines)  # type: ignore[arg-type]  # numpy's own option has another type
         scores = {"sentences_per_second": _speed(encoder), **(_training_scores(folder) if job.recipe else {})}
@@ -113,6 +121,13 @@ class _KeepsCosines:
     def score(self, encoder: SentenceEncoder) -> STSResult:
         self.cosines = cosine_similarities(encoder, self.pairs)
         return score(self.pairs, self.cosines)
+
+
+def _of_run(task: Task, classifier_seed: int | None) -> Task:
+    """A task as a run needs it: with the cosines kept, or with the seed of its classifiers."""
+    if isinstance(task, STSTask):
+        return _KeepsCosines(task)
+    return task.with_seed(classifier_seed) if isinstance(task, TransferTask) and classifier_seed is not None else task
 
 
 def _remove(folder: Path, *patterns: str) -> None:
@@ -145,6 +160,8 @@ def _training_scores(folder: Path) -> dict[str, float]:
     if scored := [stage for stage in recorded if stage.dev]:
         kept = scored[-1].kept
         scores |= {"dev": kept["score"], **{f"dev:{part}": kept[part] for part in scored[-1].parts}}
+    if tested := recorded[-1].tested:
+        scores |= {"test": fmean(tested.values()), **{f"test:{part}": value for part, value in tested.items()}}
     seconds = sum(record["seconds"] for record in records["train"])  # of the steps, without evaluations
     return scores | ({"seconds": seconds} if records["train"] else {})
 

@@ -14,8 +14,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from isotune.encoder.options import EncoderOptions
-from isotune.errors import InputError, unknown
-from isotune.lab.studies.study import START, STUDY_KEYS, Arm, Cell, Study, one_line
+from isotune.errors import InputError, invalid, unknown
+from isotune.lab.studies.study import START, STUDY_KEYS, Arm, Cell, Study
 from isotune.lab.studies.wording import line_title
 from isotune.recipes import Recipe, TrainingOptions, plan_table, resolve
 from isotune.recipes.recipe import RUN_OPTIONS
@@ -27,12 +27,13 @@ class PlannedRun:
 
     arm: str  # the name of its arm
     cell: Cell  # its place in the grid; only options that the arm has
-    seed: int | None  # None for an untrained model
+    seed: int | None  # None for an untrained model, unless the seed is its classifiers'
     model: str  # the pretrained model at the beginning of its chain of runs; "" if that is made from scratch
     encoder: EncoderOptions  # how vectors are taken from the model
     recipe: Recipe | None = None  # what is trained, without the model; None for an untrained model
     start: PlannedRun | None = None  # the run whose encoder it starts from
     baseline: PlannedRun | None = None  # the evaluation of what it starts from, if the study has scores of that
+    classifier_seed: int | None = None  # of SentEval's classifiers, if it is not SentEval's own
 
     @property
     def title(self) -> str:
@@ -68,13 +69,13 @@ def plan_runs(study: Study, model: str | None = None) -> list[PlannedRun]:
         start_model = model or arm.model or study.model
         for values in product(*grid.values()):
             cell = dict(zip(grid, values, strict=True))
-            for seed in study.seeds if arm.trained else (None,):
+            for seed in study.seeds if arm.trained or study.classifier_seeds else (None,):
                 start = _start(arm, cell, seed, runs) if arm.start else None
                 run = _planned(arm, {**shared, **arm.options, **cell}, cell, seed, start_model, start)
                 if with_baselines and run.recipe and run.model and not start:
                     baseline = PlannedRun(f"{arm.name}, start", cell, None, run.model, run.encoder)
                     run = replace(run, baseline=baseline)
-                runs.append(run)
+                runs.append(replace(run, classifier_seed=seed) if study.classifier_seeds else run)
     return runs
 
 
@@ -84,12 +85,12 @@ def _planned(
     name = f"arm {arm.name}"
     whole = {key: value for key, value in options.items() if "." not in key}
     elements = {key: value for key, value in options.items() if "." in key}
-    if seed is None:
+    if not arm.trained:
         (table,) = _with_elements([whole], elements, name)
         try:
-            return PlannedRun(arm.name, cell, None, model, EncoderOptions.model_validate(table))
+            return PlannedRun(arm.name, cell, seed, model, EncoderOptions.model_validate(table))
         except ValidationError as error:
-            raise one_line(error, name) from error
+            raise invalid(name, error) from error
     sources = whole.pop("data", arm.data)
     # The result of a study must not depend on which precision is fast on the machine.
     recipe = resolve(sources, arm.recipe or None, arm.method or None, {**whole, "seed": seed}).with_precision("float32")

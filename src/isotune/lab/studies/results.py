@@ -14,11 +14,11 @@ import pyarrow as pa
 from pyarrow import parquet
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from isotune.errors import InputError
+from isotune.errors import InputError, invalid
 from isotune.files import replacing, write_text
 from isotune.lab.studies.comparison import Comparison
 from isotune.lab.studies.lines import Line, MadeRun, table_lines
-from isotune.lab.studies.study import Study, one_line
+from isotune.lab.studies.study import Study
 from isotune.lab.studies.wording import value_text
 
 
@@ -61,7 +61,7 @@ class Results(BaseModel):
             for row in parquet.read_table(folder / "study.parquet", columns=["run", "score", "value"]).to_pylist():
                 values.setdefault(row["run"], {})[row["score"]] = row["value"]
         except ValidationError as error:
-            raise one_line(error, str(path)) from error
+            raise invalid(str(path), error) from error
         except (OSError, pa.ArrowException) as error:
             raise InputError(f"{folder}: its study can't be read: {' '.join(str(error).split())}") from error
         runs = [run.model_copy(update={"values": values.get(run.run, {})}) for run in results.runs]

@@ -24,8 +24,8 @@ MODEL_FILES = frozenset({".json", ".txt", ".model", ".safetensors", ".bin"})  # 
 DESCRIPTION = ("title", "paper", "source", "published", "cost", "model")  # keys of a recipe that change no result
 
 
-def run_key(run: PlannedRun, tasks: Sequence[str]) -> str:
-    """The key of a run that is evaluated on these tasks: 20 hexadecimal digits.
+def run_key(run: PlannedRun, tasks: Sequence[str], pairs: Sequence[tuple[str, str]] = ()) -> str:
+    """The key of a run that is evaluated on these tasks and pairs: 20 hexadecimal digits.
 
     The content of a file is read once, until `forget_files` is called.
 
@@ -34,10 +34,14 @@ def run_key(run: PlannedRun, tasks: Sequence[str]) -> str:
     """
     content: dict[str, Any] = {
         "isotune": version("isotune"),
-        "model": run_key(run.start, tasks) if run.start else run.model and _model_hash(run.model),
+        "model": run_key(run.start, tasks, pairs) if run.start else run.model and _model_hash(run.model),
         "encoder": run.encoder.model_dump(),
         "tasks": {task: _source_hash(task.removeprefix("geometry:")) for task in tasks},
     }
+    if pairs:
+        content["pairs"] = list(pairs)
+    if run.classifier_seed is not None:
+        content["classifier_seed"] = run.classifier_seed
     if run.recipe:
         content["recipe"] = {key: value for key, value in run.recipe.table().items() if key not in DESCRIPTION}
         inputs = [run.recipe.inputs(stage) for stage in run.recipe.stages]

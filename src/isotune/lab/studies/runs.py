@@ -19,15 +19,16 @@ from isotune.evaluation import Evaluation, SentenceEncoder, STSTask
 from isotune.lab.analyses import analyse
 from isotune.lab.studies.comparison import Comparison, compare
 from isotune.lab.studies.estimate import Budget
-from isotune.lab.studies.job import COSINES, RESULT, Job, is_done, load_untrained, read_tasks
+from isotune.lab.studies.job import COSINES, PAIRS, RESULT, Job, is_done, load_untrained, read_tasks
 from isotune.lab.studies.lines import MadeRun, table_lines
 from isotune.lab.studies.plan import PlannedRun, plan_runs
 from isotune.lab.studies.processes import Processes
 from isotune.lab.studies.run_key import forget_files, run_key
 from isotune.lab.studies.statistics import Floats
-from isotune.lab.studies.study import COSINE, START, Study
+from isotune.lab.studies.study import COSINE, PREDICTED, START, Study
 from isotune.lab.studies.wording import line_title, measured_digits
 from isotune.training.interrupt import StopSignal
+from isotune.training.predictions import PREDICTIONS
 
 QUICK_TASKS = ("stsb-open",)  # for the training's own report; the study's tasks are evaluated after it
 
@@ -51,7 +52,7 @@ class StudyRuns:
         self.problems: dict[PlannedRun, str] = {}
         for run in [*(run.baseline for run in self.planned if run.baseline), *self.planned]:
             try:
-                self.keys[run] = run_key(run, study.tasks)
+                self.keys[run] = run_key(run, study.tasks, study.pairs)
             except InputError as error:
                 self.problems[run] = str(error)
         needed = {run.start for run in self.planned}
@@ -128,6 +129,8 @@ class StudyRuns:
             model=run.model,
             encoder=run.encoder,
             tasks=self.study.tasks,
+            pairs=self.study.pairs,
+            classifier_seed=run.classifier_seed,
             keep=self.keys[run] in self._kept,
         )
 
@@ -163,9 +166,14 @@ class StudyRuns:
                 values[name] = fmean(values[member] for member in members)
         for score in study.scores:
             kind, _, rest = score.partition(":")
+            name, _, row = rest.partition(":")
             if kind == COSINE and rest.isdecimal():
-                cosines = next(iter(_cosines(folder).values()), np.zeros(0))
-                values |= {score: float(cosines[int(rest)])} if int(rest) < len(cosines) else {}
+                cosines = _arrays(folder / COSINES)
+                of_pairs = cosines.get(PAIRS, next(iter(cosines.values()), np.zeros(0)))
+                values |= {score: float(of_pairs[int(rest)])} if int(rest) < len(of_pairs) else {}
+            if kind == PREDICTED and row.isdecimal() and (folder / PREDICTIONS).exists():
+                predicted = _arrays(folder / PREDICTIONS).get(f"dev:{name}".rstrip(":"), np.zeros(0))
+                values |= {score: float(predicted[int(row)])} if int(row) < len(predicted) else {}
             if score.startswith(START) and run.baseline and self._is_done(run.baseline):
                 baseline = self._values(run.baseline)
                 values |= {score: baseline[rest]} if rest in baseline else {}
@@ -176,7 +184,9 @@ class StudyRuns:
         keys = {(line_title(run.arm, run.cell), run.seed): key for run, key in self.keys.items()}
         tasks = [task for task in self.tasks if isinstance(task, STSTask)]
         lines = table_lines(self.study, made)
-        return compare(self.study, lines, tasks, lambda line, seed: _cosines(self.folder / keys[line.title, seed]))
+        return compare(
+            self.study, lines, tasks, lambda line, seed: _arrays(self.folder / keys[line.title, seed] / COSINES)
+        )
 
     def analyse(self, folder: Path) -> tuple[str, ...]:
         """Writes the study's analyses of the first seed's encoders; returns the names of those that were made."""
@@ -199,8 +209,8 @@ class StudyRuns:
         self.console.print(text, markup=False)
 
 
-def _cosines(folder: Path) -> dict[str, Floats]:
-    with np.load(folder / COSINES) as arrays:
+def _arrays(path: Path) -> dict[str, Floats]:
+    with np.load(path) as arrays:
         return dict(arrays)
 
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from isotune.data.catalogue import DATASETS
 from isotune.encoder.options import EncoderOptions
-from isotune.errors import InputError, unknown
+from isotune.errors import invalid, unknown
 from isotune.lab.analyses import ANALYSES
 from isotune.methods import METHODS
 from isotune.recipes import read_recipe
@@ -25,13 +25,16 @@ Value = bool | int | float | str | tuple[bool | int | float | str, ...]
 Cell = Mapping[str, Value]
 """A place in the grid: the options that vary, with their values there."""
 
-RUN_SCORES = ("dev", "kept_step", "steps", "seconds", "sentences_per_second")
+RUN_SCORES = ("dev", "test", "kept_step", "steps", "seconds", "sentences_per_second")
 """Scores of a run besides its evaluation: the best dev score, the step that reached it, the number of steps, the
-seconds that the steps took, and how many sentences the kept encoder encodes in a second. If the dev score is a mean of
-named parts, "dev:NAME" is the part of that name."""
+seconds that the steps took, and how many sentences the kept encoder encodes in a second. "test" is the score of a
+method's test rows at that step. If "dev" or "test" is a mean of named parts, "dev:NAME" is the part of that name."""
 
 COSINE = "cosine"
-"""The score "cosine:7" is the cosine of pair 7."""
+"""The score "cosine:7" is the cosine of pair 7, from 0: of the study's `pairs`, or else of its first task."""
+
+PREDICTED = "predicted"
+"""The score "predicted:similarity:7" is what the method predicts for row 7 of the dev rows of that name."""
 
 START = "start:"
 """The score "start:sts" is the STS score of the model that the run started from."""
@@ -134,9 +137,12 @@ class Study(_Table):
     # each arm is run with each of them in each cell
     seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0,)
     tasks: tuple[str, ...] = ()  # what encoders are evaluated on; names as in `isotune.evaluation.load_tasks`
+    pairs: tuple[tuple[str, str], ...] = ()  # sentences whose cosines the table shows
     # the table's columns. Each is a key of `Evaluation.scores`, of `averages` or of `RUN_SCORES`; or "start:" before
-    # such a key; or "cosine:" before the number, from 0, of a pair of the first task.
+    # such a key; or a score as `COSINE` and `PREDICTED` describe it.
     scores: Annotated[tuple[str, ...], Field(min_length=1)]
+    # whether SentEval's classifiers have the run's seed; an untrained arm is then scored with every seed
+    classifier_seeds: bool = False
     aggregation: Literal["all", "mean", "wmean"] = "all"  # how a task's score is made of its subsets
     metric: Literal["spearman", "pearson"] = "spearman"  # which correlation scores are
     judge: str = ""  # the score by which arms are compared; the first of `scores` if empty
@@ -173,7 +179,7 @@ class Study(_Table):
         try:
             return cls.model_validate(table)
         except ValidationError as error:
-            raise one_line(error, name) from error
+            raise invalid(name, error) from error
 
     @property
     def judged(self) -> str:
@@ -239,13 +245,3 @@ def _check(kind: str, names: Iterable[str], allowed: Collection[str]) -> None:
     for name in names:
         if name not in allowed:
             raise unknown(kind, name, allowed or ["none"])
-
-
-def one_line(error: ValidationError, name: str) -> InputError:
-    """Everything that pydantic finds wrong with the table called `name`, as an error of one line."""
-    problems = []
-    for problem in error.errors(include_url=False):
-        place = [str(part + 1 if isinstance(part, int) else part) for part in problem["loc"]]
-        got = "" if isinstance(problem["input"], Mapping | list | tuple) else f" (got {problem['input']!r})"
-        problems.append(": ".join([*place, problem["msg"].removeprefix("Value error, ") + got]))
-    return InputError(f"{name}: {'; '.join(problems)}")

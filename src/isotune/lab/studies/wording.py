@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from isotune.evaluation.results import MEASURES
 from isotune.evaluation.tasks import task_title
-from isotune.lab.studies.study import RUN_SCORES, START, Cell, Study, Value
+from isotune.lab.studies.study import PREDICTED, RUN_SCORES, START, Cell, Study, Value
 
-UNSCALED = (*RUN_SCORES[1:], *MEASURES)  # scores that are no share of 1, such as seconds
+UNSCALED = (*RUN_SCORES[2:], *MEASURES)  # scores that are no share of 1, such as seconds
 
 
 def line_title(arm: str, cell: Cell) -> str:
@@ -62,6 +62,8 @@ def scaled(study: Study, score: str, value: float) -> float:
 
 def digits(study: Study, score: str, value: float) -> str:
     """A value that is on the scale of the study's table already, such as a published one, as text."""
+    if score.startswith(PREDICTED) and float(value).is_integer():  # a class
+        return f"{value:.0f}"
     if is_share(study, score):
         return f"{value:.{2 if study.scale == 100 else 3}f}"
     if score.removeprefix(START).endswith(MEASURES):

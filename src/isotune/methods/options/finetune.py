@@ -23,6 +23,10 @@ class FinetuneOptions(MethodOptions):
     dev_data: Sources
     """Labelled rows on which the metrics are computed."""
 
+    dev_share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Share of the dev data, from the first row on, that chooses the best step. The other rows then score that step.
+    1: no row is left for that. The self-guided paper has 0.1 (A.4)."""
+
     def dev_sources(self) -> tuple[str, ...]:
         """The labelled rows on which the metrics are computed."""
         return self.dev_data

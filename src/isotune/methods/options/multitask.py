@@ -36,6 +36,15 @@ class MultitaskOptions(MethodOptions):
     similarity_dev: Sources = ("minbert-sts:dev",)
     """Pairs with a score, for Pearson's correlation. The mean of the three metrics chooses the best step."""
 
+    sentiment_test: tuple[str, ...] = ()
+    """Sentences with a label, for the accuracy of the kept step. Unset: it isn't measured, and so for the next two."""
+
+    paraphrase_test: tuple[str, ...] = ()
+    """Pairs with the label 1 or 0, for the accuracy of the kept step."""
+
+    similarity_test: tuple[str, ...] = ()
+    """Pairs with a score, for Pearson's correlation of the kept step."""
+
     sentiment_classes: Annotated[tuple[str, ...], Field(min_length=2)] = ("0", "1", "2", "3", "4")
     """The labels of the sentences. The default is SST-5's."""
 
@@ -88,5 +97,6 @@ class MultitaskOptions(MethodOptions):
         return (*self.sentiment_data, *self.paraphrase_data, *self.similarity_data)
 
     def dev_sources(self) -> tuple[str, ...]:
-        """The dev data of the three tasks."""
-        return (*self.sentiment_dev, *self.paraphrase_dev, *self.similarity_dev)
+        """The dev data and the test data of the three tasks."""
+        dev = (*self.sentiment_dev, *self.paraphrase_dev, *self.similarity_dev)
+        return (*dev, *self.sentiment_test, *self.paraphrase_test, *self.similarity_test)
