@@ -11,9 +11,11 @@ unevenly from layer to layer (section IV-B). For the state v of a layer and the 
 
 w is scaled to sum 1 over the layers, u over the tokens. QR decompositions give both parts of w (section IV-C).
 
-The first and last layers have fewer layers around them. The authors' code differs there: it loses the layer below the
-second layer, and compares c with v's projection on all layers of the window. Like the authors' code, this leaves out
-the last token, [SEP], unless the sentence has no other. A gradient takes the weights as constants.
+The first and last layers have fewer layers around them. The authors' code differs there: it takes no layer below the
+second one, and divides a by the number of layers in the window, so a layer with few around it weighs more. It also
+compares c with v's projection on all layers of the window. tools/wk_borders.py measures what that changes. Like the
+authors' code, this leaves out the last token, [SEP], unless the sentence has no other. A gradient takes the weights as
+constants.
 """
 
 from __future__ import annotations
