@@ -19,6 +19,10 @@ class InputError(ValueError):
     """Input that can't be used. The message is one line, for the person who gave the input."""
 
 
+class UselessVectors(InputError):
+    """Sentence vectors that can't be scored: they are not finite, or all pairs have the same cosine."""
+
+
 def unknown(kind: str, got: str, allowed: Iterable[str]) -> InputError:
     """Makes the error for a name that is not allowed, with the most similar name that is.
 

@@ -22,11 +22,12 @@ from transformers import AutoTokenizer, MPNetConfig, MPNetModel
 import isotune
 from isotune.data import read_scored_pairs
 from isotune.encoder.encoder import Encoder
-from isotune.errors import InputError
+from isotune.errors import InputError, UselessVectors
 from isotune.evaluation import cosine_similarities, score
 from isotune.training import Result, TrainingFailed
 from isotune.training.recorder import Recorder
 from isotune.training.run_folder import is_finished
+from isotune.training.selection import Score
 from isotune.training.step import Stepper
 from tests.conftest import unfinish
 
@@ -176,6 +177,23 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_best(train: Train
     encoder = Encoder.load(tmp_path / "run" / "encoder")
     assert np.isfinite(encoder.encode("a dog")).all()
     assert "use a lower learning_rate" in (tmp_path / "run" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(("kind", "advises"), [(UselessVectors, True), (InputError, False)])
+def test_a_lower_learning_rate_is_advised_only_where_the_vectors_are_at_fault(
+    kind: type[InputError], advises: bool, train: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = iter([Score(0.5, "spearman")])
+
+    def score_pairs(*_: object, **__: object) -> Score:
+        if first := next(scores, None):
+            return first
+        raise kind("no score")
+
+    monkeypatch.setattr("isotune.training.selection.score_pairs", score_pairs)
+    with pytest.raises(TrainingFailed, match=r"after step 4: no score; .*best encoder so far") as failure:
+        train()
+    assert ("lower learning_rate" in str(failure.value)) is advises
 
 
 def test_a_full_disk_stops_the_run_and_keeps_the_checkpoint(

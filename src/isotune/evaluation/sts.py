@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotune.data import ScoredPairs
-from isotune.errors import InputError
+from isotune.errors import InputError, UselessVectors
 from isotune.evaluation.results import Aggregates, STSResult, SubsetResult
 from isotune.evaluation.vectors import SentenceEncoder, sentence_vectors
 
@@ -85,7 +85,7 @@ def score(pairs: ScoredPairs, cosines: Floats) -> STSResult:
     if overall is None:
         raise InputError(f"{pairs.name}: all {len(gold)} gold scores are equal, so no correlation is defined")
     if not _varies(cosines):
-        raise InputError(
+        raise UselessVectors(
             f"{pairs.name}: the encoder gives all {len(gold)} pairs the same cosine ({cosines[0]:.4f}), so "
             "no correlation is defined; its space has collapsed"
         )

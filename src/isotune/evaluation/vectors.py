@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isotune.errors import InputError
+from isotune.errors import UselessVectors
 
 
 class SentenceEncoder(Protocol):
@@ -25,12 +25,12 @@ def sentence_vectors(encoder: SentenceEncoder, sentences: Sequence[str], task: s
     """Return the vectors [N, d] of N sentences, in the order of the sentences and the encoder's own precision.
 
     Raises:
-        InputError: a vector has a value that is not finite; the message names `task`.
+        UselessVectors: a vector has a value that is not finite; the message names `task`.
     """
     place = {sentence: i for i, sentence in enumerate(dict.fromkeys(sentences))}
     vectors = np.asarray(encoder.encode(list(place)))  # [distinct, d]
     if not np.isfinite(vectors).all():
-        raise InputError(f"{task}: the encoder gives vectors with NaN or infinite values; its weights are damaged")
+        raise UselessVectors(f"{task}: the encoder gives vectors with NaN or infinite values; its weights are damaged")
     if len(place) == len(sentences):
         return vectors
     return vectors[[place[sentence] for sentence in sentences]]

@@ -12,7 +12,7 @@ import torch
 from isotune.data.packed import Packed
 from isotune.data.tokens import TokenStore
 from isotune.encoder.encoder import Encoder
-from isotune.errors import InputError
+from isotune.errors import UselessVectors
 from isotune.evaluation.geometry import effective_rank, mean_cosine
 
 SAMPLE = 256  # sentences
@@ -32,12 +32,12 @@ class Monitor:
         """Measures mean_cosine between different sentences (1 is a point), and effective_rank, directions in use.
 
         Raises:
-            InputError: the vectors aren't finite.
+            UselessVectors: the vectors aren't finite.
         """
         encoder.eval()
         vectors = encoder(self.sentences.to(encoder.device))  # [N, d]
         if not vectors.isfinite().all():
-            raise InputError("the encoder gives vectors with NaN or infinite values")
+            raise UselessVectors("the encoder gives vectors with NaN or infinite values")
         space = {"mean_cosine": mean_cosine(vectors), "effective_rank": effective_rank(vectors)}
         self.start = self.start or space
         return space

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isotune.encoder.encoder import Encoder
-from isotune.errors import InputError
+from isotune.errors import InputError, UselessVectors
 from isotune.kernels.float32 import fast_float32
 from isotune.methods.protocols import SINGLE_FEED, ClosedForm, ScoresRows, SeveralFeeds
 from isotune.recipes import TrainingOptions
@@ -123,7 +123,7 @@ class StageTraining:
         Before the first step, the encoder is scored without the heads that the stage's method adds.
 
         Raises:
-            TrainingFailed: the encoder's vectors are not finite.
+            TrainingFailed: the encoder can't be scored; if its vectors are the reason, a lower learning rate may help.
         """
         progress = self.progress
         added_heads = 0 if progress.step else len(self.objectives.method.adds.heads)
@@ -131,8 +131,10 @@ class StageTraining:
             with self.encoder.heads.without_last(added_heads):
                 best = self.selection.is_best(self.encoder, progress, self.total)
         except InputError as error:
-            reason = f"after step {progress.step}: {error}; {use_lower_rate(self.options)}"
-            raise TrainingFailed(reason if progress.step else str(error)) from error
+            advice = f"; {use_lower_rate(self.options)}" if isinstance(error, UselessVectors) else ""
+            raise TrainingFailed(
+                f"after step {progress.step}: {error}{advice}" if progress.step else str(error)
+            ) from error
         if best:
             # At step 0 of a later stage, the encoder is still that of the best step of the stage before.
             progress.best_step = progress.offset + progress.step if progress.step else progress.best_step
