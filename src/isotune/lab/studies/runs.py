@@ -116,7 +116,7 @@ class StudyRuns:
         values = self._values(run)
         scores = [score for score in self.study.scores if score in values]
         texts = [f"{score} {measured_digits(self.study, score, values[score])}" for score in scores]
-        self._say(f"{run.title}: {', '.join(texts)}")
+        self._say(f"{run.title}: {', '.join(texts) or 'made'}")
 
     def _job(self, run: PlannedRun) -> Job:
         recipe = None
