@@ -121,7 +121,7 @@ def _show(folder: Path) -> None:
 
     results = Results.read(folder)
     study = results.study
-    scores = [Column(score, justify="right", no_wrap=True) for score in study.scores]
+    scores = [Column(score.replace(":", "\n"), justify="right", no_wrap=True) for score in study.scores]
     print_table([Column(study.title, overflow="fold"), *scores], table_rows(results))
     for text in (*analysis_sentences(results, folder), *filter(None, [study.note])):
         stdout_console().print(text)
