@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 # Ray runs in processes of its own: it starts threads and changes the environment of the process that uses it.
 ON_A_CLUSTER = """
 import pickle, sys, threading, time
+import ray
 from ray.cluster_utils import Cluster
 from isotune.encoding.on_ray import run_on_ray
 
@@ -33,7 +34,9 @@ def kill_the_second_node():
 
 if kill:
     threading.Thread(target=kill_the_second_node).start()
-print(run_on_ray(job))
+print(run_on_ray(job), flush=True)
+ray.shutdown()
+cluster.shutdown()
 """
 ON_THIS_MACHINE = """
 import pickle, sys

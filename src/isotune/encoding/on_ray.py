@@ -21,12 +21,13 @@ RETRIES = 10  # of a worker; a part that kills its process must not do so for ev
 
 
 def run_on_ray(job: Job) -> Outcome:
-    """Runs a job on the cluster that $RAY_ADDRESS names or that this machine belongs to, or else on this machine alone.
+    """Runs a job on the cluster that $RAY_ADDRESS names, or else on this machine alone.
 
     There is a worker for each GPU of the cluster; without GPUs, one for each core, with one thread.
 
     Raises:
-        InputError: Ray is not installed, all workers died, or the job can't be done, see `Job.run`.
+        InputError: Ray is not installed, there is no such cluster, all workers died, or the job can't be done, see
+            `Job.run`.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # else Ray reports to its makers
     try:
@@ -36,7 +37,12 @@ def run_on_ray(job: Job) -> Outcome:
 
     connected = ray.is_initialized()
     if not connected:
-        ray.init(log_to_driver=False, logging_level=logging.ERROR)
+        # Without an address, Ray would look for a cluster in its temporary files, and wait for one that died.
+        address = os.environ.get("RAY_ADDRESS", "local")
+        try:
+            ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
+        except ConnectionError as error:
+            raise InputError(f"--engine ray: no Ray cluster answers at {address} ($RAY_ADDRESS)") from error
     try:
         resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
         gpus, cores = int(resources.get("GPU", 0)), int(resources.get("CPU", 0))
