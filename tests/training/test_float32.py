@@ -18,13 +18,16 @@ def test_a_run_computes_with_the_fast_products(train: Callable[..., Result], mon
     monkeypatch.delenv("ISOTUNE_FLOAT32", raising=False)
     monkeypatch.setattr(float32, "measured", lambda: (2.0, 0.0))
     seen: list[str] = []
+    denormal = torch.tensor(1e-40)
     step = Optimizers.step
 
     def watched(self: Optimizers, share: float) -> None:
         seen.append(setting.fp32_precision)  # after the backward pass, outside of any forward pass
+        assert denormal * 1 == 0  # nor do denormal numbers cost time
         step(self, share)
 
     monkeypatch.setattr(Optimizers, "step", watched)
     train(steps=2)
     assert seen == ["bf16", "bf16"]
+    assert denormal * 1 > 0
     assert setting.fp32_precision == "none"

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from isotune.data.packed import pack
 from isotune.errors import InputError
+from isotune.kernels.denormals import compute_alone
 from isotune.kernels.memory import give_back
 from isotune.kernels.prepacked import prepacked
 
@@ -149,11 +150,11 @@ def encode_stream(encoder: Encoder, sentences: Iterable[str], normalize: bool, a
 def _single_threads() -> Iterator[ThreadPoolExecutor]:
     """As many workers as torch has threads; a worker computes without torch's other threads.
 
-    `torch.set_num_threads` in a worker also sets the number for threads that start later. So the number is put back
+    `compute_alone` in a worker also sets the number for threads that start later. So the number is put back
     before anything is handed to the caller.
     """
     threads = torch.get_num_threads()
-    workers = ThreadPoolExecutor(threads, "encode", initializer=torch.set_num_threads, initargs=(1,))
+    workers = ThreadPoolExecutor(threads, "encode", initializer=compute_alone)
     try:
         yield workers
         workers.shutdown()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError, UselessVectors
+from isotune.kernels.denormals import no_denormals
 from isotune.kernels.float32 import fast_float32
 from isotune.methods.protocols import SINGLE_FEED, ClosedForm, ScoresRows, SeveralFeeds
 from isotune.recipes import TrainingOptions
@@ -71,6 +72,7 @@ class StageTraining:
         self.selection = Selection(scorer, monitor, options, run.recorder)
 
     @fast_float32()
+    @no_denormals()
     def train(self) -> None:
         """Trains until the steps or the patience are used up, or a signal comes.
 
