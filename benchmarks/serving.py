@@ -1,0 +1,198 @@
+"""Compares `isotune serve` with other servers of embeddings, in turn: requests a second and latency.
+
+    python benchmarks/serving.py MODEL [--infinity PROGRAM] [--clients 16] [--seconds 10] [--rounds 3]
+
+MODEL is the folder of an encoder. Each client sends one sentence of STS-B's dev split after the other, so sentences
+have mixed lengths, and a client waits for each answer. The servers are isotune in float32 and bfloat16; FastAPI around
+sentence-transformers, which must be installed beside isotune; and, with the program infinity_emb of an environment of
+its own (`pip install 'infinity-emb[server,torch,optimum]' 'transformers==4.57.*'`), infinity on torch in float32 and
+bfloat16. All servers are loaded; only one is measured at a time. Linux only.
+
+Beside the rate stands the number of requests that a server answers in a second of its processor time, which other
+programs on the machine disturb less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+from urllib.request import urlopen
+
+from encoding import scored_pairs
+from machine import Clock, Noise, processor
+
+# FastAPI as its tutorials have it: a route that is a plain function runs in a thread.
+FASTAPI = """
+import sys, uvicorn
+from fastapi import FastAPI
+from sentence_transformers import SentenceTransformer
+
+app, encoder = FastAPI(), SentenceTransformer(sys.argv[1], device="cpu")
+
+@app.get("/health")
+def health():
+    return {}
+
+@app.post("/v1/embeddings")
+def embeddings(body: dict):
+    vectors = encoder.encode([body["input"]], normalize_embeddings=True, show_progress_bar=False)
+    return {"data": [{"index": i, "embedding": vector.tolist()} for i, vector in enumerate(vectors)]}
+
+uvicorn.run(app, port=int(sys.argv[2]), access_log=False, log_level="error")
+"""
+
+
+class Result(NamedTuple):
+    """What a server did in a round: answers, wall-clock and processor seconds, and each answer's seconds."""
+
+    wall: float
+    cpu: float
+    seconds: list[float]
+
+    @property
+    def rate(self) -> float:
+        """Answers a second."""
+        return len(self.seconds) / self.wall
+
+    def quantile(self, share: float) -> float:
+        """The latency in milliseconds that this share of the answers has at most."""
+        return 1000 * sorted(self.seconds)[int(share * (len(self.seconds) - 1))]
+
+
+class Server:
+    """A server of a model in a process; isotune names a model by its folder."""
+
+    def __init__(self, command: list[str], model: Path, port: int, path: str = "/v1/embeddings") -> None:
+        environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+        quiet = subprocess.DEVNULL
+        self.process = subprocess.Popen(command, env=environment, stdout=quiet, stderr=quiet)
+        self.model, self.port, self.path = model.name, port, path
+
+    def wait(self, seconds: float = 180) -> None:
+        """Waits until the server answers."""
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                urlopen(f"http://127.0.0.1:{self.port}/health", timeout=5).close()
+                return
+            except OSError:
+                if time.monotonic() > end or self.process.poll() is not None:
+                    raise
+                time.sleep(0.5)
+
+    def measure(self, texts: list[str], clients: int, seconds: float) -> Result:
+        """Sends requests for some seconds."""
+        taken: list[float] = []
+        cpu, start = self._cpu(), time.perf_counter()
+        asyncio.run(self._load(texts, clients, start + seconds, taken))
+        return Result(time.perf_counter() - start, self._cpu() - cpu, taken)
+
+    async def _load(self, texts: list[str], clients: int, end: float, taken: list[float]) -> None:
+        await asyncio.gather(*(self._client(random.Random(seed), texts, end, taken) for seed in range(clients)))
+
+    async def _client(self, rng: random.Random, texts: list[str], end: float, taken: list[float]) -> None:
+        """One client: a connection, and a request after the other."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        while (start := time.perf_counter()) < end:
+            body = json.dumps({"input": rng.choice(texts), "model": self.model}).encode()
+            head = f"POST {self.path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+            writer.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+            answer = (await reader.readuntil(b"\r\n\r\n")).lower()
+            if b" 200 " not in answer:
+                raise RuntimeError(answer.decode())
+            await reader.readexactly(int(answer.partition(b"content-length:")[2].split()[0]))
+            taken.append(time.perf_counter() - start)
+        writer.close()
+
+    def _cpu(self) -> float:
+        """Processor seconds of the process so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    """Starts the servers, measures them in turn, and prints a table in Markdown."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--infinity", metavar="PROGRAM")
+    parser.add_argument("--clients", type=int, default=16)
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    texts, _ = scored_pairs(1000)
+    servers = start(options.model.resolve(), options.infinity)
+    try:
+        for server in servers.values():
+            server.wait()
+            server.measure(texts, options.clients, options.seconds / 3)  # warms up
+        noise = Noise()
+        results: dict[str, list[Result]] = {name: [] for name in servers}
+        for number in range(options.rounds):
+            order = [*list(servers)[number % len(servers) :], *list(servers)[: number % len(servers)]]
+            for name in order:
+                clock = Clock()
+                result = servers[name].measure(texts, options.clients, options.seconds)
+                wall, busy, steal = clock.stop()
+                noise.add(wall, busy - result.cpu, steal)
+                results[name].append(result)
+    finally:
+        for server in servers.values():
+            server.process.send_signal(signal.SIGKILL)
+            server.process.wait()
+    print(processor(), noise.verdict().replace("other processes", "the clients and other processes"), sep="\n")
+    print(table(results))
+
+
+def start(model: Path, infinity: str | None) -> dict[str, Server]:
+    """Starts all servers."""
+    servers = {}
+    for precision in ("float32", "bfloat16"):
+        command = [sys.executable, "-m", "isotune", "serve", str(model), "--precision", precision, "--port"]
+        servers[f"isotune {precision}"] = Server([*command, str(port := free_port())], model, port)
+    command = [sys.executable, "-c", FASTAPI, str(model)]
+    servers["FastAPI + sentence-transformers float32"] = Server([*command, str(port := free_port())], model, port)
+    if infinity:
+        command = [infinity, "v2", "--model-id", str(model), "--served-model-name", model.name, "--device", "cpu"]
+        command += ["--engine", "torch", "--no-bettertransformer", "--no-compile", "--no-vector-disk-cache"]
+        for precision in ("float32", "bfloat16"):
+            words = [*command, "--dtype", precision, "--port", str(port := free_port())]
+            servers[f"infinity {precision}"] = Server(words, model, port, "/embeddings")
+    return servers
+
+
+def free_port() -> int:
+    """A port that nothing listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def table(results: dict[str, list[Result]]) -> str:
+    """The medians of the rounds, in Markdown."""
+    lines = [
+        "| server | requests a second | p50 in ms | p99 in ms | requests a processor second |",
+        "|---|---|---|---|---|",
+    ]
+    for name, rounds in results.items():
+        rate, p50, p99, each = (
+            median(values)
+            for values in zip(
+                *((r.rate, r.quantile(0.5), r.quantile(0.99), len(r.seconds) / r.cpu) for r in rounds), strict=True
+            )
+        )
+        lines.append(f"| {name} | {rate:.0f} | {p50:.0f} | {p99:.0f} | {each:.0f} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
