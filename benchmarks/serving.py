@@ -31,6 +31,7 @@ from urllib.request import urlopen
 
 from encoding import scored_pairs
 from machine import Clock, Noise, processor
+from rounds import spread
 
 # FastAPI as its tutorials have it: a route that is a plain function runs in a thread.
 FASTAPI = """
@@ -141,16 +142,17 @@ def main() -> None:
         for number in range(options.rounds):
             order = [*list(servers)[number % len(servers) :], *list(servers)[: number % len(servers)]]
             for name in order:
-                clock = Clock()
+                clock, clients = Clock(), time.process_time()
                 result = servers[name].measure(texts, options.clients, options.seconds)
                 wall, busy, steal = clock.stop()
-                noise.add(wall, busy - result.cpu, steal)
+                noise.add(wall, busy - result.cpu - (time.process_time() - clients), steal)
                 results[name].append(result)
+                noise.spreads = [spread([r.rate for r in rounds]) for rounds in results.values() if rounds]
     finally:
         for server in servers.values():
             server.process.send_signal(signal.SIGKILL)
             server.process.wait()
-    print(processor(), noise.verdict().replace("other processes", "the clients and other processes"), sep="\n")
+    print(processor(), noise.verdict(), sep="\n")
     print(table(results))
 
 
