@@ -1,8 +1,8 @@
 """Compares the speed of isotune with that of its peers, and writes a dated file of tables.
 
-    python benchmarks/run.py [encoding] [training] [batch] [threads] [--models NAME ...] [--rounds N] [--short]
+    python benchmarks/run.py [encoding] [training] [batch] [threads] [cores] [--models NAME ...] [--rounds N] [--short]
 
-Without a table's name, all four are measured, in about 20 minutes on two cores. The models are folders of
+Without a table's name, all five are measured, in about 20 minutes on two cores. The models are folders of
 $ISOTUNE_MODELS. The text is STS-B's from $ISOTUNE_DATA, or the bundled text. The peers are installed once, into the
 environment .benchmark/ in the repository. The file is benchmarks/results/DATE-MACHINE.md, or DATE-MACHINE-TABLES.md if
 only some tables are measured. With --models or --short, the tables are printed but not written.
@@ -22,7 +22,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 ENVIRONMENT = ROOT / ".benchmark"
 RESULTS = Path(__file__).parent / "results"
-TABLES = ("encoding", "training", "batch", "threads")
+TABLES = ("encoding", "training", "batch", "threads", "cores")
 
 
 class Size(NamedTuple):
@@ -83,6 +83,7 @@ def install() -> None:
 def measure(tables: Sequence[str], names: list[str], counts: list[int], rounds: int, short: bool) -> None:
     """Measures the tables, prints them, and writes them to the file of results."""
     import encoding
+    import parallel
     import training
     from machine import Noise, cores, describe, processor, short_name
 
@@ -114,6 +115,10 @@ def measure(tables: Sequence[str], names: list[str], counts: list[int], rounds: 
             add("Batch size, threads: 1", encoding.by_batch(contenders, pairs, rounds, noise))
         if "threads" in tables and cores() > 1:
             add(f"Ways to use {cores()} cores", encoding.by_threads(contenders, pairs, cores(), rounds, noise))
+    if "cores" in tables and cores() > 1:
+        for model, size in models.items():
+            table = parallel.by_ways(model, size.steps, cores(), min(rounds, 3), noise, log)
+            add(f"Ways to train on {cores()} cores, {model.name}", table)
     if "training" in tables:
         for threads in counts:
             for model, size in models.items():

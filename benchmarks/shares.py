@@ -3,7 +3,8 @@
     python benchmarks/shares.py [--models mini all-minilm bert-base-ner] [--precisions float32 bfloat16]
 
 A step is one of SimCSE: 64 sentences of STS-B (or of the bundled text), each twice, with dropout 0.1. A batch is one of
-encoding. Both run on one thread. The shares are those of torch's profiler, of the time inside each operation. The rate
+encoding. Both run on one thread. The shares are those of torch's profiler, of the time inside each operation; a
+step's attention in numpy's products counts as other operations. The rate
 is the arithmetic of the linear layers over the whole time. The limit is the rate of the model's widest product by
 itself, for the same number of tokens. The models are folders of $ISOTUNE_MODELS. Prints a Markdown table.
 """

@@ -35,6 +35,7 @@ def stepper(
     from isotune.training.feed import Feeder
     from isotune.training.objectives import build_objectives
     from isotune.training.step import Stepper
+    from isotune.training.workers import workers_of_run
 
     encoder = Encoder.load(model, device="cpu")
     stage = Stage.model_validate({"method": method, **options, **training})
@@ -47,5 +48,5 @@ def stepper(
         encoder.max_length,
     )
     feeder = Feeder({SINGLE_FEED: store}, {SINGLE_FEED: stage.training.batch_size}, seed=0, stage=0)
-    with fast_float32():
-        yield Stepper(encoder, objectives, feeder, stage.training, TOTAL, seed=0, stage=0)
+    with workers_of_run() as workers, fast_float32():
+        yield Stepper(encoder, objectives, feeder, stage.training, TOTAL, seed=0, stage=0, workers=workers)

@@ -19,14 +19,14 @@ from typing import Any, TextIO
 class Worker:
     """Starts a worker process and sends requests to it."""
 
-    def __init__(self, log: Path) -> None:
-        """Starts the process; what it prints is appended to the log file."""
+    def __init__(self, log: Path, **environment: str) -> None:
+        """Starts the process with these variables; what it prints is appended to the log file."""
         self.log = log
         with log.open("a") as file:
             self._process = subprocess.Popen(
                 [sys.executable, "-W", "ignore", __file__],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file, text=True,
-                env={**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"},
+                env={**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1", **environment},
             )  # fmt: skip
 
     def ask(self, do: str, **arguments: Any) -> dict[str, Any]:

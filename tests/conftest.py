@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,8 +18,13 @@ import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
+from isotune.data.draws import split_seeds
+from isotune.data.packed import Packed
 from isotune.encoder.encoder import Encoder
-from isotune.methods.method import Method
+from isotune.methods.method import Method, View
+from isotune.training.encoding import Adversary, StepEncoding
+from isotune.training.passes import backward
+from isotune.training.workers import Workers
 from tests.hub.server import LocalHub
 
 WORDS = """
@@ -51,6 +57,24 @@ def attached(method: M, encoder: Encoder) -> M:
 def trained(method: Method, encoder: Encoder) -> list[torch.nn.Parameter]:
     """The encoder's parameters that are trained, once the method is attached."""
     return [*method.trained(encoder), *method.adds.parameters()]
+
+
+def seeded(tokens: Packed, seed: int = 0, view: int = 0) -> Packed:
+    """The sentences with the seeds that they have in this view of a step."""
+    return replace(tokens, seeds=split_seeds(split_seeds(torch.tensor([seed]), view), tokens.order))
+
+
+def encode_views(
+    encoder: Encoder, views: Sequence[View], adversary: Adversary | None = None, seed: int = 0
+) -> list[torch.Tensor]:
+    """The vectors of each view. A gradient that reaches them goes on to the weights."""
+    workers = Workers()
+    encoding = StepEncoding(encoder, workers, seed)
+    vectors = encoding.encode(views, adversary)
+    weights = [weight for weight in encoder.backbone.parameters() if weight.requires_grad]
+    for group in encoding.encoded:
+        group.leaf.register_post_accumulate_grad_hook(lambda _, group=group: backward([group], weights, workers))
+    return vectors
 
 
 def unfinish(folder: Path) -> None:

@@ -7,6 +7,7 @@ import torch
 
 from isotune.data.packed import pack
 from isotune.kernels.attention import _fused_attention, _PlainAttention, packed_attention
+from isotune.kernels.dropout import DRAWS, Draws, using
 
 # Shorter than a register, longer, and long; two are of one length.
 LENGTHS = (2, 5, 5, 9, 16, 17, 70)
@@ -19,8 +20,8 @@ def test_plain_products_equal_the_fused_attention(sliding_window: int | None) ->
     inputs = [torch.randn(TOKENS, 4, 8, dtype=torch.float64).requires_grad_() for _ in range(3)]
     gradient = torch.randn(TOKENS, 4, 8, dtype=torch.float64)
     results = []
-    for attend, more in ((_PlainAttention.apply, [True]), (_fused_attention, [])):
-        output = attend(*inputs, packed, 0.3, 0.0, sliding_window, *more)
+    for attend, options in ((_PlainAttention.apply, [0.0, sliding_window, True]), (_fused_attention, [sliding_window])):
+        output = attend(*inputs, packed, 0.3, *options)
         results.append([output, *torch.autograd.grad(output, inputs, gradient)])
     for plain, fused in zip(*results, strict=True):
         torch.testing.assert_close(plain, fused)
@@ -33,8 +34,8 @@ def test_gradients_equal_autograds(dropout: float, training: bool) -> None:
     inputs = [torch.randn(25, 2, 4, dtype=torch.float64).requires_grad_() for _ in range(3)]
 
     def attend(*rows: torch.Tensor) -> torch.Tensor:
-        torch.manual_seed(0)  # the same weights are dropped each time
-        return _PlainAttention.apply(*rows, packed, 0.3, dropout, None, training)
+        with using(DRAWS, Draws(torch.arange(4), torch.arange(25))):  # the same weights are dropped each time
+            return _PlainAttention.apply(*rows, packed, 0.3, dropout, None, training)
 
     assert torch.autograd.gradcheck(attend, inputs)
 
@@ -61,6 +62,7 @@ def test_dropout_keeps_the_expectation(dtype: torch.dtype) -> None:
     shape = (1, 2, 300, 8)
     query, key, value = torch.zeros(shape), torch.zeros(shape), torch.ones(shape)
     inputs = [x.to(dtype) for x in (query, key, value)]
-    output, _ = packed_attention(torch.nn.Identity(), *inputs, None, packed=packed, dropout=0.5)
+    with using(DRAWS, Draws(torch.arange(50), torch.arange(300))):
+        output, _ = packed_attention(torch.nn.Identity(), *inputs, None, packed=packed, dropout=0.5)
     assert output.float().mean().item() == pytest.approx(1.0, abs=0.1)
     assert output.float().std() > 0.3

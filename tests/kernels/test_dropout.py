@@ -8,16 +8,23 @@ from pathlib import Path
 import pytest
 import torch
 
+from isotune.data.packed import pack
 from isotune.encoder.encoder import Encoder
-from isotune.kernels.dropout import FastDropout, dropout, dropout_factors
+from isotune.kernels.dropout import DRAWS, Draws, FastDropout, dropout, dropout_factors, using
+from tests.conftest import seeded
 
 N = 400_000
+
+
+def factors_of(count: int, rate: float, dtype: torch.dtype, seed: int = 0) -> torch.Tensor:
+    """Factors of rows of 1,000 elements, each of which has a seed."""
+    return dropout_factors(torch.arange(-(-count // 1000)) + seed, 1000, rate, dtype).flatten()[:count]
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.1, 0.5, 0.9])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_elements_are_0_at_the_rate_and_the_others_are_scaled(rate: float, dtype: torch.dtype) -> None:
-    factors = dropout_factors(N, rate, dtype)
+    factors = factors_of(N, rate, dtype)
     assert factors.dtype == dtype
     share = (factors == 0).double().mean().item()
     assert abs(share - rate) <= 5 * sqrt(rate * (1 - rate) / N)
@@ -26,13 +33,13 @@ def test_elements_are_0_at_the_rate_and_the_others_are_scaled(rate: float, dtype
 
 
 def test_the_scale_fits_the_rounded_rate() -> None:
-    factors = dropout_factors(N, 0.1, torch.float64)
+    factors = factors_of(N, 0.1, torch.float64)
     steps = round(0.1 * 2**16)
     assert factors.max() == 2**16 / (2**16 - steps)
 
 
 def test_elements_are_dropped_independently() -> None:
-    dropped = (dropout_factors(N, 0.3, torch.float32) == 0).double().view(-1, 4)  # the four elements of a draw
+    dropped = (factors_of(N, 0.3, torch.float32) == 0).double().view(-1, 4)  # the four elements of a draw
     both = (dropped.T @ dropped) / len(dropped)  # [4, 4]
     off = both[~torch.eye(4, dtype=torch.bool)]
     assert (off - 0.09).abs().max() < 5 * sqrt(0.09 * 0.91 / len(dropped))
@@ -40,20 +47,20 @@ def test_elements_are_dropped_independently() -> None:
     assert abs(following - 0.09) < 5 * sqrt(0.09 * 0.91 / N)
 
 
-def test_the_same_seed_drops_the_same_elements() -> None:
-    def masks() -> list[torch.Tensor]:
-        torch.manual_seed(5)
-        return [dropout_factors(1001, 0.5, torch.float32) for _ in range(2)]
+def test_rows_are_dropped_independently() -> None:
+    dropped = (factors_of(N, 0.3, torch.float32) == 0).double().view(-1, 1000)
+    assert abs((dropped[1:] * dropped[:-1]).mean().item() - 0.09) < 5 * sqrt(0.09 * 0.91 / N)
 
-    first, second = masks()
-    assert not torch.equal(first, second)
-    assert all(torch.equal(x, y) for x, y in zip(masks(), (first, second), strict=True))
+
+def test_the_same_seed_drops_the_same_elements() -> None:
+    assert torch.equal(factors_of(1001, 0.5, torch.float32), factors_of(1001, 0.5, torch.float32))
+    assert not torch.equal(factors_of(1001, 0.5, torch.float32), factors_of(1001, 0.5, torch.float32, seed=2))
 
 
 @pytest.mark.parametrize("shape", [(0,), (1,), (3, 5), (2, 3, 7)])
 def test_any_shape_works_and_has_a_gradient(shape: tuple[int, ...]) -> None:
     x = torch.rand(shape).add_(1).requires_grad_()
-    y = dropout(x, 0.5)
+    y = dropout(x, 0.5, torch.zeros(shape[:-1], dtype=torch.int64))
     y.sum().backward()
     assert y.shape == x.shape
     assert x.grad is not None
@@ -61,8 +68,26 @@ def test_any_shape_works_and_has_a_gradient(shape: tuple[int, ...]) -> None:
     assert torch.equal(y, x * x.grad)
 
 
+def test_every_layer_draws_its_own_numbers_and_every_sentence_its_own() -> None:
+    layers, x = [FastDropout(0.5) for _ in range(2)], torch.ones(1, 6, 64)
+    with using(DRAWS, Draws(torch.arange(2), torch.arange(6)[None])):
+        first, second = (layer(x) for layer in layers)
+    assert not torch.equal(first, second)
+    assert len(first[0].unique(dim=0)) == 6
+
+
+def test_a_sentence_loses_the_same_in_any_batch(tiny_model: Path, sentences: list[str]) -> None:
+    encoder = Encoder.load(tiny_model, device="cpu").train()
+    tokens = seeded(pack(encoder.tokenize(sentences[:12])))
+    with torch.no_grad(), encoder.backbone.drop_heads(0.3):
+        whole = encoder(tokens)
+        for part in tokens.cut(4):
+            torch.testing.assert_close(encoder(part), whole[part.order.sort().values], rtol=1e-5, atol=1e-6)
+        assert not torch.allclose(encoder(seeded(tokens, seed=1)), whole, rtol=1e-2)
+
+
 def test_a_rate_next_to_1_stays_finite() -> None:
-    assert dropout_factors(N, 1 - 1e-9, torch.float32).isfinite().all()
+    assert factors_of(N, 1 - 1e-9, torch.float32).isfinite().all()
 
 
 def test_every_dropout_layer_of_a_model_is_replaced(tiny_model: Path) -> None:
@@ -70,9 +95,10 @@ def test_every_dropout_layer_of_a_model_is_replaced(tiny_model: Path) -> None:
     layers = [module for module in encoder.modules() if isinstance(module, torch.nn.Dropout)]
     assert len(layers) == 1 + 3 * 3  # of the embeddings; two and the attention's, which isn't called, of each block
     assert {type(layer) for layer in layers} == {FastDropout}
-    x = torch.ones(100)
-    assert all(torch.equal(layer(x), x) for layer in layers)
-    encoder.train()
-    assert all((layer(x) == 0).any() for layer in layers)
-    with encoder.backbone.dropout(0.0):
+    x = torch.ones(1, 1, 100)
+    with using(DRAWS, Draws(torch.zeros(1, dtype=torch.int64), torch.zeros(1, 1, dtype=torch.int64))):
         assert all(torch.equal(layer(x), x) for layer in layers)
+        encoder.train()
+        assert all((layer(x) == 0).any() for layer in layers)
+        with encoder.backbone.dropout(0.0):
+            assert all(torch.equal(layer(x), x) for layer in layers)

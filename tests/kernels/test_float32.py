@@ -12,7 +12,7 @@ import torch
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.kernels import float32
-from isotune.kernels.float32 import fast_float32, pays_packed, small_products
+from isotune.kernels.float32 import fast_float32, pays_packed
 
 setting = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
 
@@ -40,15 +40,6 @@ def test_products_and_gradients_are_those_of_float64(monkeypatch: pytest.MonkeyP
             results.append([y, *torch.autograd.grad(y, leaves, gradient.to(dtype))])
     for result, exact in zip(*results, strict=True):
         assert (result.double() - exact).norm() < 1e-6 * exact.norm()
-
-
-def test_small_products_are_torchs_own(pays: None) -> None:
-    with small_products():  # nobody has asked for oneDNN's
-        assert setting.fp32_precision == "none"
-    with fast_float32():
-        with small_products():
-            assert setting.fp32_precision == "none"
-        assert setting.fp32_precision == "bf16"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from isotune.methods.back_translation import BackTranslation, SelfGuidedBackTran
 from isotune.methods.method import Batch
 from isotune.methods.options.back_translation import BackTranslationOptions, SelfGuidedBackTranslationOptions
 from isotune.methods.self_guided import SelfGuided
-from isotune.training.encoding import encode_views
+from tests.conftest import encode_views
 from tests.reference import self_guided as reference
 
 N = 6
@@ -56,7 +56,7 @@ def test_a_sentence_and_its_paraphrase_are_compared_by_nt_xent(
     encoder: Encoder, batch: Batch, sentences: list[str]
 ) -> None:
     method = make(encoder, temperature=0.05)
-    first, second = encode_views(encoder, method.views(batch), torch.Generator())
+    first, second = encode_views(encoder, method.views(batch))
     torch.testing.assert_close(first, torch.from_numpy(encoder.encode(sentences[:N])))
     torch.testing.assert_close(second, torch.from_numpy(encoder.encode(sentences[N : 2 * N])))
     assert first.requires_grad
@@ -87,7 +87,7 @@ def test_with_self_guidance_the_fixed_copy_sees_the_paraphrase(
     encoder: Encoder, batch: Batch, sentences: list[str]
 ) -> None:
     method = SelfGuidedBackTranslation(SelfGuidedBackTranslationOptions(projection=False, view_pooling="cls"), encoder)
-    c, h = encode_views(encoder, method.views(batch), torch.Generator())
+    c, h = encode_views(encoder, method.views(batch))
     torch.testing.assert_close(c, torch.from_numpy(encoder.encode(sentences[:N])))
     torch.testing.assert_close(h[:, -1], torch.from_numpy(encoder.encode(sentences[N : 2 * N])))
     expected = reference.opt3(c.double(), h.double(), 0.01)

@@ -15,7 +15,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
-from torch import Generator
 
 import isotune
 from isotune.encoder.encoder import Encoder
@@ -25,9 +24,8 @@ from isotune.methods.clsr import CLSR
 from isotune.methods.method import Batch
 from isotune.methods.options.clsr import CLSROptions
 from isotune.training import Result
-from isotune.training.encoding import encode_views
 from isotune.training.step import Stepper
-from tests.conftest import attached, trained
+from tests.conftest import attached, encode_views, trained
 from tests.reference import clsr as reference
 from tests.reference import losses
 
@@ -41,7 +39,7 @@ def test_the_loss_is_the_papers_on_both_networks(encoder: Encoder) -> None:
     method = attached(CLSR(CLSROptions(temperature=0.2, width=11), encoder), encoder)
     columns = torch.randn(2, 5, 32).unbind()
     batch = Batch(vectors=columns)
-    encoded = encode_views(encoder, method.views(batch), Generator())
+    encoded = encode_views(encoder, method.views(batch))
     expected = [torch.stack([reference.encoder(x.double(), encoder.heads.state_dict()) for x in c]) for c in columns]
     for got, want in zip(encoded, expected, strict=True):
         torch.testing.assert_close(got.double(), want, rtol=1e-5, atol=1e-6)

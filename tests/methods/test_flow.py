@@ -22,9 +22,8 @@ from isotune.methods.method import Batch, Method
 from isotune.methods.mirror import Mirror
 from isotune.methods.options.flow import BERTCFOptions, FlowOptions
 from isotune.methods.options.mirror import MirrorOptions
-from isotune.training.encoding import encode_views
 from isotune.training.feed import Feeder
-from tests.conftest import attached, trained
+from tests.conftest import attached, encode_views, trained
 from tests.data.test_packed import unpack
 from tests.reference import flow as flow_reference
 from tests.reference import losses as losses_reference
@@ -55,7 +54,7 @@ def gradients(method: Method, encoder: Encoder, batch: Batch, term: str | None =
     for parameter in trained(method, encoder):
         parameter.requires_grad_(True)
     encoder.train()
-    terms = method.loss(encode_views(encoder, method.views(batch), Generator()), batch)
+    terms = method.loss(encode_views(encoder, method.views(batch)), batch)
     (sum(terms.values()) if term is None else terms[term]).backward()  # type: ignore[union-attr]
     return {key: value.grad for key, value in encoder.named_parameters() if value.grad is not None}
 
@@ -115,7 +114,7 @@ def test_mirror_can_mask_tokens_or_nothing(encoder: Encoder, batch: Batch) -> No
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_mirrors_loss_is_nt_xent_or_bert_cfs(symmetric: bool, encoder: Encoder, batch: Batch) -> None:
     method = Mirror(MirrorOptions(temperature=0.07, symmetric=symmetric), encoder)
-    encoded = encode_views(encoder.eval(), method.views(batch), Generator())
+    encoded = encode_views(encoder.eval(), method.views(batch))
     a, b = (vectors.double() for vectors in encoded)
     formula = losses_reference.nt_xent if symmetric else mirror_reference.mirror_info_nce
     torch.testing.assert_close(method.loss(encoded, batch)["mirror"].double(), formula(a, b, 0.07), rtol=1e-4, atol=0)
@@ -151,12 +150,12 @@ def test_flow_trains_its_own_layers_only_and_stays_with_the_encoder(
 
 def test_flows_loss_is_the_likelihood_of_the_vectors(encoder: Encoder, batch: Batch) -> None:
     method = attached(BERTFlow(FlowOptions(depth=1), encoder), encoder)
-    encode_views(encoder.train(), method.views(batch), Generator())  # which initialises it
+    encode_views(encoder.train(), method.views(batch))  # which initialises it
     flow = encoder.heads[0]
     with torch.no_grad():
         for parameter in flow.parameters():
             parameter.add_(0.05 * torch.randn_like(parameter))
-    encoded = encode_views(encoder.eval(), method.views(batch), Generator())
+    encoded = encode_views(encoder.eval(), method.views(batch))
     weights = {key: value.double() for key, value in flow.state_dict().items()}
     z = [flow_reference.flow(row, weights, levels=3, depth=1) for row in batch.vectors[0].double().tolist()]
     jacobian = torch.autograd.functional.jacobian(lambda x: flow.double()(x[None])[0], batch.vectors[0][0].double())
@@ -172,7 +171,7 @@ def test_flow_learns(encoder: Encoder, sentences: list[str]) -> None:
     encoder.train()
     history = []
     for _ in range(40):
-        (loss,) = method.loss(encode_views(encoder, method.views(batch), Generator()), batch).values()
+        (loss,) = method.loss(encode_views(encoder, method.views(batch)), batch).values()
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()

@@ -21,10 +21,9 @@ from isotune.methods.options.consert import ConSERTOptions
 from isotune.methods.options.simcse import SimCSEOptions
 from isotune.methods.protocols import ClosedForm, SeveralFeeds
 from isotune.methods.simcse import SimCSE
-from isotune.training.encoding import encode_views
 from isotune.training.objectives import Objectives
 from isotune.views.augmentation import FeatureCutoff, NoAugmentation, Shuffle
-from tests.conftest import attached, trained
+from tests.conftest import attached, encode_views, seeded, trained
 from tests.reference import losses as reference
 
 
@@ -77,7 +76,7 @@ def test_every_method_of_the_table_trains_what_it_says(name: str, tiny_model: Pa
         return
     objectives = Objectives(method)
     requests = objectives.ask(batch)
-    encoded = encode_views(encoder, requests[0].views, torch.Generator(), objectives.adversary(requests))
+    encoded = encode_views(encoder, requests[0].views, objectives.adversary(requests))
     terms = {**objectives.terms(requests, encoded), **objectives.penalties(encoder)}
     loss = torch.stack(list(terms.values())).sum()
     loss.backward()
@@ -111,12 +110,12 @@ def test_building_a_method_changes_nothing_in_the_encoder(name: str, tiny_model:
 
 def test_simcse_compares_two_passes_that_differ_by_dropout(encoder: Encoder, batch: Batch) -> None:
     method = SimCSE(SimCSEOptions(temperature=0.07, projection=False), encoder)
-    first, second = encode_views(encoder.train(), method.views(batch), torch.Generator())
+    first, second = encode_views(encoder.train(), method.views(batch))
     assert not torch.equal(first, second)
     expected = reference.info_nce(first.double(), second.double(), 0.07)
     torch.testing.assert_close(method.loss([first, second], batch)["info_nce"].double(), expected, rtol=1e-5, atol=0)
 
-    first, second = encode_views(encoder.eval(), method.views(batch), torch.Generator())
+    first, second = encode_views(encoder.eval(), method.views(batch))
     assert torch.equal(first, second)
 
 
@@ -137,7 +136,7 @@ def test_consert_makes_two_augmented_views_of_the_last_layer(encoder: Encoder, b
 
     plain = ConSERT(ConSERTOptions(augmentations=("none", "none"), temperature=0.2), encoder)
     assert [view.augmentation for view in plain.views(batch)] == [NoAugmentation(), NoAugmentation()]
-    a, b = encode_views(encoder, plain.views(batch), torch.Generator())
+    a, b = encode_views(encoder, plain.views(batch))
     assert torch.equal(a, b)
     expected = reference.nt_xent(a.double(), b.double(), 0.2)
     torch.testing.assert_close(plain.loss([a, b], batch)["nt_xent"].double(), expected, rtol=1e-5, atol=0)
@@ -146,9 +145,9 @@ def test_consert_makes_two_augmented_views_of_the_last_layer(encoder: Encoder, b
 def test_views_encoded_together_equal_views_encoded_alone(encoder: Encoder, sentences: list[str]) -> None:
     batch = Batch((pack(encoder.tokenize(sentences[:9])),))
     method = ConSERT(ConSERTOptions(augmentations=("none", "feature_cutoff")), encoder)
-    together = encode_views(encoder, method.views(batch), torch.Generator().manual_seed(4))
-    generator = torch.Generator().manual_seed(4)
-    alone = [encoder(v.tokens, v.augmentation, generator, v.pooling) for v in method.views(batch)]
+    together = encode_views(encoder, method.views(batch))
+    views = method.views(batch)
+    alone = [encoder(seeded(v.tokens, view=number), v.augmentation, v.pooling) for number, v in enumerate(views)]
     for a, b in zip(together, alone, strict=True):
         torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5)
     last = Encoder.load(encoder.backbone.model.name_or_path)

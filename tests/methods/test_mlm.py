@@ -25,9 +25,8 @@ from isotune.methods.options.mlm import MLMOptions
 from isotune.methods.options.simcse import SimCSEOptions
 from isotune.methods.simcse import SimCSE
 from isotune.recipes import Stage
-from isotune.training.encoding import encode_views
 from isotune.training.objectives import Objectives, build_objectives
-from tests.conftest import attached
+from tests.conftest import attached, encode_views
 from tests.reference import mlm as reference
 
 
@@ -56,7 +55,7 @@ def loss_of(objectives: Method | Objectives, encoder: Encoder, tokens: Packed) -
     objectives = objectives if isinstance(objectives, Objectives) else Objectives(objectives)
     requests = objectives.ask(batch(tokens))
     views = [view for request in requests for view in request.views]
-    return objectives.terms(requests, encode_views(encoder, views, Generator()))
+    return objectives.terms(requests, encode_views(encoder, views))
 
 
 def test_value_and_gradients_equal_transformers_on_padded_input(
@@ -87,7 +86,7 @@ def test_value_and_gradients_equal_transformers_on_padded_input(
 def test_value_and_gradient_equal_the_transcription(encoder: Encoder, tokens: Packed) -> None:
     method = MLM(MLMOptions(masking_rate=0.3), encoder)
     drawn = method.draw(batch(tokens))
-    (states,) = encode_views(encoder, method.views(drawn), Generator())
+    (states,) = encode_views(encoder, method.views(drawn))
     model = encoder.language_head.language_model
     states = states.detach().requires_grad_()
     value = method.loss([states], drawn)["mlm"]
@@ -115,7 +114,7 @@ def test_equal_scores_give_the_log_of_the_vocabulary(encoder: Encoder, tokens: P
 def test_only_the_masked_tokens_count(encoder: Encoder, tokens: Packed) -> None:
     method = MLM(MLMOptions(), encoder)
     (view,) = method.views(method.draw(batch(tokens)))
-    (states,) = encode_views(encoder, [view], Generator())
+    (states,) = encode_views(encoder, [view])
     (every,) = encoder.backbone(view.tokens)
     assert torch.equal(states, every[view.pooling.places])
     assert len(states) == (view.tokens.ids == 4).sum() + sum(
@@ -127,7 +126,7 @@ def test_every_text_of_a_row_is_masked(encoder: Encoder, tokens: Packed, sentenc
     texts = (tokens, pack(encoder.tokenize(sentences[9:18])))
     method = MLM(MLMOptions(masking_rate=0.4), encoder)
     drawn = method.draw(Batch(texts, generator=Generator().manual_seed(3)))
-    encoded = encode_views(encoder, method.views(drawn), Generator())
+    encoded = encode_views(encoder, method.views(drawn))
     counts = [len(states) for states in encoded]
     assert counts == [len(masked.targets) for masked in drawn.masked]
     assert min(counts) > 0

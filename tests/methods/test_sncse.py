@@ -16,8 +16,7 @@ from isotune.methods.method import Batch
 from isotune.methods.options.sncse import SNCSEOptions
 from isotune.methods.sncse import ANCHOR, SNCSE
 from isotune.training import train
-from isotune.training.encoding import encode_views
-from tests.conftest import attached
+from tests.conftest import attached, encode_views
 from tests.reference import losses, sncse
 
 
@@ -39,7 +38,7 @@ def test_the_loss_is_info_nce_and_the_weighted_margin(prompts: bool, encoder: En
     )
     method = attached(SNCSE(options, encoder), encoder)
     batch = sncse_batch(method, encoder, sentences[:9])
-    encoded = encode_views(encoder, method.views(batch), torch.Generator())
+    encoded = encode_views(encoder, method.views(batch))
     assert [vectors.shape for vectors in encoded] == [(9, 32)] * 3
     terms = {name: term.double() for name, term in method.loss(encoded, batch).items()}
     first, second, soft = (vectors.double() for vectors in encoded)

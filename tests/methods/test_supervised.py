@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 from transformers import BertModel
 
 from isotune.data.packed import Packed, pack, shortest_first
@@ -27,10 +27,9 @@ from isotune.methods.options.multitask import MultitaskOptions
 from isotune.methods.options.nli import NLIOptions
 from isotune.methods.options.simcse import SimCSESupervisedOptions
 from isotune.methods.simcse import SimCSESupervised
-from isotune.training.encoding import encode_views
 from isotune.views.adversarial import Adversarial
 from isotune.views.augmentation import FeatureCutoff, NoAugmentation, Shuffle, TokenCutoff
-from tests.conftest import attached
+from tests.conftest import attached, encode_views
 from tests.reference import losses as plain
 from tests.reference import supervised as reference
 
@@ -62,7 +61,7 @@ def test_nli_classifies_the_last_layers_vectors(encoder: Encoder, columns: list[
     batch = Batch(tuple(columns[:2]), CLASSES)
     assert [view.pooling for view in method.views(batch)] == [Pooling("mean", (-1,))] * 2
     assert method.classes == ("contradiction", "entailment", "neutral")
-    encoded = encode_views(encoder, method.views(batch), Generator())
+    encoded = encode_views(encoder, method.views(batch))
     linear = method.classifier.linear
     expected = reference.pair_cross_entropy(
         *double(encoded), linear.weight.double(), linear.bias.double(), CLASSES.tolist(), max_square
@@ -77,7 +76,7 @@ def test_consert_joint_adds_the_contrast_of_each_side(encoder: Encoder, columns:
     views = method.views(batch)
     assert [view.tokens for view in views] == columns[:2] * 3
     assert [view.augmentation for view in views[::2]] == [NoAugmentation(), FeatureCutoff(0.2), Shuffle()]
-    encoded = encode_views(encoder, views, Generator())
+    encoded = encode_views(encoder, views)
     a, b, a1, b1, a2, b2 = double(encoded)
     linear = method.classifier.linear
     terms = method.loss(encoded, batch)
@@ -93,7 +92,7 @@ def test_consert_joint_reads_the_plain_view_twice(encoder: Encoder, columns: lis
     batch = Batch(tuple(columns[:2]), CLASSES)
     views = method.views(batch)
     assert [view.augmentation for view in views] == [NoAugmentation()] * 2 + [TokenCutoff(0.15)] * 2
-    encoded = encode_views(encoder, views, Generator())
+    encoded = encode_views(encoder, views)
     a, b, a2, b2 = double(encoded)
     expected = 0.15 * (plain.nt_xent(a, a2, 0.1) + plain.nt_xent(b, b2, 0.1))
     close(method.loss(encoded, batch)["nt_xent"], expected)
@@ -105,7 +104,7 @@ def test_consert_joints_adversarial_views_are_harder_to_classify(encoder: Encode
     batch = Batch(tuple(columns[:2]), CLASSES)
     views = method.views(batch)
     assert [view.augmentation for view in views[2:]] == [Adversarial(0, 0.3), Adversarial(1, 0.3)]
-    encoded = encode_views(encoder, views, Generator(), partial(method.adversary, batch=batch))
+    encoded = encode_views(encoder, views, partial(method.adversary, batch=batch))
     clean, attacked = method.adversary(encoded, batch), method.adversary(encoded[2:], batch)
     assert attacked > clean + 0.01
     assert all(torch.isfinite(term) for term in method.loss(encoded, batch).values())
@@ -117,7 +116,7 @@ def test_supervised_simcse_is_infonce_with_hard_negatives_on_vectors_that_stay(
     options = SimCSESupervisedOptions(temperature=0.07, hard_negative_weight=0.5)
     method = attached(SimCSESupervised(options, encoder), encoder)
     batch = Batch(tuple(columns))
-    encoded = encode_views(encoder, method.views(batch), Generator())
+    encoded = encode_views(encoder, method.views(batch))
     expected = reference.info_nce_hard(*double(encoded), 0.07, np.exp(0.5))
     close(method.loss(encoded, batch)["info_nce"], expected)
     assert list(method.parameters()) == []  # the projection is the encoder's
@@ -145,7 +144,7 @@ def test_multitask_weighs_three_losses(encoder: Encoder, tasks: Batch) -> None:
     method = Multitask(MultitaskOptions(projection=16, paraphrase_hinge=0.2), encoder).eval()
     views = method.views(tasks)
     assert [view.tokens for view in views] == [text for task in tasks.tasks.values() for text in task.texts]
-    encoded = encode_views(encoder, views, Generator())
+    encoded = encode_views(encoder, views)
     terms = method.loss(encoded, tasks)
     sentence, p1, p2, s1, s2 = encoded
 
@@ -167,7 +166,7 @@ def test_multitask_weighs_three_losses(encoder: Encoder, tasks: Batch) -> None:
 def test_multitask_trains_everything_and_drops_out_what_the_paper_says(encoder: Encoder, tasks: Batch) -> None:
     options = MultitaskOptions(projection=16, paraphrase_hinge=-1)
     method = Multitask(options, encoder)
-    encoded = encode_views(encoder, method.views(tasks), Generator())
+    encoded = encode_views(encoder, method.views(tasks))
     first, second = method.loss(encoded, tasks), method.loss(encoded, tasks)
     assert first["sentiment"] != second["sentiment"]
     assert first["paraphrase"] == second["paraphrase"]
@@ -223,7 +222,7 @@ def test_a_pair_is_one_sequence_as_transformers_pads_it(
     first, second = [s[:40] for s in sentences[:7]], [s[:40] for s in sentences[7:14]]
     tokens = joint(encoder, first, second)
     batch = Batch((tokens,), torch.tensor([0, 1, 1, 0, 1, 0, 0]))
-    encoded = encode_views(encoder, method.views(batch), Generator())
+    encoded = encode_views(encoder, method.views(batch))
     loss = method.loss(encoded, batch)["cross_entropy"]
     loss.backward()
 
@@ -245,7 +244,7 @@ def test_scores_are_predicted_where_there_are_no_classes(encoder: Encoder, sente
     method = FinetunePair(FinetunePairOptions(classes=(), metrics=("pearson", "spearman")), encoder).eval()
     assert method.rows is ScoredPair
     batch = Batch((joint(encoder, sentences[:3], sentences[3:6]),), torch.tensor([1.0, 4.0, 2.5]))
-    encoded = encode_views(encoder, method.views(batch), Generator())
+    encoded = encode_views(encoder, method.views(batch))
     scores = method.predict("", encoded)
     assert scores.shape == (3,)
     close(method.loss(encoded, batch)["squared_error"], ((scores - batch.targets) ** 2).mean().detach())  # type: ignore[operator]
@@ -258,7 +257,7 @@ def test_a_sentence_is_classified_by_its_first_token(encoder: Encoder, columns: 
     (view,) = method.views(batch)
     assert view.pooling == Pooling("cls", (-1,))
     assert not view.heads
-    encoded = encode_views(encoder, [view], Generator())
+    encoded = encode_views(encoder, [view])
     assert method.loss(encoded, batch) != method.loss(encoded, batch)
     method.eval()
     logits = encoded[0].double() @ method.linear.weight.double().T + method.linear.bias.double()

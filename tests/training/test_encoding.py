@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from isotune.data.packed import Packed, pack
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
 from isotune.encoder.pooling import EachLayer, Pooling, TokenStates
 from isotune.methods.method import View
-from isotune.training.encoding import encode_views
 from isotune.views.adversarial import Adversarial
 from isotune.views.augmentation import Augmentation, Shuffle
+from tests.conftest import encode_views, seeded
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def tokens(encoder: Encoder, sentences: list[str]) -> Packed:
 
 
 def encode(encoder: Encoder, *views: View) -> list[Tensor]:
-    return encode_views(encoder, views, Generator().manual_seed(4))
+    return encode_views(encoder, views)
 
 
 def test_a_frozen_copy_gives_every_layer_and_no_gradient(encoder: Encoder, tokens: Packed) -> None:
@@ -69,7 +69,7 @@ class Plus(Augmentation):
     def __init__(self, addend: Tensor) -> None:
         self.addend = addend
 
-    def embeddings(self, embeddings: Tensor, tokens: Packed, generator: Generator) -> Tensor:
+    def embeddings(self, embeddings: Tensor, tokens: Packed) -> Tensor:
         return embeddings + self.addend
 
 
@@ -78,17 +78,17 @@ def test_an_adversarial_view_moves_each_token_along_the_gradient(encoder: Encode
         return vectors[0].sin().sum()
 
     views = [View(tokens, Shuffle()), View(tokens, Adversarial(of=0, norm=0.5)), View(tokens)]
-    shuffled, attacked, plain = encode_views(encoder, views, Generator().manual_seed(4), loss)
+    shuffled, attacked, plain = encode_views(encoder, views, loss)
     torch.testing.assert_close(plain, encoder(tokens))
 
     # The same by hand: the gradient at the embeddings of the shuffled view, each token's of length 0.5.
     zeros = torch.zeros(len(tokens.ids), 32, requires_grad=True)
 
     class Shuffled(Plus):
-        def positions(self, tokens: Packed, generator: Generator) -> Tensor:
-            return Shuffle().positions(tokens, generator)
+        def positions(self, tokens: Packed) -> Tensor:
+            return Shuffle().positions(tokens)
 
-    again = encoder(tokens, Shuffled(zeros), Generator().manual_seed(4))
+    again = encoder(seeded(tokens), Shuffled(zeros))
     torch.testing.assert_close(shuffled, again)
     (gradient,) = torch.autograd.grad(loss([again]), zeros)
     noise = 0.5 * gradient / gradient.norm(dim=-1, keepdim=True)
@@ -102,5 +102,5 @@ def test_the_adversarial_direction_raises_the_loss(encoder: Encoder, tokens: Pac
         return vectors[0].square().mean()
 
     for norm in (0.01, 0.1):
-        clean, attacked = encode_views(encoder, [View(tokens), View(tokens, Adversarial(0, norm))], Generator(), loss)
+        clean, attacked = encode_views(encoder, [View(tokens), View(tokens, Adversarial(0, norm))], loss)
         assert loss([attacked]) > loss([clean])

@@ -12,13 +12,21 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from isotune.data.packed import Packed, pack
 from isotune.encoder.encoder import Encoder
+from isotune.kernels import attention as attention_kernel
+from isotune.kernels.float32 import pays
 from isotune.methods.method import Batch, View
 from isotune.methods.options.self_guided import SelfGuidedOptions
 from isotune.methods.self_guided import SelfGuided
-from isotune.training.encoding import encode_views
+from tests.conftest import encode_views
 
 BLOCKS, D, INNER = 3, 32, 64  # of the tiny model
 LINEARS = 2 * (4 * D * D + 2 * D * INNER)  # of one block, for one token
+
+
+@pytest.fixture(autouse=True)
+def _counted_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention_kernel, "ONE_THREAD", 0)  # numpy's products are not counted
+    pays()  # measures products once a process
 
 
 @pytest.fixture
@@ -39,7 +47,7 @@ def attention(tokens: Packed) -> int:
 def counted(encoder: Encoder, views: Sequence[View]) -> tuple[int, int]:
     """Operations of products forward and backward."""
     with FlopCounterMode(display=False) as forward:
-        loss = torch.stack([vectors.sum() for vectors in encode_views(encoder, views, torch.Generator())]).sum()
+        loss = torch.stack([vectors.sum() for vectors in encode_views(encoder, views)]).sum()
     with FlopCounterMode(display=False) as backward:
         loss.backward()
     return forward.get_total_flops(), backward.get_total_flops()

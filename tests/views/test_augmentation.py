@@ -1,4 +1,4 @@
-"""Augmentations: exact counts, what is left alone, randomness from the generator alone."""
+"""Augmentations: exact counts, what is left alone, randomness from the sentences' seeds alone."""
 
 from __future__ import annotations
 
@@ -19,24 +19,21 @@ from isotune.views.augmentation import (
     Shuffle,
     TokenCutoff,
 )
+from tests.conftest import seeded
 
 ALL: list[Augmentation] = [NoAugmentation(), Shuffle(), TokenCutoff(0.3), FeatureCutoff(0.3), EmbeddingDropout(0.3)]
 lengths = st.lists(st.integers(1, 12), min_size=1, max_size=8)
 rates = st.floats(0, 0.99)
 
 
-def seeded(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
-def packed(lengths: list[int]) -> Packed:
-    return pack([[1] * length for length in lengths])
+def packed(lengths: list[int], seed: int = 0) -> Packed:
+    return seeded(pack([[1] * length for length in lengths]), seed)
 
 
 def cut(augmentation: Augmentation, tokens: Packed, d: int = 10) -> list[torch.Tensor]:
     """Where each packed sentence was set to 0, [length, d] bool; and nothing else was changed."""
     x = 1 + torch.rand(len(tokens.ids), d)
-    y = augmentation.embeddings(x, tokens, seeded())
+    y = augmentation.embeddings(x, tokens)
     assert torch.equal(y[y != 0], x[y != 0])
     return list((y == 0).split(tokens.lengths.tolist()))
 
@@ -68,18 +65,18 @@ def test_dropout_drops_exactly_floor_of_the_elements(lengths: list[int], rate: f
 @settings(deadline=None)
 def test_shuffle_permutes_the_positions_of_each_sentence(lengths: list[int]) -> None:
     tokens = packed(lengths)
-    positions = Shuffle().positions(tokens, seeded())
+    positions = Shuffle().positions(tokens)
     for part in positions.split(tokens.lengths.tolist()):
         assert part.sort().values.tolist() == list(range(len(part)))
 
 
 def test_every_permutation_and_every_token_is_equally_likely() -> None:
     tokens = packed([3] * 6000)
-    codes = Shuffle().positions(tokens, seeded()).view(-1, 3) @ torch.tensor([9, 3, 1])
+    codes = Shuffle().positions(tokens).view(-1, 3) @ torch.tensor([9, 3, 1])
     counts = codes.unique(return_counts=True)[1]
     assert len(counts) == 6
     assert (counts - 1000).abs().max() < 130  # about 4.5 standard deviations
-    first = TokenCutoff(0.34).embeddings(torch.ones(18000, 1), tokens, seeded()).view(-1, 3)
+    first = TokenCutoff(0.34).embeddings(torch.ones(18000, 1), tokens).view(-1, 3)
     assert ((first == 0).sum(0) - 2000).abs().max() < 170
 
 
@@ -90,12 +87,11 @@ def test_sentences_get_their_own_features_cut() -> None:
 
 @pytest.mark.parametrize("augmentation", ALL, ids=repr)
 def test_the_same_seed_gives_the_same_view_and_another_one_another(augmentation: Augmentation) -> None:
-    tokens, x = packed([5, 9, 7]), torch.rand(21, 16)
+    x = torch.rand(21, 16)
 
     def view(seed: int) -> torch.Tensor:
-        generator = seeded(seed)
-        positions = augmentation.positions(tokens, generator)
-        return torch.cat([positions[:, None], augmentation.embeddings(x, tokens, generator)], 1)
+        tokens = packed([5, 9, 7], seed)
+        return torch.cat([augmentation.positions(tokens)[:, None], augmentation.embeddings(x, tokens)], 1)
 
     torch.manual_seed(7)  # the global generator plays no part
     first = view(1)
@@ -108,7 +104,7 @@ def test_the_same_seed_gives_the_same_view_and_another_one_another(augmentation:
 def test_augmentations_keep_type_and_gradient(augmentation: Augmentation) -> None:
     tokens = packed([4, 6])
     x = torch.rand(10, 8, dtype=torch.bfloat16, requires_grad=True)
-    y = augmentation.embeddings(x, tokens, seeded())
+    y = augmentation.embeddings(x, tokens)
     y.sum().backward()
     assert y.dtype == torch.bfloat16
     assert torch.equal(x.grad, (y != 0).to(torch.bfloat16))
@@ -119,8 +115,8 @@ def test_each_view_of_a_batch_gets_its_own_augmentation() -> None:
     tokens = packed(lengths * 3)  # three views of three sentences
     x = 1 + torch.rand(len(tokens.ids), 10)
     augmentation = PerView([NoAugmentation(), FeatureCutoff(0.5), Shuffle()], [3, 3, 3])
-    changed = augmentation.embeddings(x, tokens, seeded()).split(tokens.lengths.tolist())
-    positions = augmentation.positions(tokens, seeded()).split(tokens.lengths.tolist())
+    changed = augmentation.embeddings(x, tokens).split(tokens.lengths.tolist())
+    positions = augmentation.positions(tokens).split(tokens.lengths.tolist())
     place = tokens.order.argsort().tolist()
     for view in range(3):
         for sentence in range(3):
@@ -136,5 +132,16 @@ def test_each_view_of_a_batch_gets_its_own_augmentation() -> None:
 def test_views_of_different_sizes() -> None:
     tokens = packed([2] * 7)
     augmentation = PerView([TokenCutoff(0.5), NoAugmentation(), TokenCutoff(0.9)], [1, 4, 2])
-    changed = augmentation.embeddings(torch.ones(14, 3), tokens, seeded()).view(7, -1)
+    changed = augmentation.embeddings(torch.ones(14, 3), tokens).view(7, -1)
     assert (changed[tokens.order.argsort()] == 0).sum(1).tolist() == [3, 0, 0, 0, 0, 3, 3]
+
+
+@pytest.mark.parametrize("augmentation", ALL, ids=repr)
+def test_a_sentence_is_changed_alike_wherever_it_stands(augmentation: Augmentation) -> None:
+    lengths = [5, 9, 7, 5, 2, 9]
+    whole, x = packed(lengths), torch.rand(37, 16)
+    positions, changed = augmentation.positions(whole), augmentation.embeddings(x, whole)
+    for part in [*whole.cut(3), whole.select(torch.tensor([True, False, True, True, False, True]))]:
+        places = whole.places(part)
+        assert torch.equal(augmentation.positions(part), positions[places])
+        assert torch.equal(augmentation.embeddings(x[places], part), changed[places])

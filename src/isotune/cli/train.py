@@ -7,6 +7,7 @@ Which options there are, and the defaults that their help shows, depend on --rec
 from __future__ import annotations
 
 import inspect
+import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -63,11 +64,15 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
 
         if resume and out is None:
             raise InputError("--resume needs --out: the folder of the run to resume")
+        several, leads = os.environ.get("WORLD_SIZE", "1") != "1", os.environ.get("RANK", "0") == "0"
+        if several and out is None:
+            raise InputError("a run of several processes needs --out: the folder that all of them know")
         out = out or Path("runs", f"{plan.stages[0].method}-{time.strftime('%Y%m%d-%H%M%S')}")
         if "columns" in options:
             options["columns"] = key_values("--columns", options["columns"], COLUMNS_FORM)
         result = train_encoder(text, out=out, recipe=recipe, method=method, resume=resume, **options)
-        print(result.report)
+        if leads:
+            print(result.report)
         return 128 + signal.Signals[result.stopped] if result.stopped else 0
 
     # cyclopts makes a flag of every parameter in the signature. The values of `flags` arrive in `options`.

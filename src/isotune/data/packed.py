@@ -26,6 +26,7 @@ class Packed:
     lengths: Tensor  # [N] int64, tokens of each sentence, ascending
     order: Tensor  # [N] int64; packed sentence i is the caller's sentence `order[i]`
     types: Tensor | None = None  # [T] int64, 0 in the first and 1 in the second text of a sequence; None: one text each
+    seeds: Tensor | None = None  # [N] int64, what the random numbers of each sentence follow from (`data/draws.py`)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -60,6 +61,33 @@ class Packed:
         """[N, ...] in packed order -> [N, ...] in the caller's order."""
         return x[self.order.argsort()]
 
+    def cut(self, count: int) -> list[Packed]:
+        """Cuts the row into `count` parts of about equally many tokens; some can be empty.
+
+        The sentences of a part keep their numbers in `order`.
+        """
+        part_of = self.offsets * count // max(1, len(self.ids))  # [N], ascending: the part of each sentence
+        sentences = part_of.bincount(minlength=count).tolist()
+        tokens = part_of[self.segments].bincount(minlength=count).tolist()
+
+        columns = (self.ids, tokens), (self.lengths, sentences), (self.order, sentences), (self.types, tokens)
+        parts = [
+            (None,) * count if column is None else column.split(sizes)
+            for column, sizes in (*columns, (self.seeds, sentences))
+        ]
+        return [Packed(*part) for part in zip(*parts, strict=True)]
+
+    def select(self, chosen: Tensor) -> Packed:
+        """The chosen sentences, [N] bool; they keep their numbers in `order`."""
+        tokens = chosen[self.segments]  # [T]
+        types, seeds = (None if x is None else x[by] for x, by in ((self.types, tokens), (self.seeds, chosen)))
+        return Packed(self.ids[tokens], self.lengths[chosen], self.order[chosen], types, seeds)
+
+    def places(self, part: Packed) -> Tensor:
+        """Where the tokens of a part stand in this row: [tokens of the part] int64."""
+        starts = torch.empty_like(self.offsets).index_copy(0, self.order, self.offsets)  # [N], by the caller's number
+        return starts[part.order][part.segments] + part.positions
+
     def to(self, device: torch.device | str) -> Packed:
         """The same batch on another device; the copy to a GPU is made from pinned memory and asynchronous."""
         device = torch.device(device)
@@ -67,8 +95,8 @@ class Packed:
         def move(x: Tensor) -> Tensor:
             return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" and x.is_cpu else x.to(device)
 
-        types = None if self.types is None else move(self.types)
-        moved = Packed(move(self.ids), move(self.lengths), move(self.order), types)
+        types, seeds = (None if x is None else move(x) for x in (self.types, self.seeds))
+        moved = Packed(move(self.ids), move(self.lengths), move(self.order), types, seeds)
         moved.__dict__["groups"] = self.groups  # counted here, because counting on a GPU would wait for the copy
         return moved
 
@@ -83,21 +111,29 @@ def pack(sentences: Sequence[Sequence[int]]) -> Packed:
 def concatenate(batches: Sequence[Packed]) -> Packed:
     """Joins batches: in the caller's order, the sentences of batch k follow those of batch k - 1.
 
-    Either all batches have token types or none has.
+    Either all batches have token types or none has; seeds likewise.
     """
     if len(batches) == 1:
         return batches[0]
     starts = accumulate(map(len, batches[:-1]), initial=0)
     types = [batch.types for batch in batches if batch.types is not None]
+    seeds = [batch.seeds for batch in batches if batch.seeds is not None]
     return shortest_first(
         torch.cat([batch.ids for batch in batches]),
         torch.cat([batch.lengths for batch in batches]),
         torch.cat(types) if types else None,
         torch.cat([start + batch.order for start, batch in zip(starts, batches, strict=True)]),
+        torch.cat(seeds) if seeds else None,
     )
 
 
-def shortest_first(ids: Tensor, lengths: Tensor, types: Tensor | None = None, order: Tensor | None = None) -> Packed:
+def shortest_first(
+    ids: Tensor,
+    lengths: Tensor,
+    types: Tensor | None = None,
+    order: Tensor | None = None,
+    seeds: Tensor | None = None,
+) -> Packed:
     """Packs N sentences whose tokens [T] stand one sentence after another; those of equal length keep their order.
 
     Sentence i of the arguments is the caller's sentence `order[i]`, or i without an order.
@@ -109,4 +145,5 @@ def shortest_first(ids: Tensor, lengths: Tensor, types: Tensor | None = None, or
     # Token t of a sentence moves from (old offset + position) to (new offset + position).
     shift = torch.repeat_interleave(offsets[place] - new_offsets, lengths)  # [T]
     source = torch.arange(len(ids), device=ids.device) + shift  # [T]
-    return Packed(ids[source], lengths, order[place], None if types is None else types[source])
+    types, seeds = (None if x is None else x[by] for x, by in ((types, source), (seeds, place)))
+    return Packed(ids[source], lengths, order[place], types, seeds)

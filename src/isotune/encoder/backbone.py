@@ -4,7 +4,8 @@ A packed batch is all its sentences one after another, without padding: a row of
 sentence (`data/packed.py`). The model is transformers' own class, unchanged. It gets the row as a batch of one long
 text [1, T]. Two things keep the sentences apart: position ids that start anew at each sentence, and an attention
 function in which a token sees only its own sentence (`kernels/attention.py`). Layers that work token by token need
-nothing. Augmentations change the position ids, and the output of the embedding layer by a forward hook.
+nothing. Augmentations change the position ids, and the output of the embedding layer by a forward hook. What belongs to
+a single forward pass is in context variables, so that threads can make passes of one model at the same time.
 
 The attention of a few models can't be replaced (MPNet, DeBERTa). They run on a padded batch, which is slower, and give
 the same numbers.
@@ -16,19 +17,21 @@ type that looks alike can differ unnoticed: an embedding layer that joins neighb
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from isotune.data.draws import split_seeds
 from isotune.data.packed import Packed
 from isotune.errors import InputError, unknown
 from isotune.kernels.attention import PACKED
-from isotune.kernels.dropout import replace_dropout
+from isotune.kernels.dropout import DRAWS, Draws, replace_dropout, using
 from isotune.kernels.float32 import fast_float32
 from isotune.views.augmentation import Augmentation, NoAugmentation
 
@@ -40,6 +43,9 @@ PACKED_TYPES = (
     *("xlm-roberta", "xlm-roberta-xl"),
 )
 PADDED_TYPES = ("deberta", "deberta-v2", "megatron-bert", "mpnet", "rembert")
+
+_augment: ContextVar[Callable[[Tensor], Tensor]] = ContextVar("augment")
+"""Changes the output of the embedding layer in the forward pass that a thread is in."""
 
 
 class Backbone(nn.Module):
@@ -69,6 +75,7 @@ class Backbone(nn.Module):
             _warn_padded(model_type)
         else:
             model.set_attn_implementation(PACKED)
+        model.get_submodule("embeddings").register_forward_hook(_augment_embeddings)
         # RoBERTa and its kin count positions from padding_idx + 1; only their embedding layers have the attribute.
         self.first_position: int = getattr(model.get_submodule("embeddings"), "padding_idx", -1) + 1
 
@@ -98,23 +105,23 @@ class Backbone(nn.Module):
         self,
         tokens: Packed,
         augmentation: Augmentation | None = None,
-        generator: Generator | None = None,
         all_layers: bool = False,
     ) -> tuple[Tensor, ...]:
         """Computes the hidden states of packed sentences.
 
         Args:
-            tokens: the batch.
+            tokens: the batch. Its seeds decide the random numbers of augmentation and dropout; without seeds, torch's
+                generator does.
             augmentation: changes the sentences in the embedding layer; None changes nothing.
-            generator: draws the augmentation's random numbers; needed with an augmentation.
             all_layers: return all `layers + 1` hidden states [T, d], embeddings first, instead of the last alone.
         """
         augmentation = augmentation or NoAugmentation()
-        generator = generator or torch.default_generator
+        if self.training and tokens.seeds is None:
+            tokens = replace(tokens, seeds=torch.randint(2**62, (len(tokens),)).to(tokens.ids.device))
         layout = _Padded(tokens, self.model.config.pad_token_id or 0) if self.padded else _OneRow(tokens)
         inputs = {
             "input_ids": layout.to_model(tokens.ids),
-            "position_ids": layout.to_model(augmentation.positions(tokens, generator) + self.first_position),
+            "position_ids": layout.to_model(augmentation.positions(tokens) + self.first_position),
             "output_hidden_states": all_layers,
             **layout.inputs,
         }
@@ -123,17 +130,21 @@ class Backbone(nn.Module):
         if self.training and self.head_dropout:
             inputs["head_dropout"] = self.head_dropout
 
-        def augment(module: nn.Module, inputs: tuple[Tensor, ...], embeddings: Tensor) -> Tensor:
-            return layout.to_model(augmentation.embeddings(layout.to_packed(embeddings), tokens, generator))
+        def augment(embeddings: Tensor) -> Tensor:
+            return layout.to_model(augmentation.embeddings(layout.to_packed(embeddings), tokens))
 
-        # A hook is on the model itself, and would be called in every thread that encodes with it.
-        hook: AbstractContextManager[Any] = nullcontext()
-        if augmentation != NoAugmentation():
-            hook = self.model.get_submodule("embeddings").register_forward_hook(augment)
-        with hook:
+        changes = using(_augment, augment) if augmentation != NoAugmentation() else nullcontext()
+        with changes, self._drawing(tokens, layout):
             output = self.model(**inputs)
         states = output.hidden_states if all_layers else (output.last_hidden_state,)
         return tuple(layout.to_packed(state) for state in states)
+
+    def _drawing(self, tokens: Packed, layout: _OneRow | _Padded) -> AbstractContextManager[None]:
+        """Gives the dropout of a forward pass its random numbers, in training."""
+        if not self.training or tokens.seeds is None:
+            return nullcontext()
+        seeds = split_seeds(tokens.seeds[tokens.segments], tokens.positions)  # [T]
+        return using(DRAWS, Draws(tokens.seeds, layout.to_model(seeds)))
 
     @contextmanager
     def dropout(self, rate: float | None) -> Iterator[None]:
@@ -180,6 +191,12 @@ class Backbone(nn.Module):
             yield
         finally:
             self.head_dropout = 0.0
+
+
+def _augment_embeddings(module: nn.Module, inputs: tuple[Tensor, ...], embeddings: Tensor) -> Tensor:
+    """Augments the embeddings in the forward pass that this thread is in."""
+    augment = _augment.get(None)
+    return augment(embeddings) if augment else embeddings
 
 
 @cache

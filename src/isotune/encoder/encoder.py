@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from isotune.data.packed import Packed
@@ -186,21 +186,19 @@ class Encoder(nn.Module, StreamEncoder):
         self,
         tokens: Packed,
         augmentation: Augmentation | None = None,
-        generator: Generator | None = None,
         pooling: Pooling | None = None,
     ) -> Tensor:
         """Encodes packed sentences: returns [N, d], in the caller's order; arguments as in `Backbone.forward`.
 
         `pooling` replaces the encoder's pooling; a method may train on another pooling than the encoder keeps.
         """
-        vectors: Tensor = self.heads(self.pool(tokens, augmentation, generator, pooling))
+        vectors: Tensor = self.heads(self.pool(tokens, augmentation, pooling))
         return vectors
 
     def pool(
         self,
         tokens: Packed,
         augmentation: Augmentation | None = None,
-        generator: Generator | None = None,
         pooling: Pooling | EachLayer | TokenStates | None = None,
         backbone: Backbone | None = None,
     ) -> Tensor:
@@ -210,7 +208,7 @@ class Encoder(nn.Module, StreamEncoder):
         its places.
         """
         backbone, pooling = backbone or self.backbone, pooling or self.pooling
-        states = backbone(tokens, augmentation, generator, pooling.needs_all_layers(backbone.layers))
+        states = backbone(tokens, augmentation, pooling.needs_all_layers(backbone.layers))
         pooled = pooling(states, tokens)
         return pooled if isinstance(pooling, TokenStates) else tokens.restore(pooled)
 

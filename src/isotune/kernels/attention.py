@@ -12,19 +12,19 @@ call; the packed batch is one of them. Importing this module adds our function t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 from itertools import zip_longest
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad, scaled_dot_product_attention
 from transformers import AttentionInterface
 
+from isotune.data.draws import random_shares
 from isotune.data.packed import Packed
-from isotune.kernels.dropout import dropout_factors
-from isotune.kernels.float32 import small_products
+from isotune.kernels.dropout import DRAWS, dropout_factors
 
 PACKED = "isotune_packed"
 # torch's softmax on a CPU computes a row in registers of 16 numbers in float32, of 32 in bfloat16. It computes a row
@@ -32,9 +32,11 @@ PACKED = "isotune_packed"
 # 64 numbers or more that hardly counts.
 REGISTER = 16
 LONG = 64
-# If the products of a training batch have fewer multiplications than this on average, torch's own float32 products are
+# If the products of a training batch have fewer multiplications than this on average, numpy's float32 products are
 # faster than oneDNN's, which have to be prepared (once for all layers).
 SMALL = 2**21
+# numpy shares a product of two matrices with more multiplications than this among threads.
+ONE_THREAD = 2**18
 # The GPU kernels take heads of up to this many features, in multiples of 8.
 LARGEST_HEAD = 256
 AMPERE = (8, 0)  # the first GPUs that have these kernels, by compute capability
@@ -66,13 +68,13 @@ def packed_attention(
     scaling = q.shape[-1] ** -0.5 if scaling is None else scaling
     if can_flash(q, dropout):
         output = flash_attention(q, k, v, packed, scaling, sliding_window)
-    elif q.is_cpu:
+    elif q.is_cpu or dropout:
         # autocast would convert to float32 for the softmax, and back; its sums are in float32 anyway.
-        with torch.autocast("cpu", enabled=False):
+        with torch.autocast(q.device.type, enabled=False):
             arguments = (q, k, v, packed, scaling, dropout, sliding_window, module.training)
             output = _PlainAttention.apply(*arguments)  # type: ignore[no-untyped-call]
     else:
-        output = _fused_attention(q, k, v, packed, scaling, dropout, sliding_window)
+        output = _fused_attention(q, k, v, packed, scaling, sliding_window)
     if head_dropout:
         output = _drop_heads(output, packed, head_dropout)
     return output.unsqueeze(0), None
@@ -107,26 +109,26 @@ def flash_attention(
 
 
 def _fused_attention(
-    query: Tensor, key: Tensor, value: Tensor, packed: Packed, scaling: float, dropout: float, window: int | None
+    query: Tensor, key: Tensor, value: Tensor, packed: Packed, scaling: float, window: int | None
 ) -> Tensor:
     """Computes [T, heads, features] from query, key and value of that shape, by torch's fused attention."""
     outputs = []
     for length, rows in _groups(packed, query, key, value):
         q, k, v = (x.transpose(1, 2) for x in rows)  # [sentences, heads, length, features]
         near = _near(length, window, q.device)
-        out = scaled_dot_product_attention(q, k, v, near, dropout_p=dropout, scale=scaling)
+        out = scaled_dot_product_attention(q, k, v, near, scale=scaling)
         outputs.append(out.transpose(1, 2).flatten(0, 1))  # [sentences * length, heads, features]
     return torch.cat(outputs)
 
 
 class _PlainAttention(torch.autograd.Function):
-    """Attention in plain matrix products, for CPUs.
+    """Attention in plain matrix products, for CPUs, and for dropout that belongs to the sentences.
 
     At the length of a sentence, torch's fused attention is several times slower on a CPU: in bfloat16, and in float32
     while products are oneDNN's.
 
     A training batch has few sentences of each length, and other numbers of them in the next batch. Preparing oneDNN's
-    product for each new shape would take longer than the product. So small training batches use torch's own float32
+    product for each new shape would take longer than the product. So small training batches use numpy's float32
     products, whatever the precision. The backward pass is written by hand so that it makes the same choice.
     """
 
@@ -145,22 +147,24 @@ class _PlainAttention(torch.autograd.Function):
         """Computes [T, heads, features] from query, key and value of that shape."""
         heads, features = query.shape[1:]
         sizes = [sentences * heads * length**2 for length, sentences in packed.groups]
-        ctx.small = training and sum(sizes) * features < SMALL * len(sizes)
-        dtype = torch.promote_types(query.dtype, torch.float32) if ctx.small else query.dtype
-        factors = dropout_factors(sum(sizes), dropout, dtype).split(sizes) if dropout else []
+        longest, _ = packed.groups[-1]
+        small = query.is_cpu and training and longest**2 * features <= ONE_THREAD
+        small = small and sum(sizes) * features < SMALL * len(sizes)
+        ctx.product = product = _small_product if small else torch.bmm
+        dtype = torch.promote_types(query.dtype, torch.float32) if small else query.dtype
+        factors = _dropout_factors(packed, heads, dropout, dtype) if dropout else []
         saved, output = [], torch.empty_like(query)
-        with small_products() if ctx.small else nullcontext():
-            groups = zip_longest(_groups(packed, query, key, value, output), factors)
-            for (length, (q_rows, k_rows, v_rows, rows)), factor in groups:
-                q, k, v = _by_head(q_rows, dtype).mul_(scaling), _by_head(k_rows, dtype), _by_head(v_rows, dtype)
-                scores = q.bmm(k.mT)  # [sentences * heads, length, length]
-                near = _near(length, window, q.device)
-                if near is not None:
-                    scores.masked_fill_(~near, -torch.inf)
-                weights = _softmax(scores)
-                kept = weights if factor is None else weights * factor.view_as(weights)
-                _put(rows, kept.bmm(v))
-                saved += [q, k, v, weights]
+        groups = zip_longest(_groups(packed, query, key, value, output), factors)
+        for (length, (q_rows, k_rows, v_rows, rows)), factor in groups:
+            q, k, v = _by_head(q_rows, dtype).mul_(scaling), _by_head(k_rows, dtype), _by_head(v_rows, dtype)
+            scores = product(q, k.mT)  # [sentences * heads, length, length]
+            near = _near(length, window, q.device)
+            if near is not None:
+                scores.masked_fill_(~near, -torch.inf)
+            weights = _softmax(scores)
+            kept = weights if factor is None else weights * factor.view_as(weights)
+            _put(rows, product(kept, v))
+            saved += [q, k, v, weights]
         ctx.packed, ctx.scaling = packed, scaling
         ctx.save_for_backward(*saved, *factors)
         return output
@@ -173,19 +177,23 @@ class _PlainAttention(torch.autograd.Function):
         saved, factors = ctx.saved_tensors[:end], ctx.saved_tensors[end:]
         saved = zip(*(saved[kind::4] for kind in range(4)), strict=True)
         gradients = [torch.empty_like(gradient) for _ in range(3)]
-        with small_products() if ctx.small else nullcontext():
-            groups = zip_longest(_groups(ctx.packed, gradient, *gradients), saved, factors)
-            for (_, (g_rows, *rows)), (q, k, v, weights), factor in groups:
-                g = _by_head(g_rows, q.dtype)
-                kept, grad_weights = weights, g.bmm(v.mT)
-                if factor is not None:
-                    factor = factor.view_as(weights)
-                    kept, grad_weights = weights * factor, grad_weights.mul_(factor)
-                grad_scores = torch._softmax_backward_data(grad_weights, weights, -1, weights.dtype)
-                grad_q, grad_k, grad_v = grad_scores.bmm(k).mul_(ctx.scaling), grad_scores.mT.bmm(q), kept.mT.bmm(g)
-                for place, grad in zip(rows, (grad_q, grad_k, grad_v), strict=True):
-                    _put(place, grad)
+        groups, product = zip_longest(_groups(ctx.packed, gradient, *gradients), saved, factors), ctx.product
+        for (_, (g_rows, *rows)), (q, k, v, weights), factor in groups:
+            g = _by_head(g_rows, q.dtype)
+            kept, grad_weights = weights, product(g, v.mT)
+            if factor is not None:
+                factor = factor.view_as(weights)
+                kept, grad_weights = weights * factor, grad_weights.mul_(factor)
+            grad_scores = torch._softmax_backward_data(grad_weights, weights, -1, weights.dtype)
+            grad_q, grad_k = product(grad_scores, k).mul_(ctx.scaling), product(grad_scores.mT, q)
+            for place, grad in zip(rows, (grad_q, grad_k, product(kept.mT, g)), strict=True):
+                _put(place, grad)
         return *gradients, None, None, None, None, None
+
+
+def _small_product(a: Tensor, b: Tensor) -> Tensor:
+    """The products of small matrices [n, i, j] and [n, j, k] on a CPU."""
+    return torch.from_numpy(np.matmul(a.numpy(), b.numpy()))
 
 
 def _by_head(x: Tensor, dtype: torch.dtype) -> Tensor:
@@ -217,6 +225,15 @@ def _groups(packed: Packed, *rows: Tensor) -> Iterator[tuple[int, list[Tensor]]]
         yield length, [x.unflatten(0, (sentences, length)) for x in group]
 
 
+def _dropout_factors(packed: Packed, heads: int, rate: float, dtype: torch.dtype) -> list[Tensor]:
+    """The factors of the weights of each length's sentences, [sentences, heads * length^2]."""
+    seeds = DRAWS.get().of_sentences().split([sentences for _, sentences in packed.groups])
+    return [
+        dropout_factors(of_group, heads * length**2, rate, dtype)
+        for (length, _), of_group in zip(packed.groups, seeds, strict=True)
+    ]
+
+
 def _near(length: int, window: int | None, device: torch.device) -> Tensor | None:
     """Whether tokens see each other, [length, length]; None if all do."""
     if window is None or length <= window:
@@ -231,7 +248,7 @@ def _drop_heads(output: Tensor, packed: Packed, rate: float) -> Tensor:
     Each head of each sentence is dropped independently, in every layer anew. The heads that are left are multiplied by
     the number of heads over the number of heads left. If no head is left, the output is 0.
     """
-    left = torch.rand(len(packed), output.shape[1], device=output.device) >= rate  # [N, heads]
+    left = random_shares(DRAWS.get().of_sentences(), output.shape[1]) >= rate  # [N, heads]
     scale = left * (output.shape[1] / left.sum(1, keepdim=True).clamp(min=1))  # [N, heads]
     return output * scale.to(output.dtype)[packed.segments][:, :, None]
 

@@ -59,24 +59,6 @@ def fast_float32() -> Iterator[None]:
                 _setting.fp32_precision = before
 
 
-@contextmanager
-def small_products() -> Iterator[None]:
-    """Uses torch's own float32 products again, inside a `fast_float32` block.
-
-    This is for many small products of changing shapes: preparing oneDNN's product for a new shape takes half a
-    millisecond. If two threads open this block, each may get the other's kind of products.
-    """
-    with _lock:
-        if _before:
-            _setting.fp32_precision = _before[0]
-    try:
-        yield
-    finally:
-        with _lock:
-            if _before and pays():
-                _setting.fp32_precision = "bf16"
-
-
 def pays() -> bool:
     """Whether oneDNN is to compute float32 products on this machine."""
     choice = os.environ.get(VARIABLE, "auto")

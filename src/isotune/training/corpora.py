@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from isotune.methods.protocols import SINGLE_FEED, DerivesRows, Feed, ScoresRows
 from isotune.recipes import Recipe, Stage, TrainingOptions
 from isotune.training.recorder import Recorder
 from isotune.training.seeds import derive_seed
+from isotune.training.workers import Workers
 
 MANY_REPEATS = 0.1  # share of repeated texts above which the log warns
 MANY_CUT = 0.1  # share of texts cut to the maximum length above which the log warns
@@ -47,6 +49,7 @@ class Corpora:
     evaluation: Sequence[ScoredPairs]  # what the run is scored on; the log says how much of it is in the training text
     folder: Path  # the run folder, which gets data.json and holds the tokens
     recorder: Recorder  # writes the log
+    workers: Workers  # of which the first process writes data.json
 
     def check(self, first: int) -> None:
         """Checks that the sources of the recipe, from stage number `first` on, exist. No model is needed.
@@ -103,7 +106,9 @@ class Corpora:
                 cache = cache_folder(source) if isinstance(source, str) else None  # rows from Python have no folder
                 rows = method.prepare(rows, cache, self.recorder.say)
             row_type = method.rows if isinstance(method, DerivesRows) else feed.rows
-            train[name] = store = build(rows, row_type, classes=feed.classes, keep_text=method.needs_text)
+            # Texts that are costly to make are made once: the other processes find them in the cache.
+            with self.workers.leader_first() if isinstance(method, DerivesRows) else nullcontext():
+                train[name] = store = build(rows, row_type, classes=feed.classes, keep_text=method.needs_text)
             shared = {task: counts for task, counts in overlap.shared().items() if counts.sentences}
             if store.fingerprint.distinct < 2 and not stage.training.upsample:
                 count = store.fingerprint.sentences
@@ -170,7 +175,8 @@ class Corpora:
             entry["commits"] = dict(commits)
         if shared:
             entry["overlap"] = {task: counts._asdict() for task, counts in shared.items()}
-        write_text(path, json.dumps({**known, title: entry}, indent=2) + "\n")
+        if self.workers.leads:
+            write_text(path, json.dumps({**known, title: entry}, indent=2) + "\n")
 
     def _describe(self, name: str, data: Fingerprint, shared: Mapping[str, Shared], length: int) -> None:
         """Says in the log what a feed holds, and warns of what may spoil the training or its scores."""

@@ -1,11 +1,14 @@
 """From the views of a step to their vectors.
 
-1. Views with the same backbone, pooling and heads form a group, which is encoded together.
-2. With a gradient cache, the sentences of each view are cut into chunks of about as many tokens each.
-3. Each forward pass encodes a chunk of all views of a group: backbone, then pooling.
+1. Views with the same backbone, pooling and heads form a group. The sentences of a group are joined in one row.
+2. The row is cut into a share for each worker, and with a gradient cache a share into passes (`passes.py`).
+3. A pass encodes some of the sentences: backbone, then pooling. The vectors of all passes are gathered.
 4. The heads get the vectors of the whole group at once: some heads look at the whole batch (a flow at its first one).
 
-Views with adversarial noise (ConSERT, section 3.2) take a second pass:
+Each sentence of each view has a seed of its own, for dropout and augmentation. So the vectors do not depend on the cut,
+and any number of workers makes the same step.
+
+Views with adversarial noise (ConSERT, section 3.2) take a second round:
 
 1. The plain views are encoded. Those under attack remember their embeddings.
 2. A loss of the plain views' vectors is computed, and its gradient at the vectors.
@@ -15,96 +18,177 @@ Views with adversarial noise (ConSERT, section 3.2) take a second pass:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor, nn
 
+from isotune.data.draws import split_seeds
 from isotune.data.packed import Packed, concatenate
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.pooling import TokenStates
+from isotune.encoder.pooling import EachLayer, Pooling, TokenStates
 from isotune.methods.method import View
-from isotune.training.gradient_cache import GradientCache, Pass
+from isotune.training import passes
+from isotune.training.passes import Encoded, Pass
+from isotune.training.workers import Workers
 from isotune.views.adversarial import Adversarial, Noise, Watched, fast_gradient_values
-from isotune.views.augmentation import Augmentation, PerView
+from isotune.views.augmentation import PerView
 
-Augmentations = Callable[[int, Sequence[View]], Sequence[Augmentation]]
-"""From the number of a chunk and the views in it to the augmentation of each of these views."""
-
-
-def encode_views(
-    encoder: Encoder,
-    views: Sequence[View],
-    generator: Generator,
-    adversary: Callable[[Sequence[Tensor]], Tensor] | None = None,
-    cache: GradientCache | None = None,
-) -> list[Tensor]:
-    """Encodes views.
-
-    Args:
-        encoder: the encoder that is trained.
-        views: the views to encode.
-        generator: the source of the augmentations' random numbers.
-        adversary: the loss that adversarial views increase, from the vectors of all other views.
-        cache: cuts the views into chunks. Its `backward` has to follow the backward pass of the loss.
-
-    Returns:
-        The vectors of each view, [N, d] in float32 (float64 for a float64 encoder).
-    """
-    views = [replace(view) for view in views]  # a method may ask for one view twice, and each is encoded
-    passes = Passes(encoder, views, generator, cache)
-    if adversary and any(isinstance(view.augmentation, Adversarial) for view in views):
-        return _encode_with_adversary(passes, views, adversary)
-    return passes.encode(views)
+Adversary = Callable[[Sequence[Tensor]], Tensor]
+"""The loss that adversarial views increase, from the vectors of all other views."""
 
 
-class Passes:
-    """Makes the forward passes of a step, and remembers which pass encoded which chunk of a view."""
+class StepEncoding:
+    """Encodes the views of a step, and takes the gradient of the step's loss back to the weights."""
 
-    def __init__(
-        self, encoder: Encoder, views: Sequence[View], generator: Generator, cache: GradientCache | None
-    ) -> None:
-        self.chunks = cache.chunks(views) if cache else 1  # the number of chunks that views are cut into
-        self.made: dict[tuple[View, int], Pass] = {}  # by the view and the number of the chunk
-        self._encoder, self._generator = encoder, generator
-        trained = any(parameter.requires_grad for parameter in encoder.backbone.parameters())
-        self._cache = cache if self.chunks > 1 and trained else None
+    def __init__(self, encoder: Encoder, workers: Workers, seed: int = 0, chunk_size: int | None = None) -> None:
+        """Takes who encodes, the seed of the step's random numbers, and the most sentences of a view in a pass.
 
-    def encode(self, views: Sequence[View], augmentations: Augmentations | None = None) -> list[Tensor]:
-        """The vectors of views, in their order. `augmentations` replaces those of the views."""
+        `chunk_size` None keeps all activations; a number asks for the gradient cache.
+        """
+        self._encoder, self._workers, self._seed, self._chunk_size = encoder, workers, seed, chunk_size
+        self.encoded: list[Encoded] = []  # what goes backward
+
+    def encode(self, views: Sequence[View], adversary: Adversary | None = None) -> list[Tensor]:
+        """The vectors of each view, [N, d] in float32 (float64 for a float64 encoder).
+
+        `adversary` is needed for adversarial views.
+        """
+        # Each view is another object with other seeds: a method may ask for one view twice.
+        views = [self._seeded(view, number) for number, view in enumerate(views)]
+        if adversary and any(isinstance(view.augmentation, Adversarial) for view in views):
+            return self._encode_with_adversary(views, adversary)
+        return self._vectors(views)
+
+    def backward(self) -> None:
+        """Adds this process's part of the gradient to the weights, after the backward pass of the loss.
+
+        Autocast, and the dropout of the model, have to be as they were for `encode`.
+        """
+        passes.backward(self.encoded, self._parameters(), self._workers)
+        self.encoded.clear()
+
+    def _seeded(self, view: View, number: int) -> View:
+        """The view with a seed for each sentence; the view is number `number` of the step."""
+        if view.tokens is None:
+            return replace(view)
+        order = view.tokens.order  # [N]
+        of_view = split_seeds(torch.tensor([self._seed], device=order.device), number)
+        return replace(view, tokens=replace(view.tokens, seeds=split_seeds(of_view, order)))
+
+    def _vectors(self, views: Sequence[View], watched: Collection[View] = ()) -> list[Tensor]:
+        """The vectors of views, in their order. The embeddings of some views can be watched."""
         encoded: dict[View, Tensor] = {}
         for group in _groups(views):
             kind = group[0]
-            vectors = [kind.vectors] if kind.vectors is not None else self._pool_group(group, augmentations)
+            vectors = (kind.vectors,) if kind.vectors is not None else self._pool(_Row(group), watched)
             if self._encoder.heads and kind.heads and not kind.backbone and not isinstance(kind.pooling, TokenStates):
                 vectors = self._encoder.heads(torch.cat(vectors)).split([len(of_view) for of_view in vectors])
             encoded |= zip(group, vectors, strict=True)
         return [encoded[view].to(torch.promote_types(encoded[view].dtype, torch.float32)) for view in views]
 
-    def _pool_group(self, group: Sequence[View], augmentations: Augmentations | None) -> list[Tensor]:
+    def _pool(self, row: _Row, watched: Collection[View]) -> tuple[Tensor, ...]:
         """Pooled states of each view of a group: [N, d] in the caller's order, or [M, d] of single tokens."""
-        frozen_copy = group[0].backbone is not None
-        make_pass = self._cache.run if self._cache and not frozen_copy else Pass
-        cut_views = {view: _cut(view, self.chunks) for view in group}
-        pooled: dict[View, list[Tensor]] = {view: [] for view in group}
-        for chunk in range(self.chunks):
-            parts = {view: chunks[chunk] for view, chunks in cut_views.items() if chunk in chunks}
-            if not parts:
-                continue
-            chosen = partial(augmentations, chunk, list(parts)) if augmentations else None
-            made = make_pass(partial(_pool, self._encoder, list(parts.values()), self._generator, chosen))
-            outputs = made.output.split([_vector_count(part) for part in parts.values()])
-            for view, output in zip(parts, outputs, strict=True):
-                pooled[view].append(output)
-                self.made[view, chunk] = made
-        joined = [torch.cat(of_view) for of_view in pooled.values()]
-        if self.chunks == 1 or isinstance(group[0].pooling, TokenStates):
-            return joined
-        return [_tokens(view).restore(vectors) for view, vectors in zip(group, joined, strict=True)]
+        workers, kind = self._workers, row.kind
+        parts = row.tokens.cut(workers.count)
+        shares = [self._passes(row, part, watched) for part in workers.own(parts)]
+        outputs = [output for share in workers.run([partial(_forward, share) for share in shares]) for output in share]
+        if not outputs:  # fewer sentences than processes: this process makes a pass to know the shape of the vectors
+            outputs = [_forward(self._passes(row, row.tokens, ()))[0][:0]]
+        counts = [sum(map(row.vectors, workers.own(parts, rank))) for rank in range(workers.processes)]
+        leaf = workers.gather(torch.cat(outputs), counts)
+        if torch.is_grad_enabled() and not kind.backbone and self._parameters():
+            self.encoded.append(Encoded(row.views, leaf.requires_grad_(), shares, sum(counts[: workers.rank])))
+        if isinstance(kind.pooling, TokenStates):
+            return (leaf,)
+        return torch.split(row.tokens.restore(leaf), [len(_tokens(view)) for view in row.views])
+
+    def _passes(self, row: _Row, part: Packed, watched: Collection[View]) -> list[Pass]:
+        """The passes of a worker, whose share is this part of a row; none if the part is empty."""
+        chunks = [part]
+        if self._chunk_size is not None:
+            # A pass has about as many tokens as `chunk_size` sentences have in each of the views.
+            passes_of_row = -(-max(len(_tokens(view)) for view in row.views) // self._chunk_size)
+            chunks = part.cut(-(-len(part.ids) * passes_of_row // len(row.tokens.ids)))
+        kept = self._chunk_size is None
+        return [Pass(*row.encoding(self._encoder, chunk, watched), kept) for chunk in chunks if len(chunk)]
+
+    def _parameters(self) -> list[nn.Parameter]:
+        """The weights that are trained behind the vectors."""
+        return [weight for weight in self._encoder.backbone.parameters() if weight.requires_grad]
+
+    def _encode_with_adversary(self, views: Sequence[View], adversary: Adversary) -> list[Tensor]:
+        """The vectors [N, d] of all views, some of which are adversarial."""
+        attacks = {view: view.augmentation for view in views if isinstance(view.augmentation, Adversarial)}
+        plain = [view for view in views if view not in attacks]
+        attacked = list(dict.fromkeys(views[attack.of] for attack in attacks.values()))
+        encoded = dict(zip(plain, self._vectors(plain, attacked), strict=True))
+        directions = self._directions(attacked, adversary(list(encoded.values())))
+        noisy = [
+            replace(view, augmentation=Noise(_tokens(views[attack.of]), attack.norm * directions[views[attack.of]]))
+            for view, attack in attacks.items()
+        ]
+        encoded |= zip(attacks, self._vectors(noisy), strict=True)
+        return [encoded[view] for view in views]
+
+    def _directions(self, attacked: Sequence[View], loss: Tensor) -> dict[View, Tensor]:
+        """For each token of views that were watched, the direction of its embedding in which a loss grows fastest.
+
+        [T, d] for each view, in the order of its tokens; the length of a direction is 1.
+        """
+        groups = [group for group in self.encoded if not set(attacked).isdisjoint(group.views)]
+        gradients = torch.autograd.grad(loss, [group.leaf for group in groups], retain_graph=True)
+        shares = [
+            share for group, gradient in zip(groups, gradients, strict=True) for share in group.gradients(gradient)
+        ]
+        of_threads = self._workers.run([partial(_watched_directions, share) for share in shares])
+        of_process = [watched for share in of_threads for watched in share]
+        width = self._workers.highest(max((direction.shape[1] for *_, direction in of_process), default=0))
+        directions = {view: loss.new_zeros(len(_tokens(view).ids), width) for view in attacked}
+        for view, tokens, direction in of_process:
+            directions[view][_tokens(view).places(tokens)] = direction
+        return {view: self._workers.add(direction) for view, direction in directions.items()}
+
+
+class _Row:
+    """The sentences of a group of views in one row. Vectors are in the order of the row."""
+
+    def __init__(self, views: Sequence[View]) -> None:
+        self.views, self.kind = views, views[0]
+        self.tokens = concatenate([_tokens(view) for view in views])
+
+    def vectors(self, part: Packed) -> int:
+        """How many vectors a part of the row has."""
+        pooling = self._pooling(part)
+        return len(pooling.places) if isinstance(pooling, TokenStates) else len(part)
+
+    def encoding(
+        self, encoder: Encoder, part: Packed, watched: Collection[View]
+    ) -> tuple[Callable[[], Tensor], dict[View, Watched]]:
+        """What encodes a part of the row, and the watched augmentations in it."""
+        watchers = {view: Watched(view.augmentation) for view in self.views if view in watched}
+        augmentations = [watchers.get(view, view.augmentation) for view in self.views]
+        augmentation = PerView(augmentations, [len(_tokens(view)) for view in self.views])
+        pooling, backbone = self._pooling(part), self.kind.backbone
+        in_row_order = part.order.argsort().argsort()  # of vectors in the caller's order
+
+        def encode() -> Tensor:
+            with torch.no_grad() if backbone else nullcontext():
+                vectors = encoder.pool(part, augmentation, pooling, backbone)
+            return vectors if isinstance(pooling, TokenStates) else vectors[in_row_order]
+
+        return encode, watchers
+
+    def _pooling(self, part: Packed) -> Pooling | EachLayer | TokenStates | None:
+        """The pooling of the views, for a part of the row."""
+        pooling = self.kind.pooling
+        if not isinstance(pooling, TokenStates) or part is self.tokens:
+            return pooling
+        places = pooling.places - self.tokens.places(part)[:1]
+        return TokenStates(places[(places >= 0) & (places < len(part.ids))])
 
 
 def _groups(views: Sequence[View]) -> list[list[View]]:
@@ -116,109 +200,25 @@ def _groups(views: Sequence[View]) -> list[list[View]]:
     return list(groups.values())
 
 
-def _pool(
-    encoder: Encoder,
-    views: Sequence[View],
-    generator: Generator,
-    augmentations: Callable[[], Sequence[Augmentation]] | None,
-) -> Tensor:
-    """One forward pass: the pooled states of the views of a group, view after view."""
-    kind = views[0]
-    batches = [_tokens(view) for view in views]
-    tokens = concatenate(batches)
-    each = augmentations() if augmentations else [view.augmentation for view in views]
-    augmentation = PerView(list(each), [len(batch) for batch in batches])
-    with torch.no_grad() if kind.backbone else nullcontext():
-        return encoder.pool(tokens, augmentation, generator, kind.pooling, kind.backbone)
-
-
-def _cut(view: View, chunks: int) -> dict[int, View]:
-    """The chunks of a view by number. Each has about as many tokens as any other; some can be empty and are left out.
-
-    The sentences stay in packed order, shortest first. A single chunk is the view itself.
-    """
-    if chunks == 1:
-        return {0: view}
-    tokens = _tokens(view)
-    chunk_of = tokens.offsets * chunks // len(tokens.ids)  # [N], ascending: the chunk of each sentence
-    sentence_counts = chunk_of.bincount(minlength=chunks).tolist()
-    token_counts = chunk_of[tokens.segments].bincount(minlength=chunks).tolist()
-    ids, lengths = tokens.ids.split(token_counts), tokens.lengths.split(sentence_counts)
-    types = (None,) * chunks if tokens.types is None else tokens.types.split(token_counts)
-    parts, start = {}, 0
-    for chunk, token_count in enumerate(token_counts):
-        order = torch.arange(sentence_counts[chunk], device=tokens.ids.device)
-        part = replace(view, tokens=Packed(ids[chunk], lengths[chunk], order, types[chunk]))
-        if isinstance(view.pooling, TokenStates):
-            places = view.pooling.places - start
-            part = replace(part, pooling=TokenStates(places[(places >= 0) & (places < token_count)]))
-        if token_count:
-            parts[chunk] = part
-        start += token_count
-    return parts
-
-
-def _vector_count(view: View) -> int:
-    """How many vectors the view has."""
-    return len(view.pooling.places) if isinstance(view.pooling, TokenStates) else len(_tokens(view))
-
-
 def _tokens(view: View) -> Packed:
     assert view.tokens is not None, "a view has tokens or vectors"
     return view.tokens
 
 
-def _encode_with_adversary(
-    passes: Passes, views: Sequence[View], adversary: Callable[[Sequence[Tensor]], Tensor]
-) -> list[Tensor]:
-    """The vectors [N, d] of all views, some of which are adversarial.
-
-    Args:
-        passes: makes the forward passes.
-        views: the views. An adversarial view names the view under attack by its number.
-        adversary: the loss that adversarial views increase, from the vectors of all other views.
-    """
-    attacks = {view: view.augmentation for view in views if isinstance(view.augmentation, Adversarial)}
-    plain = {number: view for number, view in enumerate(views) if view not in attacks}
-    watched = {attack.of: Watched(plain[attack.of].augmentation) for attack in attacks.values()}
-    plain |= {number: replace(plain[number], augmentation=watcher) for number, watcher in watched.items()}
-    encoded = dict(zip(plain, passes.encode(list(plain.values())), strict=True))
-    targets = {view: _Target(plain[attack.of], watched[attack.of], attack.norm) for view, attack in attacks.items()}
-    noise = _Noise(passes, targets, adversary(list(encoded.values())))
-    of_attacks = dict(zip(attacks, passes.encode(list(attacks), noise), strict=True))
-    return [encoded[number] if number in encoded else of_attacks[view] for number, view in enumerate(views)]
+def _forward(share: Sequence[Pass]) -> list[Tensor]:
+    """The vectors of a thread's passes."""
+    return [made.forward() for made in share]
 
 
-class _Target(NamedTuple):
-    """What an adversarial view attacks."""
-
-    view: View  # the view under attack
-    watched: Watched  # its augmentation, which keeps the embeddings
-    norm: float  # the length of each token's noise
-
-
-class _Noise:
-    """The noise of adversarial views: the direction in which a loss of the plain views grows fastest."""
-
-    def __init__(self, passes: Passes, targets: Mapping[View, _Target], loss: Tensor) -> None:
-        """Takes the passes of the plain views, the target of each adversarial view, and the loss, a scalar."""
-        self._passes, self._targets = passes, targets
-        attacked = {target.view for target in targets.values()}
-        # One pass may have encoded several of the views under attack.
-        sources = list(dict.fromkeys(made for (view, _), made in passes.made.items() if view in attacked))
-        gradients = torch.autograd.grad(loss, [source.output for source in sources], retain_graph=True)
-        self._gradients = dict(zip(sources, gradients, strict=True))  # of the loss, at the outputs of the passes
-
-    def __call__(self, chunk: int, views: Sequence[View]) -> list[Noise]:
-        """The noise of each of these adversarial views, for the sentences of a chunk."""
-        by_source: dict[Pass, list[View]] = {}
-        for view in views:
-            by_source.setdefault(self._passes.made[self._targets[view].view, chunk], []).append(view)
-        noises: dict[View, Noise] = {}
-        for source, attackers in by_source.items():
-            with torch.enable_grad():
-                # The gradient of this product at the embeddings is the gradient of the loss.
-                product = (source.again() * self._gradients[source]).sum()
-            _, watched, norms = zip(*(self._targets[view] for view in attackers), strict=True)
-            noises |= zip(attackers, fast_gradient_values(product, watched, norms), strict=True)
-        return [noises[view] for view in views]
+def _watched_directions(share: Sequence[tuple[Pass, Tensor]]) -> list[tuple[View, Packed, Tensor]]:
+    """The watched views of a thread's passes, their sentences there, and the directions [T, d] of their embeddings."""
+    directions = []
+    for made, gradient in share:
+        with torch.enable_grad():
+            product = (made.output() * gradient).sum()  # its gradient at the embeddings is that of the loss
+        seen = {view: (watched.tokens, watched.output) for view, watched in made.watched.items() if watched.seen}
+        of_pass = fast_gradient_values(product, [output for _, output in seen.values()])
+        directions += [
+            (view, tokens, direction) for (view, (tokens, _)), direction in zip(seen.items(), of_pass, strict=True)
+        ]
+    return directions

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -19,6 +20,7 @@ from isotune.errors import InputError
 from isotune.methods.method import Batch
 from isotune.methods.protocols import SINGLE_FEED
 from isotune.training.seeds import derive_seed
+from isotune.training.workers import Workers
 
 
 class Corpus:
@@ -51,8 +53,8 @@ class Corpus:
         return Batch(texts, targets, store.sentences(rows), store.max_length, generator=generator)
 
     @torch.no_grad()
-    def cache(self, encoder: Encoder, folder: Path) -> None:
-        """Computes the pooled vectors of all texts into a nameless file in this folder.
+    def cache(self, encoder: Encoder, folder: Path, workers: Workers) -> None:
+        """Computes the pooled vectors of all texts into a nameless file in this folder, which each process has.
 
         Raises:
             InputError: the disk is too full for the vectors.
@@ -71,10 +73,18 @@ class Corpus:
                     "then --resume continues from the last checkpoint"
                 ) from error
             vectors = np.memmap(file, np.float32, "r+", shape=shape)
-            for batch in encoder.batches(lengths):
-                tokens = self.store.pack_sequences(batch).to(encoder.device)
-                vectors[batch] = encoder.pool(tokens).float().cpu().numpy()
+            batches = encoder.batches(lengths, workers.count)
+            for start in range(0, len(batches), workers.count):
+                at_once = batches[start : start + workers.count]  # a batch for each worker
+                pooled = workers.run([partial(self._pool, encoder, batch) for batch in workers.own(at_once)])
+                counts = [sum(map(len, workers.own(at_once, rank))) for rank in range(workers.processes)]
+                joined = workers.gather(torch.cat([torch.empty(0, shape[1]), *pooled]), counts)
+                vectors[np.concatenate(at_once)] = joined.numpy()
             self.vectors = torch.from_numpy(vectors)
+
+    def _pool(self, encoder: Encoder, batch: NDArray[np.int64]) -> Tensor:
+        """The pooled vectors [n, d] of the texts with these numbers."""
+        return encoder.pool(self.store.pack_sequences(batch).to(encoder.device)).float().cpu()
 
 
 class Feeder:
@@ -92,10 +102,10 @@ class Feeder:
         self.rows_per_step = sum(sizes[name] for name in stores)  # over all corpora
         self.monitored = first.store  # the monitor encodes a sample of its sentences
 
-    def cache(self, encoder: Encoder, folder: Path) -> None:
+    def cache(self, encoder: Encoder, folder: Path, workers: Workers) -> None:
         """Computes the pooled vectors of all texts, which batches then carry in place of tokens."""
         for corpus in self.corpora.values():
-            corpus.cache(encoder, folder)
+            corpus.cache(encoder, folder, workers)
 
     @property
     def vectors(self) -> Tensor:

@@ -18,8 +18,9 @@ from isotune.encoder.options import EncoderOptions
 from isotune.evaluation import Evaluation, RunEvaluation, STSTask, Task, cosine_similarities, evaluate_on
 from isotune.files import write_text
 from isotune.recipes import Recipe
-from isotune.training.recorder import Recorder
 from isotune.training.run_folder import Progress
+from isotune.training.stage import RunContext
+from isotune.training.workers import SharedEncoder, Workers
 
 
 @dataclass(frozen=True)
@@ -47,23 +48,25 @@ def save_kept(encoder: Encoder, folder: Path) -> Path:
 
 
 def compare_with_start(
-    recipe: Recipe, start: str, kept: Path, tasks: Sequence[Task], progress: Progress, recorder: Recorder
+    recipe: Recipe, start: str, kept: Path, tasks: Sequence[Task], progress: Progress, run: RunContext
 ) -> RunEvaluation:
     """Evaluates the start and the kept encoder, and writes evaluation.json and cosines.npz beside the kept encoder."""
-    folder = kept.parent
+    folder, recorder, workers = run.folder, run.recorder, run.workers
     recorder.say(f"encoder: {kept}, from step {progress.best_step}; evaluating this encoder and the start")
     if progress.best_step == 0 and progress.best_score is not None:
         recorder.warn(0, "no step scored better on the dev data than the start, so the start was kept")
     # ConSERT's Figure 1 shows STS-B. Without STS-B, the figure shows the first task of scored pairs.
     scored = [task.pairs for task in tasks if isinstance(task, STSTask)]
     drawn = next((pairs for pairs in scored if pairs.name == "stsb"), scored[0] if scored else None)
-    before, cosines_before = _measure(start, recipe.encoder, tasks, drawn)
-    after, cosines_after = _measure(kept, EncoderOptions(), tasks, drawn)
+    before, cosines_before = _measure(start, recipe.encoder, tasks, drawn, workers)
+    after, cosines_after = _measure(kept, EncoderOptions(), tasks, drawn, workers)
     comparison = RunEvaluation(before=before, after=after, selected_step=progress.best_step)
     recorder.say("scores of the start -> of the kept encoder; correlations are Spearman's")
     scores_before = before.scores()
     for name, score in after.scores().items():
         recorder.say(f"{name}: {scores_before[name]:.4f} -> {score:.4f}")
+    if not workers.leads:
+        return comparison
     write_text(folder / "evaluation.json", comparison.model_dump_json(indent=2) + "\n")
     if drawn is not None:
         np.savez_compressed(
@@ -78,9 +81,9 @@ def compare_with_start(
 
 
 def _measure(
-    model: str | Path, options: EncoderOptions, tasks: Sequence[Task], drawn: ScoredPairs | None
+    model: str | Path, options: EncoderOptions, tasks: Sequence[Task], drawn: ScoredPairs | None, workers: Workers
 ) -> tuple[Evaluation, np.ndarray]:
     """An encoder's evaluation, and its cosines [N] float32 on the pairs to draw."""
-    encoder = Encoder.load(model, **options.model_dump(), precision="float32")
+    encoder = SharedEncoder(Encoder.load(model, **options.model_dump(), precision="float32"), workers)
     cosines = cosine_similarities(encoder, drawn).astype(np.float32) if drawn else np.empty(0, np.float32)
     return evaluate_on(tasks, encoder, str(model)), cosines

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Generator
 
 from isotune.data.tokens import TokenStore
 from isotune.encoder.encoder import Encoder
@@ -22,9 +21,10 @@ from isotune.files import replacing
 from isotune.methods.method import Batch, Method
 from isotune.methods.protocols import Feed, ScoresRows, SeveralFeeds
 from isotune.training.corpora import StageData
-from isotune.training.encoding import encode_views
+from isotune.training.encoding import StepEncoding
 from isotune.training.recorder import Recorder
 from isotune.training.run_folder import Progress
+from isotune.training.workers import Workers
 
 PREDICTIONS = "predictions.npz"
 ROWS_AT_ONCE = 64  # labelled rows that are predicted together
@@ -39,9 +39,9 @@ class Predictions(NamedTuple):
 
 @torch.no_grad()
 def predict(
-    encoder: Encoder, method: Method, feeds: Mapping[str, Feed], rows: Mapping[str, TokenStore]
+    encoder: Encoder, method: Method, feeds: Mapping[str, Feed], rows: Mapping[str, TokenStore], workers: Workers
 ) -> dict[str, Predictions]:
-    """The predictions for the rows of each feed.
+    """The predictions for the rows of each feed, which the workers encode together.
 
     Raises:
         InputError: a feed is a part of so few rows that none is left.
@@ -58,7 +58,7 @@ def predict(
         for places in np.array_split(np.arange(first, end), -(-(end - first) // ROWS_AT_ONCE)):
             batch = Batch(tuple(tokens.to(encoder.device) for tokens in store.pack(places)))
             asked = Batch(tasks={name: batch}) if isinstance(method, SeveralFeeds) else batch
-            encoded = encode_views(encoder, method.views(asked), Generator(encoder.device))
+            encoded = StepEncoding(encoder, workers).encode(method.views(asked))
             predicted.append(method.predict(name, encoded))
         assert store.targets is not None
         result[name] = Predictions(torch.cat(predicted).cpu().numpy(), store.targets[first:end].numpy())
@@ -75,7 +75,13 @@ def measure_all(feeds: Mapping[str, Feed], predictions: Mapping[str, Predictions
 
 
 def score_kept(
-    encoder: Encoder, method: Method, data: StageData, folder: Path, recorder: Recorder, progress: Progress
+    encoder: Encoder,
+    method: Method,
+    data: StageData,
+    folder: Path,
+    recorder: Recorder,
+    progress: Progress,
+    workers: Workers,
 ) -> None:
     """Scores a stage's best weights on the test rows, if there are any, and writes predictions.npz.
 
@@ -85,12 +91,14 @@ def score_kept(
     splits = {"dev": (method.dev_feeds(), data.dev), "test": (method.test_feeds(), data.test)}
     arrays: dict[str, Values] = {}
     for split, (feeds, rows) in splits.items():
-        predictions = predict(encoder, method, feeds, rows)
+        predictions = predict(encoder, method, feeds, rows, workers)
         arrays |= {f"{split}:{name}".rstrip(":"): of_feed.predicted for name, of_feed in predictions.items()}
         if split == "test" and feeds:
             parts = measure_all(feeds, predictions)
             recorder.record("test", stage=progress.stage + 1, step=progress.best_step, **parts)
             texts = [f"{name} {100 * value:.2f}" for name, value in parts.items()]
             recorder.say(f"test rows, on which nothing was chosen: {', '.join(texts)}")
+    if not workers.leads:
+        return
     with replacing(folder / PREDICTIONS) as part, part.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # numpy's own option has another type

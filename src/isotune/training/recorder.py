@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+from io import BytesIO, StringIO
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -14,14 +15,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 class Recorder:
     """Writes a run's records. Standard error gets a progress bar if it is a terminal, plain lines otherwise."""
 
-    def __init__(self, folder: Path, metrics_bytes: int = 0, quiet: bool = False) -> None:
-        """Opens the files. metrics.jsonl keeps its first `metrics_bytes` bytes; the rest is cut off."""
-        self._metrics = (folder / "metrics.jsonl").open("a+b")
+    def __init__(self, folder: Path | None, metrics_bytes: int = 0, quiet: bool = False) -> None:
+        """Opens the files in the folder. None keeps the records in memory.
+
+        metrics.jsonl keeps its first `metrics_bytes` bytes; the rest is cut off.
+        """
+        self._metrics: IO[bytes] = (folder / "metrics.jsonl").open("a+b") if folder else BytesIO()
         self._metrics.truncate(metrics_bytes)
         self._metrics.seek(0)
         records = [json.loads(line) for line in self._metrics]
         self.warnings = [record["message"] for record in records if record["kind"] == "warning"]
-        self._log = (folder / "train.log").open("a", encoding="utf-8")
+        self._log: IO[str] = (folder / "train.log").open("a", encoding="utf-8") if folder else StringIO()
         self._console = Console(stderr=True, quiet=quiet, highlight=False)
         self._console.soft_wrap = not self._console.is_terminal  # a log's lines stay whole
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()

@@ -13,10 +13,10 @@ metrics and checkpoints, then the kept encoder, and last its evaluation and the 
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,7 @@ from isotune.training.seeds import derive_seed
 from isotune.training.selection import choose_scorer
 from isotune.training.stage import RunContext, StageTraining
 from isotune.training.step import TrainingFailed
+from isotune.training.workers import was_restarted, workers_of_run
 
 START = "start"  # the folder, in the run's, of a start that lies nowhere else
 
@@ -82,8 +83,6 @@ def train(
         InputError: the input can't be used. Nothing that existed before is lost.
         TrainingFailed: the loss or the encoder's vectors are not finite; it names the best encoder so far.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise InputError("a run takes one process: start it without torchrun or accelerate launch")
     folder = Path(out)
     start = None if isinstance(options.get("model"), str | Path | None) else options["model"]
     if start is not None:
@@ -92,27 +91,33 @@ def train(
     rows = None if rows is None else list(rows)
     if names and rows is not None:
         raise InputError("sources and rows are both given; give one of them")
-    if resume:
-        if recipe or method or options or names:
-            raise InputError("resume continues a run as it was started; leave out the sources and all options")
-        plan, tensors, progress = _reopen(folder)
-        if rows is not None and plan.data:
-            raise InputError(f"{folder}: this run was started with sources; leave out the rows")
-    else:
-        plan = resolve(names if rows is None else None, recipe, method, options)
-        plan = plan.with_precision(faster_precision(_device()))
-        tensors, progress = dict[str, Tensor](), Progress()
-        run_folder.create(folder, plan)
-    try:
-        if start is not None:
-            start.save(str(folder / START))
-        with Recorder(folder, progress.metrics_bytes, quiet) as recorder, StopSignal() as stop, torch.random.fork_rng():
-            return _Run(plan, rows, RunContext(folder, recorder, stop, plan.seed), progress).run(tensors)
-    except (InputError, OSError):
-        if not resume and not (folder / "last.safetensors").exists():
-            # Nothing has been trained, and the folder was empty or missing. A mount point stays.
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
+    if resume and (recipe or method or options or names):
+        raise InputError("resume continues a run as it was started; leave out the sources and all options")
+    resume = resume or (was_restarted() and (folder / "recipe.toml").exists())
+    with workers_of_run() as workers:
+        if resume:
+            plan, tensors, progress = _reopen(folder)
+            if rows is not None and plan.data:
+                raise InputError(f"{folder}: this run was started with sources; leave out the rows")
+        else:
+            plan = resolve(names if rows is None else None, recipe, method, options)
+            plan = plan.with_precision(workers.by_leader(lambda: faster_precision(_device())))
+            tensors, progress = dict[str, Tensor](), Progress()
+            workers.by_leader(partial(run_folder.create, folder, plan))
+        try:
+            if start is not None and not resume:
+                workers.by_leader(partial(start.save, str(folder / START)))
+            with (
+                Recorder(folder if workers.leads else None, progress.metrics_bytes, quiet) as recorder,
+                StopSignal() as stop,
+                torch.random.fork_rng(),
+            ):
+                return _Run(plan, rows, RunContext(folder, recorder, stop, plan.seed, workers), progress).run(tensors)
+        except (InputError, OSError):
+            if not resume and workers.leads and not (folder / "last.safetensors").exists():
+                # Nothing has been trained, and the folder was empty or missing. A mount point stays.
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
 
 
 def _reopen(folder: Path) -> tuple[Recipe, dict[str, Tensor], Progress]:
@@ -144,9 +149,10 @@ class _Run:
         dev = read_scored_pairs(self.recipe.dev_pairs) if self.recipe.dev_pairs else None
         tasks = load_tasks(self.recipe.tasks)  # before training, because a name may be wrong
         evaluated_on = [task.pairs for task in tasks if isinstance(task, STSTask)] + ([dev] if dev else [])
-        corpora = Corpora(self.recipe, self.rows, evaluated_on, self.folder, self.recorder)
+        workers = self.context.workers
+        corpora = Corpora(self.recipe, self.rows, evaluated_on, self.folder, self.recorder, workers)
         corpora.check(self.progress.stage)
-        self._make_scratch_model(corpora)
+        workers.by_leader(partial(self._make_scratch_model, corpora))
         encoder = Encoder.load(self.model, **self.recipe.encoder.model_dump(), precision="float32")
         if self.progress.structure is not None:
             run_folder.restore_structure(encoder, self.progress.structure)
@@ -223,7 +229,7 @@ class _Run:
             objectives.attach(encoder)
             self._describe_stage(number, objectives.method, encoder)
             data = corpora.load(number, stage, objectives.method, encoder)
-            scorer = choose_scorer(stage.training.metric, objectives.method, dev, data.dev)
+            scorer = choose_scorer(stage.training.metric, objectives.method, dev, data.dev, self.context.workers)
             training = StageTraining(self.context, encoder, objectives, data, scorer, stage.training, self.progress)
             if tensors:
                 run_folder.load_parts(tensors, training.parts)
@@ -241,7 +247,9 @@ class _Run:
             if not self.progress.done:
                 break
             if isinstance(objectives.method, ScoresRows):
-                score_kept(encoder, objectives.method, data, self.folder, self.recorder, self.progress)
+                score_kept(
+                    encoder, objectives.method, data, self.folder, self.recorder, self.progress, self.context.workers
+                )
 
     def _describe_stage(self, number: int, method: Method, encoder: Encoder) -> None:
         """Says in the log what is particular about a stage."""
@@ -265,12 +273,13 @@ class _Run:
 
     def _finish(self, encoder: Encoder, tasks: Sequence[Task]) -> Result:
         """Saves the kept encoder, compares it with the start, and writes the report."""
-        kept = save_kept(encoder, self.folder)
-        comparison = compare_with_start(self.recipe, self.model, kept, tasks, self.progress, self.recorder)
-        write_card(Encoder.load(kept), kept)
-        report = write_report(self.folder)
+        workers = self.context.workers
+        kept = workers.by_leader(partial(save_kept, encoder, self.folder))
+        comparison = compare_with_start(self.recipe, self.model, kept, tasks, self.progress, self.context)
+        workers.by_leader(lambda: write_card(Encoder.load(kept), kept))
+        report = workers.by_leader(partial(write_report, self.folder))
         if self.progress.done and self.progress.stage == len(self.recipe.stages) - 1:
-            run_folder.mark_finished(self.folder)
+            workers.by_leader(partial(run_folder.mark_finished, self.folder))
         signal = self.context.stop.received
         stopped = signal.name if signal and not self.progress.done else None
         return Result(self.folder, kept, report, comparison, stopped)

@@ -28,6 +28,7 @@ from isotune.training.monitor import Monitor
 from isotune.training.predictions import measure_all, predict
 from isotune.training.recorder import Recorder
 from isotune.training.run_folder import Progress
+from isotune.training.workers import SharedEncoder, Workers
 
 
 class Score(NamedTuple):
@@ -42,26 +43,27 @@ Scorer = Callable[[Encoder], Score]
 
 
 def choose_scorer(
-    metric: str, method: Method, dev: ScoredPairs | None, dev_rows: Mapping[str, TokenStore]
+    metric: str, method: Method, dev: ScoredPairs | None, dev_rows: Mapping[str, TokenStore], workers: Workers
 ) -> Scorer | None:
     """What scores the steps of a stage; None if the last step is kept."""
     if isinstance(method, ScoresRows):
-        return partial(score_rows, method=method, dev_rows=dev_rows)
+        return partial(score_rows, method=method, dev_rows=dev_rows, workers=workers)
     if dev is not None:
-        return partial(score_pairs, pairs=dev, metric=metric)
+        return partial(score_pairs, pairs=dev, metric=metric, workers=workers)
     return None
 
 
-def score_pairs(encoder: Encoder, pairs: ScoredPairs, metric: str) -> Score:
+def score_pairs(encoder: Encoder, pairs: ScoredPairs, metric: str, workers: Workers) -> Score:
     """Scores by the correlation ("spearman" or "pearson") of cosines with gold scores, over all pairs."""
-    return Score(getattr(score(pairs, cosine_similarities(encoder, pairs)), metric).all, metric)
+    cosines = cosine_similarities(SharedEncoder(encoder, workers), pairs)
+    return Score(getattr(score(pairs, cosines), metric).all, metric)
 
 
-def score_rows(encoder: Encoder, method: Method, dev_rows: Mapping[str, TokenStore]) -> Score:
+def score_rows(encoder: Encoder, method: Method, dev_rows: Mapping[str, TokenStore], workers: Workers) -> Score:
     """Scores by the mean of all metrics of a method's predictions, over all of its dev feeds."""
     assert isinstance(method, ScoresRows)
     feeds = method.dev_feeds()
-    parts = measure_all(feeds, predict(encoder, method, feeds, dev_rows))
+    parts = measure_all(feeds, predict(encoder, method, feeds, dev_rows, workers))
     value = fmean(parts.values())
     return Score(value, "mean", parts) if len(parts) > 1 else Score(value, next(iter(parts)))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from signal import Signals
 
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError, UselessVectors
@@ -25,6 +26,7 @@ from isotune.training.recorder import Recorder
 from isotune.training.run_folder import Parts, Progress, best_file, save_parts
 from isotune.training.selection import Scorer, Selection
 from isotune.training.step import Stepper, TrainingFailed, Update, use_lower_rate
+from isotune.training.workers import Workers
 
 RECORD_EVERY = 10  # steps between two records of the loss
 SAME_VIEWS = "the two views of a sentence are identical: nothing changes them (the model's dropout is 0)"
@@ -38,6 +40,7 @@ class RunContext:
     recorder: Recorder  # writes the log and metrics.jsonl
     stop: StopSignal  # says whether the run has to stop
     seed: int  # the run's seed
+    workers: Workers  # make the passes of the steps
 
 
 class StageTraining:
@@ -63,7 +66,7 @@ class StageTraining:
         self.run, self.encoder, self.objectives = run, encoder, objectives.to(encoder.device)
         self.options, self.progress, self.feeder = options, progress, feeder
         self.total = 1 if closed_form else options.total_steps(feeder.steps_per_epoch)  # updates of the whole stage
-        self.stepper = Stepper(encoder, objectives, feeder, options, self.total, run.seed, progress.stage)
+        self.stepper = Stepper(encoder, objectives, feeder, options, self.total, run.seed, progress.stage, run.workers)
         # What a checkpoint holds and a resumed run loads.
         self.parts: Parts = {"encoder": encoder, "objectives": objectives, "optimizer": self.stepper.optimizers}
         # What a file of best weights holds. Layers that predict are scored again when the stage is over.
@@ -85,7 +88,7 @@ class StageTraining:
                 self.evaluate()
             if self.objectives.method.cached and not progress.done:
                 # Not before: a resumed run has the right weights only after `load_parts`.
-                self.feeder.cache(self.encoder, self.run.folder)
+                self.feeder.cache(self.encoder, self.run.folder, self.run.workers)
             recorder.start(f"stage {progress.stage + 1}", progress.step, self.total)
             self._take_steps()
             if not progress.done and self.selection.scorer is None:
@@ -105,7 +108,7 @@ class StageTraining:
             progress.step, progress.done = 1, True
             self.evaluate()
         clock, first_step = time.perf_counter(), progress.step
-        while not (progress.done or self.run.stop.received):
+        while not (progress.done or self._stopped()):
             update = self.stepper.update(progress.step)
             if update.same_views:
                 self.run.recorder.warn(progress.offset, SAME_VIEWS)
@@ -118,6 +121,13 @@ class StageTraining:
             if progress.step % self.options.eval_every == 0 or progress.done:
                 self.evaluate()
                 clock, first_step = time.perf_counter(), progress.step
+
+    def _stopped(self) -> bool:
+        """Whether a process of the run was told to stop; then all of them stop at this step."""
+        stop = self.run.stop
+        if number := self.run.workers.highest(stop.received or 0):
+            stop.received = Signals(number)
+        return bool(number)
 
     def evaluate(self) -> None:
         """Scores the encoder, keeps its weights if they are the best so far, and writes a checkpoint.
@@ -141,10 +151,15 @@ class StageTraining:
             # At step 0 of a later stage, the encoder is still that of the best step of the stage before.
             progress.best_step = progress.offset + progress.step if progress.step else progress.best_step
             progress.best_file = best_file(progress.stage, progress.step)
-            save_parts(self.run.folder / progress.best_file, self.kept)
+            path = self.run.folder / progress.best_file
+            self.run.workers.by_leader(lambda: save_parts(path, self.kept))
         self._save()
 
     def _save(self) -> None:
+        """Has the first process write the checkpoint."""
+        self.run.workers.by_leader(self._write_checkpoint)
+
+    def _write_checkpoint(self) -> None:
         """Writes the checkpoint, and only then deletes best weights that the checkpoint no longer names."""
         folder, progress = self.run.folder, self.progress
         progress.metrics_bytes = self.run.recorder.metrics_bytes

@@ -1,7 +1,8 @@
 """One update: a batch, its views, their vectors, the loss, and the optimiser.
 
-Step k of a stage is a function of (seed, stage, k), the weights and the optimiser's state. The order of the rows is
-seeded with (seed, stage, epoch), dropout and augmentations with (seed, stage, k). So there is no random state to save.
+Step k of a stage is a function of (seed, stage, k), the weights and the optimiser's state, whichever workers make its
+passes. The order of the rows is seeded with (seed, stage, epoch), dropout and augmentations with (seed, stage, k). So
+there is no random state to save.
 """
 
 from __future__ import annotations
@@ -12,17 +13,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.recipes import TrainingOptions
-from isotune.training.encoding import encode_views
+from isotune.training.encoding import StepEncoding
 from isotune.training.feed import Feeder
-from isotune.training.gradient_cache import GradientCache
 from isotune.training.objectives import Objectives
 from isotune.training.optimizer import Optimizers, schedule
 from isotune.training.seeds import derive_seed
+from isotune.training.workers import Workers
 
 
 class TrainingFailed(InputError):
@@ -55,16 +56,16 @@ class Stepper:
         total: int,
         seed: int,
         stage: int,
+        workers: Workers,
     ) -> None:
         """Takes an encoder with everything that the objectives add, and freezes what is not trained.
 
-        `total` is the number of updates of the stage, `stage` its number, from 0.
+        `total` is the number of updates of the stage, `stage` its number, from 0; `workers` make the passes.
         """
         self.encoder, self.objectives, self.feeder = encoder, objectives, feeder
         self.options, self.total = options, total
         self.optimizers = _optimizers(encoder, objectives, options)
-        self._seed, self._stage = seed, stage
-        self._generator = Generator(encoder.device)
+        self._seed, self._stage, self._workers = seed, stage, workers
 
     def update(self, step: int) -> Update:
         """Makes update number `step`, counted from 0.
@@ -72,26 +73,28 @@ class Stepper:
         Raises:
             TrainingFailed: the loss is not finite; the weights are then unchanged.
         """
-        torch.manual_seed(derive_seed(self._seed, "dropout", self._stage, step))
-        self._generator.manual_seed(derive_seed(self._seed, "augmentation", self._stage, step))
+        torch.manual_seed(derive_seed(self._seed, "dropout", self._stage, step))  # of the heads and objectives
         self.encoder.train()
         self.objectives.train()
         batch = self.feeder.batch(step, self.encoder.device)
-        cache = GradientCache(self.options.chunk_size, self._generator) if self.options.chunk_size else None
+        passes_seed = derive_seed(self._seed, "passes", self._stage, step)
+        encoding = StepEncoding(self.encoder, self._workers, passes_seed, self.options.chunk_size)
         with self._training_mode():
             requests = self.objectives.ask(batch)
             views = [view for request in requests for view in request.views]
-            encoded = encode_views(self.encoder, views, self._generator, self.objectives.adversary(requests), cache)
+            encoded = encoding.encode(views, self.objectives.adversary(requests))
             terms = self.objectives.terms(requests, encoded)
         terms |= self.objectives.penalties(self.encoder)
         loss = torch.stack(list(terms.values())).sum()
         if not torch.isfinite(loss):
             raise TrainingFailed(f"the loss is {loss.item()} at step {step + 1}; {use_lower_rate(self.options)}")
+        parameters = self.optimizers.parameters
         loss.backward()
-        if cache:
-            with self._training_mode():
-                cache.backward()
-        norm = nn.utils.clip_grad_norm_(self.optimizers.parameters, self.options.max_gradient_norm)
+        self._workers.count_once(parameters)
+        with self._training_mode():
+            encoding.backward()
+        self._workers.add_gradients(parameters)
+        norm = nn.utils.clip_grad_norm_(parameters, self.options.max_gradient_norm)
         rate_share = schedule(step, self.total, self.options)
         self.optimizers.step(rate_share)
         same_views = step == 0 and len(encoded) > 1 and torch.equal(encoded[0], encoded[1])

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 from torch.nn.functional import normalize
 
 from isotune.data.packed import Packed
@@ -31,32 +31,33 @@ class Watched(Augmentation):
     """Wraps an augmentation and keeps its output, so that a gradient at the output can be computed."""
 
     augmentation: Augmentation
-    output: Tensor = field(init=False)  # [T, d], the embeddings of the last pass
+    tokens: Packed = field(init=False)  # the sentences of the last pass
+    output: Tensor = field(init=False)  # [T, d], their embeddings
+    seen: bool = False  # whether there was a pass
 
-    def positions(self, tokens: Packed, generator: Generator) -> Tensor:
+    def positions(self, tokens: Packed) -> Tensor:
         """The positions from the wrapped augmentation, [T] int64."""
-        return self.augmentation.positions(tokens, generator)
+        return self.augmentation.positions(tokens)
 
-    def embeddings(self, embeddings: Tensor, tokens: Packed, generator: Generator) -> Tensor:
+    def embeddings(self, embeddings: Tensor, tokens: Packed) -> Tensor:
         """The embeddings from the wrapped augmentation, [T, d]."""
-        self.output = self.augmentation.embeddings(embeddings, tokens, generator)
+        self.tokens, self.output, self.seen = tokens, self.augmentation.embeddings(embeddings, tokens), True
         return self.output
 
 
 @dataclass(frozen=True, eq=False)
 class Noise(Augmentation):
-    """Adds noise [T, d] to the embeddings of a view."""
+    """Adds noise to the embeddings of a view."""
 
-    noise: Tensor
+    view: Packed  # all sentences of the view
+    noise: Tensor  # [T, d], for each of their tokens
 
-    def embeddings(self, embeddings: Tensor, tokens: Packed, generator: Generator) -> Tensor:
-        """The embeddings with the noise, [T, d]."""
-        return embeddings + self.noise
+    def embeddings(self, embeddings: Tensor, tokens: Packed) -> Tensor:
+        """The embeddings with the noise of these sentences, [tokens, d]."""
+        return embeddings + self.noise[self.view.places(tokens)]
 
 
-def fast_gradient_values(loss: Tensor, watched: Sequence[Watched], norms: Sequence[float]) -> list[Noise]:
-    """For each watched view, noise in the direction in which the loss grows fastest."""
-    gradients = torch.autograd.grad(loss, [view.output for view in watched], retain_graph=True)  # [T, d] each
-    return [
-        Noise(norm * normalize(gradient, dim=-1, eps=1e-10)) for gradient, norm in zip(gradients, norms, strict=True)
-    ]
+def fast_gradient_values(loss: Tensor, embeddings: Sequence[Tensor]) -> list[Tensor]:
+    """For each tensor of embeddings [T, d], the directions, of length 1, in which the loss grows fastest."""
+    gradients = torch.autograd.grad(loss, embeddings, retain_graph=True) if embeddings else ()
+    return [normalize(gradient, dim=-1, eps=1e-10) for gradient in gradients]

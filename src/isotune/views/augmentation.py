@@ -3,7 +3,7 @@
 An augmentation changes the input of the first transformer block: the position ids that go into the embedding layer, or
 the embeddings that come out of it (after its LayerNorm and dropout). It works on packed tokens, on all sentences at
 once. Two invariants: the number of tokens, features or elements changed in a sentence is exact, not an expectation; and
-all random numbers come from the given `torch.Generator`, so the same seed gives the same view.
+the random numbers of a sentence follow from its seed (`Packed.seeds`), so the same seed gives the same view.
 
 Each number is floor(rate * n) for each sentence. As in the authors' code, what is cut off becomes 0, what stays is not
 rescaled, and special tokens are tokens like any other.
@@ -12,22 +12,26 @@ rescaled, and special tokens are tokens like any other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
+from isotune.data.draws import random_bits, split_seeds
 from isotune.data.packed import Packed
+
+# The number by which an augmentation splits a sentence's seed. Dropout splits the same seed by the numbers from 0.
+SPLIT = 2**32
 
 
 class Augmentation:
     """The base class: it changes nothing. A subclass overrides what it changes."""
 
-    def positions(self, tokens: Packed, generator: Generator) -> Tensor:
+    def positions(self, tokens: Packed) -> Tensor:
         """The position of every token in its sentence, [T] int64, from 0."""
         return tokens.positions
 
-    def embeddings(self, embeddings: Tensor, tokens: Packed, generator: Generator) -> Tensor:
+    def embeddings(self, embeddings: Tensor, tokens: Packed) -> Tensor:
         """The changed output of the embedding layer, [T, d]."""
         return embeddings
 
@@ -41,9 +45,9 @@ class NoAugmentation(Augmentation):
 class Shuffle(Augmentation):
     """Token shuffling: the position ids of each sentence get a random order; the token ids stay where they are."""
 
-    def positions(self, tokens: Packed, generator: Generator) -> Tensor:
+    def positions(self, tokens: Packed) -> Tensor:
         """The permuted positions, [T] int64."""
-        return tokens.positions[_shuffled(tokens, generator)]
+        return tokens.positions[_shuffled(tokens)]
 
 
 @dataclass(frozen=True)
@@ -52,10 +56,10 @@ class TokenCutoff(Augmentation):
 
     rate: float
 
-    def embeddings(self, embeddings: Tensor, tokens: Packed, generator: Generator) -> Tensor:
+    def embeddings(self, embeddings: Tensor, tokens: Packed) -> Tensor:
         """The embeddings, 0 in the rows of the tokens that are cut off, [T, d]."""
         count = (self.rate * tokens.lengths.cpu().double()).long().to(embeddings.device)  # [N]
-        shuffled = _shuffled(tokens, generator)  # [T]
+        shuffled = _shuffled(tokens)  # [T]
         cut = shuffled[tokens.positions < count[tokens.segments]]
         return embeddings.index_fill(0, cut, 0.0)
 
@@ -66,10 +70,10 @@ class FeatureCutoff(Augmentation):
 
     rate: float
 
-    def embeddings(self, embeddings: Tensor, tokens: Packed, generator: Generator) -> Tensor:
+    def embeddings(self, embeddings: Tensor, tokens: Packed) -> Tensor:
         """The embeddings, 0 in the features that are cut off, [T, d]."""
         d = embeddings.shape[-1]
-        keep = _exact_mask((len(tokens), d), int(self.rate * d), embeddings, generator)  # [N, d]
+        keep = _exact_mask(_seeds(tokens), d, int(self.rate * d))  # [N, d]
         return embeddings * keep[tokens.segments]
 
 
@@ -79,13 +83,13 @@ class EmbeddingDropout(Augmentation):
 
     rate: float
 
-    def embeddings(self, embeddings: Tensor, tokens: Packed, generator: Generator) -> Tensor:
+    def embeddings(self, embeddings: Tensor, tokens: Packed) -> Tensor:
         """The embeddings, 0 in the elements that are dropped, [T, d]."""
         d = embeddings.shape[-1]
-        keep = [
-            _exact_mask((n, length * d), int(self.rate * (length * d)), embeddings, generator).view(n * length, d)
-            for length, n in tokens.groups
-        ]
+        keep, seeds = [], _seeds(tokens).split([n for _, n in tokens.groups])
+        for (length, n), of_group in zip(tokens.groups, seeds, strict=True):
+            kept = _exact_mask(of_group, length * d, int(self.rate * (length * d)))
+            keep.append(kept.view(n * length, d))
         return embeddings * torch.cat(keep)
 
 
@@ -96,17 +100,17 @@ class PerView(Augmentation):
     augmentations: Sequence[Augmentation]  # the augmentation of each view
     sizes: Sequence[int]  # the number of sentences of each view
 
-    def positions(self, tokens: Packed, generator: Generator) -> Tensor:
+    def positions(self, tokens: Packed) -> Tensor:
         """The positions from each view's augmentation, [T] int64."""
         positions = tokens.positions
         for augmentation, view, index in self._views(tokens):
-            positions = positions.index_copy(0, index, augmentation.positions(view, generator))
+            positions = positions.index_copy(0, index, augmentation.positions(view))
         return positions
 
-    def embeddings(self, embeddings: Tensor, tokens: Packed, generator: Generator) -> Tensor:
+    def embeddings(self, embeddings: Tensor, tokens: Packed) -> Tensor:
         """The embeddings from each view's augmentation, [T, d]."""
         for augmentation, view, index in self._views(tokens):
-            changed = augmentation.embeddings(embeddings[index], view, generator)
+            changed = augmentation.embeddings(embeddings[index], view)
             embeddings = embeddings.index_copy(0, index, changed)
         return embeddings
 
@@ -114,22 +118,28 @@ class PerView(Augmentation):
         """Each augmentation that changes something, its view's sentences, and the places of their tokens."""
         views, start = [], 0
         for augmentation, size in zip(self.augmentations, self.sizes, strict=True):
-            if augmentation != NoAugmentation():
-                chosen = (tokens.order >= start) & (tokens.order < start + size)  # [N]
+            chosen = (tokens.order >= start) & (tokens.order < start + size)  # [N]
+            if augmentation != NoAugmentation() and chosen.any():
                 index = chosen[tokens.segments].nonzero().squeeze(1)  # [tokens of the view]
-                view = Packed(tokens.ids[index], tokens.lengths[chosen], tokens.order[chosen] - start)
-                views.append((augmentation, view, index))
+                view = tokens.select(chosen)
+                views.append((augmentation, replace(view, order=view.order - start), index))
             start += size
         return views
 
 
-def _shuffled(tokens: Packed, generator: Generator) -> Tensor:
+def _seeds(tokens: Packed) -> Tensor:
+    """[N] int64: seeds of the augmentation's numbers."""
+    assert tokens.seeds is not None, "an augmentation needs the sentences' seeds"
+    return split_seeds(tokens.seeds, SPLIT)
+
+
+def _shuffled(tokens: Packed) -> Tensor:
     """[T] int64: the places of all tokens, in random order within each sentence."""
-    shuffled = torch.rand(len(tokens.ids), generator=generator, device=tokens.ids.device).argsort()
+    shuffled = split_seeds(_seeds(tokens)[tokens.segments], tokens.positions).argsort()
     return shuffled[tokens.segments[shuffled].argsort(stable=True)]
 
 
-def _exact_mask(shape: tuple[int, int], count: int, like: Tensor, generator: Generator) -> Tensor:
-    """A mask of ones and exactly `count` zeros in every row, in the number type of `like`."""
-    zeros = torch.rand(shape, generator=generator, device=like.device).topk(count, dim=1).indices
-    return torch.ones(shape, dtype=like.dtype, device=like.device).scatter_(1, zeros, 0.0)
+def _exact_mask(seeds: Tensor, width: int, count: int) -> Tensor:
+    """A mask [n, width] with exactly `count` False in the row of each seed [n]."""
+    dropped = random_bits(seeds, width).topk(count, dim=1).indices
+    return torch.ones(len(seeds), width, dtype=torch.bool, device=seeds.device).scatter_(1, dropped, False)

@@ -1,0 +1,40 @@
+"""Random numbers that belong to a sentence, wherever and beside whatever the sentence is encoded.
+
+Dropout and augmentations draw from a seed of each sentence, and not from a generator that all sentences share. So a
+step draws the same numbers however its sentences are cut into passes, and whoever makes these passes; a pass that is
+made again draws them again.
+
+The numbers are those of SplitMix64 (Steele, Lea and Flood, 2014, "Fast Splittable Pseudorandom Number Generators"): a
+counter, stirred by two multiplications. Number k of a seed follows from k alone, so all numbers are computed at once.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+# The constants of SplitMix64, as signed numbers of 64 bits.
+STEP = 0x9E3779B97F4A7C15 - 2**64
+ROUNDS = ((30, 0xBF58476D1CE4E5B9 - 2**64), (27, 0x94D049BB133111EB - 2**64), (31, 1))
+
+
+def random_bits(seeds: Tensor, count: int) -> Tensor:
+    """The first `count` numbers of 64 random bits of each seed: int64 [...] -> int64 [..., count]."""
+    return split_seeds(seeds[..., None], torch.arange(count, device=seeds.device))
+
+
+def random_shares(seeds: Tensor, count: int) -> Tensor:
+    """The first `count` random numbers of each seed, from 0 to below 1: int64 [...] -> float32 [..., count]."""
+    return (random_bits(seeds, count) & (2**24 - 1)).float() / 2**24
+
+
+def split_seeds(seeds: Tensor, numbers: Tensor | int) -> Tensor:
+    """A new seed from each seed and a number from 0; the two are broadcast."""
+    bits = seeds + torch.as_tensor(numbers).add(1).mul(STEP)
+    moved = torch.empty_like(bits)
+    for shift, factor in ROUNDS:
+        torch.bitwise_right_shift(bits, shift, out=moved)
+        bits.bitwise_xor_(moved.bitwise_and_(2 ** (64 - shift) - 1))  # torch shifts copies of the sign in
+        if factor != 1:
+            bits.mul_(factor)
+    return bits

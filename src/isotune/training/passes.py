@@ -1,0 +1,114 @@
+"""The passes of a step: a pass encodes some of the step's sentences, and takes their gradient backward.
+
+A contrastive loss needs the vectors of the whole batch. The activations behind them are needed for a few sentences at a
+time:
+
+1. Workers encode the sentences, each a share of about equally many tokens. All vectors are gathered into a leaf.
+2. The loss is computed from the leaf, and with it the gradient at the leaf.
+3. Each worker takes the gradient of its vectors backward, to the weights. The workers' gradients are added.
+
+The gradient is that of the loss of all vectors, whatever the method does with them.
+
+With a gradient cache (Gao et al., 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup"), a
+worker makes several passes, one after another. The first time, a pass keeps no activations. Before its gradient goes
+backward, the pass is made again. So memory does not grow with the batch, at the price of one more forward pass. Random
+numbers belong to the sentences (`data/draws.py`), so the second pass draws the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from isotune.methods.method import View
+from isotune.training.workers import Workers
+from isotune.views.adversarial import Watched
+
+Gradients = list[Tensor | None]
+"""The gradient of each trained parameter of the backbone, None for 0."""
+
+
+class Pass:
+    """A forward pass of a worker, and its backward pass."""
+
+    def __init__(self, encode: Callable[[], Tensor], watched: Mapping[View, Watched], kept: bool) -> None:
+        """Takes what encodes the sentences, the watched augmentations there, and whether activations are kept."""
+        self.watched = {view: of_view for view, of_view in watched.items()}
+        self.count = 0  # the number of vectors, after `forward`
+        self._encode, self._kept = encode, kept
+        self._output: Tensor | None = None
+
+    def forward(self) -> Tensor:
+        """The vectors [n, d], without a graph."""
+        with torch.set_grad_enabled(self._kept and torch.is_grad_enabled()):
+            output = self._encode()
+        self.count = len(output)
+        if output.requires_grad:
+            self._output = output
+        return output.detach()
+
+    def output(self) -> Tensor:
+        """The vectors with their graph: that of `forward`, if it was kept."""
+        return self._encode() if self._output is None else self._output
+
+    def backward(self, gradient: Tensor, parameters: Sequence[nn.Parameter]) -> Gradients:
+        """The gradients of the parameters, from the gradient of the vectors. Lets the activations go."""
+        output, self._output = self.output(), None
+        with torch.autocast(output.device.type, enabled=False):  # as for any backward pass
+            return list(torch.autograd.grad(output, parameters, gradient, allow_unused=True))
+
+
+class Encoded(NamedTuple):
+    """The vectors of views that were encoded together, and the passes of this process that made some of them."""
+
+    views: Sequence[View]
+    leaf: Tensor  # [N, d], the vectors of all workers' passes, one pass after another
+    shares: Sequence[Sequence[Pass]]  # the passes of each thread
+    start: int  # the number of the first of these vectors in the leaf
+
+    def gradients(self, of_leaf: Tensor) -> list[list[tuple[Pass, Tensor]]]:
+        """The passes of each thread, with the gradients of their vectors, from the gradient of the leaf."""
+        sizes = [made.count for share in self.shares for made in share]
+        parts = iter(of_leaf[self.start : self.start + sum(sizes)].split(sizes))
+        return [[(made, next(parts)) for made in share] for share in self.shares]
+
+
+def backward(encoded: Sequence[Encoded], parameters: Sequence[nn.Parameter], workers: Workers) -> None:
+    """Takes the gradients at the leaves backward, and adds this process's part to the gradients of the parameters.
+
+    Autocast, and the dropout of the model, have to be as they were.
+    """
+    shares = by_thread(encoded, [group.leaf.grad for group in encoded])
+    jobs = [partial(_backward_share, share, parameters) for share in shares]
+    for gradients in workers.run(jobs):  # added in the order of the threads, whichever ends first
+        add(gradients, parameters)
+
+
+def by_thread(encoded: Sequence[Encoded], of_leaves: Sequence[Tensor | None]) -> list[list[tuple[Pass, Tensor]]]:
+    """The passes of each thread, with the gradients of their vectors, from the gradients of the leaves."""
+    groups = zip(encoded, of_leaves, strict=True)
+    of_groups = [group.gradients(gradient) for group, gradient in groups if gradient is not None]
+    return [list(chain.from_iterable(shares)) for shares in zip(*of_groups, strict=True)]
+
+
+def add(gradients: Gradients, parameters: Sequence[nn.Parameter]) -> None:
+    """Adds to the gradients of parameters."""
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        if gradient is not None:
+            parameter.grad = gradient if parameter.grad is None else parameter.grad.add_(gradient)
+
+
+def _backward_share(share: list[tuple[Pass, Tensor]], parameters: Sequence[nn.Parameter]) -> Gradients:
+    """The sum of the gradients of a thread's passes."""
+    total: Gradients = [None] * len(parameters)
+    while share:
+        made, gradient = share.pop()  # the longest sentences first: later passes fit into the memory freed
+        for number, of_pass in enumerate(made.backward(gradient, parameters)):
+            before = total[number]
+            total[number] = of_pass if before is None or of_pass is None else before.add_(of_pass)
+    return total

@@ -1,0 +1,201 @@
+"""Who makes the passes of a step: the threads of this process, and those of the other processes of the run.
+
+Each thread of each process is a worker. Torch computes with a single thread in each of them, so that workers never wait
+for each other within a pass. Processes are started by torchrun or any other launcher that sets RANK and WORLD_SIZE.
+
+Every process computes the same loss from the vectors of all workers. So collectives only join and add plain tensors,
+and no gradient passes through them. The first process leads: it alone writes files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Barrier
+from typing import TypeVar
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from isotune.encoder.encoder import Encoder
+from isotune.errors import InputError
+from isotune.kernels.denormals import compute_alone
+
+T = TypeVar("T")
+
+
+class Workers:
+    """The workers of a run, seen from one of its processes."""
+
+    def __init__(self, threads: int = 1, group: dist.ProcessGroup | None = None) -> None:
+        """Takes the number of threads of this process, and the processes; None for this process alone."""
+        self.threads, self._group = threads, group
+        self.processes = dist.get_world_size(group) if group else 1
+        self.rank = dist.get_rank(group) if group else 0  # the number of this process
+        self._pool = _single_threads(threads) if threads > 1 else None
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process is the first, which alone writes files."""
+        return self.rank == 0
+
+    @property
+    def count(self) -> int:
+        """The number of workers of all processes, which have equally many threads."""
+        return self.processes * self.threads
+
+    def own(self, shares: Sequence[T], rank: int | None = None) -> Sequence[T]:
+        """The shares of process `rank`, or else of this process, of a share for each worker."""
+        rank = self.rank if rank is None else rank
+        return shares[rank * self.threads : (rank + 1) * self.threads]
+
+    def run(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
+        """Does jobs, one in each thread, in the gradient mode and with the autocast of the caller.
+
+        A single job is done in the caller's thread, and all of torch's threads share it.
+        """
+        if self._pool is None or len(jobs) == 1:
+            return [job() for job in jobs]
+        gradient, enabled = torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")
+        dtype = torch.get_autocast_dtype("cpu")
+
+        def run(job: Callable[[], T]) -> T:
+            with torch.set_grad_enabled(gradient), torch.autocast("cpu", dtype, enabled=enabled):
+                return job()
+
+        return list(self._pool.map(run, jobs))
+
+    def gather(self, rows: Tensor, counts: Sequence[int]) -> Tensor:
+        """Joins the rows [n, ...] of all processes, in their order; `counts` are the numbers of rows of each."""
+        if self._group is None:
+            return rows
+        padded = rows.new_zeros(max(counts), *rows.shape[1:])
+        padded[: len(rows)] = rows
+        parts = [torch.empty_like(padded) for _ in counts]
+        dist.all_gather(parts, padded, self._group)
+        return torch.cat([part[:count] for part, count in zip(parts, counts, strict=True)])
+
+    def add(self, x: Tensor) -> Tensor:
+        """The sum of the tensors of all processes."""
+        if self._group is not None:
+            dist.all_reduce(x, group=self._group)
+        return x
+
+    def count_once(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Drops gradients that every process has computed alike, in all processes but the first."""
+        if not self.leads:
+            for parameter in parameters:
+                parameter.grad = None
+
+    def add_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Replaces each parameter's gradient by the sum of the gradients of all processes."""
+        if self._group is None:
+            return
+        parameters = list(parameters)
+        gradients = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in parameters]
+        total = self.add(torch.cat([gradient.flatten() for gradient in gradients]))
+        for parameter, gradient in zip(parameters, total.split([p.numel() for p in parameters]), strict=True):
+            parameter.grad = gradient.view_as(parameter)
+
+    def highest(self, number: int) -> int:
+        """The highest of the numbers of all processes."""
+        if self._group is None:
+            return number
+        numbers = torch.tensor(number)
+        dist.all_reduce(numbers, dist.ReduceOp.MAX, self._group)
+        return int(numbers)
+
+    def by_leader(self, act: Callable[[], T]) -> T:
+        """Has the first process act; all processes get its result, or raise its error.
+
+        Raises:
+            InputError: as `act`.
+        """
+        if self._group is None:
+            return act()
+        outcome: list[T | InputError | None] = [None]
+        if self.leads:
+            try:
+                outcome = [act()]
+            except InputError as error:
+                outcome = [error]
+        dist.broadcast_object_list(outcome, group=self._group, group_src=0)
+        (result,) = outcome
+        if isinstance(result, InputError):
+            raise result
+        return result  # type: ignore[return-value]
+
+    @contextmanager
+    def leader_first(self) -> Iterator[None]:
+        """A block that the first process has left before the others enter it."""
+        if self._group is not None and not self.leads:
+            dist.barrier(self._group)
+        try:
+            yield
+        finally:
+            if self._group is not None and self.leads:
+                dist.barrier(self._group)
+
+    def close(self) -> None:
+        """Ends the threads."""
+        if self._pool is not None:
+            self._pool.shutdown()
+
+
+def _single_threads(count: int) -> ThreadPoolExecutor:
+    """Starts threads in each of which torch computes with a single thread; the caller's number stays."""
+    pool = ThreadPoolExecutor(count, "worker", initializer=compute_alone)
+    threads, started = torch.get_num_threads(), Barrier(count + 1)
+    for _ in range(count):
+        pool.submit(started.wait)
+    started.wait()
+    torch.set_num_threads(threads)  # the last call, in any thread, sets the number for threads that start later
+    return pool
+
+
+@contextmanager
+def workers_of_run() -> Iterator[Workers]:
+    """The workers of a run: as many threads as torch has; and all processes, if a launcher has started several."""
+    launched = int(os.environ.get("WORLD_SIZE", "1")) > 1
+    starts = launched and not dist.is_initialized()
+    if starts:
+        cuda = torch.cuda.is_available()
+        if cuda:
+            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+        dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo")
+    threads = 1 if torch.cuda.is_available() else torch.get_num_threads()
+    workers = Workers(threads, dist.group.WORLD if launched else None)
+    try:
+        yield workers
+    finally:
+        workers.close()
+        if starts:
+            dist.destroy_process_group()
+
+
+def was_restarted() -> bool:
+    """Whether a launcher has started this process again, because a process of the run had failed."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+
+
+class SharedEncoder:
+    """An encoder whose sentences all processes encode, an equal share each."""
+
+    def __init__(self, encoder: Encoder, workers: Workers) -> None:
+        self._encoder, self._workers = encoder, workers
+        self.device = encoder.device
+
+    def encode(self, sentences: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors [N, d] of sentences; all processes have to ask for the same ones."""
+        workers, n = self._workers, len(sentences)
+        shares = [np.arange(rank, n, workers.processes) for rank in range(workers.processes)]
+        vectors = self._encoder.encode(sentences[workers.rank :: workers.processes])
+        joined = workers.gather(torch.from_numpy(vectors), [len(share) for share in shares])
+        result = np.empty((n, self._encoder.dimension), np.float32)
+        result[np.concatenate(shares)] = joined.numpy()
+        return result

@@ -1,0 +1,102 @@
+"""Steps of every method on the tiny model, to compare ways of making them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from isotune.encoder.encoder import Encoder
+from isotune.methods import METHODS, method_class
+from isotune.methods.method import Batch
+from isotune.methods.mlm import MLM
+from isotune.methods.options.base import MethodOptions
+from isotune.methods.options.consert import ConSERTJointOptions
+from isotune.methods.options.flow import BERTCFOptions, FlowOptions
+from isotune.methods.options.mlm import MLMOptions
+from isotune.methods.options.self_guided import SelfGuidedOptions
+from isotune.methods.protocols import SeveralFeeds
+from isotune.training.encoding import StepEncoding
+from isotune.training.objectives import Objectives
+from isotune.training.workers import Workers
+from tests.methods.test_methods import make_batch
+
+OPTIONS: dict[str, tuple[str, MethodOptions]] = {name: (name, entry.options()) for name, entry in METHODS.items()}
+del OPTIONS["whitening"]  # nothing is minimised
+OPTIONS |= {
+    "adversarial": ("consert-joint", ConSERTJointOptions(augmentations=("none", "adversarial"))),
+    "adversarial and another": ("consert-joint", ConSERTJointOptions(augmentations=("adversarial", "shuffle"))),
+    "flow, not cached": ("flow", FlowOptions(cached=False)),
+    "bert-cf, joint": ("bert-cf", BERTCFOptions(train_encoder=True)),
+    "self-guided, one layer": ("self-guided", SelfGuidedOptions(objective="base", frozen_dropout=True)),
+    "simcse and mlm": ("simcse", METHODS["simcse"].options()),
+}
+
+
+def make(name: str, model: Path, sentences: list[str]) -> tuple[Encoder, Objectives, Batch]:
+    """A method in float64, about to train, and nine rows of each of its kinds; twice the same."""
+    torch.manual_seed(0)
+    encoder = Encoder.load(model)
+    for parameter in encoder.parameters():  # weights large enough for all of them to matter
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    kind, options = OPTIONS[name]
+    method = method_class(kind)(options, encoder)
+    beside = [MLM(MLMOptions(masking_rate=0.3), encoder, weight=0.1)] if name.endswith("and mlm") else []
+    objectives = Objectives(method, beside)
+    objectives.attach(encoder)
+    encoder.train().requires_grad_(False)
+    for parameter in objectives.trained(encoder):
+        parameter.requires_grad_(True)
+    rows = partial(make_batch, method, encoder=encoder, sentences=sentences)
+    feeds = method.feeds() if isinstance(method, SeveralFeeds) else {}
+    tasks = {task: _in_double(rows(feed.rows, classes=len(feed.classes))) for task, feed in feeds.items()}
+    batch = Batch(tasks=tasks) if tasks else _in_double(rows(method.rows, classes=len(method.classes)))
+    encoder.double()
+    return encoder, objectives.double().train(), batch
+
+
+def gradient(
+    encoder: Encoder,
+    objectives: Objectives,
+    batch: Batch,
+    workers: Workers | None = None,
+    chunk_size: int | None = None,
+    half: bool = False,
+) -> Tensor:
+    """The loss of a step, and its gradient at all weights, in one row."""
+    workers = workers or Workers()
+    torch.manual_seed(1)
+    batch.generator.manual_seed(2)
+    encoding = StepEncoding(encoder, workers, 3, chunk_size)
+    weights = [weight for module in (encoder, objectives) for weight in module.parameters() if weight.requires_grad]
+    with torch.autocast("cpu", torch.bfloat16, enabled=half):
+        requests = objectives.ask(batch)
+        views = [view for request in requests for view in request.views]
+        terms = objectives.terms(requests, encoding.encode(views, objectives.adversary(requests)))
+    loss = torch.stack([*terms.values(), *objectives.penalties(encoder).values()]).sum()
+    loss.backward()
+    workers.count_once(weights)
+    with torch.autocast("cpu", torch.bfloat16, enabled=half):
+        encoding.backward()
+    workers.add_gradients(weights)
+    gradients = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in weights]
+    for weight in weights:
+        weight.grad = None
+    return torch.cat([loss.detach()[None], *(x.flatten() for x in gradients)])
+
+
+def assert_same(got: Tensor, expected: Tensor, tolerance: float = 1e-9) -> None:
+    """Compares two results of `gradient`."""
+    assert expected[1:].norm() > 0
+    torch.testing.assert_close(got[0], expected[0], rtol=tolerance, atol=0)
+    assert (got - expected).norm() <= tolerance * expected.norm()
+
+
+def _in_double(batch: Batch) -> Batch:
+    targets = batch.targets
+    if targets is not None and targets.is_floating_point():
+        targets = targets.double()
+    return replace(batch, targets=targets, vectors=tuple(vectors.double() for vectors in batch.vectors))

@@ -1,0 +1,174 @@
+"""The passes of a step: however they are cut and whoever makes them, the gradient is that of the whole batch."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Generator, Tensor
+
+from isotune.data.packed import Packed, pack
+from isotune.encoder.encoder import Encoder
+from isotune.methods import mlm, self_guided
+from isotune.methods.method import Batch, View
+from isotune.methods.options.simcse import SimCSEOptions
+from isotune.methods.simcse import SimCSE
+from isotune.training import Result
+from isotune.training.encoding import StepEncoding
+from isotune.training.objectives import Objectives
+from isotune.training.workers import Workers
+from tests.conftest import WORDS, encode_views
+from tests.training.steps import OPTIONS, assert_same, gradient, make
+from tests.training.test_run import metrics
+
+CHUNK_SIZES = (None, 2)
+
+
+@pytest.fixture(autouse=True)
+def _small_projection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(self_guided, "PROJECTION_WIDTH", 32)
+
+
+@pytest.fixture(scope="module")
+def threads() -> Iterator[Workers]:
+    workers = Workers(3)
+    yield workers
+    workers.close()
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_cut_gives_the_gradient_of_one_graph(
+    name: str, tiny_model: Path, sentences: list[str], threads: Workers
+) -> None:
+    """With dropout and augmentations: random numbers belong to the sentences."""
+    run = make(name, tiny_model, sentences)
+    expected = gradient(*run)
+    for workers, chunk_size in ((threads, None), (None, 1), (None, 4), (threads, 2)):
+        assert_same(gradient(*run, workers, chunk_size), expected)
+    if any(weight.requires_grad for weight in run[0].backbone.parameters()):
+        with run[0].backbone.dropout(0.0):
+            assert gradient(*run)[0] != expected[0]
+
+
+@pytest.mark.parametrize("name", ["simcse", "consert", "adversarial"])
+def test_threads_give_the_same_bits_every_time(
+    name: str, tiny_model: Path, sentences: list[str], threads: Workers
+) -> None:
+    run = make(name, tiny_model, sentences)
+    run[0].float(), run[1].float()
+    assert torch.equal(gradient(*run, threads, 2), gradient(*run, threads, 2))
+
+
+def test_the_gradient_is_that_of_a_loss_with_an_unbroken_graph(tiny_model: Path, sentences: list[str]) -> None:
+    encoder, objectives, batch = make("simcse", tiny_model, sentences)
+    with encoder.backbone.dropout(0.0):
+        found = gradient(encoder, objectives, batch)
+        requests = objectives.ask(batch)
+        encoded = [encoder(view.tokens) for view in requests[0].views]
+        (loss,) = objectives.terms(requests, encoded).values()
+    loss.backward()
+    weights = [weight for module in (encoder, objectives) for weight in module.parameters() if weight.requires_grad]
+    assert_same(found, torch.cat([loss.detach()[None], *(weight.grad.flatten() for weight in weights)]))
+
+
+@pytest.mark.parametrize("chunk_size", CHUNK_SIZES)
+def test_more_workers_than_sentences(tiny_model: Path, sentences: list[str], chunk_size: int | None) -> None:
+    encoder, objectives, _ = make("simcse", tiny_model, sentences)
+    batch = Batch((pack(encoder.tokenize(sentences[:2])),))
+    with closing(Workers(6)) as many:
+        assert_same(gradient(encoder, objectives, batch, many, chunk_size), gradient(encoder, objectives, batch))
+
+
+@pytest.fixture
+def encoder(tiny_model: Path) -> Encoder:
+    return Encoder.load(tiny_model).train()
+
+
+@pytest.fixture
+def tokens(encoder: Encoder, sentences: list[str]) -> Packed:
+    return pack(encoder.tokenize(sentences[:9]))
+
+
+def test_views_of_different_sizes_are_cut_alike(encoder: Encoder, tokens: Packed, threads: Workers) -> None:
+    few = pack([tokens.ids[:3].tolist(), tokens.ids[-20:].tolist()])
+    views = [View(tokens), View(few)]
+    for got, want in zip(StepEncoding(encoder, threads, 0, 2).encode(views), encode_views(encoder, views), strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("chunk_size", CHUNK_SIZES)
+def test_bfloat16_is_made_again(
+    tiny_model: Path, sentences: list[str], threads: Workers, chunk_size: int | None
+) -> None:
+    run = make("simcse", tiny_model, sentences)
+    run[0].float(), run[1].float()
+    whole = gradient(*run, half=True)
+    assert_same(gradient(*run, threads, chunk_size, half=True), whole, 1e-2)
+    assert not torch.allclose(whole, gradient(*run), rtol=1e-3)
+
+
+def test_masked_tokens_in_blocks_lose_the_same(
+    tiny_model: Path, sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make("mlm", tiny_model, sentences)
+    expected = gradient(*run)
+    monkeypatch.setattr(mlm, "BLOCK_TOKENS", 2)
+    assert_same(gradient(*run), expected)
+
+
+def test_what_is_kept_for_the_backward_pass_is_that_of_a_pass(encoder: Encoder, sentences: list[str]) -> None:
+    ids = encoder.tokenize(sentences)
+
+    def peak(copies: int, chunk_size: int) -> int:
+        """The most bytes that graphs hold at once."""
+        held, most = 0, 0
+
+        def let_go(size: int) -> None:
+            nonlocal held
+            held -= size
+
+        class Held:
+            def __init__(self, tensor: Tensor) -> None:
+                nonlocal held, most
+                self.tensor = tensor
+                held += tensor.nbytes
+                most = max(most, held)
+                weakref.finalize(self, let_go, tensor.nbytes)
+
+        encoding = StepEncoding(encoder, Workers(), 0, chunk_size)
+        with torch.autograd.graph.saved_tensors_hooks(Held, lambda held: held.tensor):
+            (vectors,) = encoding.encode([View(pack(ids * copies))])
+            vectors.sum().backward()
+            encoding.backward()
+        return most
+
+    whole, chunked, of_more = peak(1, 60), peak(1, 6), peak(8, 6)
+    assert chunked < whole / 4
+    assert of_more < 1.2 * chunked
+
+
+def test_a_run_in_chunks_is_the_run(train: Callable[..., Result]) -> None:
+    runs = [
+        train(str(chunk_size), method="mirror", span_length=2, spans="tokens", model_dropout=0.0, chunk_size=chunk_size)
+        for chunk_size in (None, 3)
+    ]
+    losses = [[record["loss"] for record in metrics(run.folder, "train")] for run in runs]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+    assert losses[0] != losses[1]  # rounding
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_the_loss_over_16384_sentences_is_the_uncached_one(tiny_model: Path, dropout: float) -> None:
+    encoder = Encoder.load(tiny_model).double().train()
+    generator = Generator().manual_seed(0)
+    lengths = torch.randint(2, 12, (16_384,), generator=generator).tolist()
+    batch = Batch((pack([torch.randint(5, 5 + len(WORDS), (n,), generator=generator).tolist() for n in lengths]),))
+    objectives = Objectives(SimCSE(SimCSEOptions(projection=False), encoder))
+    with encoder.backbone.dropout(dropout):
+        expected = gradient(encoder, objectives, batch)
+        assert_same(gradient(encoder, objectives, batch, None, 64), expected)

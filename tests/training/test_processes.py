@@ -1,0 +1,167 @@
+"""Processes that make a step together: the loss and the gradient are those of a single process, on all of them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+from torch.nn.functional import cross_entropy, normalize
+
+from isotune.losses import info_nce
+from isotune.methods import self_guided
+from tests.conftest import WORDS
+from tests.training.ranks import CHUNK_SIZES, GROUPS, PROCESSES, make_steps
+from tests.training.steps import OPTIONS, assert_same, gradient, make
+from tests.training.test_run import metrics
+
+SOME = ("simcse", "adversarial", "simcse and mlm", "bert-cf, joint", "self-guided, one layer")
+NAMES = [pytest.param(name, marks=[] if name in SOME else pytest.mark.slow) for name in OPTIONS]
+
+
+@pytest.fixture(scope="module")
+def sentences() -> list[str]:
+    return [" ".join(random.Random(k).choices(WORDS, k=1 + k % 20)) + f" {WORDS[k % 20]}" for k in range(60)]
+
+
+@pytest.fixture(scope="module")
+def steps(
+    request: pytest.FixtureRequest, tiny_model: Path, sentences: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> list[dict[str, np.ndarray]]:
+    """What each of four processes found: the results of `gradient`, by method, processes, threads and chunk size."""
+    folder = tmp_path_factory.mktemp("ranks")
+    asked = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    names = [item.callspec.params["name"] for item in asked if "steps" in item.fixturenames]
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.training.ranks"])  # so that torch is imported once
+    arguments = list(dict.fromkeys(names)), tiny_model, sentences, folder
+    processes = [context.Process(target=make_steps, args=(rank, *arguments)) for rank in range(PROCESSES)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(600)
+        assert process.exitcode == 0
+    return [dict(np.load(folder / f"{rank}.npz")) for rank in range(PROCESSES)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_process_gets_the_loss_and_gradient_of_a_single_process(
+    name: str,
+    steps: list[dict[str, np.ndarray]],
+    tiny_model: Path,
+    sentences: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(self_guided, "PROJECTION_WIDTH", 32)
+    expected = gradient(*make(name, tiny_model, sentences))
+    for count, threads in GROUPS:
+        for chunk_size in CHUNK_SIZES:
+            results = [steps[rank][f"{name} {count} {threads} {chunk_size}"] for rank in range(count)]
+            assert all(np.array_equal(result, results[0]) for result in results)  # weights can't drift apart
+            assert_same(torch.from_numpy(results[0]), expected)
+
+
+def no_gathering(first: Tensor, second: Tensor, own: slice) -> Tensor:
+    """Each worker compares its own sentences only (sentence-transformers' default)."""
+    return info_nce(first[own], second[own], 0.05)
+
+
+def own_slice(first: Tensor, second: Tensor, own: slice) -> Tensor:
+    """The whole loss, whose gradient reaches the worker's own vectors only (SimCSE, GradCache)."""
+    return info_nce(only(first, own), only(second, own), 0.05)
+
+
+def detached(first: Tensor, second: Tensor, own: slice) -> Tensor:
+    """The loss of the worker's own rows, with the others' vectors detached (OpenCLIP's local loss)."""
+    queries, keys = normalize(first[own], dim=-1), normalize(only(second, own), dim=-1)
+    return cross_entropy(queries @ keys.T / 0.05, torch.arange(len(first))[own])
+
+
+def only(vectors: Tensor, own: slice) -> Tensor:
+    """The vectors with a gradient for a slice of them only."""
+    kept = vectors.detach().clone()
+    kept[own] = vectors[own]
+    return kept
+
+
+@pytest.mark.parametrize(("mistake", "size"), [(no_gathering, 1.0), (own_slice, 0.5), (detached, 1.0)])
+def test_the_mistakes_of_others_would_be_seen(
+    mistake: Callable[[Tensor, Tensor, slice], Tensor], size: float, tiny_model: Path, sentences: list[str]
+) -> None:
+    """Two workers with four sentences each, whose gradients are averaged."""
+    encoder, objectives, batch = make("simcse", tiny_model, sentences)
+    objectives.method.projection = torch.nn.Identity()
+    with encoder.backbone.dropout(0.0):
+        (tokens,) = batch.texts
+        vectors = encoder(tokens), encoder(tokens) + 0.1 * torch.randn(9, 32)
+    weights = [weight for weight in encoder.parameters() if weight.requires_grad]
+
+    def at_weights(loss: Tensor) -> Tensor:
+        gradients = torch.autograd.grad(loss, weights, retain_graph=True, materialize_grads=True)
+        return torch.cat([loss.detach()[None], *(x.flatten() for x in gradients)])
+
+    right = at_weights(info_nce(*vectors, 0.05))
+    wrong = torch.stack([at_weights(mistake(*vectors, own)) for own in (slice(0, 5), slice(5, 9))]).mean(0)
+    with pytest.raises(AssertionError):
+        assert_same(wrong, right, 1e-2)
+    if size != 1:
+        torch.testing.assert_close(wrong[1:], size * right[1:])
+
+
+COMMAND = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--max-restarts=3"]
+RUN = ["-m", "isotune", "train", "stsb-open:train", "--tasks", "stsb-open", "--steps", "24", "--batch-size", "16"]
+
+
+def start(out: Path, *launcher: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [*(launcher or (sys.executable,)), *RUN, "--eval-every", "4", "--out", str(out)]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def losses(run: Path) -> list[float]:
+    return [record["loss"] for record in metrics(run, "train")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_a_run_whose_rank_is_killed_goes_on_by_itself_to_the_same_end(tmp_path: Path, seed: int) -> None:
+    assert start(tmp_path / "alone").wait() == 0
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    began = time.monotonic()
+    assert start(whole, *COMMAND).wait() == 0
+    seconds = time.monotonic() - began
+    process = start(killed, *COMMAND)
+    time.sleep(random.Random(seed).uniform(0.2, 0.8) * seconds)
+    children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True).stdout
+    os.kill(int(random.Random(seed).choice(children.split())), signal.SIGKILL)
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert losses(killed) == losses(whole) == pytest.approx(losses(tmp_path / "alone"), rel=1e-5)
+    for name in ("encoder/model.safetensors", "last.safetensors"):
+        ours, theirs = load_file(killed / name), load_file(whole / name)
+        assert all(torch.equal(ours[key], theirs[key]) for key in theirs), name
+
+
+@pytest.mark.slow
+def test_a_run_stopped_with_two_processes_goes_on_with_one(tmp_path: Path) -> None:
+    process = start(tmp_path / "two", *COMMAND)
+    while not (tmp_path / "two" / "last.safetensors").exists():
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    process.wait()
+    assert (tmp_path / "two" / "report.html").exists()
+    resume = [sys.executable, "-m", "isotune", "train", "--out", str(tmp_path / "two"), "--resume"]
+    assert subprocess.run(resume, env={**os.environ, "OMP_NUM_THREADS": "1"}).returncode == 0
+    assert start(tmp_path / "one").wait() == 0
+    assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), rel=1e-4)
