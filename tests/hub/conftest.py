@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from isotune.data.records import Opened
+from isotune.data.rows import Records
 from tests.hub.repositories import DATASETS, REVISIONS, Files
 from tests.hub.server import LocalHub
 
@@ -21,3 +23,13 @@ def published(local_hub: LocalHub, repositories: dict[str, Files]) -> LocalHub:
         for revision in REVISIONS.get(name, ("main",)):
             local_hub.add(name, files, kind="dataset", revision=revision)
     return local_hub
+
+
+@pytest.fixture
+def uncounted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the tiny copies have other numbers of rows than what is published."""
+
+    def records(source: Opened, title: str, gold: str, expected: int) -> Records:
+        return ((number, record) for number, record in source.records if not gold or record.get(gold) != "")
+
+    monkeypatch.setattr("isotune.data.datasets._counted", records)

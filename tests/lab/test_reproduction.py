@@ -44,8 +44,7 @@ def test_what_a_study_needs() -> None:
     assert needed.runs == 4
     assert needed.models == {"some/model": False}
     assert needed.data == {"stsb-open": True, "no-such-file.txt": False}
-    assert needed.missing == ["some/model", "no-such-file.txt"]
-    assert needs(study).missing == ["no-such-file.txt"]
+    assert needed.data_here == "no"
     one_seed = needs(study.model_copy(update={"seeds": (0,)}))
     assert one_seed.cpu < needed.cpu
 

@@ -43,7 +43,7 @@ COMMANDS = {
     "push": Command("ENCODER OWNER/NAME [OPTIONS]", "Upload an encoder to the Hugging Face hub."),
     "serve": Command("ENCODER... [OPTIONS]", "Answer requests over HTTP, and show a page to try encoders."),
     "recipes": Command("", "List the recipes: the training settings that come with isotune."),
-    "datasets": Command("", "List the datasets that isotune knows by name."),
+    "datasets": Command("[fetch NAME...]", "List the datasets that isotune knows by name, or fetch some."),
     "doctor": Command("", "Check the installation and this machine."),
 }
 _LINES = "\n".join(f"  {name:12}{command.summary}" for name, command in COMMANDS.items())

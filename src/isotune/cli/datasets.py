@@ -1,19 +1,43 @@
-"""`isotune datasets`: the table of named datasets."""
+"""`isotune datasets`: the table of named datasets; and `isotune datasets fetch`, which brings them to this machine."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from isotune.errors import InputError
 
 if TYPE_CHECKING:
     from isotune.data import Dataset
 
+WORDS = "Nothing, to list the datasets; or fetch and the names of datasets, such as fetch all-nli sts12."
 
-def datasets() -> None:
-    """List the datasets that isotune knows by name.
+
+def datasets(*words: Annotated[str, Parameter(help=WORDS)]) -> None:
+    """List the datasets that isotune knows by name, or fetch some.
 
     The table shows whether a dataset is on this machine, how many rows each split has, and the kind of row, source
     and licence. "100 of 900" means that 100 of the 900 rows have a score or label.
+
+    fetch brings datasets from their public sources to this machine, and checks them. A name may also be a source on the
+    Hugging Face hub, as hub:OWNER/NAME. It prints the size first, and continues if it was broken off. Afterwards the
+    datasets can be read with HF_HUB_OFFLINE=1.
     """
+    if words:
+        action, *names = words
+        if action != "fetch" or not names:
+            raise InputError(
+                f"{' '.join(words)}: write isotune datasets fetch NAME..., or isotune datasets for the list"
+            )
+        from isotune.cli.fetching import fetch_all
+
+        fetch_all(names)
+        return
+    _list()
+
+
+def _list() -> None:
     from rich.table import Column
     from rich.text import Text
 
@@ -24,9 +48,11 @@ def datasets() -> None:
     for name, dataset in DATASETS.items():
         kinds = " and ".join(row_type.__name__ for row_type in dataset.row_types)
         about = Text(f"{kinds}\n{dataset.citation}\n{dataset.licence}")
+        public = dataset.hub or dataset.web or ("with isotune" if name == "stsb-open" else "")
+        about.append(f"\n{public}" if public else "")
         rows.append((name, "yes" if available(name) else "no", "\n".join(_sizes(dataset) or dataset.union), about))
     columns = [Column(header, no_wrap=True) for header in ("Dataset", "Here", "Rows")]
-    print_table([*columns, "Kind of row, source, licence"], rows)
+    print_table([*columns, Column("Kind of row, source, licence", overflow="fold")], rows)
 
 
 def _sizes(dataset: Dataset) -> list[str]:

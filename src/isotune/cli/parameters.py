@@ -39,6 +39,10 @@ WHERE = Parameter(
     metavar="SQL",
 )
 COLUMN = "The column that holds the sentence, such as sentence=body. Unset: a column with a usual name."
+STAND_INS = Parameter(
+    help="Train on data that stand in for published data where these are only on the Hugging Face hub, such as "
+    "nli-sample for all-nli. The page says so."
+)
 COLUMNS = Parameter(consume_multiple=1, metavar="FIELD=COLUMN...")
 COLUMNS_FORM = "FIELD=COLUMN, such as sentence=body"
 

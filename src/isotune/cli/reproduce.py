@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import PROCESSES, THREADS, key_values
+from isotune.cli.parameters import PROCESSES, STAND_INS, THREADS, key_values
 
 NAME = "The table or figure, such as consert/table4. Without a name, all are listed."
 MODEL = "Use this model instead of every published model: a folder, a name on the Hugging Face hub, or mini."
@@ -17,6 +17,10 @@ SEEDS = "Use these seeds instead of the published ones."
 OPTIONS = (
     "Change options of all runs that have them, such as learning_rate=1e-4 steps=200. A small model needs a higher "
     "learning rate and fewer steps than the published models. The page names the changed options."
+)
+FETCH = (
+    "Only fetch the data and models that the table or figure needs to this machine, for use without a network. Their "
+    "size is printed first."
 )
 BUDGET = "Start only runs that are estimated to end within this many minutes from now. Unset: start all runs."
 OUT = "The folder for all tables and figures: the page is written to DIR/NAME, the runs, which they share, to DIR/runs."
@@ -31,20 +35,26 @@ def reproduce(
     options: Annotated[tuple[str, ...], Parameter(help=OPTIONS, metavar="NAME=VALUE...", consume_multiple=1)] = (),
     budget: Annotated[float | None, Parameter(help=BUDGET, metavar="MINUTES")] = None,
     out: Annotated[Path, Parameter(help=OUT, metavar="DIR")] = Path("reproduced"),
+    stand_ins: Annotated[bool, STAND_INS] = False,
+    fetch: Annotated[bool, Parameter(help=FETCH)] = False,
     processes: Annotated[int | None, PROCESSES] = None,
     threads: Annotated[int | None, THREADS] = None,
 ) -> int:
     """Reproduce a table or figure of a paper, or list them all.
 
     The result shows the measured scores beside the published ones. The list shows which models and data each table or
-    figure needs, whether they are on this machine, and how many hours it is estimated to take.
+    figure needs, whether the published data or stand-ins for them are on this machine, and how many hours it is
+    estimated to take.
     """
     if not name:
         _list(model)
         return 0
+    if fetch:
+        _fetch(name, model, stand_ins)
+        return 0
     from isotune.lab.reproduction import reproduce as reproduce_study
 
-    running = {"budget": budget, "processes": processes, "threads": threads}
+    running = {"budget": budget, "stand_ins": stand_ins, "processes": processes, "threads": threads}
     outcome = reproduce_study(name, out, model=model, seeds=seeds, options=option_values(options), **running)
     _show(outcome.page.parent)
     print(outcome.page)
@@ -78,16 +88,30 @@ def _list(model: str) -> None:
         study = read_study(name)
         need = needs(study, model)
         about = filter(None, [study.title.partition(": ")[2], _needed(need.models), _needed(need.data)])
-        here = "no" if need.missing else "yes"
-        rows.append((name, here, f"{need.runs}", _hours(need.cpu), _hours(need.gpu), "\n".join(about)))
-    names = [Column(header, no_wrap=True) for header in ("Table or figure", "Here")]
+        models = "yes" if all(need.models.values()) else "no"
+        rows.append(
+            (name, need.data_here, models, f"{need.runs}", _hours(need.cpu), _hours(need.gpu), "\n".join(about))
+        )
+    names = [Column(header, no_wrap=True) for header in ("Table or figure", "Data here", "Models")]
     numbers = [Column(header, justify="right", no_wrap=True) for header in ("Runs", "CPU h", "GPU h")]
     print_table([*names, *numbers, Column("What it shows; models; data", overflow="fold")], rows)
     stdout_console().print(
         "The hours are estimated from the sizes of model and data, for two CPU cores in float32, and for a GPU with 10 "
-        "TFLOPS and 10 steps a second. (-) means: not on this machine. A model on the Hugging Face hub is "
-        "downloaded when a run needs it. --model MODEL lists the hours for another model."
+        "TFLOPS and 10 steps a second. (-) means: not on this machine. A run reads what it lacks from the Hugging Face "
+        "hub; --fetch fetches it ahead. Data here: published; or stand-in, if the rest can be replaced by other data "
+        "that are here (--stand-ins); or no. --model MODEL lists the hours for another model."
     )
+
+
+def _fetch(name: str, model: str, stand_ins: bool) -> None:
+    """Fetches what a table or figure needs and this machine lacks."""
+    from isotune.cli.fetching import fetch_all
+    from isotune.data import DATASETS
+    from isotune.lab.studies import read_study
+    from isotune.lab.studies.estimate import needs
+
+    need = needs(read_study(name).model_copy(update={"stand_ins": stand_ins}), model)
+    fetch_all([source for source in need.data if source.partition(":")[0] in DATASETS], need.models)
 
 
 def _needed(here: Mapping[str, bool]) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import PROCESSES, THREADS
+from isotune.cli.parameters import PROCESSES, STAND_INS, THREADS
 
 NAME = "A TOML file, or a study that comes with isotune, such as own/methods. Without a name, these are listed."
 OUT = "The folder for the page, the table and the figures. Unset: studies/NAME."
@@ -24,6 +24,7 @@ def study(
     runs: Annotated[Path | None, Parameter(help=RUNS, metavar="DIR")] = None,
     model: Annotated[str, Parameter(help=MODEL, metavar="NAME")] = "",
     seeds: Annotated[tuple[int, ...], Parameter(help=SEEDS, metavar="NUMBER...", consume_multiple=1)] = (),
+    stand_ins: Annotated[bool, STAND_INS] = False,
     processes: Annotated[int | None, PROCESSES] = None,
     threads: Annotated[int | None, THREADS] = None,
 ) -> int:
@@ -38,7 +39,8 @@ def study(
     from isotune.lab.studies.run_study import run_study
 
     out = out or Path("studies", name.removesuffix(".toml"))
-    outcome = run_study(name, out, runs=runs, model=model, seeds=seeds, processes=processes, threads=threads)
+    running: dict[str, Any] = {"stand_ins": stand_ins, "processes": processes, "threads": threads}
+    outcome = run_study(name, out, runs=runs, model=model, seeds=seeds, **running)
     print(outcome.page)
     return outcome.code
 

@@ -37,6 +37,10 @@ RECIPE = (
     f"Unset: {BUNDLED_RECIPE} for the bundled model, {DEFAULT_RECIPE} for any other model."
 )
 METHOD = "Train with this method and its default options, instead of a recipe."
+STAND_INS = (
+    "Train on data that stand in for the recipe's published data where these are only on the Hugging Face hub, such as "
+    "nli-sample for all-nli. The report says so."
+)
 RESUME = "Resume the run in --out. No other option is allowed."
 
 METAVARS = {"model": "NAME", "dev": "NAME", "tasks": "NAME...", "prompt": "TEXT"}
@@ -56,6 +60,7 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
         out: Annotated[Path | None, Parameter(help=OUT, group=RUN, metavar="DIR")] = None,
         recipe: Annotated[str | None, Parameter(help=RECIPE, group=RUN, metavar="NAME")] = None,
         method: Annotated[str | None, Parameter(help=METHOD, group=RUN, choices=tuple(METHODS))] = None,
+        stand_ins: Annotated[bool, Parameter(help=STAND_INS, group=RUN)] = False,
         resume: Annotated[bool, Parameter(help=RESUME, group=RUN)] = False,
         **options: Any,
     ) -> int:
@@ -70,7 +75,8 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
         out = out or Path("runs", f"{plan.stages[0].method}-{time.strftime('%Y%m%d-%H%M%S')}")
         if "columns" in options:
             options["columns"] = key_values("--columns", options["columns"], COLUMNS_FORM)
-        result = train_encoder(text, out=out, recipe=recipe, method=method, resume=resume, **options)
+        options |= {"stand_ins": stand_ins, "resume": resume}
+        result = train_encoder(text, out=out, recipe=recipe, method=method, **options)
         if leads:
             print(result.report)
         return 128 + signal.Signals[result.stopped] if result.stopped else 0

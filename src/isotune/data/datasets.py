@@ -204,7 +204,7 @@ def _without(records: Records, source: str) -> Records:
     """The records whose pair is not one of the source; letters and digits are compared."""
     name, _, split = source.partition(":")
     left_out = {_pair(record) for _, record in _open(name, split, "").records}
-    return ((number, record) for number, record in records if _pair(record) not in left_out)
+    yield from ((number, record) for number, record in records if _pair(record) not in left_out)
 
 
 def _pair(record: Record) -> tuple[bytes, bytes]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from isotune.data.cache import cache_folder
 from isotune.data.layouts import LAYOUTS
 from isotune.data.records import FORMATS, Opened, format_of, opened
 from isotune.data.rows import Records
@@ -17,6 +20,7 @@ from isotune.errors import InputError, unknown
 if TYPE_CHECKING:
     from huggingface_hub import DatasetInfo
 
+_KINDS = {".parquet": "parquet", ".jsonl": "json", ".json": "json", ".csv": "csv", ".txt": "text"}  # of `datasets`
 WAIT = 10  # seconds for the hub's answer to the first question
 
 _FORM = re.compile(r"([^/@]+(?:/[^/@]+)?+)(?:@(refs/(?:convert|pr)/[^/]+|[^/]+))?(?:/(.+))?")
@@ -72,23 +76,38 @@ def open_hub(source: HubSource, split: str, *, labelled: bool, layout: str = "",
     """
     from huggingface_hub import constants
 
-    folder = fetched_folder(source) if fetched_first or constants.HF_HUB_OFFLINE else None
-    if folder:
-        commit, repository = folder.name, str(folder)
+    fetched = find_fetched(source) if fetched_first or constants.HF_HUB_OFFLINE else None
+    if fetched:
+        commit = fetched.folder.name
     else:
         with hub_errors(source, split):
             info = repository_info(source)
-        commit, repository = str(info.sha), f"hf://datasets/{info.id}"  # without hf:// it could be a local folder
+        commit = str(info.sha)
 
     def records() -> Records:
         with hub_errors(source, split):
             if source.file:
-                path = folder / source.file if folder else _fetched_file(source, info)
+                path = fetched.folder / source.file if fetched else _fetched_file(source, info)
                 yield from _read_file(source, split, path, layout)
             else:
-                yield from _read_split(source, split, repository, "" if folder else commit, labelled)
+                splits = _load_fetched(fetched) if fetched else _load_streams(source, info)
+                yield from _read_split(source, split, splits, labelled)
 
     return Opened(str(source), records(), {str(source): commit})
+
+
+@contextmanager
+def without_bars() -> Iterator[None]:
+    """Keeps `huggingface_hub` from showing progress."""
+    from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+
+    shown = not are_progress_bars_disabled()
+    disable_progress_bars()
+    try:
+        yield
+    finally:
+        if shown:
+            enable_progress_bars()
 
 
 @contextmanager
@@ -129,35 +148,63 @@ def repository_info(source: HubSource) -> DatasetInfo:
         raise unknown(f"revision of hub:{source.repository}", source.revision, names) from error
 
 
-def fetched_folder(source: HubSource) -> Path | None:
-    """The folder of the repository in the cache of `huggingface_hub`, if what the source names was fetched into it."""
+class Fetched(NamedTuple):
+    """What was fetched of a repository."""
+
+    folder: Path  # the repository's files, in the cache of `huggingface_hub`
+    files: Mapping[str, Sequence[str]]  # split -> its files in the folder; empty for a file
+    features: Mapping[str, Any]  # the types of the columns, as `datasets` writes them; empty for a file
+
+
+def find_fetched(source: HubSource) -> Fetched | None:
+    """What the source names, if it was fetched and is still in the cache."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
+    note: dict[str, Any] = {"files": {}, "features": {}}
+    if not source.file:
+        path = fetch_note(source)
+        if not path.exists():
+            return None
+        note = json.loads(path.read_text("utf-8"))
+    listed = [source.file] if source.file else list(chain.from_iterable(note["files"].values()))
     revision = source.revision or None
     try:
         folder = Path(
-            snapshot_download(source.repository, repo_type="dataset", revision=revision, local_files_only=True)
+            snapshot_download(
+                source.repository, repo_type="dataset", revision=revision, allow_patterns=listed, local_files_only=True
+            )
         )
-        has_data = (folder / source.file).is_file() if source.file else bool(data_files(source, str(folder), ""))
-    except (LocalEntryNotFoundError, FileNotFoundError, ValueError):  # nothing, or only what is read of a stream
+    except LocalEntryNotFoundError:
         return None
-    return folder if has_data else None
+    return Fetched(folder, **note) if all((folder / file).is_file() for file in listed) else None
 
 
-def data_files(source: HubSource, repository: str, commit: str) -> list[str]:
-    """The paths or addresses of a configuration's data files, for all of its splits.
+def fetch_note(source: HubSource) -> Path:
+    """The file that tells which files of a repository are a configuration's splits, and the types of its columns.
 
-    `repository` is a folder, or "hf://datasets/owner/name".
+    `datasets` finds this out only if the files of all configurations are there.
+    """
+    name = source.repository.replace("/", "--")
+    return cache_folder("") / "hub" / name / f"{source.revision or 'main'}--{source.config or 'default'}.json"
+
+
+def describe_config(source: HubSource, info: DatasetInfo) -> dict[str, Any]:
+    """The files of each split of a configuration, and the types of its columns: what `fetch_note` holds.
 
     Raises:
         InputError: the repository has no such configuration, or several and none is named.
     """
     import datasets
 
-    config = _config(source, repository, commit)
-    builder = datasets.load_dataset_builder(repository, config, revision=commit or None)
-    return [str(file) for files in (builder.config.data_files or {}).values() for file in files]
+    address = f"hf://datasets/{info.id}"
+    builder = datasets.load_dataset_builder(address, _config(source, info), revision=info.sha)
+    prefix = f"{address}@{info.sha}/"
+    splits = {str(split): list(files) for split, files in (builder.config.data_files or {}).items()}
+    return {
+        "files": {split: [str(file).removeprefix(prefix) for file in files] for split, files in splits.items()},
+        "features": builder.info.features.to_dict() if builder.info.features else {},
+    }
 
 
 def _readable(name: str) -> bool:
@@ -165,11 +212,11 @@ def _readable(name: str) -> bool:
     return name.lower().removesuffix(".gz").endswith(tuple(FORMATS))
 
 
-def _config(source: HubSource, repository: str, commit: str) -> str | None:
+def _config(source: HubSource, info: DatasetInfo) -> str | None:
     """The configuration to read; None if the repository has only one."""
     import datasets
 
-    configs = datasets.get_dataset_config_names(repository, revision=commit or None)
+    configs = datasets.get_dataset_config_names(f"hf://datasets/{info.id}", revision=info.sha)
     if source.config and source.config not in configs:
         raise unknown(f"configuration of hub:{source.repository}", source.config, configs)
     if not source.config and len(configs) > 1:
@@ -177,11 +224,28 @@ def _config(source: HubSource, repository: str, commit: str) -> str | None:
     return source.config or None
 
 
-def _read_split(source: HubSource, split: str, repository: str, commit: str, labelled: bool) -> Records:
+def _load_streams(source: HubSource, info: DatasetInfo) -> Any:
+    """The splits of a configuration on the hub, by name."""
     import datasets
 
-    config = _config(source, repository, commit)
-    splits = datasets.load_dataset(repository, config, revision=commit or None, streaming=True)
+    address = f"hf://datasets/{info.id}"  # a path without hf:// could be a local folder
+    return datasets.load_dataset(address, _config(source, info), revision=info.sha, streaming=True)
+
+
+def _load_fetched(fetched: Fetched) -> Any:
+    """The splits of a fetched configuration, by name."""
+    import datasets
+
+    paths = {split: [str(fetched.folder / file) for file in files] for split, files in fetched.files.items()}
+    first = next(iter(chain.from_iterable(paths.values())))
+    kind = next(kind for ending, kind in _KINDS.items() if first.removesuffix(".gz").endswith(ending))
+    features = datasets.Features.from_dict(dict(fetched.features)) if fetched.features else None
+    return datasets.load_dataset(kind, data_files=paths, features=features, streaming=True)
+
+
+def _read_split(source: HubSource, split: str, splits: Any, labelled: bool) -> Records:
+    import datasets
+
     split = split or "train"
     if split not in splits:
         raise unknown(f"split of {source}", split, splits)

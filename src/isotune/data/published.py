@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from isotune.data.catalogue import Dataset, Split
-from isotune.data.hub import fetched_folder, open_hub
+from isotune.data.hub import find_fetched, open_hub
 from isotune.data.layouts import LAYOUTS
 from isotune.data.records import Opened
 from isotune.data.rows import Records
@@ -37,7 +37,7 @@ def open_published(dataset: Dataset, split: str, *, labelled: bool) -> Opened:
 def is_fetched(dataset: Dataset, split: Split) -> bool:
     """Whether the public source of a split has been fetched to this machine."""
     if dataset.hub:
-        return fetched_folder(dataset.hub) is not None
+        return find_fetched(dataset.hub) is not None
     return bool(dataset.web) and web_file(web_address(dataset, split)).exists()
 
 

@@ -25,7 +25,10 @@ from isotune.evaluation.vectors import SentenceEncoder
 
 
 def evaluate(
-    encoder: SentenceEncoder | str | Path, tasks: Sequence[str | Path] | None = None, *, name: str | None = None
+    encoder: SentenceEncoder | str | Path,
+    tasks: str | Path | Sequence[str | Path] | None = None,
+    *,
+    name: str | None = None,
 ) -> Evaluation:
     """Score an encoder on tasks.
 

@@ -82,19 +82,20 @@ _GROUP_TITLES = {"sts": "STS", "sts17": "STS17", "stsb-multi": "STS-B in 11 lang
 _GROUP_TITLES |= {"senteval": "SentEval", "senteval-50": "SentEval, 50 hidden units"}
 
 
-def load_tasks(tasks: Sequence[str | Path] | None = None) -> list[Task]:
+def load_tasks(tasks: str | Path | Sequence[str | Path] | None = None) -> list[Task]:
     """Read the data of tasks. A task that is named twice is read once.
 
     Args:
-        tasks: each a name of `TASKS`; a name of `GROUPS`, which stands for all tasks of the group; scored pairs, as a
-            file or a dataset's split such as "stsb:dev"; or the geometry on scored pairs, such as "geometry:mine.tsv"
-            or "geometry:sickr:dev". If None or empty, the tasks are the seven of the group "sts" if this machine has
-            their data, and "stsb-open" otherwise.
+        tasks: one or several. Each is a name of `TASKS`; a name of `GROUPS`, which stands for all tasks of the group;
+            scored pairs, as a file or a dataset's split such as "stsb:dev"; or the geometry on scored pairs, such as
+            "geometry:mine.tsv" or "geometry:sickr:dev". If None or empty, the tasks are the seven of the group "sts" if
+            this machine has their data, and "stsb-open" otherwise.
 
     Raises:
         InputError: a task is neither known nor a file, or its data cannot be read.
     """
     default = ("sts",) if all(available(task) for task in GROUPS["sts"]) else ("stsb-open",)
+    tasks = [tasks] if isinstance(tasks, str | Path) else tasks
     members: list[str | Path] = []
     for task in tasks or default:
         members += GROUPS.get(task, (task,)) if isinstance(task, str) else (task,)

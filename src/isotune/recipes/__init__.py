@@ -50,11 +50,17 @@ def plan_table(recipe: str | Path | None, method: str | None, model: str | None)
 
 
 def resolve(
-    sources: Sequence[str] | None, recipe: str | Path | None, method: str | None, options: Mapping[str, Any]
+    sources: Sequence[str] | None,
+    recipe: str | Path | None,
+    method: str | None,
+    options: Mapping[str, Any],
+    *,
+    with_stand_ins: bool = False,
 ) -> Recipe:
     """The recipe of a run: that of `plan_table`, with the sources and options set in it.
 
     `sources` replace the recipe's data, unless they are empty. None stands for rows from Python, which have no name.
+    `with_stand_ins` puts what stands in for published data in their place (`Recipe.with_stand_ins`).
 
     Raises:
         InputError: a recipe and a method are both given, an option is unknown or not allowed, or there is no data.
@@ -71,4 +77,4 @@ def resolve(
         raise InputError(f"{name}: every stage names the data it reads, so give no other sources (got {got})")
     if without_sources and not plan.data and sources is not None:
         raise InputError("no data: name at least one file or dataset to train on, such as stsb-open:train")
-    return plan
+    return plan.with_stand_ins() if with_stand_ins else plan

@@ -12,6 +12,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_serializer, model_validator
 
+from isotune.data.datasets import stand_ins
 from isotune.encoder.options import EncoderOptions, Scratch
 from isotune.errors import InputError, invalid, unknown
 from isotune.methods import METHODS
@@ -51,6 +52,9 @@ class Stage(BaseModel):
             if key not in known | {"method"}:
                 raise unknown(f"option of method {method}", key, known)
         options = METHODS[method].options
+        names = [name for name in options.model_fields if name.endswith("_data")]
+        if table.get("data") and options.model_validate(_only(table, options)).training_sources():
+            raise InputError(f"data: method {method} reads {', '.join(names)}; give these instead")
         return {
             "method": method,
             "data": table.get("data", ()),
@@ -88,6 +92,9 @@ class Recipe(BaseModel):
     published: str = ""
     """The score that the source reports."""
 
+    published_on: tuple[str, ...] = ()
+    """The tasks of that score. A run is evaluated on them, unless it is given tasks or their data can't be read."""
+
     cost: str = ""
     """How long a run took, and on what machine."""
 
@@ -110,8 +117,8 @@ class Recipe(BaseModel):
     none, the last step is kept."""
 
     tasks: tuple[str, ...] = ()
-    """The tasks on which the start and the result are evaluated: names or files of scored pairs. Unset: the seven STS
-    tasks, if $ISOTUNE_DATA has them, otherwise the bundled test pairs."""
+    """The tasks on which the start and the result are evaluated: names or files of scored pairs. Unset: those of the
+    recipe's published score, or else the seven STS tasks; if their data can't be read, the bundled test pairs."""
 
     seed: Annotated[int, Field(ge=0)] = 0
     """The seed of every random number of the run."""
@@ -187,6 +194,15 @@ class Recipe(BaseModel):
         for stage in table["stages"]:
             if stage["precision"] == "auto":
                 stage["precision"] = precision
+        return Recipe.from_table(table)
+
+    def with_stand_ins(self) -> Recipe:
+        """This recipe with the data that stand in for published data of which no file is on machines without a hub."""
+        table = self.table()
+        for part in (table, *table["stages"]):
+            for key, value in part.items():
+                if key.endswith(("data", "_dev")):
+                    part[key] = tuple(other for source in value for other in stand_ins(source))
         return Recipe.from_table(table)
 
 

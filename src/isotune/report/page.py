@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from isotune.data.datasets import is_stand_in
 from isotune.errors import InputError
 from isotune.evaluation.results import Correlations, Evaluation, RunEvaluation, STSResult, TransferResult
 from isotune.evaluation.tables import AGGREGATIONS
@@ -106,6 +107,7 @@ def _render(run: RunFiles) -> str:
         run=run,
         verdict=verdict,
         helped=helped,
+        remarks=_remarks(run),
         warnings=_warnings(run.warnings),
         before=_correlations(run.evaluation.before) if run.evaluation else {},
         after=_correlations(run.evaluation.after) if run.evaluation else {},
@@ -125,6 +127,22 @@ def _render(run: RunFiles) -> str:
         ],
         encoder=repr(str(encoder)) if encoder.exists() else None,
     )
+
+
+def _remarks(run: RunFiles) -> list[str]:
+    """Return in what the run of a recipe differs from the one whose score is published, apart from its options."""
+    recipe = tomllib.loads(run.recipe or "")
+    if not recipe.get("published"):
+        return []
+    remarks = []
+    sources = [source for feed in (run.data or {}).values() for source in feed["sources"]]
+    if others := list(dict.fromkeys(filter(is_stand_in, sources))):
+        remarks.append(f"Trained on {', '.join(others)}, which stands in for the published data.")
+    tasks = {task.name for task in run.evaluation.after.tasks} if run.evaluation else set()
+    tasks |= {*run.evaluation.after.averages} if run.evaluation else set()
+    if missing := [task for task in recipe.get("published_on", ()) if run.evaluation and task not in tasks]:
+        remarks.append(f"Not evaluated as published, on {', '.join(missing)}.")
+    return [*remarks, f"Published: {recipe['published']}."] if remarks else []
 
 
 def _correlations(evaluation: Evaluation) -> dict[str, Correlations]:

@@ -59,6 +59,7 @@ def train(
     rows: Iterable[str | Row] | None = None,
     recipe: str | Path | None = None,
     method: str | None = None,
+    stand_ins: bool = False,
     resume: bool = False,
     quiet: bool = False,
     **options: Any,
@@ -73,6 +74,7 @@ def train(
         recipe: a recipe's name or TOML file.
         method: a method's name; the method's defaults then replace a recipe. With neither, the recipe is "mini" for
             the bundled model and "default" for any other.
+        stand_ins: take data that stand in for the recipe's published data where these are only on the hub.
         resume: continue the run in `out`. All options stay as they were.
         quiet: write nothing to standard error.
         options: values that differ from the recipe's: fields of `Recipe`, `EncoderOptions`, `TrainingOptions` and the
@@ -91,7 +93,7 @@ def train(
     rows = None if rows is None else list(rows)
     if names and rows is not None:
         raise InputError("sources and rows are both given; give one of them")
-    if resume and (recipe or method or options or names):
+    if resume and (recipe or method or options or names or stand_ins):
         raise InputError("resume continues a run as it was started; leave out the sources and all options")
     resume = resume or (was_restarted() and (folder / "recipe.toml").exists())
     with workers_of_run() as workers:
@@ -100,7 +102,7 @@ def train(
             if rows is not None and plan.data:
                 raise InputError(f"{folder}: this run was started with sources; leave out the rows")
         else:
-            plan = resolve(names if rows is None else None, recipe, method, options)
+            plan = resolve(names if rows is None else None, recipe, method, options, with_stand_ins=stand_ins)
             plan = plan.with_precision(workers.by_leader(lambda: faster_precision(_device())))
             tensors, progress = dict[str, Tensor](), Progress()
             workers.by_leader(partial(run_folder.create, folder, plan))
@@ -147,7 +149,7 @@ class _Run:
         """Trains every stage that isn't over, from the last checkpoint's tensors on if there are any."""
         self._describe()
         dev = read_scored_pairs(self.recipe.dev_pairs) if self.recipe.dev_pairs else None
-        tasks = load_tasks(self.recipe.tasks)  # before training, because a name may be wrong
+        tasks = self._load_tasks()  # before training, because a name may be wrong
         evaluated_on = [task.pairs for task in tasks if isinstance(task, STSTask)] + ([dev] if dev else [])
         workers = self.context.workers
         corpora = Corpora(self.recipe, self.rows, evaluated_on, self.folder, self.recorder, workers)
@@ -168,6 +170,16 @@ class _Run:
         if failure:
             raise TrainingFailed(f"{failure}; the best encoder so far is {result.encoder}", result.encoder)
         return result
+
+    def _load_tasks(self) -> list[Task]:
+        """The tasks that the run is given, or those of the recipe's published score if their data can be read."""
+        if self.recipe.published_on and not self.recipe.tasks:
+            try:
+                return load_tasks(self.recipe.published_on)
+            except InputError as error:
+                names = ", ".join(self.recipe.published_on)
+                self.recorder.say(f"not evaluated as published, on {names}: {error}")
+        return load_tasks(self.recipe.tasks)
 
     def _describe(self) -> None:
         """Says in the log what the run starts from."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -21,6 +21,8 @@ from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progr
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from isotune.bundled import local_model
+from isotune.data.fetch import Fetch
+from isotune.data.hub import without_bars
 from isotune.encoder.heads import Dense
 from isotune.errors import InputError
 
@@ -35,13 +37,12 @@ TASK_HEADS = (
 )
 # The files that can hold a tokenizer's vocabulary.
 VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model", "spm.model")
-# The files to fetch from the hub: configuration, vocabulary and safetensors, never code; and pickled weights only from
-# repositories without safetensors. README.md names the licence.
+# The files to fetch from the hub: configuration, vocabulary and safetensors, never code; and pickled weights only where
+# there are no safetensors (`_pickles`). README.md names the licence.
 HUB_FILES = [
     *("README.md", "*.json", "*.txt", "*.model", "*.spm", "model*.safetensors"),
     *("*/config.json", "*/model.safetensors"),
 ]
-PICKLES = ["pytorch_model*.bin", "*/pytorch_model.bin"]
 
 
 def local_folder(model: str | Path) -> Path:
@@ -51,18 +52,27 @@ def local_folder(model: str | Path) -> Path:
         InputError: `model` is a file, or neither a folder nor a repository, or the hub can't be reached, or the
             repository is gated.
     """
-    from huggingface_hub import constants, snapshot_download
-    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    from huggingface_hub import snapshot_download
 
     if path := local_model(model):
         if path.is_dir():
             return path
         raise InputError(f"model {model}: this is a file; give the folder that holds config.json and the weights")
-    try:
+    with _model_errors(model):
         folder = Path(snapshot_download(str(model), allow_patterns=HUB_FILES))
-        if not any(folder.rglob("*.safetensors")):
-            folder = Path(snapshot_download(str(model), allow_patterns=[*HUB_FILES, *PICKLES]))
+        if pickles := _pickles(path.relative_to(folder) for path in folder.rglob("*")):
+            folder = Path(snapshot_download(str(model), allow_patterns=[*HUB_FILES, *pickles]))
         return folder
+
+
+@contextmanager
+def _model_errors(model: str | Path) -> Iterator[None]:
+    """Turns the hub's errors about a model into an InputError of one line."""
+    from huggingface_hub import constants
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        yield
     except GatedRepoError as error:
         raise InputError(
             f"model {model}: it is gated, and you have no access; ask for it at {constants.ENDPOINT}/{model}, and then "
@@ -74,6 +84,37 @@ def local_folder(model: str | Path) -> Path:
             f"model {model}: there is no such folder, and the Hugging Face hub gave none of that name ({reason}); "
             "give a local folder, or a hub name while online"
         ) from error
+
+
+def plan_model_fetch(model: str) -> Fetch | None:
+    """What has to be fetched for a model on the hub; None for a model on this machine.
+
+    Raises:
+        InputError: as `local_folder`.
+    """
+    from huggingface_hub import snapshot_download
+
+    if local_model(model):
+        return None
+    with _model_errors(model), without_bars():
+        files = snapshot_download(model, allow_patterns=HUB_FILES, dry_run=True)
+        if pickles := _pickles(Path(file.filename) for file in files):
+            files = snapshot_download(model, allow_patterns=[*HUB_FILES, *pickles], dry_run=True)
+
+    def run() -> None:
+        local_folder(model)
+
+    return Fetch(model, sum(file.file_size or 0 for file in files if file.will_download), run)
+
+
+def _pickles(files: Iterable[Path]) -> list[str]:
+    """Patterns of the pickles of folders that have a config.json and no safetensors; a pooling has no weights."""
+    listed = list(files)
+    safe = {file.parent for file in listed if file.suffix == ".safetensors"}
+    folders = {
+        file.parent for file in listed if file.name == "config.json" and not file.parent.name.endswith("_Pooling")
+    }
+    return sorted((folder / "pytorch_model*.bin").as_posix() for folder in folders - safe)
 
 
 def load_model(folder: Path, dtype: torch.dtype | None) -> PreTrainedModel:

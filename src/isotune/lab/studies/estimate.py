@@ -21,6 +21,7 @@ import torch
 
 from isotune.bundled import local_model
 from isotune.data import DATASETS, available
+from isotune.data.datasets import stand_ins
 from isotune.data.rows import LabelledSentence, Sentence
 from isotune.evaluation import GROUPS
 from isotune.lab.studies.plan import PlannedRun, plan_runs
@@ -60,9 +61,13 @@ class Needs:
     data: Mapping[str, bool]  # dataset or file -> whether it is on this machine
 
     @property
-    def missing(self) -> list[str]:
-        """The models and data that are not on this machine."""
-        return [name for name, here in (*self.models.items(), *self.data.items()) if not here]
+    def data_here(self) -> str:
+        """What is on this machine: "published" data; "stand-in", if other data can take the place of the rest; "no"."""
+        lacking = [source for source, here in self.data.items() if not here]
+        if not lacking:
+            return "published"
+        others = {other for source in lacking for other in stand_ins(source)}
+        return "stand-in" if all(map(is_here, others)) else "no"
 
 
 def needs(study: Study, model: str = "") -> Needs:
@@ -155,7 +160,7 @@ def _stages(run: PlannedRun) -> list[tuple[Stage, Inputs]]:
 def is_here(source: str) -> bool:
     """Whether a dataset or file is on this machine. The hub is not asked."""
     name = source.partition(":")[0]
-    return available(name) if name in DATASETS else Path(source).exists() or bool(glob.glob(source))
+    return available(source) if name in DATASETS else Path(source).exists() or bool(glob.glob(source))
 
 
 def model_folder(model: str) -> Path | None:

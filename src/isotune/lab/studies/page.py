@@ -69,7 +69,10 @@ def _is_best(study: Study, lines: Sequence[Line], line: Line, score: str) -> boo
 def _problems(results: Results, lines: Sequence[Line]) -> list[str]:
     """What a reader has to know before the numbers."""
     study = results.study
-    problems = [f"{line.title}: {problem}" for line in lines for problem in dict.fromkeys(line.problems)]
+    problems = []
+    if study.paper and results.stand_ins:
+        problems.append(f"Trained on {', '.join(results.stand_ins)}, which stand in for the published data.")
+    problems += [f"{line.title}: {problem}" for line in lines for problem in dict.fromkeys(line.problems)]
     if waiting := sum(line.waiting for line in lines):
         problems.append(f"{waiting} of {len(results.runs)} runs have not been made yet. The same command makes them.")
     measured = {score for line in lines for score in line.values}

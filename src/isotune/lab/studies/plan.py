@@ -71,7 +71,8 @@ def plan_runs(study: Study, model: str | None = None) -> list[PlannedRun]:
             cell = dict(zip(grid, values, strict=True))
             for seed in study.seeds if arm.trained or study.classifier_seeds else (None,):
                 start = _start(arm, cell, seed, runs) if arm.start else None
-                run = _planned(arm, {**shared, **arm.options, **cell}, cell, seed, start_model, start)
+                options = {**shared, **arm.options, **cell}
+                run = _planned(arm, options, cell, seed, start_model, start, study.stand_ins)
                 if with_baselines and run.recipe and run.model and not start:
                     baseline = PlannedRun(f"{arm.name}, start", cell, None, run.model, run.encoder)
                     run = replace(run, baseline=baseline)
@@ -80,7 +81,13 @@ def plan_runs(study: Study, model: str | None = None) -> list[PlannedRun]:
 
 
 def _planned(
-    arm: Arm, options: Mapping[str, Any], cell: Cell, seed: int | None, model: str, start: PlannedRun | None
+    arm: Arm,
+    options: Mapping[str, Any],
+    cell: Cell,
+    seed: int | None,
+    model: str,
+    start: PlannedRun | None,
+    with_stand_ins: bool,
 ) -> PlannedRun:
     name = f"arm {arm.name}"
     whole = {key: value for key, value in options.items() if "." not in key}
@@ -92,8 +99,10 @@ def _planned(
         except ValidationError as error:
             raise invalid(name, error) from error
     sources = whole.pop("data", arm.data)
+    given = {**whole, "seed": seed}
+    recipe = resolve(sources, arm.recipe or None, arm.method or None, given, with_stand_ins=with_stand_ins)
     # The result of a study must not depend on which precision is fast on the machine.
-    recipe = resolve(sources, arm.recipe or None, arm.method or None, {**whole, "seed": seed}).with_precision("float32")
+    recipe = recipe.with_precision("float32")
     if elements:
         table = recipe.table()
         *stages, encoder_table = _with_elements([*table["stages"], table["encoder"]], elements, name)

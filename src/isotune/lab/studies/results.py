@@ -30,6 +30,7 @@ class Results(BaseModel):
     name: str  # the study's name, or its file
     study: Study  # the study itself
     model: str  # the model that replaced every model of the study; "" if none did
+    stand_ins: tuple[str, ...] = ()  # the sources that stand in for published data
     runs: tuple[MadeRun, ...]  # in the order of the study
     statistics: dict[str, dict[str, float]]  # dataset -> size -> number
     comparisons: tuple[Comparison, ...]  # the differences between the table's lines

@@ -21,7 +21,8 @@ from isotune.encoder.format.pretrained import local_folder
 from isotune.lab.studies.plan import PlannedRun
 
 MODEL_FILES = frozenset({".json", ".txt", ".model", ".safetensors", ".bin"})  # the files that an encoder is read from
-DESCRIPTION = ("title", "paper", "source", "published", "cost", "model")  # keys of a recipe that change no result
+# Keys of a recipe that change no result.
+DESCRIPTION = ("title", "paper", "source", "published", "published_on", "cost", "model")
 
 
 def run_key(run: PlannedRun, tasks: Sequence[str], pairs: Sequence[tuple[str, str]] = ()) -> str:

@@ -54,6 +54,7 @@ def run_study(
     model: str = "",
     seeds: Sequence[int] = (),
     budget: float | None = None,
+    stand_ins: bool = False,
     processes: int | None = None,
     threads: int | None = None,
     quiet: bool = False,
@@ -68,6 +69,7 @@ def run_study(
         model: replaces every model of the study.
         seeds: replace the study's.
         budget: minutes. A run begins only if it will end in time, by its estimate. No limit if None.
+        stand_ins: train on data that stand in for published data where these are only on the hub.
         processes: runs made side by side; if None, one a GPU, or without a GPU one a core, at most 4.
         threads: threads of each process; an equal share of the cores if None.
         quiet: print nothing on standard error.
@@ -81,6 +83,8 @@ def run_study(
     study = study or read_study(name)
     if seeds:
         study = study.model_copy(update={"seeds": tuple(seeds)})
+    if stand_ins:
+        study = study.model_copy(update={"stand_ins": True})
     out = Path(out)
     folder = Path(runs or out / "runs")
     try:
@@ -98,6 +102,7 @@ def run_study(
         name=str(name),
         study=study,
         model=model,
+        stand_ins=all_runs.stand_ins,
         runs=made,
         statistics={dataset: _sizes(dataset) for dataset in study.statistics},
         comparisons=all_runs.compare(made),

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from isotune.data.datasets import is_stand_in
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.evaluation import Evaluation, SentenceEncoder, STSTask
@@ -133,6 +134,13 @@ class StudyRuns:
             classifier_seed=run.classifier_seed,
             keep=self.keys[run] in self._kept,
         )
+
+    @property
+    def stand_ins(self) -> tuple[str, ...]:
+        """The sources of the study's runs that stand in for published data."""
+        stages = [(run.recipe, stage) for run in self.planned if run.recipe for stage in run.recipe.stages]
+        sources = [source for recipe, stage in stages for source in recipe.inputs(stage).data]
+        return tuple(dict.fromkeys(filter(is_stand_in, sources)))
 
     def _folder(self, run: PlannedRun) -> Path:
         return self.folder / self.keys[run]

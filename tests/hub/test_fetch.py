@@ -1,0 +1,136 @@
+"""Data and models are fetched ahead of their use, checked, and read where there is no network."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from isotune import Encoder
+from isotune.cli.app import run
+from isotune.data import LabelledPair, LabelledSentence, Pair, ScoredPair, Sentence, available, read
+from isotune.data.fetch import plan_fetch
+from isotune.errors import InputError
+from isotune.lab.studies import read_study
+from isotune.lab.studies.estimate import needs
+from tests.hub.model_files import Files, with_pickle, with_safetensors
+from tests.hub.server import LocalHub
+
+
+@pytest.fixture(autouse=True)
+def _empty(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nothing_fetched: None) -> None:
+    monkeypatch.setenv("ISOTUNE_DATA", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch) -> Callable[[LocalHub], None]:
+    """Takes the network away."""
+
+    def stop(hub: LocalHub) -> None:
+        hub.stop()
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+
+    return stop
+
+
+def test_datasets_are_read_offline_after_they_were_fetched(
+    published: LocalHub, uncounted: None, offline: Callable[[LocalHub], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ["all-nli", "snli:dev", "sts12", "hub:SetFit/sst5"]
+    assert not any(map(available, names[:3]))
+    assert run(["datasets", "fetch", *names]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"^to fetch: \d+\.\d MB, into .*hub$", out, re.MULTILINE)
+    assert re.search(r"^ +0\.1 MB  hub:princeton-nlp/datasets-for-simcse@\w{40}/senteval\.tar$", out, re.MULTILINE)
+    assert re.findall(r"^checked: (.*)$", out, re.MULTILINE) == [
+        *("all-nli:train, 24 rows", "all-nli:dev, 12 rows", "all-nli:test, 12 rows"),
+        *("snli:dev, 12 rows", "sts12:test, 60 rows"),
+    ]
+    offline(published)
+    assert all(map(available, names[:3]))
+    assert len(list(read("all-nli:train", Pair))) == 8
+    assert {row.label for row in read("snli:test", LabelledPair)} == {"entailment", "neutral", "contradiction"}
+    assert len(list(read("sts12:test", ScoredPair))) == 60
+    assert len(list(read("hub:SetFit/sst5:validation", LabelledSentence))) == 12
+    with pytest.raises(InputError, match=r"pair:train: can't be read from the Hugging Face hub \(.*offline mode"):
+        read("hub:sentence-transformers/all-nli/pair:train", Sentence)
+
+
+def test_what_is_here_is_not_fetched_again(published: LocalHub, uncounted: None) -> None:
+    assert [item.name for item in plan_fetch(["qnli", "qnli:dev", "sts12", "stsb"])] == [
+        "hub:nyu-mll/glue/qnli",
+        "hub:princeton-nlp/datasets-for-simcse@e145e8bb659b2aa2669f32ef79cb4cdef6c58fef/senteval.tar",
+    ]
+    for item in plan_fetch(["qnli", "sts12"]):
+        item.run()
+    assert plan_fetch(["qnli", "sts12", "stsb", "stsb-open"]) == []
+
+
+def test_a_fetch_that_was_cut_goes_on(published: LocalHub, uncounted: None) -> None:
+    published.cut("senteval.tar", 1000)
+    assert run(["datasets", "fetch", "sickr"]) == 0
+    assert available("sickr")
+
+
+def test_another_number_of_rows_is_refused(published: LocalHub, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["datasets", "fetch", "rte"]) == 2
+    assert re.search("hub:nyu-mll/glue/rte: 24 rows of rte:train, not 2,490", capsys.readouterr().err)
+
+
+def test_a_damaged_file_is_refused(published: LocalHub, tmp_path: Path) -> None:
+    (item,) = plan_fetch(["sickr"])
+    item.run()
+    (file,) = (tmp_path / "hub").glob("*/snapshots/*/senteval.tar")
+    file.resolve().write_bytes(b"damaged")
+    with pytest.raises(InputError, match=r"senteval.tar: not the file of the hub; remove it and fetch it again"):
+        item.run()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["fetch", "nli-sample"],
+            "nli-sample: it is not published; set ISOTUNE_DATA to a folder with nli/nli_train_un",
+        ),
+        (["fetch", "qnlii"], "unknown dataset 'qnlii': did you mean 'qnli'"),
+        (["fetch"], "fetch: write isotune datasets fetch NAME..., or isotune datasets for the list"),
+        (["fetch", "hub:me/none"], "hub:me/none: no such dataset on the Hugging Face hub"),
+    ],
+)
+def test_what_cannot_be_fetched(
+    published: LocalHub, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    assert run(["datasets", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_table_is_fetched_with_its_model(
+    published: LocalHub,
+    uncounted: None,
+    tiny_model: Path,
+    offline: Callable[[LocalHub], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    published.add("google-bert/bert-base-uncased", with_safetensors(tiny_model))
+    assert needs(read_study("consert/table4")).data_here == "no"
+    assert run(["reproduce", "consert/table4", "--fetch"]) == 0
+    assert "google-bert/bert-base-uncased" in capsys.readouterr().out
+    offline(published)
+    need = needs(read_study("consert/table4"))
+    assert need.data_here == "published"
+    assert need.models == {"google-bert/bert-base-uncased": True}
+    Encoder.load("google-bert/bert-base-uncased")
+
+
+def test_weights_in_the_root_are_fetched_where_only_a_subfolder_has_safetensors(
+    local_hub: LocalHub, tiny_model: Path
+) -> None:
+    files: Files = {**with_pickle(tiny_model), "1_Pooling/config.json": b"{}", "onnx/model.safetensors": b"not read"}
+    local_hub.add("me/mixed", files)
+    Encoder.load("me/mixed").encode(["a dog"])
+    assert not any(request.path.endswith("1_Pooling/pytorch_model.bin") for request in local_hub.requests)

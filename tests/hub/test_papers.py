@@ -1,0 +1,113 @@
+"""With nothing but the hub, every table and figure of the papers finds its data and models, and can be made."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from isotune.data import DATASETS, Sentence, read
+from isotune.encoder.format.pretrained import local_folder
+from isotune.lab.reproduction import reproduce
+from isotune.lab.studies import job, paper_names, read_study
+from isotune.lab.studies.estimate import needs
+from isotune.lab.studies.job import Job
+from isotune.lab.studies.processes import Processes
+from isotune.lab.studies.results import Results
+from tests.hub.model_files import with_safetensors
+from tests.hub.sentences import scored
+from tests.hub.server import LocalHub
+
+COUNTS = {"sts-train.csv": 24, "sts-dev.csv": 12, "sts-test-student.csv": 12, "quora-dev.csv": 20}
+
+
+@pytest.fixture
+def everywhere(published: LocalHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nothing_fetched: None) -> LocalHub:
+    """The hub, which also has what is elsewhere on the web; an empty $ISOTUNE_DATA; a folder with nothing in it."""
+    monkeypatch.setenv("ISOTUNE_DATA", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as spanish:
+        for subset in ("news", "wikipedia"):
+            pairs = scored(12)
+            spanish.writestr(f"sts-es-test.2014/STS.input.{subset}.txt", "".join(f"{a}\t{b}\n" for a, b, _ in pairs))
+            spanish.writestr(f"sts-es-test.2014/STS.gs.{subset}.txt", "".join(f"{score}\n" for *_, score in pairs))
+    published.add("web/files", {"es.zip": archive.getvalue(), **_cs224n()}, kind="dataset")
+    address = f"{published.url}/datasets/web/files/resolve/main/"
+    for name, dataset in DATASETS.items():
+        if dataset.web:
+            web = address if dataset.web.endswith("/") else f"{address}es.zip"
+            monkeypatch.setitem(DATASETS._datasets, name, replace(dataset, web=web))  # type: ignore[attr-defined]
+    return published
+
+
+def _cs224n() -> dict[str, str]:
+    """CS224N's tables: tabs, quotes as in a .csv, and a first column without a name."""
+    files = {}
+    for name, count in COUNTS.items():
+        value = "is_duplicate" if name.startswith("quora") else "similarity"
+        header = ["", "id", "sentence1", "sentence2", *([] if "student" in name else [value])]
+        rows = []
+        for number, (first, second, score) in enumerate(scored(count, start=7)):
+            gold = [] if "student" in name else [f"{score if value == 'similarity' else float(number % 2)}"]
+            rows.append([f"{number}", f"{number:024x}", f'"{first}"' if number % 3 else first, second, *gold])
+        files[name] = "".join("\t".join(row) + "\n" for row in (header, *rows))
+    return files
+
+
+def test_every_table_finds_its_data_and_models(everywhere: LocalHub, uncounted: None, tiny_model: Path) -> None:
+    wanted = {name: needs(read_study(name)) for name in paper_names()}
+    assert len(wanted) >= 38
+    assert {need.data_here for name, need in wanted.items() if need.data} == {"no"}
+    files = with_safetensors(tiny_model)
+    for model in {model for need in wanted.values() for model in need.models}:
+        everywhere.add(model, files)
+        assert (local_folder(model) / "config.json").exists()
+    for source in {source for need in wanted.values() for source in need.data}:
+        assert next(read(source, Sentence)).sentence
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "consert/figure1",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("bert-cf/figure3", "clsr/table4", "self-guided/figure4", "small-bert/table1")
+        ),
+    ],
+)
+def test_a_table_of_each_paper_is_made(
+    everywhere: LocalHub,
+    uncounted: None,
+    tiny_model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+) -> None:
+    everywhere.add("me/tiny", with_safetensors(tiny_model))
+    monkeypatch.setattr(Processes, "make", _in_this_process)
+    options = {"steps": 2, "batch_size": 4, "eval_every": 1, "max_length": 16}
+    outcome = reproduce(name, tmp_path / "out", model="me/tiny", seeds=[0], options=options, quiet=True)
+    results = Results.read(outcome.page.parent)
+    assert [run.problem for run in results.runs if run.problem] == []
+    assert outcome.code == 0
+    assert all(run.values for run in results.runs)
+    assert results.stand_ins == ()
+    assert "stand in for" not in outcome.page.read_text("utf-8")
+    commits = [json.loads(path.read_text("utf-8")) for path in (tmp_path / "out" / "runs").glob("*/data.json")]
+    assert commits
+
+
+def _in_this_process(
+    self: Processes, jobs: Sequence[Job], stop: object, admit: Callable[[Job], bool]
+) -> Iterator[tuple[Job, str]]:
+    """Makes runs where the catalogue is as the test wants it."""
+    for planned in filter(admit, jobs):
+        job.make(planned)
+        yield planned, ""

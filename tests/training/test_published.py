@@ -1,0 +1,66 @@
+"""A run of a recipe with a published score says in its report's first lines what is not as published."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isotune.training.outcome import Result
+
+Train = Callable[..., Result]
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Callable[[str], Path]:
+    """A recipe with a published score on these tasks."""
+
+    def write(tasks: str) -> Path:
+        path = tmp_path / "published.toml"
+        path.write_text(
+            f'title = "x"\npublished = "STS-B 99"\npublished_on = [{tasks}]\n[[stages]]\nmethod = "simcse"\n'
+        )
+        return path
+
+    return write
+
+
+def first_lines(run: Result) -> str:
+    return run.report.read_text("utf-8").partition("This page shows")[0]
+
+
+def test_a_run_is_evaluated_as_published(train: Train, recipe: Callable[[str], Path], pairs: Path) -> None:
+    run = train(method=None, recipe=recipe(f'"{pairs}"'), tasks=None)
+    assert [task.name for task in run.evaluation.after.tasks] == [str(pairs)]
+    assert "Published" not in first_lines(run)
+
+
+def test_without_the_tasks_of_the_score_the_report_says_so(
+    train: Train, recipe: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("ISOTUNE_DATA", raising=False)
+    run = train(method=None, recipe=recipe('"sts"'), tasks=None, quiet=False)
+    assert [task.name for task in run.evaluation.after.tasks] == ["stsb-open"]
+    assert "not evaluated as published, on sts: sts12:test: set ISOTUNE_DATA" in " ".join(
+        capsys.readouterr().err.split()
+    )
+    assert "Not evaluated as published, on sts." in first_lines(run)
+    assert "Published: STS-B 99." in first_lines(run)
+
+
+def test_stand_ins_are_named(
+    train: Train,
+    recipe: Callable[[str], Path],
+    pairs: Path,
+    real_data: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ISOTUNE_DATA", str(real_data))
+    options: dict[str, Any] = {"method": None, "sources": "rte:train", "tasks": [str(pairs)], "sample": 20}
+    assert "stands in" not in first_lines(train("real", recipe=recipe(f'"{pairs}"'), **options))
+    options["sources"] = "quora:train"
+    run = train("other", recipe=recipe(f'"{pairs}"'), stand_ins=True, **options)
+    assert "Trained on qqp-sample:train, which stands in for the published data." in first_lines(run)
+    assert 'data = [\n    "qqp-sample:train",\n]' in (run.folder / "recipe.toml").read_text("utf-8")
