@@ -110,7 +110,9 @@ def train(
             if start is not None and not resume:
                 workers.by_leader(partial(start.save, str(folder / START)))
             with (
-                Recorder(folder if workers.leads else None, progress.metrics_bytes, quiet) as recorder,
+                Recorder(
+                    folder if workers.leads else None, progress.metrics_bytes, quiet or not workers.leads
+                ) as recorder,
                 StopSignal() as stop,
                 torch.random.fork_rng(),
             ):

@@ -21,6 +21,8 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
@@ -167,7 +169,11 @@ def workers_of_run() -> Iterator[Workers]:
         cuda = torch.cuda.is_available()
         if cuda:
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-        dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo")
+        store, rank, processes = next(rendezvous("env://"))
+        # A restart may find the store of the processes before, with their addresses.
+        store = PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
+        backend = "cpu:gloo,cuda:nccl" if cuda else "gloo"
+        dist.init_process_group(backend, store=store, rank=rank, world_size=processes)
     threads = 1 if torch.cuda.is_available() else torch.get_num_threads()
     workers = Workers(threads, dist.group.WORLD if launched else None)
     try:
