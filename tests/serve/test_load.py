@@ -15,6 +15,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -36,8 +37,9 @@ WRONG = {
 def process(tiny_model: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """`isotune serve` in a process, and its port."""
     command = [sys.executable, "-m", "isotune", "serve", str(tiny_model), "--port=0", f"--queue={QUEUE}"]
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # what a shell starts with "&" doesn't hear it
     with (tmp_path / "log").open("w") as log:
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, preexec_fn=heard)
     assert server.stdout
     line = server.stdout.readline()  # tiny: http://127.0.0.1:PORT (Ctrl-C stops the server)
     yield server, int(line.split()[1].rpartition(":")[2])
