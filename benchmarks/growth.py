@@ -97,6 +97,8 @@ def measure(x: float, model: str, count: int, length: int | None = None, tokens:
         length: the tokens of every sentence; None for the sentences of the bundled text.
         tokens: the tokens of a batch; None for the encoder's default.
     """
+    import pyarrow as pa
+
     from isotune import Encoder, tune_process
     from isotune.bundled import bundled_data
     from isotune.encoder import encoder as module
@@ -113,9 +115,10 @@ def measure(x: float, model: str, count: int, length: int | None = None, tokens:
     lengths = [len(ids) for ids in encoder.tokenize(text)]
     encoder.encode(text[:64])
     start = time.process_time()
-    with TemporaryFile() as file, VECTOR_FILES[".npy"](file, encoder.dimension) as write:
+    schema = pa.schema({"sentence": pa.string()})
+    with TemporaryFile() as file, VECTOR_FILES[".npy"](file, schema, encoder.dimension) as write:
         for part, vectors in encoder.encode_parts(islice(cycle(text), count)):
-            write(part, vectors)
+            write(pa.table([part], schema=schema), vectors)
     seconds = time.process_time() - start
     return Point(x, seconds, count, sum(islice(cycle(lengths), count)), peak_memory())
 

@@ -107,6 +107,14 @@ def test_a_file_of_something_else_is_refused(path: Path) -> None:
     assert path.read_text() == "name\tage\nx\t3\n"
 
 
+def test_a_file_with_further_columns_is_refused_and_kept(path: Path) -> None:
+    text = "sentence1\tsentence2\tscore\tannotator\na cat\ta dog\t3\tAnn\n"
+    path.write_text(text)
+    with pytest.raises(InputError, match="annotator, and sentence1, sentence2, score are needed; name a new file"):
+        score_pairs(PAIRS, path, answers("1"), print)
+    assert path.read_text() == text
+
+
 def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="can't be written"):
         score_pairs(PAIRS, tmp_path / "missing" / "pairs.tsv", answers("1"), print)

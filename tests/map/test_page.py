@@ -198,6 +198,25 @@ def test_the_table_beside_the_page(tmp_path: Path) -> None:
     assert columns["x_"] == ["1", "two", None] * 3
 
 
+def test_columns_that_parquet_or_numbers_cannot_hold_become_text(tmp_path: Path) -> None:
+    columns: dict[str, list[Any]] = {
+        "zip": ["00123", "45678", ""] * 3,
+        "month": ["2024_01"] * 9,
+        "long": ["12345678901234567890"] * 9,
+        "huge": [10**30] * 9,
+        "empty": [{}] * 9,
+        "x_": ["first"] * 9,
+        "x": ["second"] * 9,
+    }
+    table = pq.read_table(write_map(tmp_path / "map.html", "Words", WORDS, PLANE, columns)).to_pydict()
+    assert table["zip"] == ["00123", "45678", None] * 3
+    assert table["month"] == ["2024_01"] * 9
+    assert table["long"] == ["12345678901234567890"] * 9
+    assert table["huge"] == ["1" + 30 * "0"] * 9
+    assert table["empty"] == ["{}"] * 9
+    assert (table["x_"], table["x__"]) == (["first"] * 9, ["second"] * 9)
+
+
 def test_the_command(
     tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -215,3 +234,5 @@ def test_the_command(
     assert main(["map", str(tiny_model), "two.txt", "--out", "two.html"]) == 2
     assert "2 sentences: a map needs 3 or more" in capsys.readouterr().err
     assert not list(Path().glob("two.*ml"))
+    assert main(["map", str(tiny_model), "a.csv", "--out", "missing/map.html"]) == 2
+    assert "missing/map.html: there is no folder missing" in capsys.readouterr().err

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMNS, COLUMNS_FORM, key_values
+from isotune.cli.parameters import COLUMNS, COLUMNS_FORM, check_folder, key_values
 
 FILE = (
     "The sentences: a file (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), a file pattern or a named dataset. Of "
@@ -46,6 +46,7 @@ def label(
 
     if out.suffix != ".tsv":
         raise InputError(f"--out {out}: scored pairs are written as .tsv")
+    check_folder(out)
     if pairs < 1:
         raise InputError(f"--pairs {pairs}: at least 1 is needed")
     read_labels(out)  # an unusable file is refused before anything is encoded

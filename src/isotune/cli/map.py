@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMNS, COLUMNS_FORM, ENCODER, key_values
+from isotune.cli.parameters import COLUMNS, COLUMNS_FORM, ENCODER, check_folder, key_values
 from isotune.map import Projection
 
 FILE = (
@@ -46,6 +46,7 @@ def map(
 
     if out.suffix != ".html":
         raise InputError(f"--out {out}: a map is written as .html")
+    check_folder(out)
     for path in (out, out.with_suffix(".parquet")):
         if path.exists():
             raise InputError(f"{path}: it exists already; choose another --out")
@@ -64,5 +65,5 @@ def map(
     try:
         table = write_map(out, title, sentences, plane, values)
     except OSError as error:
-        raise InputError(f"{out}: it can't be written ({error.strerror}); choose another --out") from error
+        raise InputError(f"{out}: it can't be written ({error.strerror or error}); choose another --out") from error
     print(f"{out}: {len(sentences):,} sentences; the same as a table: {table}")

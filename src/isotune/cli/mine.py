@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMN, COLUMNS, COLUMNS_FORM, ENCODER, FILES, PRECISION, key_values
+from isotune.cli.parameters import COLUMN, COLUMNS, COLUMNS_FORM, ENCODER, FILES, PRECISION, check_folder, key_values
 from isotune.encoder import Precision
 
 OUT = "The new file (.csv), with the columns sentence1, sentence2 and cosine. isotune train reads it as pairs."
@@ -38,6 +38,7 @@ def mine(
         raise InputError(f"--above {above:g}: a cosine above 0 and below 1 is needed")
     if out.suffix != ".csv":
         raise InputError(f"--out {out}: pairs are written as .csv")
+    check_folder(out)
     if out.exists():
         raise InputError(f"{out}: it exists already; name another file")
     sentences = [row.sentence for row in read(file, Sentence, key_values("--columns", columns, COLUMNS_FORM))]

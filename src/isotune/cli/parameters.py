@@ -73,6 +73,12 @@ def labels(encoders: Sequence[str]) -> list[str]:
     return [label if short.count(label) == 1 else whole for label, whole in zip(short, encoders, strict=True)]
 
 
+def check_folder(path: Path) -> None:
+    """Refuses a file in a folder that is not there, before work is done for it."""
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: there is no folder {path.parent}; make it, or name another file")
+
+
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
     """Opens a new file to write; refuses a path that exists or cannot be written before the block starts, if it can.

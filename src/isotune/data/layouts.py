@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -30,16 +31,16 @@ def _sts(path: Path, folder: str) -> Records:
         if len(gold) != len(pairs):
             raise InputError(f"{path}: {name} has {len(pairs)} pairs, but {len(gold)} lines of scores")
         subset = name.rpartition("STS.input.")[2].removesuffix(".txt")
-        for pair, score in zip(pairs, gold, strict=True):
+        for line, (pair, score) in enumerate(zip(pairs, gold, strict=True), 1):
             number += 1
-            sentence1, sentence2 = pair.split("\t")[:2]
+            sentence1, sentence2, *_ = _fields(f"{path}: {name}:{line}", pair, 2, more=True)
             yield number, {"subset": subset, "sentence1": sentence1, "sentence2": sentence2, "score": score.strip()}
 
 
 def _stsb(path: Path, file: str) -> Records:
     """STS-B: a line is genre, subset, year, number, score, both sentences and perhaps their sources, between tabs."""
     for number, line in _lines(path, file):
-        _, subset, _, _, score, sentence1, sentence2, *_ = line.split("\t")
+        _, subset, _, _, score, sentence1, sentence2, *_ = _fields(f"{path}: {file}:{number}", line, 7, more=True)
         yield number, {"subset": subset, "sentence1": sentence1, "sentence2": sentence2, "score": score}
 
 
@@ -50,7 +51,7 @@ def _table(path: Path, file: str) -> Records:
     header = [names.get(name, name) for name in next(lines)[1].removeprefix("\ufeff").split("\t")]
     for number, line in lines:
         if line.strip():
-            yield number, dict(zip(header, line.split("\t"), strict=True))
+            yield number, dict(zip(header, _fields(f"{path}: {file}:{number}", line, len(header)), strict=True))
 
 
 def _polarity(path: Path, folder: str) -> Records:
@@ -66,7 +67,7 @@ def _polarity(path: Path, folder: str) -> Records:
 def _sst(path: Path, file: str) -> Records:
     """SST-2: a sentence, a tab and the class."""
     for number, line in _lines(path, file):
-        sentence, label = line.split("\t")
+        sentence, label = _fields(f"{path}: {file}:{number}", line, 2)
         yield number, {"sentence": sentence, "label": label}
 
 
@@ -80,9 +81,12 @@ def _trec(path: Path, file: str) -> Records:
 def _cs224n(path: Path, _: str) -> Records:
     """CS224N's minBERT project: a .csv with tabs in place of commas. A broken line has fewer fields."""
     names = {"similarity": "score", "is_duplicate": "label", "sentiment": "label"}
-    with path.open(encoding="utf-8", newline="") as file:
-        for number, record in enumerate(csv.DictReader(file, delimiter="\t", restval=""), 1):
-            yield number, {names.get(column, column): text for column, text in record.items() if column}
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            for number, record in enumerate(csv.DictReader(file, delimiter="\t", restval=""), 1):
+                yield number, {names.get(column, column): text for column, text in record.items() if column}
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: not a whole table ({error})") from None
 
 
 LAYOUTS: Mapping[str, Callable[[Path, str], Records]] = MappingProxyType(
@@ -96,6 +100,18 @@ LAYOUTS: Mapping[str, Callable[[Path, str], Records]] = MappingProxyType(
         "cs224n": _cs224n,
     }
 )
+
+
+def _fields(place: str, line: str, count: int, *, more: bool = False) -> list[str]:
+    """The fields of a line, between tabs; with `more`, there may be more of them than `count`.
+
+    Raises:
+        InputError: the line has another number of fields.
+    """
+    fields = line.split("\t")
+    if len(fields) < count or (len(fields) > count and not more):
+        raise InputError(f"{place}: {len(fields)} fields between tabs, not {count}{' or more' if more else ''}")
+    return fields
 
 
 def _lines(path: Path, file: str, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
@@ -126,7 +142,7 @@ def _members(path: Path, pattern: str, encoding: str = "utf-8") -> dict[str, lis
                 files = {member.name: tar.extractfile(member) for member in tar if matches(member.name)}
                 contents = {name: file.read() for name, file in files.items() if file}
         texts = {name: contents[name].decode(encoding) for name in sorted(contents)}
-    except (tarfile.TarError, zipfile.BadZipFile, OSError, EOFError, UnicodeDecodeError) as error:
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, OSError, EOFError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not a whole archive ({error})") from None
     # A line ends at a line feed only. The last line of scores may be blank.
     return {name: [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")] for name, text in texts.items()}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 import urllib.request
+from http.client import HTTPException
 from pathlib import Path
-from urllib.error import URLError
 from urllib.parse import urlsplit
 
 from isotune.data.cache import cache_folder
@@ -38,7 +38,9 @@ def fetch_web(address: str) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         with urllib.request.urlopen(address, timeout=WAIT) as answer, replacing(path) as part, part.open("wb") as file:
             shutil.copyfileobj(answer, file)
-    except (URLError, OSError) as error:
+            if (size := answer.headers.get("Content-Length")) and file.tell() != int(size):
+                raise OSError(f"the connection ended after {file.tell():,} of {int(size):,} bytes")
+    except (HTTPException, OSError) as error:  # URLError is an OSError
         raise InputError(f"{address}: it can't be fetched ({getattr(error, 'reason', error)})") from error
     return path
 
@@ -48,5 +50,5 @@ def web_size(address: str) -> int:
     try:
         with urllib.request.urlopen(urllib.request.Request(address, method="HEAD"), timeout=WAIT) as answer:
             return int(answer.headers.get("Content-Length") or 0)
-    except (URLError, OSError) as error:
+    except (HTTPException, OSError) as error:
         raise InputError(f"{address}: it can't be fetched ({getattr(error, 'reason', error)})") from error

@@ -30,9 +30,17 @@ def read_labels(path: Path) -> list[ScoredPair]:
     """The pairs that were scored in earlier sessions.
 
     Raises:
-        InputError: the file is not one of scored pairs.
+        InputError: the file is not one of scored pairs, or has other columns, which a session would not keep.
     """
-    return list(read(path, ScoredPair)) if path.exists() else []
+    if not path.exists():
+        return []
+    labels = list(read(path, ScoredPair))
+    with path.open(encoding="utf-8-sig") as file:
+        columns = tuple(column.strip() for column in file.readline().split("\t"))
+    if columns != ScoredPair._fields:
+        needed = ", ".join(ScoredPair._fields)
+        raise InputError(f"{path}: its columns are {', '.join(columns)}, and {needed} are needed; name a new file")
+    return labels
 
 
 def score_pairs(

@@ -50,7 +50,7 @@ def _numbers(values: Sequence[object]) -> Sequence[object]:
     """The values of a column: texts become numbers if all of them are, as in a .csv file; a blank text is nothing."""
     known = [None if value == "" else value for value in values]
     texts = [value for value in known if isinstance(value, str)]
-    if not texts:
+    if not texts or any(map(_is_code, texts)):
         return known
     for kind in (int, float):
         try:
@@ -61,16 +61,30 @@ def _numbers(values: Sequence[object]) -> Sequence[object]:
     return known
 
 
+def _is_code(text: str) -> bool:
+    """Whether a text would lose characters as a number: 00123, 2024_01, or more digits than the page keeps."""
+    digits = text.strip().lstrip("+-")
+    return "_" in text or (digits.isdecimal() and (len(digits) > 15 or (digits[0] == "0" and len(digits) > 1)))
+
+
 def _table(sentences: Sequence[str], plane: NDArray[np.float32], columns: Columns) -> pa.Table:
-    """A column whose values have several types becomes text."""
+    """The rows as a table; a second column of the same name gets an underscore after the name."""
     arrays = {"sentence": pa.array(sentences), "x": pa.array(plane[:, 0]), "y": pa.array(plane[:, 1])}
     for name, values in columns.items():
-        try:
-            array = pa.array(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
-            array = pa.array([None if value is None else str(value) for value in values])
-        arrays[name if name not in arrays else f"{name}_"] = array
+        while name in arrays:
+            name += "_"
+        arrays[name] = _array(values)
     return pa.table(arrays)
+
+
+def _array(values: Sequence[object]) -> pa.Array:
+    """A column; as text if its values have several types, or one that parquet does not have."""
+    try:
+        array = pa.array(values)
+        pq.ParquetWriter(pa.BufferOutputStream(), pa.schema({"column": array.type})).close()
+    except (pa.ArrowException, OverflowError):  # such as an empty object, and a number of more than 64 bits
+        array = pa.array([None if value is None else str(value) for value in values])
+    return array
 
 
 def _as_json(sentences: Sequence[str], plane: NDArray[np.float32], columns: Columns) -> str:

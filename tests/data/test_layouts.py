@@ -1,0 +1,58 @@
+"""Damaged files of published data: each is one line of error that names the place."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from isotune.data.layouts import LAYOUTS
+from isotune.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("layout", "part", "files", "problem"),
+    [
+        ("sts", "S", {"S/STS.input.a.txt": "one\ttwo\nthree\n", "S/STS.gs.a.txt": "1\n2\n"}, ":2: 1 fields"),
+        ("sts", "S", {"S/STS.input.a.txt": "one\ttwo\n", "S/STS.gs.a.txt": "1\n2\n"}, "1 pairs, but 2 lines of scores"),
+        (
+            "stsb",
+            "b.csv",
+            {"b.csv": "genre\tfile\t2012\t1\t3.5\tone\n"},
+            "b.csv:1: 6 fields between tabs, not 7 or more",
+        ),
+        ("table", "t.txt", {"t.txt": "Quality\t#1 String\n1\n"}, "t.txt:2: 1 fields between tabs, not 2"),
+        ("table", "t.txt", {"t.txt": "Quality\t#1 String\n1\ta\tb\n"}, "t.txt:2: 3 fields between tabs, not 2"),
+        ("sst", "train", {"train": "good\t1\nno class\n"}, "train:2: 1 fields between tabs, not 2"),
+        ("sst", "train", {}, "no files train in it"),
+    ],
+)
+def test_a_malformed_line_is_named(tmp_path: Path, layout: str, part: str, files: dict[str, str], problem: str) -> None:
+    path = tmp_path / "data.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    with pytest.raises(InputError) as error:
+        list(LAYOUTS[layout](path, part))
+    assert problem in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "data.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("train", "".join(f"sentence {n * n}\t{n % 2}\n" for n in range(9_000)))
+    content = bytearray(path.read_bytes())
+    content[200:20_000] = bytes(19_800)
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="not a whole archive"):
+        list(LAYOUTS["sst"](path, "train"))
+
+
+@pytest.mark.parametrize("content", [b"id\tsentiment\n1\t\xff\n", b"id\tsentence\n1\t" + b"a" * 200_000 + b"\n"])
+def test_a_damaged_table_is_named(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "table.csv"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="not a whole table"):
+        list(LAYOUTS["cs224n"](path, ""))

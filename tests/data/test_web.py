@@ -1,0 +1,48 @@
+"""Files fetched from the web: whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from isotune.data.web import fetch_web, web_file
+from isotune.errors import InputError
+
+
+class _Answers(BaseHTTPRequestHandler):
+    """Sends five bytes at any path, and announces ten of them at /cut."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "10" if self.path == "/cut" else "5")
+        self.end_headers()
+        self.wfile.write(b"bytes")
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setattr("isotune.data.web.cache_folder", lambda _: tmp_path)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    with HTTPServer(("127.0.0.1", 0), _Answers) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_whole_file_is_kept(server: str) -> None:
+    assert fetch_web(f"{server}/whole").read_bytes() == b"bytes"
+
+
+def test_a_file_that_was_cut_off_is_not_kept(server: str) -> None:
+    with pytest.raises(InputError, match="after 5 of 10 bytes"):
+        fetch_web(f"{server}/cut")
+    assert list(web_file(f"{server}/cut").parent.iterdir()) == []
