@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from isotune.encoder.encoder import Encoder
 from tests.cli.conftest import Call
 
 Refused = Callable[..., str]
@@ -63,6 +64,22 @@ def test_an_index_from_start_to_end(isotune: Call, refused: Refused, tiny_model:
     assert "fingerprint" in refused("search", "index", "a", "--encoder", _another(tiny_model))
 
 
+def test_rows_may_be_added_in_another_precision(
+    isotune: Call, tiny_model: Path, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    isotune("index", tiny_model, table)
+    precisions, load = [], Encoder.load
+
+    def recorded(path: str, *, precision: str | None = None) -> Encoder:
+        precisions.append(precision)
+        return load(path, precision=precision)
+
+    monkeypatch.setattr(Encoder, "load", recorded)
+    Path("more.txt").write_text("the man sees a cat\n")
+    assert isotune("index", tiny_model, "more.txt", "--precision", "bfloat16").code == 0
+    assert precisions == ["bfloat16"]
+
+
 def _another(tiny_model: Path) -> Path:
     """A copy of the model with another limit of tokens."""
     import shutil
@@ -83,6 +100,9 @@ def test_duplicates(isotune: Call, refused: Refused, tiny_model: Path) -> None:
     assert "duplicates: it exists already" in refused("duplicates", tiny_model, "t.txt")
     assert "--above 2: a cosine" in refused("duplicates", tiny_model, "t.txt", "--above", "2", "--out", "d")
     assert "no data" in refused("duplicates", tiny_model, "--out", "d")
+    # Said before anything is read.
+    assert "t.txt/d: it can't be written" in refused("duplicates", tiny_model, "missing.txt", "--out", "t.txt/d")
+    assert not Path("d").exists()
 
 
 def test_mined_pairs_can_be_trained_on(
@@ -96,5 +116,6 @@ def test_mined_pairs_can_be_trained_on(
     flags = [flag for flag in few_steps if not flag.startswith("--method")]
     assert isotune("train", "pairs.csv", "--method=clsr", *flags, "--out", "run").code == 0
     assert "pairs.csv: it exists already" in refused("mine", tiny_model, text)
+    assert "no/p.csv: it can't be written" in refused("mine", tiny_model, "missing.txt", "--out", "no/p.csv")
     assert "--out p.txt: pairs are written as .csv" in refused("mine", tiny_model, text, "--out", "p.txt")
     assert "no pair among 60 sentences" in refused("mine", tiny_model, text, "--above", "0.99999", "--out", "p.csv")

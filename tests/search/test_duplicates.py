@@ -64,7 +64,7 @@ def test_too_many_pairs_are_refused(
     encoder: Encoder, documents: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(duplicates, "MOST_PAIRS", 10)
-    with pytest.raises(InputError, match=r"more than 10 pairs have a cosine of 0\.1 or more; ask for a larger one"):
+    with pytest.raises(InputError, match=r"more than 10 pairs have a cosine of 0\.1 or more; give a larger one"):
         find_duplicates(documents, encoder, 0.1)
 
 
@@ -80,7 +80,7 @@ def test_what_is_written(encoder: Encoder, documents: list[Document], tmp_path: 
         listed = list(csv.DictReader(file))
     assert [row["id"] for row in listed] == [f"d{i}" for cluster in result.clusters() for i in cluster]
     written = [json.loads(line) for line in unique.read_text("utf-8").splitlines()]
-    assert written == [{"sentence": document.text, **document.columns} for document in result.unique]
+    assert written == [{"id": document.id, **document.columns, "sentence": document.text} for document in result.unique]
     plain = find_duplicates([Document("a", "a dog"), Document("b", "a dog")], encoder, 0.99)
     assert plain.write(tmp_path)[2].read_text() == "a dog\n"
 

@@ -236,3 +236,34 @@ def test_without_lancedb_the_error_says_how_to_install_it(
     monkeypatch.setitem(__import__("sys").modules, "lancedb", None)
     with pytest.raises(InputError, match=r"an index needs LanceDB: pip install 'isotune\[search\]'"):
         Index.create(tmp_path / "index", encoder)
+
+
+@pytest.mark.parametrize("description", ["{}", "[]", '{"dimension": 8, "encoder": null, "fingerprint": "a"}', "{"])
+def test_a_broken_description_is_refused(tmp_path: Path, description: str) -> None:
+    (tmp_path / "index.json").write_text(description)
+    with pytest.raises(InputError, match=r"index\.json: "):
+        Index.open(tmp_path)
+
+
+def test_an_index_that_was_killed_before_its_table_was_made_is_opened(
+    tmp_path: Path, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_module, "Store", _interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Index.create(tmp_path / "index", encoder)
+    monkeypatch.undo()
+    assert Index.open(tmp_path / "index", encoder).add([Document("a", "a dog")]).added == 1
+
+
+def _interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_id_that_is_no_unicode_is_refused(index: Index) -> None:
+    with pytest.raises(InputError, match="column 'id': its values don't fit"):
+        index.add([Document("\ud800", "a dog")])
+
+
+def test_a_new_column_leaves_the_other_rows_alone(index: Index, documents: list[Document]) -> None:
+    new = Document("new", "a dog", {"lang": "en", "year": 1990, "colour": "red"})
+    assert index.add([*documents, new]) == Changes(1, 0, 60)

@@ -149,7 +149,13 @@ def test_search_finds_the_texts_nearest_to_a_query(searching: Running, tiny: Enc
     (hit,) = searching.post("/search", query="a dog", where="place = 7").json()["hits"]
     assert (hit["text"], hit["columns"]) == (sentences[7], {"place": 7})
     assert searching.post("/search", query="dog", hybrid=True).status_code == 200
-    for wrong in ({"query": " "}, {"query": "a", "k": 0}, {"query": "a", "where": "nowhere = 1"}):
+    long = " or ".join(["place = 1"] * 300_000)  # once overflowed the parser's stack, which ended the process
+    for wrong in (
+        {"query": " "},
+        {"query": "a", "k": 0},
+        {"query": "a", "where": "nowhere = 1"},
+        {"query": "a", "where": long},
+    ):
         answer = searching.post("/search", **wrong)
         assert answer.status_code == 400
         assert answer.json()["error"]["message"]
@@ -164,3 +170,7 @@ def test_scripts_of_other_pages_are_let_in_on_request_only(server: Running, serv
     assert answer.headers["access-control-allow-origin"] == "https://example.com"
     other = open_server.client.options("/v1/embeddings", headers=asked | {"origin": "https://example.org"})
     assert "access-control-allow-origin" not in other.headers
+    with_keys = serve(origins=["https://example.com"], keys=["key"])
+    assert with_keys.client.options("/v1/embeddings", headers=asked).status_code == 200
+    refused = with_keys.client.post("/v1/embeddings", headers={"origin": "https://example.com"})
+    assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, "https://example.com")

@@ -202,7 +202,8 @@ def test_the_log_has_no_text_and_no_made_up_path(
         server.client.get("/secret?secret=secret")
         server.post("/similarity", first=["secret", 1])
         monkeypatch.setattr(Encoder, "tokenize", lambda *_: {}["secret"])
-        assert server.embed("secret").status_code == 500
+        failed = server.embed("secret")
+        assert (failed.status_code, failed.json()["error"]["type"]) == (500, "server_error")
     messages = [record.getMessage() for record in caplog.records if record.name == "isotune.serve"]
     assert [message.split()[:4] for message in messages if message.startswith("127.0.0.1")] == [
         ["127.0.0.1", "POST", "/v1/embeddings", "200"],

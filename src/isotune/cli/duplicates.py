@@ -30,20 +30,16 @@ def duplicates(
     """
     from isotune.encoder.load import load_encoder
     from isotune.errors import InputError
+    from isotune.files import new_folder
     from isotune.search.documents import read_documents
     from isotune.search.duplicates import find_duplicates
 
     if not 0 < above <= 1:
         raise InputError(f"--above {above:g}: a cosine above 0 and up to 1 is needed")
-    if out.exists():
-        raise InputError(f"{out}: it exists already; choose another --out")
-    documents = list(read_documents(file, key_values("--columns", columns, COLUMNS_FORM)))
-    duplicates = find_duplicates(documents, load_encoder(encoder, precision), above, show_progress=True)
-    try:
-        out.mkdir(parents=True)
-        paths = duplicates.write(out)
-    except OSError as error:
-        raise InputError(f"{out}: it can't be written ({error.strerror or error})") from error
+    with new_folder(out) as folder:
+        documents = list(read_documents(file, key_values("--columns", columns, COLUMNS_FORM)))
+        duplicates = find_duplicates(documents, load_encoder(encoder, precision), above, show_progress=True)
+        names = [path.name for path in duplicates.write(folder)]
     print(f"{len(documents):,} sentences: {len(duplicates.pairs):,} pairs, {len(duplicates.clusters()):,} clusters")
     print(f"without duplicates: {len(duplicates.unique):,} sentences")
-    print(*paths, sep="\n")
+    print(*(out / name for name in names), sep="\n")

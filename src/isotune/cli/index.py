@@ -39,12 +39,15 @@ def index(
     on in the same way.
     """
     quiet_lancedb()
+    from isotune.encoder.load import load_encoder
     from isotune.search import Index, read_documents
     from isotune.search.index import DESCRIPTION
 
     documents = read_documents(file, key_values("--columns", columns, COLUMNS_FORM), id)
-    exists = (out / DESCRIPTION).exists()
-    rows = Index.open(out, encoder) if exists else Index.create(out, encoder, precision=precision)
+    if (out / DESCRIPTION).exists():  # without --precision, the precision of the first rows is used again
+        rows = Index.open(out, load_encoder(encoder, precision) if precision else encoder)
+    else:
+        rows = Index.create(out, encoder, precision=precision)
     changes = rows.add(documents, show_progress=True)
     print(f"{out}: {len(rows):,} rows; {changes.added:,} added, {changes.replaced:,} replaced", end=", ")
     print(f"{changes.unchanged:,} there already")

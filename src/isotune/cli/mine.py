@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMN, COLUMNS, COLUMNS_FORM, ENCODER, FILES, PRECISION, check_folder, key_values
+from isotune.cli.parameters import COLUMN, COLUMNS, COLUMNS_FORM, ENCODER, FILES, PRECISION, key_values, new_file
 from isotune.encoder import Precision
 
 OUT = "The new file (.csv), with the columns sentence1, sentence2 and cosine. isotune train reads it as pairs."
@@ -38,15 +38,12 @@ def mine(
         raise InputError(f"--above {above:g}: a cosine above 0 and below 1 is needed")
     if out.suffix != ".csv":
         raise InputError(f"--out {out}: pairs are written as .csv")
-    check_folder(out)
-    if out.exists():
-        raise InputError(f"{out}: it exists already; name another file")
-    sentences = [row.sentence for row in read(file, Sentence, key_values("--columns", columns, COLUMNS_FORM))]
-    pairs = mine_pairs(sentences, load_encoder(encoder, precision), above, show_progress=True)
-    if not pairs:
-        raise InputError(f"no pair among {len(sentences):,} sentences has a cosine of {above:g}; give a lower --above")
-    try:
-        write_csv(out, MinedPair._fields, [(first, second, f"{cosine:.4f}") for first, second, cosine in pairs])
-    except OSError as error:
-        raise InputError(f"{out}: it can't be written ({error.strerror or error})") from error
+    with new_file(out) as target:
+        sentences = [row.sentence for row in read(file, Sentence, key_values("--columns", columns, COLUMNS_FORM))]
+        pairs = mine_pairs(sentences, load_encoder(encoder, precision), above, show_progress=True)
+        if not pairs:
+            raise InputError(
+                f"no pair among {len(sentences):,} sentences has a cosine of {above:g}; give a lower --above"
+            )
+        write_csv(target, MinedPair._fields, ((first, second, f"{cosine:.4f}") for first, second, cosine in pairs))
     print(f"{out}: {len(pairs):,} pairs among {len(sentences):,} sentences")

@@ -66,7 +66,8 @@ def _documents(name: str, records: Records, columns: Mapping[str, str], id_colum
             key = id_column or (ID if ID in record else None)
         if missing := {*text_columns, *([key] if key else [])} - record.keys():
             raise InputError(f"{place}: no column {min(missing)!r}; it has {', '.join(map(repr, record))}")
-        document_id = str(record[key] or "").strip() if key and record[key] != 0 else place if not key else "0"
+        value = record[key] if key else place
+        document_id = "" if value is None else str(value).strip()
         if not document_id:
             raise InputError(f"{place}: {key} is blank; each row needs an id")
         others = {column: value for column, value in record.items() if column not in (*text_columns, key)}

@@ -8,17 +8,18 @@ by following pairs from text to text would join texts that are far from each oth
 from __future__ import annotations
 
 import csv
+import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isotune.encoder.stream import StreamEncoder
 from isotune.errors import InputError
-from isotune.files import replacing
 from isotune.search.documents import Document
 from isotune.search.exact import Vectors
 
@@ -67,12 +68,14 @@ class Duplicates:
         ]
         has_columns = any(document.columns for document in documents)
         unique = folder / ("unique.jsonl" if has_columns else "unique.txt")
-        write_csv(folder / "pairs.csv", ("cosine", "id1", "id2", "sentence1", "sentence2"), pairs)
-        write_csv(folder / "clusters.csv", ("cluster", "id", "sentence"), clusters)
-        with replacing(unique) as part, part.open("w", encoding="utf-8") as file:
+        with (folder / "pairs.csv").open("wb") as file:
+            write_csv(file, ("cosine", "id1", "id2", "sentence1", "sentence2"), pairs)
+        with (folder / "clusters.csv").open("wb") as file:
+            write_csv(file, ("cluster", "id", "sentence"), clusters)
+        with unique.open("w", encoding="utf-8") as lines:
             for document in self.unique:
-                row = {"sentence": document.text, **document.columns}
-                file.write((json.dumps(row, ensure_ascii=False, default=str) if has_columns else document.text) + "\n")
+                row = {"id": document.id, **document.columns, "sentence": document.text}
+                lines.write((json.dumps(row, ensure_ascii=False, default=str) if has_columns else document.text) + "\n")
         return [folder / "pairs.csv", folder / "clusters.csv", unique]
 
 
@@ -95,7 +98,7 @@ def find_duplicates(
         parts.append((np.stack([i, j], 1), cosines))
         count += len(i)
         if count > MOST_PAIRS:
-            raise InputError(f"more than {MOST_PAIRS:,} pairs have a cosine of {least:g} or more; ask for a larger one")
+            raise InputError(f"more than {MOST_PAIRS:,} pairs have a cosine of {least:g} or more; give a larger one")
     again = np.flatnonzero(first[place] != np.arange(len(place)))
     near = np.concatenate([np.empty((0, 2), np.int64), *(pairs for pairs, _ in parts)])  # [m, 2], of different texts
     pairs = np.concatenate([np.stack([first[place[again]], again], 1), first[near]])
@@ -105,12 +108,13 @@ def find_duplicates(
     return Duplicates(documents, pairs[order], cosines[order], first[_keep(near, len(first))[place]])
 
 
-def write_csv(path: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Writes a table, completely or not at all."""
-    with replacing(path) as part, part.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows(rows)
+def write_csv(file: BinaryIO, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Writes a table to an open file, which stays open."""
+    text = io.TextIOWrapper(file, "utf-8", newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    text.detach()  # writes what is left
 
 
 def _keep(pairs: NDArray[np.int64], count: int) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -34,6 +34,7 @@ from isotune.search.in_memory import InMemory
 from isotune.search.store import FIXED, Store
 
 DESCRIPTION = "index.json"
+KEYS = {"encoder", "precision", "fingerprint", "dimension"}  # of the description
 # Up to this number of rows, exact search takes a tenth of a second or less and some gigabytes of memory.
 EXACT_ROWS = 1_000_000
 # Hybrid search adds 1 / (60 + rank) over both rankings: Cormack, Clarke and Buettcher (2009), "Reciprocal rank fusion".
@@ -114,8 +115,8 @@ class Index:
                 "fingerprint": encoder.fingerprint(),
                 "dimension": encoder.dimension,
             }
+            _describe(folder, description)  # first: `open` makes a missing table, so a killed command can go on
             index = cls(folder, description, exact_rows)
-            index._describe()
         except OSError as error:
             raise InputError(f"{folder}: it can't be written ({error.strerror or error})") from error
         index._encoder = encoder
@@ -141,6 +142,8 @@ class Index:
             raise InputError(f"{folder}: no index; make one with isotune index ENCODER FILE --out {folder}") from None
         except (OSError, ValueError) as error:
             raise InputError(f"{folder / DESCRIPTION}: it can't be read ({error})") from error
+        if not isinstance(description, dict) or not description.keys() >= KEYS:
+            raise InputError(f"{folder / DESCRIPTION}: it does not describe an index; make a new index")
         index = cls(folder, description, exact_rows)
         if encoder is not None:
             index._use(encoder)
@@ -249,8 +252,9 @@ class Index:
                 if document.id in ids:
                     raise InputError(f"two rows have the id {document.id!r}; ids must differ, or name another column")
                 ids.add(document.id)
+            rows = self._table(batch).to_pylist()  # first, so that known rows have the new columns too
             known = self.store.with_ids([document.id for document in batch]) if len(self) else {}
-            for document, row in zip(batch, self._table(batch).to_pylist(), strict=True):
+            for document, row in zip(batch, rows, strict=True):
                 if known.get(document.id) == row:
                     counts["unchanged"] += 1
                 else:
@@ -266,10 +270,7 @@ class Index:
         built = self.description.get("approximate", {}).get("rows", 0)
         if len(self) > self.exact_rows and len(self) > 1.2 * built:
             self.description["approximate"] = self._approximate.build()
-            self._describe()
-
-    def _describe(self) -> None:
-        write_text(self.folder / DESCRIPTION, json.dumps(self.description, indent=2) + "\n")
+            _describe(self.folder, self.description)
 
     def _use(self, encoder: str | Path | StreamEncoder) -> None:
         """Takes an encoder, if it is the one that made the vectors."""
@@ -292,6 +293,10 @@ class Index:
                 yield
         except Timeout:
             raise InputError(f"{self.folder}: another process is changing it; try again when it has ended") from None
+
+
+def _describe(folder: Path, description: Mapping[str, Any]) -> None:
+    write_text(folder / DESCRIPTION, json.dumps(description, indent=2) + "\n")
 
 
 def _fuse(*rankings: list[int]) -> list[int]:

@@ -91,7 +91,7 @@ class Store:
             if name not in self.table.schema.names:
                 fitting = _array(name, [values.get(name) for values in columns], None).type
                 self.table.add_columns([pa.field(name, pa.string() if pa.types.is_null(fitting) else fitting)])
-        arrays = {"id": pa.array(ids, pa.string()), "text": pa.array(texts, pa.string())}
+        arrays = {"id": _array("id", ids, pa.string()), "text": _array("text", texts, pa.string())}
         for name in self.columns:
             arrays[name] = _array(name, [values.get(name) for values in columns], self.table.schema.field(name).type)
         return pa.table(arrays)

@@ -18,13 +18,14 @@ from fastapi.middleware.cors import CORSMiddleware
 from numpy.typing import NDArray
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
 
 import isotune
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.serve import bodies
 from isotune.serve.batcher import Batcher, Encoded
-from isotune.serve.errors import ErrorBody, Refused
+from isotune.serve.errors import FAILED, ErrorBody, Refused
 from isotune.serve.gate import Gate, Keys
 from isotune.serve.limits import USUAL, Limits
 from isotune.serve.metrics import Metrics
@@ -108,7 +109,7 @@ def application(
     origins: Sequence[str] = (),
     index: Index | None = None,
     local: bool = True,
-) -> Gate:
+) -> ASGIApp:
     """Makes the whole ASGI application for encoders by name.
 
     Args:
@@ -144,12 +145,9 @@ def application(
     api.add_exception_handler(HTTPException, _http)
     api.add_exception_handler(InputError, _input)
     api.add_exception_handler(Refused, _refused)
-    app: Any = api
-    if origins:
-        headers = ["Authorization", "Content-Type"]
-        app = CORSMiddleware(api, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=headers)
-    return Gate(
-        app,
+    api.add_exception_handler(Exception, _failed)
+    gate = Gate(
+        api,
         limits=limits,
         metrics=metrics,
         keys=Keys(keys),
@@ -157,6 +155,11 @@ def application(
         paths=[*PAGE, SCHEMA, *api.openapi()["paths"]],
         local=local and not keys,
     )
+    if not origins:
+        return gate
+    # Outside of the gate: a browser asks without the key whether it may send the key, and reads errors only so.
+    headers = ["Authorization", "Content-Type"]
+    return CORSMiddleware(gate, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=headers)
 
 
 def _encoding(service: Service) -> APIRouter:
@@ -263,6 +266,10 @@ def _response(refused: Refused) -> Response:
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refused)
     return _response(error)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    return _response(FAILED)
 
 
 async def _input(request: Request, error: Exception) -> Response:

@@ -49,3 +49,6 @@ class Refused(Exception):
             code=self.code,
         )
         return ErrorBody(error=detail).model_dump_json().encode()
+
+
+FAILED = Refused(500, "an error in the server; its log says more")

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from isotune.serve.errors import Refused
+from isotune.serve.errors import FAILED, Refused
 from isotune.serve.limits import Limits
 from isotune.serve.metrics import Metrics
 
@@ -54,7 +54,7 @@ class Keys:
 
 
 class Gate:
-    """ASGI middleware around the routes; it stands outside of all others."""
+    """ASGI middleware around the routes; only that of CORS stands outside of it."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Gate:
             # An error's text may have a client's text in it; the names of its functions have not.
             frames = "".join(traceback.format_tb(error.__traceback__))
             logger.error("%s in answering a request:\n%s", type(error).__name__, frames)
-            await request.refuse(Refused(500, "an error in the server; its log says more"))
+            await request.refuse(FAILED)
         seconds = time.perf_counter() - start
         path = scope["path"] if scope["path"] in self.paths else "other"
         self.metrics.requests.labels(path, request.status).inc()

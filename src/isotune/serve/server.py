@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from isotune.errors import InputError
-from isotune.serve.gate import LOCAL_NAMES, Gate
+from isotune.serve.gate import LOCAL_NAMES
 from isotune.serve.limits import Limits
 from isotune.serve.protocol import patient
 
@@ -22,7 +23,7 @@ KEYS_VARIABLE = "ISOTUNE_KEYS"
 SWITCH_SECONDS = 0.0005
 
 
-def serve(app: Gate, listener: socket.socket, limits: Limits) -> None:
+def serve(app: ASGIApp, listener: socket.socket, limits: Limits) -> None:
     """Answers requests until SIGINT or SIGTERM, then finishes those that were accepted, and raises the signal again.
 
     Requests are logged on standard error: client, method, path, status and time, and nothing that a client sent.
