@@ -134,3 +134,12 @@ def test_weights_in_the_root_are_fetched_where_only_a_subfolder_has_safetensors(
     local_hub.add("me/mixed", files)
     Encoder.load("me/mixed").encode(["a dog"])
     assert not any(request.path.endswith("1_Pooling/pytorch_model.bin") for request in local_hub.requests)
+
+
+def test_a_dataset_is_fetched_with_the_one_that_has_its_scores(
+    published: LocalHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("isotune.data.fetch.web_size", lambda address: 0)
+    scores = {fetch.name for fetch in plan_fetch(["stsb"])}
+    assert scores
+    assert scores < {fetch.name for fetch in plan_fetch(["minbert-sts"])}

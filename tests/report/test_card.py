@@ -14,6 +14,7 @@ from huggingface_hub import ModelCard
 
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import NormalizingFlow
+from isotune.errors import InputError
 from isotune.report import write_card
 from isotune.report.card import RoundedWeights, model_card
 from isotune.training import train
@@ -52,6 +53,22 @@ def test_a_run_writes_a_card_that_the_hub_can_read(run: Path) -> None:
 def test_a_card_tells_no_paths(run: Path, tiny_model: Path) -> None:
     assert str(run.parent) not in card_of(run)
     assert str(tiny_model) not in card_of(run)
+
+
+def test_a_licence_of_the_maker_is_kept(run: Path) -> None:
+    folder, encoder = run / "encoder", Encoder.load(run / "encoder")
+    assert ModelCard(card_of(run)).data.license is None
+    text = card_of(run)
+    (folder / "README.md").write_text(text.replace("---\n", "---\nlicense: cc-by-4.0\n", 1))
+    write_card(encoder, folder)
+    assert ModelCard(card_of(run)).data.license == "cc-by-4.0"
+    assert "- This encoder: cc-by-4.0.\n" in card_of(run)
+    (folder / "README.md").write_text("---\nlicense: [\n---\n")
+    with pytest.raises(InputError, match="its first lines are no YAML"):
+        write_card(encoder, folder)
+    (folder / "README.md").write_text("---\nlicense: mit\n---\n# Another program's card\n")
+    write_card(encoder, folder)
+    assert card_of(run) == text
 
 
 def test_scores_over_seeds(run: Path) -> None:

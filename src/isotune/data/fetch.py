@@ -64,14 +64,14 @@ def check_fetched(names: Iterable[str]) -> Iterator[tuple[str, int]]:
 
 
 def _members(source: str) -> tuple[str, ...]:
-    """The datasets that a source, "name" or "name:split", is made of; none if the source is on the hub."""
+    """The datasets that a source, "name" or "name:split", is read with; none if the source is on the hub."""
     if source.startswith("hub:"):
         return ()
     name = source.partition(":")[0]
     if name not in DATASETS:
         raise unknown("dataset", name, DATASETS)
     dataset = DATASETS[name]
-    return dataset.union or (source, *filter(None, [dataset.without]))
+    return dataset.union or (source, *filter(None, [dataset.without, dataset.scores_of]))
 
 
 def _places(source: str) -> Iterator[HubSource | str]:

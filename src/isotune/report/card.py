@@ -19,8 +19,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from isotune.bundled import local_model
 from isotune.data import DATASETS
+from isotune.errors import InputError
 from isotune.evaluation.results import GeometryResult, RunEvaluation
 from isotune.evaluation.tasks import task_title
+from isotune.files import write_text
 
 if TYPE_CHECKING:
     from isotune.encoder.encoder import Encoder
@@ -71,18 +73,39 @@ class _Run:
 
 
 def write_card(encoder: Encoder, folder: Path) -> Path:
-    """Writes the model card of an encoder into its folder and returns the path of the card."""
+    """Writes the model card of an encoder into its folder and returns the path of the card.
+
+    If isotune has written a card there before, the licence that was added to the first lines of that card is kept.
+
+    Raises:
+        InputError: the first lines of the earlier card are no YAML.
+    """
+    from huggingface_hub import metadata_load
+
     path = folder / CARD
-    path.write_text(model_card(encoder, folder), "utf-8")
+    try:
+        earlier = (metadata_load(path) or {}) if path.exists() else {}
+    except Exception as error:  # of the YAML library that the hub's client uses
+        raise InputError(f"{path}: its first lines are no YAML; mend the file, or remove it") from error
+    licence = str(earlier.get("license", "")) if "isotune" in (earlier.get("tags") or ()) else ""
+    write_text(path, model_card(encoder, folder, licence=licence))
     return path
 
 
-def model_card(encoder: Encoder, source: str | Path, *, onnx: bool = False, int8: RoundedWeights | None = None) -> str:
+def model_card(
+    encoder: Encoder,
+    source: str | Path,
+    *,
+    licence: str = "",
+    onnx: bool = False,
+    int8: RoundedWeights | None = None,
+) -> str:
     """The text of a model card.
 
     Args:
         encoder: the encoder, as loaded.
         source: its folder, or its name on the hub.
+        licence: the licence that its maker has chosen; empty if there is none yet.
         onnx: whether the card is for the encoder's ONNX folder; `int8` then says what rounding its weights cost.
     """
     folder = Path(source)
@@ -103,12 +126,13 @@ def model_card(encoder: Encoder, source: str | Path, *, onnx: bool = False, int8
         run=run,
         onnx=onnx,
         int8=int8,
-        metadata=_metadata(run, str(source), onnx),
+        licence=licence,
+        metadata=_metadata(run, str(source), licence, onnx),
         needs_isotune=encoder.pooling.mode == "wk" or any("isotune" in head.type_name for head in encoder.heads),
     )
 
 
-def _metadata(run: _Run | None, source: str, onnx: bool) -> str:
+def _metadata(run: _Run | None, source: str, licence: str, onnx: bool) -> str:
     """The YAML at the top of a card, which the hub reads."""
     from huggingface_hub import ModelCardData
 
@@ -117,6 +141,7 @@ def _metadata(run: _Run | None, source: str, onnx: bool) -> str:
     values: dict[str, Any] = {
         "base_model": base if local_model(base) is None and "/" in base else None,
         "datasets": sorted({name for name in data if "/" in name}) or None,
+        "license": licence or None,
         "library_name": "onnx" if onnx else "sentence-transformers",
         "pipeline_tag": "sentence-similarity",
         "tags": ["sentence-similarity", "feature-extraction", "isotune"],
