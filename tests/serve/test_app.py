@@ -149,7 +149,7 @@ def test_search_finds_the_texts_nearest_to_a_query(searching: Running, tiny: Enc
     (hit,) = searching.post("/search", query="a dog", where="place = 7").json()["hits"]
     assert (hit["text"], hit["columns"]) == (sentences[7], {"place": 7})
     assert searching.post("/search", query="dog", hybrid=True).status_code == 200
-    long = " or ".join(["place = 1"] * 300_000)  # once overflowed the parser's stack, which ended the process
+    long = "place = 1" + "+1" * 2000  # overflows the stack of LanceDB's parser
     for wrong in (
         {"query": " "},
         {"query": "a", "k": 0},

@@ -142,8 +142,8 @@ class SearchRequest(_Request):
     k: Annotated[int, Field(ge=1, le=1000)] = 10
     """How many rows to return."""
 
-    # A chain of some hundred thousand conditions overflows the stack of the filter's parser, and ends the process.
-    where: Annotated[Text, Field(max_length=4096)] | None = None
+    # A sum of a thousand terms overflows the stack of LanceDB's parser, which ends the process.
+    where: Annotated[Text, Field(max_length=1000)] | None = None
     """A condition in SQL on the columns, such as lang = 'en' and year > 2020."""
 
     hybrid: bool = False
