@@ -59,8 +59,9 @@ def test_the_manifest_lists_the_parts(make_job: MakeJob, tiny_model: Path, text_
     for part, source in zip(parts, text_files, strict=True):
         content = Path("a/b", part["file"]).read_bytes()
         assert part == {
-            "file": f"{source.stem}.npy", "source": str(source), "source_bytes": source.stat().st_size, "rows": 10,
-            "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest(),
+            "file": f"{source.stem}.npy", "source": str(source), "source_bytes": source.stat().st_size,
+            "source_modified": source.stat().st_mtime_ns, "rows": 10, "bytes": len(content),
+            "sha256": hashlib.sha256(content).hexdigest(),
         }  # fmt: skip
     np.testing.assert_allclose(np.linalg.norm(np.load("a/b/0.npy"), axis=1), 1, rtol=1e-6)
 
@@ -76,6 +77,15 @@ def test_going_on_encodes_only_what_is_missing_or_has_changed(make_job: MakeJob,
     assert make_job().run() == Outcome(COUNT, 51, 32, 3)
     after = visible_files(Path("out"))
     assert [name for name in before if before[name] != after[name]] == ["4.parquet"]
+
+
+def test_another_source_of_the_same_name_and_size_is_encoded(make_job: MakeJob, text_files: list[Path]) -> None:
+    make_job("text/0.tsv").run()
+    other = Path("other/0.tsv")
+    other.parent.mkdir()
+    other.write_bytes(text_files[0].read_bytes().upper().replace(b"ID\tSENTENCE", b"id\tsentence"))
+    assert other.stat().st_size == text_files[0].stat().st_size
+    assert make_job("other/0.tsv").run().parts_encoded_here == 1
 
 
 def test_a_part_whose_process_died_is_taken_over(make_job: MakeJob) -> None:

@@ -190,6 +190,7 @@ def test_the_encoder_is_loaded_by_its_name_and_another_is_refused(
         ("year = 'x' AND", "Expected"),
         ("lang = 'de' ORDER BY id", "Expected"),
         ("lang = 3", "could not convert"),
+        ("1=1" + "+1" * 1000, "2,003 characters; give at most 1,000"),
     ],
 )
 def test_a_filter_that_is_refused(index: Index, where: str, message: str) -> None:

@@ -50,6 +50,7 @@ class Record:
     file: str
     source: str
     source_bytes: int
+    source_modified: int  # nanoseconds since 1970, when the source was last written
     rows: int
     bytes: int
     sha256: str
@@ -110,10 +111,12 @@ class VectorFolder:
         target = self.target(part)
         with target.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        source = part.source.stat()
         record = Record(
             file=part.name,
             source=str(part.source),
-            source_bytes=part.source.stat().st_size,
+            source_bytes=source.st_size,
+            source_modified=source.st_mtime_ns,
             rows=count_rows(target),
             bytes=target.stat().st_size,
             sha256=sha256,
@@ -125,9 +128,9 @@ class VectorFolder:
         record = self._record(self.state(part))
         if record is None:
             return False
-        target = self.target(part)
-        sizes = record.bytes, record.source_bytes
-        if target.exists() and sizes == (target.stat().st_size, part.source.stat().st_size):
+        target, source = self.target(part), part.source.stat()
+        is_unchanged = (record.source_bytes, record.source_modified) == (source.st_size, source.st_mtime_ns)
+        if is_unchanged and target.exists() and target.stat().st_size == record.bytes:
             return True
         target.unlink(missing_ok=True)
         self.state(part).unlink(missing_ok=True)

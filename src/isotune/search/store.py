@@ -28,6 +28,7 @@ FRAGMENTS, UNINDEXED = 16, 10_000
 # Another process may still read a version of the table of this age.
 KEPT = timedelta(minutes=10)
 BATCH = 65_536  # rows read at a time
+LONGEST_FILTER = 1000  # characters; a sum of a thousand terms overflows the stack of LanceDB's parser: the process ends
 
 
 def lancedb() -> Any:
@@ -161,7 +162,9 @@ class Store:
 
     @contextmanager
     def filtering(self, where: str | None) -> Iterator[None]:
-        """Turns LanceDB's error about a filter into one line."""
+        """Turns LanceDB's error about a filter into one line, and refuses a filter that would end the process."""
+        if where and len(where) > LONGEST_FILTER:
+            raise InputError(f"filter {where[:30]!r}...: {len(where):,} characters; give at most {LONGEST_FILTER:,}")
         try:
             yield
         except (ValueError, RuntimeError) as error:

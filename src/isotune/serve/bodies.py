@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from isotune.search.store import LONGEST_FILTER
+
 
 def _unicode(text: str) -> str:
     """Refuses half of a surrogate pair, which JSON can express and no tokenizer takes."""
@@ -142,8 +144,7 @@ class SearchRequest(_Request):
     k: Annotated[int, Field(ge=1, le=1000)] = 10
     """How many rows to return."""
 
-    # A sum of a thousand terms overflows the stack of LanceDB's parser, which ends the process.
-    where: Annotated[Text, Field(max_length=1000)] | None = None
+    where: Annotated[Text, Field(max_length=LONGEST_FILTER)] | None = None
     """A condition in SQL on the columns, such as lang = 'en' and year > 2020."""
 
     hybrid: bool = False
