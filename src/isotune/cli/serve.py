@@ -44,20 +44,18 @@ def serve(
     """
     import sys
 
-    from isotune.errors import InputError
+    from isotune.errors import InputError, require_extra
 
     names = list(dict.fromkeys(encoder))
     short = labels(names)
     if queue < 1 or timeout <= 0:
         raise InputError(f"--queue {queue}, --timeout {timeout:g}: at least one request, and more than no time")
-    try:
-        from isotune.serve.app import application
-        from isotune.serve.limits import Limits
-        from isotune.serve.server import is_local, listen, read_keys
-        from isotune.serve.server import serve as run
-    except ModuleNotFoundError as error:
-        raise InputError(f"{error.name} is not installed; pip install 'isotune[serve]'") from error
+    require_extra("serve", "fastapi", "prometheus_client", "starlette", "uvicorn")
     from isotune.encoder.encoder import Encoder
+    from isotune.serve.app import application
+    from isotune.serve.limits import Limits
+    from isotune.serve.server import is_local, listen, read_keys
+    from isotune.serve.server import serve as run
 
     accepted = read_keys(keys)
     encoders = {label: Encoder.load(name, precision=precision) for label, name in zip(short, names, strict=True)}

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tomli_w
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from isotune.bundled import local_model
 from isotune.data import DATASETS
@@ -23,6 +22,7 @@ from isotune.errors import InputError
 from isotune.evaluation.results import GeometryResult, RunEvaluation
 from isotune.evaluation.tasks import task_title
 from isotune.files import write_text
+from isotune.report.templates import template
 
 if TYPE_CHECKING:
     from isotune.encoder.encoder import Encoder
@@ -113,14 +113,7 @@ def model_card(
     name = str(source)
     if folder.exists():
         name = folder.resolve().parent.name if run else folder.resolve().name
-    environment = Environment(
-        loader=PackageLoader("isotune", "report"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template("card.md.j2").render(
+    return template("card.md.j2").render(
         name=name,
         encoder=encoder,
         run=run,

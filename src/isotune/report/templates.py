@@ -1,4 +1,4 @@
-"""The templates of the HTML pages, which share one look: `page.css`."""
+"""The templates of the HTML pages, which share one look (`page.css`), and of the model card, which is Markdown."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 
 def template(name: str, **filters: Callable[..., str]) -> Template:
-    """Return a template of this folder, with these filters and `plain`. It escapes the values it shows."""
+    """Return a template of this folder, with these filters and `plain`. One of HTML escapes the values it shows."""
+    is_html = name.endswith(".html.j2")
     environment = Environment(
         loader=PackageLoader("isotune", "report"),
-        autoescape=True,
+        autoescape=is_html,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        keep_trailing_newline=not is_html,
     )
     environment.filters |= {"plain": plain, **filters}
     return environment.get_template(name)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 PAGE = {
     "/": ("index.html", "text/html"),
     "/page.css": ("page.css", "text/css"),
+    "/element.js": ("element.js", "text/javascript"),
     "/page.js": ("page.js", "text/javascript"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
     "/docs": ("docs.html", "text/html"),

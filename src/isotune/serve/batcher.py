@@ -27,6 +27,7 @@ from torch import Tensor
 
 from isotune.data.packed import pack
 from isotune.encoder.encoder import Encoder
+from isotune.kernels.denormals import compute_alone
 from isotune.kernels.prepacked import prepacked
 
 # A batch has this share of the tokens that a batch of `Encoder.encode` has. Its encoding takes a sixth longer in all,
@@ -127,7 +128,7 @@ class Batcher:
     def _work(self, alone: bool) -> None:
         """Encodes batches until the batcher is closed; `alone`: without torch's other threads."""
         if alone:
-            torch.set_num_threads(1)
+            compute_alone()
         while batch := self._take():
             jobs = {job for job, _ in batch}
             loop = batch[0][0].done.get_loop()

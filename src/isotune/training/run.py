@@ -290,7 +290,7 @@ class _Run:
         workers = self.context.workers
         kept = workers.by_leader(partial(save_kept, encoder, self.folder))
         comparison = compare_with_start(self.recipe, self.model, kept, tasks, self.progress, self.context)
-        workers.by_leader(lambda: write_card(Encoder.load(kept), kept))
+        workers.by_leader(partial(write_card, encoder, kept))
         report = workers.by_leader(partial(write_report, self.folder))
         if self.progress.done and self.progress.stage == len(self.recipe.stages) - 1:
             workers.by_leader(partial(run_folder.mark_finished, self.folder))

@@ -1,11 +1,6 @@
 // Shows /openapi.json: each operation with the fields of its request and of its answer.
 
-function element(name, content, attributes = {}) {
-  const node = document.createElement(name);
-  node.append(...[content ?? []].flat());
-  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-  return node;
-}
+import { element } from "/element.js";
 
 const openapi = await (await fetch("/openapi.json")).json();
 

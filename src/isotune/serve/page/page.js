@@ -1,5 +1,7 @@
 // The page at the server's root. Texts go to this server only, and nothing is stored.
 
+import { element } from "/element.js";
+
 const MOST_TEXTS = 60; // of a heat map: its cells are elements of the page
 const MOST_NUMBERS = 10; // texts of a heat map whose cells show their numbers
 const EXAMPLES = [
@@ -15,13 +17,6 @@ const EXAMPLES = [
 
 const $ = (id) => document.getElementById(id);
 let models = [];
-
-function element(name, content, attributes = {}) {
-  const node = document.createElement(name);
-  node.append(...[content ?? []].flat());
-  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-  return node;
-}
 
 async function ask(path, body) {
   const headers = {};
