@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from isotune.data import DATASETS
 from isotune.training.outcome import Result
+from tests.hub.senteval import senteval
+from tests.hub.server import LocalHub
 
 Train = Callable[..., Result]
 
@@ -34,6 +37,24 @@ def first_lines(run: Result) -> str:
 def test_a_run_is_evaluated_as_published(train: Train, recipe: Callable[[str], Path], pairs: Path) -> None:
     run = train(method=None, recipe=recipe(f'"{pairs}"'), tasks=None)
     assert [task.name for task in run.evaluation.after.tasks] == [str(pairs)]
+    assert "Published" not in first_lines(run)
+
+
+def test_sentevals_text_comes_from_its_archive_even_if_the_official_text_is_here(
+    train: Train,
+    recipe: Callable[[str], Path],
+    local_hub: LocalHub,
+    nothing_fetched: None,
+    real_data: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ISOTUNE_DATA", str(real_data))
+    monkeypatch.setattr("isotune.data.datasets._counted", lambda source, title, gold, expected: source.records)
+    archive = DATASETS["senteval-sickr"].hub
+    assert archive
+    local_hub.add(archive.repository, {archive.file: senteval()}, kind="dataset", revision=archive.revision)
+    run = train(method=None, recipe=recipe('"senteval-sickr", "sickr"'), tasks=None)
+    assert {task.name: task.pairs for task in run.evaluation.after.tasks} == {"senteval-sickr": 12, "sickr": 4927}
     assert "Published" not in first_lines(run)
 
 

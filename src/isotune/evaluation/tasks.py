@@ -46,15 +46,18 @@ def _load_sts(name: str, *, by_subset: bool = False) -> STSTask:
     return STSTask(pairs if by_subset else replace(pairs, subsets=[name] * len(pairs.subsets)))
 
 
+_STS = {f"sts{year}": f"STS{year}" for year in range(12, 17)} | {"stsb": "STS-B", "sickr": "SICK-R"}
 _TRACKS = {"1": "ar-ar", "2": "ar-en", "3": "es-es", "4a": "es-en", "4b": "es-en", "5": "en-en", "6": "tr-en"}
 _LANGUAGES = ("de", "en", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh")
 _TRANSFER = {"mr": "MR", "cr": "CR", "subj": "SUBJ", "mpqa": "MPQA", "sst2": "SST-2", "trec": "TREC", "mrpc": "MRPC"}
 _CLASSIFIERS: dict[str, Classifier] = {"": Logistic(), "senteval-": SentEval(), "senteval-50-": SentEval(hidden=50)}
 
 TASKS: Mapping[str, NamedTask] = {
-    **{f"sts{year}": NamedTask(f"STS{year}", partial(_load_sts, by_subset=True)) for year in range(12, 17)},
-    "stsb": NamedTask("STS-B", _load_sts),
-    "sickr": NamedTask("SICK-R", _load_sts),
+    **{
+        f"{prefix}{name}": NamedTask(f"{text}{title}", partial(_load_sts, by_subset=name not in ("stsb", "sickr")))
+        for prefix, text in (("", ""), ("senteval-", "SentEval "))
+        for name, title in _STS.items()
+    },
     "stsb-open": NamedTask("STS-B open", _load_sts),
     **{f"sts17-{track}": NamedTask(f"STS17-{track} {pair}", _load_sts) for track, pair in _TRACKS.items()},
     **{f"stsb-{language}": NamedTask(f"STS-B {language}", _load_sts) for language in _LANGUAGES},
@@ -69,7 +72,8 @@ TASKS: Mapping[str, NamedTask] = {
 """The tasks by name."""
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "sts": ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr"),  # the seven of ConSERT, Table 2
+    "sts": tuple(_STS),  # the seven of ConSERT, Table 2
+    "senteval-sts": tuple(f"senteval-{name}" for name in _STS),  # the same pairs, with SentEval's text
     "sts17": tuple(f"sts17-{track}" for track in _TRACKS),
     "stsb-multi": tuple(f"stsb-{language}" for language in _LANGUAGES),
     "transfer": tuple(_TRANSFER),  # SentEval's, in the order of its papers' tables
@@ -79,7 +83,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 """Named sets of tasks that have an average."""
 
 _GROUP_TITLES = {"sts": "STS", "sts17": "STS17", "stsb-multi": "STS-B in 11 languages", "transfer": "Transfer"}
-_GROUP_TITLES |= {"senteval": "SentEval", "senteval-50": "SentEval, 50 hidden units"}
+_GROUP_TITLES |= {"senteval-sts": "SentEval STS", "senteval": "SentEval", "senteval-50": "SentEval, 50 hidden units"}
 
 
 def load_tasks(tasks: str | Path | Sequence[str | Path] | None = None) -> list[Task]:

@@ -93,7 +93,10 @@ class Recipe(BaseModel):
     """The score that the source reports."""
 
     published_on: tuple[str, ...] = ()
-    """The tasks of that score. A run is evaluated on them, unless it is given tasks or their data can't be read."""
+    """The tasks of that score, Spearman's correlation over all pairs of a task.
+
+    A run is evaluated on them, unless it is given tasks or their data can't be read.
+    """
 
     cost: str = ""
     """How long a run took, and on what machine."""

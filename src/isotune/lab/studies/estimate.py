@@ -136,7 +136,7 @@ def data_of(run: PlannedRun, tasks: Iterable[str]) -> Iterator[str]:
     """All data that a run reads: of its tasks, to train on, and to choose the best step."""
     for task in (member for name in tasks for member in GROUPS.get(name, (name,))):
         # A task has the name of its dataset, with these exceptions.
-        name = re.sub("^(senteval-(50-)?|geometry:)", "", task)
+        name = task if task in DATASETS else re.sub("^(senteval-(50-)?|geometry:)", "", task)
         yield {"geometry": "stsb:dev", "geometry-qqp": "minbert-quora:dev"}.get(name, name)
     for _, inputs in _stages(run):
         yield from (*inputs.data, *inputs.dev)
