@@ -121,8 +121,14 @@ def _folder(variable: str) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A BERT of 3 blocks x 32 with random weights and a vocabulary of a few words, as a Hugging Face folder."""
+    """The folder of a tiny model, see `make_tiny_model`."""
     folder = tmp_path_factory.mktemp("models") / "tiny"
+    make_tiny_model(folder)
+    return folder
+
+
+def make_tiny_model(folder: Path) -> None:
+    """Writes a BERT of 3 blocks x 32 with random weights and a vocabulary of a few words, as a Hugging Face folder."""
     vocabulary = {word: i for i, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer()
@@ -145,7 +151,6 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
             max_position_embeddings=32,
         )
         BertModel(config, add_pooling_layer=False).save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture

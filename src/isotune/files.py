@@ -2,6 +2,7 @@
 
 The text files may be written by several processes at once, on several machines too: each process writes under a name of
 its own, and moves that file into place. A large file has one such name, so that killed processes leave at most one.
+What is moved into place is on the disk before, and its name is on the disk afterwards, so it outlives a power cut.
 """
 
 from __future__ import annotations
@@ -27,9 +28,29 @@ def replacing(path: Path) -> Iterator[Path]:
     part = path.with_name(f"{path.name}.part")
     try:
         yield part
-        part.replace(path)
+        put_into_place(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def put_into_place(part: Path, path: Path) -> None:
+    """Gives a file or folder that is complete its final name, in a way that a power cut can't spoil."""
+    for written in (*part.rglob("*"), part):
+        _sync(written)
+    part.replace(path)
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    """Waits until a file's content, or the names in a folder, are on the disk."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    except OSError:
+        if not path.is_dir():  # some file servers can't do this for folders
+            raise
+    finally:
+        os.close(number)
 
 
 @contextmanager
@@ -46,7 +67,7 @@ def new_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(part, ignore_errors=True)  # what a killed process has left
         part.mkdir(parents=True)
         yield part
-        part.rename(path)
+        put_into_place(part, path)
     except OSError as error:
         raise InputError(f"{path}: it can't be written ({error.strerror or error}); name another folder") from error
     finally:
@@ -56,7 +77,7 @@ def new_folder(path: Path) -> Iterator[Path]:
 def write_text(path: Path, text: str) -> None:
     """Writes a small file, completely or not at all."""
     with _small_file(path, text) as part:
-        part.replace(path)
+        put_into_place(part, path)
 
 
 def create_text(path: Path, text: str) -> bool:
@@ -66,9 +87,11 @@ def create_text(path: Path, text: str) -> bool:
     """
     with _small_file(path, text) as part:
         try:
+            _sync(part)
             os.link(part, path)
         except FileExistsError:
             return False
+        _sync(path.parent)
     return True
 
 

@@ -369,7 +369,7 @@ def test_resume_needs_a_run_and_nothing_else(train: Train, text: Path, tmp_path:
     with pytest.raises(InputError, match="this checkpoint is damaged"):
         resume("run")
     save_file({"x": torch.zeros(1)}, checkpoint)
-    with pytest.raises(InputError, match="another version of isotune wrote this checkpoint"):
+    with pytest.raises(InputError, match="another version of isotune wrote"):
         resume("run")
 
 

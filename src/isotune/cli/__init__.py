@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,7 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(error, BrokenPipeError):
             return 128 + signal.SIGPIPE
         where = f"{error.filename}: " if error.filename else ""
-        print(f"error: {where}{error.strerror or error}", file=sys.stderr)
+        with suppress(OSError):  # a terminal that has been closed
+            print(f"error: {where}{error.strerror or error}", file=sys.stderr)
         return 2
     return code
 

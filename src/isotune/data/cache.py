@@ -2,7 +2,8 @@
 
 A cache is one SQLite file. The entry of a text under given settings never changes, so every reader, in this process or
 another, gets the same answer. An entry is in the file before it is handed out. So a killed run loses at most one
-batch, and two runs that make the same text agree on one of the results.
+batch, and two runs that make the same text agree on one of the results. Each entry has a checksum, so that a damaged
+text is never trained on.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -22,8 +24,9 @@ WAIT = 60  # seconds for another process to finish writing its batch
 
 _TABLES = """
     CREATE TABLE IF NOT EXISTS settings (id INTEGER PRIMARY KEY, settings TEXT UNIQUE NOT NULL);
-    CREATE TABLE IF NOT EXISTS derived (
-        settings INTEGER NOT NULL, text TEXT NOT NULL, derived TEXT NOT NULL, PRIMARY KEY (settings, text)
+    CREATE TABLE IF NOT EXISTS checked (
+        settings INTEGER NOT NULL, text TEXT NOT NULL, derived TEXT NOT NULL, crc32 INTEGER NOT NULL,
+        PRIMARY KEY (settings, text)
     ) WITHOUT ROWID;
 """
 
@@ -70,16 +73,23 @@ class TextCache:
                 yield from ((text, known[text]) for text in batch)
 
     def _read(self, cache: sqlite3.Connection, key: str, texts: Sequence[str]) -> dict[str, str]:
-        query = "SELECT derived FROM derived WHERE text = ? AND settings = (SELECT id FROM settings WHERE settings = ?)"
+        of_settings = "settings = (SELECT id FROM settings WHERE settings = ?)"
+        query = f"SELECT derived, crc32 FROM checked WHERE text = ? AND {of_settings}"
+        known = {}
         with self._errors():
-            answers = {text: cache.execute(query, (text, key)).fetchall() for text in texts}
-        return {text: derived for text, answer in answers.items() for (derived,) in answer}
+            for text in texts:
+                for derived, checksum in cache.execute(query, (text, key)):
+                    if checksum != _checksum(key, text, derived):
+                        raise sqlite3.DatabaseError("the checksum of an entry is wrong")
+                    known[text] = derived
+        return known
 
     def _write(self, cache: sqlite3.Connection, key: str, texts: Sequence[str], derived: Sequence[str]) -> None:
-        insert = "INSERT OR IGNORE INTO derived SELECT id, ?, ? FROM settings WHERE settings = ?"
+        insert = "INSERT OR IGNORE INTO checked SELECT id, ?, ?, ? FROM settings WHERE settings = ?"
         with self._errors(), cache:  # one transaction
             cache.execute("INSERT OR IGNORE INTO settings (settings) VALUES (?)", (key,))
-            cache.executemany(insert, [(*pair, key) for pair in zip(texts, derived, strict=True)])
+            pairs = zip(texts, derived, strict=True)
+            cache.executemany(insert, [(text, made, _checksum(key, text, made), key) for text, made in pairs])
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -91,3 +101,7 @@ class TextCache:
         except sqlite3.Error as error:
             message = f"the cache of derived texts is damaged ({error}); remove it to make them again"
             raise InputError(f"{self.path}: {message}") from error
+
+
+def _checksum(*parts: object) -> int:
+    return zlib.crc32("\0".join(map(str, parts)).encode())

@@ -19,6 +19,7 @@ from isotune.data.packed import Packed
 from isotune.encoder import Precision
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.fingerprint import fingerprint
+from isotune.encoder.format.checksums import verify_checksums, write_checksums
 from isotune.encoder.format.modules import Modules, read_modules, write_modules
 from isotune.encoder.format.pretrained import load_model, load_tokenizer, local_folder, take_pooler
 from isotune.encoder.format.prompt import SENTENCE, Prompts, take_suffix
@@ -124,8 +125,8 @@ class Encoder(nn.Module, StreamEncoder):
             device: where the encoder computes; None for a GPU if there is one.
 
         Raises:
-            InputError: the folder lacks a part, its weights don't fit, it uses a module that is not supported, or it
-                has no pooler and `pooling` wants one; or this machine can't compute in int8.
+            InputError: the folder lacks a part or has a damaged file, its weights don't fit, it uses a module that is
+                not supported, or it has no pooler and `pooling` wants one; or this machine can't compute in int8.
         """
         if device is None:
             device = "cuda" if torch.cuda.is_available() and precision != "int8" else "cpu"
@@ -133,7 +134,9 @@ class Encoder(nn.Module, StreamEncoder):
             raise InputError(f"precision int8 on {device}: it is for CPUs; use bfloat16 there")
         if precision == "bfloat16" and (warning := warn_of_bfloat16(torch.device(device).type)):
             logger.warning(warning)
-        saved = read_modules(local_folder(model))
+        folder = local_folder(model)
+        verify_checksums(folder)
+        saved = read_modules(folder)
         backbone = Backbone(load_model(saved.transformer, DTYPES[precision]))
         heads = saved.heads
         if pooling == "pooler":
@@ -306,5 +309,6 @@ class Encoder(nn.Module, StreamEncoder):
                 self.language_head.language_model if self.language_head else self.backbone.model,
                 self.tokenizer,
             )
+            write_checksums(path)
         except (SafetensorError, OSError) as error:
             raise InputError(f"{path}: it can't be written ({error})") from error

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
+from isotune.encoder.format.checksums import write_checksums
 from isotune.encoder.format.pretrained import quiet
 from isotune.encoder.options import Scratch
 from isotune.errors import InputError
@@ -39,6 +40,7 @@ def make_model(folder: Path, scratch: Scratch, texts: Iterable[str]) -> None:
     with quiet():
         BertForMaskedLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    write_checksums(folder)
 
 
 def make_tokenizer(texts: Iterable[str], size: int, max_length: int) -> BertTokenizer:

@@ -1,4 +1,4 @@
-"""A clean stop: Ctrl-C or SIGTERM is remembered, and the loop ends after the step it is in."""
+"""A clean stop: Ctrl-C, SIGTERM or SIGHUP is remembered, and the loop ends after the step it is in."""
 
 from __future__ import annotations
 
@@ -8,16 +8,22 @@ from types import FrameType
 
 
 class StopSignal:
-    """Within it, the first SIGINT or SIGTERM sets `received`; a second one acts as it would without this."""
+    """Within it, the first of these signals sets `received`; a second one acts as it would without this.
 
-    SIGNALS = (signal.SIGINT, signal.SIGTERM)
+    A program that was started to ignore a hangup, as by nohup, goes on ignoring it.
+    """
+
+    SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
 
     def __enter__(self) -> StopSignal:
-        # Only a program's main thread may set handlers; elsewhere there is nobody to press Ctrl-C.
-        numbers = self.SIGNALS if threading.current_thread() is threading.main_thread() else ()
+        numbers: tuple[signal.Signals, ...] = self.SIGNALS
+        if threading.current_thread() is not threading.main_thread():
+            numbers = ()  # only the main thread may set handlers; elsewhere there is nobody to press Ctrl-C
+        elif signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+            numbers = tuple(number for number in numbers if number != signal.SIGHUP)
         self._before = {number: signal.signal(number, self._handle) for number in numbers}
         return self
 

@@ -16,7 +16,7 @@ from isotune.data import ScoredPairs
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.options import EncoderOptions
 from isotune.evaluation import Evaluation, RunEvaluation, STSTask, Task, cosine_similarities, evaluate_on
-from isotune.files import write_text
+from isotune.files import put_into_place, replacing, write_text
 from isotune.recipes import Recipe
 from isotune.training.run_folder import Progress
 from isotune.training.stage import RunContext
@@ -42,7 +42,7 @@ def save_kept(encoder: Encoder, folder: Path) -> Path:
     encoder.save(new)
     if kept.exists():
         kept.rename(old)
-    new.rename(kept)
+    put_into_place(new, kept)
     shutil.rmtree(old, ignore_errors=True)
     return kept
 
@@ -69,14 +69,15 @@ def compare_with_start(
         return comparison
     write_text(folder / "evaluation.json", comparison.model_dump_json(indent=2) + "\n")
     if drawn is not None:
-        np.savez_compressed(
-            folder / "cosines.npz",
-            allow_pickle=False,
-            task=np.array(drawn.name),
-            gold=drawn.scores.astype(np.float32),
-            before=cosines_before,
-            after=cosines_after,
-        )
+        with replacing(folder / "cosines.npz") as part, part.open("wb") as file:
+            np.savez_compressed(
+                file,
+                allow_pickle=False,
+                task=np.array(drawn.name),
+                gold=drawn.scores.astype(np.float32),
+                before=cosines_before,
+                after=cosines_after,
+            )
     return comparison
 
 

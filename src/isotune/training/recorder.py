@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import time
+from contextlib import suppress
 from io import BytesIO, StringIO
 from pathlib import Path
 from typing import IO, Any
@@ -38,7 +40,8 @@ class Recorder:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None:
             self._write(f"stopped by {type(error).__name__}: {error}")
-        self._bar.stop()
+        with suppress(OSError):
+            self._bar.stop()
         self._metrics.close()
         self._log.close()
 
@@ -46,6 +49,8 @@ class Recorder:
     def metrics_bytes(self) -> int:
         """The length of metrics.jsonl, after everything is written to disk."""
         self._metrics.flush()
+        if not isinstance(self._metrics, BytesIO):
+            os.fsync(self._metrics.fileno())
         return self._metrics.tell()
 
     def record(self, kind: str, **values: Any) -> None:
@@ -56,7 +61,8 @@ class Recorder:
     def say(self, text: str) -> None:
         """Writes a line for people."""
         self._write(text)
-        self._console.print(text, markup=False)
+        with suppress(OSError):  # a terminal that has been closed; train.log has the line
+            self._console.print(text, markup=False)
 
     def warn(self, step: int, text: str) -> None:
         """Writes a warning, which the report repeats; the same warning is written only once."""

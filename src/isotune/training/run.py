@@ -14,7 +14,8 @@ metrics and checkpoints, then the kept encoder, and last its evaluation and the 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
@@ -30,6 +31,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.scratch import make_model
 from isotune.errors import InputError
 from isotune.evaluation import STSTask, Task, load_tasks
+from isotune.files import put_into_place
 from isotune.kernels.precision import compare_bfloat16, faster_precision, warn_of_bfloat16
 from isotune.methods.method import Method
 from isotune.methods.protocols import ScoresRows
@@ -47,7 +49,7 @@ from isotune.training.seeds import derive_seed
 from isotune.training.selection import choose_scorer
 from isotune.training.stage import RunContext, StageTraining
 from isotune.training.step import TrainingFailed
-from isotune.training.workers import was_restarted, workers_of_run
+from isotune.training.workers import Workers, was_restarted, workers_of_run
 
 START = "start"  # the folder, in the run's, of a start that lies nowhere else
 
@@ -97,28 +99,43 @@ def train(
         raise InputError("resume continues a run as it was started; leave out the sources and all options")
     resume = resume or (was_restarted() and (folder / "recipe.toml").exists())
     with workers_of_run() as workers:
-        if resume:
-            plan, tensors, progress = _reopen(folder)
-            if rows is not None and plan.data:
+        new = None
+        if not resume:
+            new = resolve(names if rows is None else None, recipe, method, options, with_stand_ins=stand_ins)
+            new = new.with_precision(workers.by_leader(lambda: faster_precision(_device())))
+        with _opened(folder, new, workers) as (plan, tensors, progress):
+            if resume and rows is not None and plan.data:
                 raise InputError(f"{folder}: this run was started with sources; leave out the rows")
-        else:
-            plan = resolve(names if rows is None else None, recipe, method, options, with_stand_ins=stand_ins)
-            plan = plan.with_precision(workers.by_leader(lambda: faster_precision(_device())))
-            tensors, progress = dict[str, Tensor](), Progress()
-            workers.by_leader(partial(run_folder.create, folder, plan))
-        try:
             if start is not None and not resume:
                 workers.by_leader(partial(start.save, str(folder / START)))
+            leads = workers.leads
             with (
-                Recorder(
-                    folder if workers.leads else None, progress.metrics_bytes, quiet or not workers.leads
-                ) as recorder,
+                Recorder(folder if leads else None, progress.metrics_bytes, quiet or not leads) as recorder,
                 StopSignal() as stop,
                 torch.random.fork_rng(),
             ):
                 return _Run(plan, rows, RunContext(folder, recorder, stop, plan.seed, workers), progress).run(tensors)
+
+
+@contextmanager
+def _opened(
+    folder: Path, new: Recipe | None, workers: Workers
+) -> Iterator[tuple[Recipe, Mapping[str, Tensor], Progress]]:
+    """Holds the folder of a `new` run, or of one to resume; gives the recipe and the last checkpoint."""
+    with ExitStack() as stack:
+
+        def hold() -> None:
+            stack.enter_context(run_folder.held(folder, new=new is not None))
+
+        workers.by_leader(hold)
+        if new is None:
+            yield _reopen(folder)
+            return
+        try:
+            workers.by_leader(partial(run_folder.create, folder, new))
+            yield new, {}, Progress()
         except (InputError, OSError):
-            if not resume and workers.leads and not (folder / "last.safetensors").exists():
+            if workers.leads and not (folder / "last.safetensors").exists():
                 # Nothing has been trained, and the folder was empty or missing. A mount point stays.
                 shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -129,7 +146,9 @@ def _reopen(folder: Path) -> tuple[Recipe, dict[str, Tensor], Progress]:
     recipe = run_folder.started_recipe(folder)
     if run_folder.is_finished(folder):
         raise InputError(f"{folder}: this run is finished; its report is {folder / 'report.html'}")
-    return recipe, *run_folder.last_checkpoint(folder)
+    tensors, progress = run_folder.last_checkpoint(folder)
+    run_folder.remove_former_best(folder, progress)  # a process may have been killed just before it did this
+    return recipe, tensors, progress
 
 
 def _device() -> str:
@@ -203,8 +222,9 @@ class _Run:
         self.recorder.say("a new model: its vocabulary is made from the text")
         torch.manual_seed(derive_seed(self.recipe.seed, "scratch"))
         new = self.folder / "start.new"
+        shutil.rmtree(new, ignore_errors=True)  # what a killed process has left
         make_model(new, self.recipe.scratch, corpora.texts())
-        new.rename(folder)
+        put_into_place(new, folder)
 
     def _try_stages(self, corpora: Corpora, encoder: Encoder) -> None:
         """Builds the method of every stage that isn't over, on a copy of the encoder, and tries its data.

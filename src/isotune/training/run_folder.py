@@ -1,17 +1,24 @@
 """The run folder: made for a new run, opened again by a resumed run, with the checkpoints between the two.
 
 A checkpoint is one safetensors file, written under another name and then moved into place. So a checkpoint is always
-whole: a process that is killed leaves the previous one. No pickle is written or read; what isn't a tensor is JSON in
-the file's header. No random state is saved, since every random number is a function of the seed and the step.
+whole: a process that is killed leaves the previous one. Its checksum shows whether a byte has changed since. No pickle
+is written or read; what isn't a tensor is JSON in the file's header. No random state is saved, since every random
+number is a function of the seed and the step.
+
+Only one process at a time holds a run folder. The system frees the lock of a process that has died.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
+import socket
 import time
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -19,6 +26,7 @@ from typing import Any
 
 import tomli_w
 import torch
+from filelock import FileLock, Timeout
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -33,6 +41,11 @@ from isotune.recipes import Recipe, read_recipe
 from isotune.training.optimizer import Optimizers
 
 Parts = Mapping[str, nn.Module | Optimizers]
+
+ENVIRONMENT = "environment.json"
+RECIPE = "recipe.toml"
+LOCK = "lock"
+CHECKSUM = "recipe_sha256"  # of environment.json
 
 
 @dataclass
@@ -80,16 +93,15 @@ def restore_structure(encoder: Encoder, structure: Mapping[str, Any]) -> None:
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any] | None = None) -> None:
-    """Writes a safetensors file, whole or not at all.
+    """Writes a safetensors file with a checksum, whole or not at all.
 
     Raises:
         InputError: the disk is full or not writable; an earlier file at `path` stays.
     """
+    metadata = json.dumps({"header": header, "crc32": _checksum(tensors, header)})
     try:
         with replacing(path) as part:
-            save_file(_unshared(tensors), part, {"isotune": json.dumps(header)})
-            with part.open("rb") as file:
-                os.fsync(file.fileno())
+            save_file(_unshared(tensors), part, {"isotune": metadata})
     except (SafetensorError, OSError) as error:
         raise InputError(
             f"{path}: the file can't be written ({error}); free some space, then --resume continues from the last "
@@ -105,13 +117,26 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
     """
     try:
         with safe_open(path, "pt") as file:
-            header = json.loads((file.metadata() or {}).get("isotune", "null"))
-            return {key: file.get_tensor(key) for key in file.keys()}, header  # noqa: SIM118 (not a dict)
-    except (SafetensorError, OSError, ValueError) as error:
+            metadata = json.loads((file.metadata() or {}).get("isotune", "{}"))
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
+        header = metadata.get("header")
+        if metadata.get("crc32") != _checksum(tensors, header):
+            raise ValueError("its checksum is wrong, or another version of isotune wrote it")
+        return tensors, header
+    except (SafetensorError, OSError, ValueError, AttributeError) as error:
         raise InputError(
             f"{path}: this checkpoint is damaged ({error}): it was cut short or changed after it was written; start "
             "the run again in another folder"
         ) from error
+
+
+def _checksum(tensors: Mapping[str, Tensor], header: Mapping[str, Any] | None) -> str:
+    """The CRC-32 of a header and of all tensors with their names, types and shapes: 8 hexadecimal digits."""
+    result = zlib.crc32(json.dumps(header).encode())
+    for name, tensor in sorted(tensors.items()):
+        result = zlib.crc32(f"{name} {tensor.dtype} {list(tensor.shape)}".encode(), result)
+        result = zlib.crc32(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data, result)
+    return f"{result:08x}"
 
 
 def save_parts(path: Path, parts: Parts, progress: Progress | None = None) -> None:
@@ -138,14 +163,56 @@ def _unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return result
 
 
-def create(folder: Path, plan: Recipe) -> None:
-    """Makes the run folder, with the recipe and a description of the machine.
+@contextmanager
+def held(folder: Path, new: bool) -> Iterator[None]:
+    """Keeps other processes from training in a run folder while the block runs; makes the folder of a `new` run.
 
     Raises:
-        InputError: the folder isn't empty, or can't be made.
+        InputError: another process holds the folder; or the folder of a new run has something in it, or can't be made;
+            or there is no run to resume in it.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder}: this folder exists already; choose another --out, or continue with --resume")
+    lock = FileLock(folder / LOCK, timeout=0)
+    try:
+        if new:
+            _make_empty(folder)
+        elif not (folder / RECIPE).exists():
+            raise InputError(f"{folder}: there is no run to resume (the folder has no {RECIPE})")
+        lock.acquire()
+        for part in folder.glob("*.part"):  # what a killed process has left
+            part.unlink()
+        holder = {"pid": os.getpid(), "machine": socket.gethostname(), "since": _now()}
+        (folder / LOCK).write_text(json.dumps(holder), "utf-8")
+    except Timeout:
+        holder = _read_json(folder / LOCK)
+        raise InputError(
+            f"{folder}: another process trains in this folder: process {holder.get('pid')} on {holder.get('machine')}, "
+            f"since {holder.get('since')}; wait for its end, or stop that process"
+        ) from None
+    except OSError as error:
+        raise InputError(f"{folder}: this folder can't be written ({error.strerror}); choose another --out") from error
+    try:
+        yield
+    finally:
+        (folder / LOCK).unlink(missing_ok=True)
+        lock.release()
+
+
+def _make_empty(folder: Path) -> None:
+    """Makes the folder of a new run. A run that was killed before its recipe was written has not begun."""
+    if folder.exists():
+        names = {path.name for path in folder.iterdir() if path.suffix != ".part"} if folder.is_dir() else {folder.name}
+        if not names <= {LOCK, ENVIRONMENT}:
+            raise InputError(f"{folder}: this folder exists already; choose another --out, or continue with --resume")
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def create(folder: Path, plan: Recipe) -> None:
+    """Writes the recipe and a description of the machine into the folder of a new run.
+
+    Raises:
+        InputError: the folder can't be written.
+    """
+    recipe = tomli_w.dumps(plan.table())
     environment = {
         **{name: version(name) for name in ("isotune", "torch", "transformers", "tokenizers", "numpy")},
         "python": platform.python_version(),
@@ -154,41 +221,49 @@ def create(folder: Path, plan: Recipe) -> None:
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "started": _now(),
+        CHECKSUM: hashlib.sha256(recipe.encode()).hexdigest(),
     }
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "environment.json").open("x") as file:  # of two runs that start at once, one fails here
-            file.write(json.dumps(environment, indent=2) + "\n")
-        write_text(folder / "recipe.toml", tomli_w.dumps(plan.table()))
+        write_text(folder / ENVIRONMENT, json.dumps(environment, indent=2) + "\n")
+        write_text(folder / RECIPE, recipe)
     except OSError as error:
         raise InputError(f"{folder}: this folder can't be written ({error.strerror}); choose another --out") from error
 
 
 def mark_finished(folder: Path) -> None:
     """Stores the fact that the run is finished: its end time in environment.json."""
-    path = folder / "environment.json"
-    environment = {**json.loads(path.read_text("utf-8")), "finished": _now()}
-    write_text(path, json.dumps(environment, indent=2) + "\n")
+    environment = {**_read_json(folder / ENVIRONMENT), "finished": _now()}
+    write_text(folder / ENVIRONMENT, json.dumps(environment, indent=2) + "\n")
 
 
 def is_finished(folder: Path) -> bool:
     """Whether the run in this folder is finished."""
+    return "finished" in _read_json(folder / ENVIRONMENT)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; an empty one if the file is missing or damaged."""
     try:
-        return "finished" in json.loads((folder / "environment.json").read_text("utf-8"))
+        content = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
-        return False
+        content = None
+    return content if isinstance(content, dict) else {}
 
 
 def started_recipe(folder: Path) -> Recipe:
     """The recipe of the run that was started in this folder.
 
     Raises:
-        InputError: no run was started there.
+        InputError: the recipe can't be read, or has changed since the run was started.
     """
-    path = folder / "recipe.toml"
-    if not path.exists():
-        raise InputError(f"{folder}: there is no run to resume (the folder has no recipe.toml)")
-    return Recipe.from_table(read_recipe(path), str(path))
+    path = folder / RECIPE
+    recipe = Recipe.from_table(read_recipe(path), str(path))
+    if _read_json(folder / ENVIRONMENT).get(CHECKSUM) != hashlib.sha256(path.read_bytes()).hexdigest():
+        raise InputError(
+            f"{path}: it has changed since the run was started (or {ENVIRONMENT} has, which knows its SHA-256); put it "
+            "back, or start again in another folder"
+        )
+    return recipe
 
 
 def last_checkpoint(folder: Path) -> tuple[dict[str, Tensor], Progress]:
@@ -207,6 +282,13 @@ def last_checkpoint(folder: Path) -> tuple[dict[str, Tensor], Progress]:
         raise InputError(
             f"{path}: another version of isotune wrote this checkpoint; start the run again in another folder"
         ) from error
+
+
+def remove_former_best(folder: Path, progress: Progress) -> None:
+    """Deletes best weights that the checkpoint does not name."""
+    for path in folder.glob("best-*.safetensors"):
+        if path.name != progress.best_file:
+            path.unlink(missing_ok=True)
 
 
 def _now() -> str:

@@ -23,7 +23,7 @@ from isotune.training.interrupt import StopSignal
 from isotune.training.monitor import Monitor
 from isotune.training.objectives import Objectives
 from isotune.training.recorder import Recorder
-from isotune.training.run_folder import Parts, Progress, best_file, save_parts
+from isotune.training.run_folder import Parts, Progress, best_file, remove_former_best, save_parts
 from isotune.training.selection import Scorer, Selection
 from isotune.training.step import Stepper, TrainingFailed, Update, use_lower_rate
 from isotune.training.workers import Workers
@@ -98,7 +98,8 @@ class StageTraining:
             raise
         if not progress.done:
             self._save()
-            recorder.say(f"stopped after step {progress.step} of {self.total}; --resume continues from here")
+            command = f"isotune train --out {self.run.folder} --resume"
+            recorder.say(f"stopped after step {progress.step} of {self.total}; {command} continues from here")
 
     def _take_steps(self) -> None:
         """Makes all updates; records every `RECORD_EVERY` steps, evaluates and saves every `eval_every` steps."""
@@ -164,9 +165,7 @@ class StageTraining:
         folder, progress = self.run.folder, self.progress
         progress.metrics_bytes = self.run.recorder.metrics_bytes
         save_parts(folder / "last.safetensors", self.parts, progress)
-        for path in folder.glob("best-*.safetensors"):
-            if path.name != progress.best_file:
-                path.unlink()
+        remove_former_best(folder, progress)
 
     def _record(self, update: Update, steps: int, seconds: float) -> None:
         """Writes the values of an update, and the speed of the last steps, to metrics.jsonl."""

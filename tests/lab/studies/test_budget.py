@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from rich.console import Console
 from isotune.encoder.options import EncoderOptions
 from isotune.lab.studies import Study
 from isotune.lab.studies.estimate import Budget
-from isotune.lab.studies.job import RESULT, Job
+from isotune.lab.studies.job import Job, write_result
 from isotune.lab.studies.plan import PlannedRun
 from isotune.lab.studies.runs import StudyRuns
 
@@ -59,7 +60,7 @@ class Workers:
             if admit(job):
                 assert job.recipe
                 (job.folder / "encoder").mkdir(parents=True)
-                (job.folder / RESULT).write_text('{"scores": {}, "evaluation": ' + EVALUATION + "}")
+                write_result(job.folder, {"scores": {}, "evaluation": json.loads(EVALUATION)})
                 seed, rate = job.recipe["seed"], job.recipe["stages"][0].get("learning_rate")
                 self.made.append(f"{job.recipe['stages'][0]['method']} {seed} {rate}")
                 yield job, ""

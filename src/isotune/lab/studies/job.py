@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -20,13 +21,16 @@ from typing import Any
 import numpy as np
 import tomli_w
 from filelock import FileLock
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from isotune.data import ScoredPairs, Sentence, read
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.fingerprint import short_hash
 from isotune.encoder.load import load_encoder
 from isotune.encoder.options import EncoderOptions
 from isotune.encoder.word_vectors import WordVectors
+from isotune.errors import InputError
 from isotune.evaluation import RunEvaluation, STSTask, Task, cosine_similarities, evaluate_on, load_tasks, score
 from isotune.evaluation.results import STSResult
 from isotune.evaluation.transfer import TransferTask
@@ -38,6 +42,7 @@ from isotune.training.run_folder import is_finished
 
 RESULT = "result.json"
 COSINES = "study-cosines.npz"
+CHECKSUM = "checksum"  # of the rest of a result
 PAIRS = "pairs"  # the cosines of the study's pairs among those of its tasks
 SPEED_SENTENCES = 500  # of the bundled training text; sentences_per_second is measured on them
 
@@ -64,6 +69,47 @@ class Stopped(Exception):
 def is_done(folder: Path, keep: bool) -> bool:
     """Whether the run has been made, with its encoder if that is needed."""
     return (folder / RESULT).exists() and (not keep or (folder / "encoder").exists())
+
+
+def write_result(folder: Path, result: Mapping[str, Any]) -> None:
+    """Writes the result of a run, with a checksum; the run is done then."""
+    write_text(folder / RESULT, json.dumps({**result, CHECKSUM: short_hash(result)}, indent=2) + "\n")
+
+
+def read_result(folder: Path) -> dict[str, Any]:
+    """The result of a run that is done.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    with _damage(folder / RESULT):
+        result: dict[str, Any] = json.loads((folder / RESULT).read_text("utf-8"))
+        if result.pop(CHECKSUM) != short_hash(result):
+            raise ValueError("its checksum is wrong")
+    return result
+
+
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of a file of a run that is done.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    with _damage(path), path.open("rb") as file:
+        return dict(np.load(file))
+
+
+@contextmanager
+def _damage(path: Path) -> Iterator[None]:
+    """Turns what a damaged file of a run raises into an InputError of one line."""
+    try:
+        yield
+    except Exception as error:  # numpy, zipfile and zlib raise errors of many classes
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InputError(
+            f"{path}: this file is damaged ({reason}); remove the folder {path.parent}, then the study makes the run "
+            "again"
+        ) from error
 
 
 def make(job: Job) -> None:
@@ -95,8 +141,7 @@ def make(job: Job) -> None:
         with replacing(folder / COSINES) as part, part.open("wb") as file:
             np.savez_compressed(file, **cosines)  # type: ignore[arg-type]  # numpy's own option has another type
         scores = {"sentences_per_second": _speed(encoder), **(_training_scores(folder) if job.recipe else {})}
-        result = {"scores": scores, "evaluation": evaluation.model_dump(mode="json")}
-        write_text(folder / RESULT, json.dumps(result, indent=2) + "\n")
+        write_result(folder, {"scores": scores, "evaluation": evaluation.model_dump(mode="json")})
         _remove(folder, "last.safetensors", "best-*.safetensors", "start", *([] if job.keep else ["encoder"]))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import UserDict
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -20,12 +19,20 @@ from isotune.evaluation import Evaluation, SentenceEncoder, STSTask
 from isotune.lab.analyses import analyse
 from isotune.lab.studies.comparison import Comparison, compare
 from isotune.lab.studies.estimate import Budget
-from isotune.lab.studies.job import COSINES, PAIRS, RESULT, Job, is_done, load_untrained, read_tasks
+from isotune.lab.studies.job import (
+    COSINES,
+    PAIRS,
+    Job,
+    is_done,
+    load_untrained,
+    read_arrays,
+    read_result,
+    read_tasks,
+)
 from isotune.lab.studies.lines import MadeRun, table_lines
 from isotune.lab.studies.plan import PlannedRun, plan_runs
 from isotune.lab.studies.processes import Processes
 from isotune.lab.studies.run_key import forget_files, run_key
-from isotune.lab.studies.statistics import Floats
 from isotune.lab.studies.study import COSINE, PREDICTED, START, Study
 from isotune.lab.studies.wording import line_title, measured_digits
 from isotune.training.interrupt import StopSignal
@@ -166,7 +173,7 @@ class StudyRuns:
     def _values(self, run: PlannedRun) -> dict[str, float]:
         """Every score of a run that is done."""
         study, folder = self.study, self._folder(run)
-        result = json.loads((folder / RESULT).read_text("utf-8"))
+        result = read_result(folder)
         evaluation = Evaluation.model_validate(result["evaluation"])
         values: dict[str, float] = result["scores"] | evaluation.scores(study.aggregation, study.metric)
         for name, members in study.averages.items():
@@ -176,11 +183,11 @@ class StudyRuns:
             kind, _, rest = score.partition(":")
             name, _, row = rest.partition(":")
             if kind == COSINE and rest.isdecimal():
-                cosines = _arrays(folder / COSINES)
+                cosines = read_arrays(folder / COSINES)
                 of_pairs = cosines.get(PAIRS, next(iter(cosines.values()), np.zeros(0)))
                 values |= {score: float(of_pairs[int(rest)])} if int(rest) < len(of_pairs) else {}
             if kind == PREDICTED and row.isdecimal() and (folder / PREDICTIONS).exists():
-                predicted = _arrays(folder / PREDICTIONS).get(f"dev:{name}".rstrip(":"), np.zeros(0))
+                predicted = read_arrays(folder / PREDICTIONS).get(f"dev:{name}".rstrip(":"), np.zeros(0))
                 values |= {score: float(predicted[int(row)])} if int(row) < len(predicted) else {}
             if score.startswith(START) and run.baseline and self._is_done(run.baseline):
                 baseline = self._values(run.baseline)
@@ -193,7 +200,7 @@ class StudyRuns:
         tasks = [task for task in self.tasks if isinstance(task, STSTask)]
         lines = table_lines(self.study, made)
         return compare(
-            self.study, lines, tasks, lambda line, seed: _arrays(self.folder / keys[line.title, seed] / COSINES)
+            self.study, lines, tasks, lambda line, seed: read_arrays(self.folder / keys[line.title, seed] / COSINES)
         )
 
     def analyse(self, folder: Path) -> tuple[str, ...]:
@@ -215,11 +222,6 @@ class StudyRuns:
 
     def _say(self, text: str) -> None:
         self.console.print(text, markup=False)
-
-
-def _arrays(path: Path) -> dict[str, Floats]:
-    with np.load(path) as arrays:
-        return dict(arrays)
 
 
 class _LazyEncoders(UserDict[str, Any]):

@@ -1,0 +1,77 @@
+"""Who may work in a run folder, and what stops a run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from isotune.errors import InputError
+from isotune.training.interrupt import StopSignal
+from isotune.training.run_folder import held
+
+
+def test_a_second_process_is_refused_and_told_who_holds_the_folder(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with held(run, new=True):
+        for new in (True, False):
+            with pytest.raises(InputError, match=rf"process {os.getpid()} on \S+, since 20\d\d-\S+; wait"):
+                held(run, new).__enter__()
+            (run / "recipe.toml").touch()
+    assert [path.name for path in run.iterdir()] == ["recipe.toml"]
+    with held(run, new=False):
+        pass
+
+
+def test_the_folder_of_a_process_that_was_killed_is_taken_over(tmp_path: Path) -> None:
+    (tmp_path / "recipe.toml").touch()
+    (tmp_path / ".data.json.0123.part").touch()
+    code = "import sys, time, filelock; lock = filelock.FileLock(sys.argv[1]); lock.acquire(); print(flush=True); "
+    command = [sys.executable, "-c", f"{code}time.sleep(60)", str(tmp_path / "lock")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        process.stdout.readline()
+        (tmp_path / "lock").write_text('{"pid": 7, "machine": "there", "since": "2026-01-02"}')
+        with pytest.raises(InputError, match="process 7 on there, since 2026-01-02"), held(tmp_path, new=False):
+            pass
+        process.kill()
+    with held(tmp_path, new=False):
+        assert str(os.getpid()) in (tmp_path / "lock").read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["recipe.toml"]
+
+
+def test_a_run_that_was_killed_before_its_recipe_was_written_has_not_begun(tmp_path: Path) -> None:
+    for name in ("lock", "environment.json", ".recipe.toml.0123.part"):
+        (tmp_path / name).touch()
+    with held(tmp_path, new=True):
+        pass
+
+
+@pytest.mark.parametrize("number", StopSignal.SIGNALS)
+def test_a_signal_is_remembered_and_a_second_one_acts_as_before(number: signal.Signals) -> None:
+    heard: list[int] = []
+    before = signal.signal(number, lambda signal_number, frame: heard.append(signal_number))
+    try:
+        with StopSignal() as stop:
+            os.kill(os.getpid(), number)
+            assert (stop.received, heard) == (number, [])
+            os.kill(os.getpid(), number)
+            assert heard == [number]
+        os.kill(os.getpid(), number)
+        assert heard == [number, number]
+    finally:
+        signal.signal(number, before)
+
+
+def test_nohup_stays_in_force() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with StopSignal() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert stop.received is None
+    finally:
+        signal.signal(signal.SIGHUP, before)
