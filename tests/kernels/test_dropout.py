@@ -10,7 +10,15 @@ import torch
 
 from isotune.data.packed import pack
 from isotune.encoder.encoder import Encoder
-from isotune.kernels.dropout import DRAWS, Draws, FastDropout, dropout, dropout_factors, using
+from isotune.kernels.dropout import (
+    DRAWS,
+    Draws,
+    FastDropout,
+    dropout,
+    dropout_factors,
+    ragged_dropout_factors,
+    using,
+)
 from tests.conftest import seeded
 
 N = 400_000
@@ -84,6 +92,13 @@ def test_a_sentence_loses_the_same_in_any_batch(tiny_model: Path, sentences: lis
         for part in tokens.cut(4):
             torch.testing.assert_close(encoder(part), whole[part.order.sort().values], rtol=1e-5, atol=1e-6)
         assert not torch.allclose(encoder(seeded(tokens, seed=1)), whole, rtol=1e-2)
+
+
+def test_rows_of_different_lengths_draw_the_numbers_that_each_draws_alone() -> None:
+    seeds, counts = torch.tensor([3, -(2**60), 2**62]), torch.tensor([12, 1, 300])
+    together = ragged_dropout_factors(seeds, counts, 0.3, torch.float32)
+    alone = [dropout_factors(seed, size, 0.3, torch.float32) for seed, size in zip(seeds, (12, 4, 300), strict=True)]
+    assert torch.equal(together, torch.cat(alone))
 
 
 def test_a_rate_next_to_1_stays_finite() -> None:

@@ -76,6 +76,17 @@ def test_the_gradient_is_that_of_a_loss_with_an_unbroken_graph(tiny_model: Path,
 
 
 @pytest.mark.parametrize("chunk_size", CHUNK_SIZES)
+@pytest.mark.parametrize("name", ["simcse", "mlm"])
+def test_sparse_gradients_of_the_word_embeddings_are_the_dense_ones(
+    name: str, tiny_model: Path, sentences: list[str], threads: Workers, chunk_size: int | None
+) -> None:
+    run = make(name, tiny_model, sentences)
+    dense = gradient(*run, threads, chunk_size)
+    run[0].backbone.model.get_input_embeddings().sparse = True
+    assert_same(gradient(*run, threads, chunk_size), dense)
+
+
+@pytest.mark.parametrize("chunk_size", CHUNK_SIZES)
 def test_more_workers_than_sentences(tiny_model: Path, sentences: list[str], chunk_size: int | None) -> None:
     encoder, objectives, _ = make("simcse", tiny_model, sentences)
     batch = Batch((pack(encoder.tokenize(sentences[:2])),))

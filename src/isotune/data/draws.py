@@ -28,9 +28,21 @@ def random_shares(seeds: Tensor, count: int) -> Tensor:
     return (random_bits(seeds, count) & (2**24 - 1)).float() / 2**24
 
 
+def ragged_random_bits(seeds: Tensor, counts: Tensor) -> Tensor:
+    """The first `counts[i]` numbers of 64 random bits of each seed i, one seed after another: int64 [N] -> [M]."""
+    ends = counts.cumsum(0)
+    first = seeds - (ends - counts) * STEP  # [N]; number m of the row is number m - (ends - counts) of its seed
+    bits = first.repeat_interleave(counts)  # [M]
+    return _stir(bits.add_(torch.arange(1, len(bits) + 1, device=bits.device).mul_(STEP)))
+
+
 def split_seeds(seeds: Tensor, numbers: Tensor | int) -> Tensor:
     """A new seed from each seed and a number from 0; the two are broadcast."""
-    bits = seeds + torch.as_tensor(numbers).add(1).mul(STEP)
+    return _stir(seeds + torch.as_tensor(numbers).add(1).mul(STEP))
+
+
+def _stir(bits: Tensor) -> Tensor:
+    """SplitMix64's output from its counters, in place."""
     moved = torch.empty_like(bits)
     for shift, factor in ROUNDS:
         torch.bitwise_right_shift(bits, shift, out=moved)

@@ -24,7 +24,7 @@ from transformers import AttentionInterface
 
 from isotune.data.draws import random_shares
 from isotune.data.packed import Packed
-from isotune.kernels.dropout import DRAWS, dropout_factors
+from isotune.kernels.dropout import DRAWS, ragged_dropout_factors, words
 
 PACKED = "isotune_packed"
 # torch's softmax on a CPU computes a row in registers of 16 numbers in float32, of 32 in bfloat16. It computes a row
@@ -162,7 +162,7 @@ class _PlainAttention(torch.autograd.Function):
             if near is not None:
                 scores.masked_fill_(~near, -torch.inf)
             weights = _softmax(scores)
-            kept = weights if factor is None else weights * factor.view_as(weights)
+            kept = weights if factor is None else weights * factor
             _put(rows, product(kept, v))
             saved += [q, k, v, weights]
         ctx.packed, ctx.scaling = packed, scaling
@@ -182,7 +182,6 @@ class _PlainAttention(torch.autograd.Function):
             g = _by_head(g_rows, q.dtype)
             kept, grad_weights = weights, product(g, v.mT)
             if factor is not None:
-                factor = factor.view_as(weights)
                 kept, grad_weights = weights * factor, grad_weights.mul_(factor)
             grad_scores = torch._softmax_backward_data(grad_weights, weights, -1, weights.dtype)
             grad_q, grad_k = product(grad_scores, k).mul_(ctx.scaling), product(grad_scores.mT, q)
@@ -226,11 +225,14 @@ def _groups(packed: Packed, *rows: Tensor) -> Iterator[tuple[int, list[Tensor]]]
 
 
 def _dropout_factors(packed: Packed, heads: int, rate: float, dtype: torch.dtype) -> list[Tensor]:
-    """The factors of the weights of each length's sentences, [sentences, heads * length^2]."""
-    seeds = DRAWS.get().of_sentences().split([sentences for _, sentences in packed.groups])
+    """The factors of the weights of each length's sentences, [sentences * heads, length, length]."""
+    # A draw for each length would take longer: in a training batch, each length has few sentences.
+    factors = ragged_dropout_factors(DRAWS.get().of_sentences(), heads * packed.lengths**2, rate, dtype)
+    groups = [(length, sentences, heads * length**2) for length, sentences in packed.groups]
+    parts = factors.split([sentences * 4 * words(count) for _, sentences, count in groups])
     return [
-        dropout_factors(of_group, heads * length**2, rate, dtype)
-        for (length, _), of_group in zip(packed.groups, seeds, strict=True)
+        part.view(sentences, -1)[:, :count].reshape(-1, length, length)
+        for (length, sentences, count), part in zip(groups, parts, strict=True)
     ]
 
 

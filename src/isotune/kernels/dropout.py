@@ -15,9 +15,10 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from isotune.data.draws import random_bits, split_seeds
+from isotune.data.draws import ragged_random_bits, random_bits, split_seeds
 
 T = TypeVar("T")
+C = TypeVar("C", int, Tensor)
 STEPS = 2**16  # values that an element's bits can have
 
 
@@ -75,9 +76,23 @@ def dropout(x: Tensor, rate: float, seeds: Tensor) -> Tensor:
 
 def dropout_factors(seeds: Tensor, count: int, rate: float, dtype: torch.dtype) -> Tensor:
     """Draws the factors that dropout multiplies elements by: seeds [...] -> [..., count] of 0 and 1 / (1 - rate)."""
+    return _factors(random_bits(seeds, words(count)), rate, dtype)[..., :count]
+
+
+def ragged_dropout_factors(seeds: Tensor, counts: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
+    """Draws `words(counts[i]) * 4` factors for each seed i, as `dropout_factors` does: seeds [N] -> [M]."""
+    return _factors(ragged_random_bits(seeds, words(counts)), rate, dtype)
+
+
+def words(count: C) -> C:
+    """How many numbers of 64 bits decide on `count` elements."""
+    return -(-count // 4)
+
+
+def _factors(bits: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
+    """Four factors for each number of 64 bits: int64 [..., n] -> [..., 4 n]."""
     dropped = min(round(rate * STEPS), STEPS - 1)
-    bits = random_bits(seeds, -(-count // 4)).view(torch.int16)[..., :count]
-    return (bits >= dropped - STEPS // 2).to(dtype).mul_(STEPS / (STEPS - dropped))
+    return (bits.view(torch.int16) >= dropped - STEPS // 2).to(dtype).mul_(STEPS / (STEPS - dropped))
 
 
 class FastDropout(nn.Dropout):

@@ -30,7 +30,7 @@ from isotune.training.workers import Workers
 from isotune.views.adversarial import Watched
 
 Gradients = list[Tensor | None]
-"""The gradient of each trained parameter of the backbone, None for 0."""
+"""The gradient of each trained parameter of the backbone, None for 0. That of the word embeddings may be sparse."""
 
 
 class Pass:
@@ -99,8 +99,10 @@ def by_thread(encoded: Sequence[Encoded], of_leaves: Sequence[Tensor | None]) ->
 def add(gradients: Gradients, parameters: Sequence[nn.Parameter]) -> None:
     """Adds to the gradients of parameters."""
     for parameter, gradient in zip(parameters, gradients, strict=True):
-        if gradient is not None:
-            parameter.grad = gradient if parameter.grad is None else parameter.grad.add_(gradient)
+        if gradient is not None and parameter.grad is not None:
+            parameter.grad.add_(gradient)
+        elif gradient is not None:
+            parameter.grad = gradient.to_dense() if gradient.is_sparse else gradient
 
 
 def _backward_share(share: list[tuple[Pass, Tensor]], parameters: Sequence[nn.Parameter]) -> Gradients:

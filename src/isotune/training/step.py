@@ -66,6 +66,9 @@ class Stepper:
         self.options, self.total = options, total
         self.optimizers = _optimizers(encoder, objectives, options)
         self._seed, self._stage, self._workers = seed, stage, workers
+        words = encoder.backbone.model.get_input_embeddings()
+        if isinstance(words, nn.Embedding) and encoder.device.type == "cpu":
+            words.sparse = True  # the gradient of a pass has rows for the tokens of the pass, not for the vocabulary
 
     def update(self, step: int) -> Update:
         """Makes update number `step`, counted from 0.
