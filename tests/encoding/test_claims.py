@@ -46,6 +46,15 @@ def all_at_once(count: int, function: Callable[[], Claim | None]) -> list[Claim]
         return [claim for claim in pool.map(wait_and_call, range(count)) if claim]
 
 
+def test_machines_of_one_image_have_different_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their host names and the numbers of their first containers are equal, but each was started by itself."""
+    names = {claims.machine()}
+    monkeypatch.setattr(Path, "read_text", lambda *_: "f0e1d2c3-0000-4000-8000-000000000000\n")
+    names.add(claims.machine())
+    assert len(names) == 2
+    assert len({name.split()[0] for name in names}) == 1
+
+
 def held_by(path: Path, machine: str, pid: int) -> None:
     """Writes the claim of another process."""
     claim = json.loads(Claim(path).text)

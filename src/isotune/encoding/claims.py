@@ -113,9 +113,11 @@ class Claims:
 
 
 def machine() -> str:
-    """A name of this machine; containers of a machine have names of their own, as each has its own process numbers."""
+    """A name of this machine since it was started; its containers have names of their own, as their process numbers."""
     try:
-        return f"{socket.gethostname()} {os.readlink('/proc/self/ns/pid')}"
+        # Machines made from one image may have the same host name, and their first containers the same number.
+        start = Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()
+        return f"{socket.gethostname()} {start} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
         return socket.gethostname()
 
