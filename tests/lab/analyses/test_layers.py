@@ -53,6 +53,16 @@ def test_a_random_token_stands_for_a_sentence(
     assert first == again != other
 
 
+def test_each_batch_has_random_tokens_of_its_own(
+    tiny: Encoder, scored: ScoredPairs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn, rand = [], torch.rand
+    monkeypatch.setattr(torch, "rand", lambda n, generator: drawn.append(rand(n, generator=generator)) or drawn[-1])
+    monkeypatch.setattr(tiny, "batches", lambda lengths, *_: [[i] for i in range(len(lengths))])
+    layers.compute({"tiny": tiny}, [scored])
+    assert len({tuple(draw.tolist()) for draw in drawn}) == len(scored.scores)
+
+
 def test_the_last_row_is_the_complete_encoder(tiny: Encoder, scored: ScoredPairs) -> None:
     complete = layers.compute({"tiny": tiny}, [scored])[-1]
     (task,) = evaluate_on(load_tasks([scored.name]), tiny, "tiny").tasks

@@ -39,9 +39,10 @@ def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs
     table: Table = []
     for name, encoder in language_models(encoders).items():
         layers = tuple(range(encoder.backbone.layers + 1))
-        pool = partial(_pool, layers=layers, seed=seed)
-        scores = spearman_by_task(encoder, tasks, pool)
+        scores: dict[str, list[float]] = {}
         for pairs in tasks:
+            pool = partial(_pool, layers=layers, generator=torch.Generator().manual_seed(seed))
+            scores |= spearman_by_task(encoder, [pairs], pool)
             scores[task_name(pairs)].append(spearman(pairs.scores, cosine_similarities(encoder, pairs)))
         ways: list[tuple[str, int | None]] = [(mode, layer) for mode in (*MODES, RANDOM) for layer in layers]
         for i, (mode, layer) in enumerate([*ways, (COMPLETE, None)]):
@@ -52,9 +53,8 @@ def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs
 
 
 def _pool(
-    states: Sequence[Tensor], tokens: Packed, layers: tuple[int, ...], seed: int
+    states: Sequence[Tensor], tokens: Packed, layers: tuple[int, ...], generator: torch.Generator
 ) -> Tensor:  # [N, poolings x layers, d]
-    generator = torch.Generator().manual_seed(seed)
     drawn = (torch.rand(len(tokens), generator=generator).to(tokens.lengths.device) * tokens.lengths).long()
     random = torch.stack([states[layer][tokens.offsets + drawn].float() for layer in layers], dim=1)
     return torch.cat([*(EachLayer(mode, layers)(states, tokens) for mode in MODES), random], dim=1)
