@@ -14,6 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from isotune.encoder.load import load_encoder
+from isotune.errors import InputError
 from isotune.training import train
 
 TASKS = ("stsb-open",)  # that a training ends with; nobody sees the scores, so the smallest task will do
@@ -22,8 +23,9 @@ TASKS = ("stsb-open",)  # that a training ends with; nobody sees the scores, so 
 class SentenceVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
     """Turns sentences into vectors: `fit` loads an encoder, or trains it on the sentences; `transform` encodes.
 
-    X is any sequence of strings: a list, a pandas column, an array. The parameters follow scikit-learn's rules, so the
-    class works with `clone`, `Pipeline`, `GridSearchCV` and pickle.
+    X is any sequence of strings: a list, a pandas column, an array of one dimension. Anything else is an InputError,
+    which is a ValueError. The parameters follow scikit-learn's rules, so the class works with `clone`, `Pipeline`,
+    `GridSearchCV` and pickle.
 
     Attributes:
         encoder_: the encoder, after `fit`.
@@ -57,13 +59,15 @@ class SentenceVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc] # 
             return self
         with TemporaryDirectory(prefix="isotune-") as folder:
             options = {"model": self.model, "method": self.method, "tasks": TASKS, **(self.options or {})}
-            self.encoder_ = load_encoder(train(rows=list(X), out=Path(folder, "run"), quiet=True, **options).encoder)
+            self.encoder_ = load_encoder(
+                train(rows=_sentences(X), out=Path(folder, "run"), quiet=True, **options).encoder
+            )
         return self
 
     def transform(self, X: Iterable[str]) -> NDArray[np.float32]:
         """Encodes N sentences: returns float32 [N, d]."""
         check_is_fitted(self)
-        return self.encoder_.encode(list(X), normalize=self.normalize)
+        return self.encoder_.encode(_sentences(X), normalize=self.normalize)
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """The names of the d features, such as "sentencevectors0"."""
@@ -75,3 +79,14 @@ class SentenceVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc] # 
         tags.input_tags.string, tags.input_tags.one_d_array, tags.input_tags.two_d_array = True, True, False
         tags.no_validation = True
         return tags
+
+
+def _sentences(X: Iterable[str]) -> list[str]:
+    """The sentences of X, in a list; refuses what would be read letter by letter or column by column."""
+    if isinstance(X, (str, bytes, Mapping)) or getattr(X, "ndim", 1) != 1:
+        raise InputError(f"X is one {type(X).__name__}; give a list of sentences, or one column of a table")
+    sentences = list(X)
+    for sentence in sentences:
+        if not isinstance(sentence, str):
+            raise InputError(f"X has {sentence!r:.50} ({type(sentence).__name__}); each sentence is a string")
+    return sentences

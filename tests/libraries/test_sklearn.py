@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -59,6 +61,23 @@ def test_a_search_over_a_pipeline(tiny_model: Path, sentences: list[str]) -> Non
     search.fit(sentences, labels)
     assert search.best_score_ > 0.6
     assert set(search.predict(sentences)) == {"dog", "none"}
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        ("a dog", "X is one str; give a list of sentences"),
+        (pd.DataFrame({"text": ["a dog"], "n": ["a cat"]}), "X is one DataFrame; give .* one column of a table"),
+        (np.array([["a dog"], ["a cat"]]), "X is one ndarray"),
+        (["a dog", None], r"X has None \(NoneType\); each sentence is a string"),
+        (pd.Series(["a dog", float("nan")], dtype=object), r"X has nan \(float\)"),
+    ],
+)
+def test_what_is_no_list_of_sentences_is_refused(tiny_model: Path, X: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SentenceVectors(str(tiny_model)).fit(X).transform(X)
+    with pytest.raises(ValueError, match=message):
+        SentenceVectors(str(tiny_model), method="simcse").fit(X)
 
 
 def test_fit_trains(tiny_model: Path, sentences: list[str]) -> None:
