@@ -32,11 +32,16 @@ def token(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_encoder_is_the_same_when_it_comes_back(
     local_hub: LocalHub, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (folder / ".git").mkdir()
+    for hidden in (".env", ".git/config"):
+        (folder / hidden).write_text("secret")
+    (folder / "notes [1].txt").write_text("a name that reads as a pattern")
+    (folder / "notes 1.txt").write_text("a file that fits the pattern")
     assert main(["push", str(folder), "me/tiny"]) == 0
     head, *lines, last = capsys.readouterr().out.splitlines()
     assert "from" in head
     assert "to me/tiny (public, new):" in head
-    files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()} - {".env", ".git/config"}
     assert {line.strip() for line in lines} == files
     assert "README.md" in files  # the card was made
     assert last == f"{local_hub.url}/me/tiny"

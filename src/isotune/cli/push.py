@@ -21,8 +21,8 @@ def push(
 ) -> None:
     """Upload an encoder to the Hugging Face hub.
 
-    All files of the folder are uploaded, after a list of them is printed. A folder without a model card (README.md)
-    gets one. The token is that of `hf auth login`, or HF_TOKEN.
+    All files of the folder but hidden ones are uploaded, after a list of them is printed. A folder without a model
+    card (README.md) gets one. The token is that of `hf auth login`, or HF_TOKEN.
     """
     from isotune.export.push import prepare, push
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ class Upload:
     repository: str  # "owner/name"
     visibility: str  # "public" or "private"
     exists: bool  # whether the repository is there already
-    files: tuple[Path, ...]  # all files of the folder, relative to it
+    files: tuple[Path, ...]  # the files of the folder but hidden ones, relative to it
 
     @property
     def size(self) -> int:
@@ -63,6 +64,7 @@ def prepare(folder: str | Path, repository: str, private: bool = False) -> Uploa
     if not (folder / CARD).exists():
         write_card(Encoder.load(folder), folder)
     files = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    files = [file for file in files if not any(part.startswith(".") for part in file.parts)]
     return Upload(folder, repository, "private" if private_there else "public", exists, tuple(files))
 
 
@@ -81,7 +83,7 @@ def push(upload: Upload) -> str:
         api.upload_folder(
             repo_id=upload.repository,
             folder_path=upload.folder,
-            allow_patterns=[file.as_posix() for file in upload.files],
+            allow_patterns=[glob.escape(file.as_posix()) for file in upload.files],
             commit_message="Upload an encoder made by isotune",
         )
     return f"{api.endpoint}/{upload.repository}"
