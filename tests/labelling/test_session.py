@@ -73,6 +73,11 @@ def test_undo_takes_answers_and_skips_back(path: Path) -> None:
     assert [label.score for label in read_labels(path)] == [1, 4, 0]
 
 
+def test_undo_of_the_only_answer_leaves_no_file(path: Path) -> None:
+    assert score_pairs(PAIRS, path, answers("2", "u"), print) == []
+    assert not path.exists()
+
+
 def test_earlier_sessions_are_not_undone(path: Path) -> None:
     score_pairs(PAIRS, path, answers("2"), print)
     said: list[str] = []
@@ -116,5 +121,6 @@ def test_a_file_with_further_columns_is_refused_and_kept(path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
     with pytest.raises(InputError, match="can't be written"):
-        score_pairs(PAIRS, tmp_path / "missing" / "pairs.tsv", answers("1"), print)
+        score_pairs(PAIRS, tmp_path / "file" / "pairs.tsv", answers("1"), print)

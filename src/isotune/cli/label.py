@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMNS, COLUMNS_FORM, check_folder, key_values
+from isotune.cli.parameters import COLUMNS, COLUMNS_FORM, key_values
 
 FILE = (
     "The sentences: a file (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), a file pattern or a named dataset. Of "
@@ -37,6 +37,8 @@ def label(
 
     The pairs are shown in the terminal. Every score is written at once.
     """
+    import shlex
+
     from isotune.bundled import BUNDLED_MODEL
     from isotune.data import Sentence, read
     from isotune.encoder.load import load_encoder
@@ -46,14 +48,18 @@ def label(
 
     if out.suffix != ".tsv":
         raise InputError(f"--out {out}: scored pairs are written as .tsv")
-    check_folder(out)
     if pairs < 1:
         raise InputError(f"--pairs {pairs}: at least 1 is needed")
     read_labels(out)  # an unusable file is refused before anything is encoded
     rows = read(file, Sentence, key_values("--columns", columns, COLUMNS_FORM))
-    sentences = [" ".join(row.sentence.split()) for row in rows]  # a line break would end the line of the file
+    # A line break would end the line of the file, and many programs read no further than to a NUL.
+    sentences = [" ".join(row.sentence.replace("\0", " ").split()) for row in rows]
     chosen = choose_pairs(sentences, [load_encoder(encoder) for encoder in encoders or (BUNDLED_MODEL,)], pairs)
     if not chosen:
         raise InputError(f"{file}: at least two different sentences are needed")
-    labels = score_pairs(chosen, out)
-    print(f"\n{out}: {len(labels)} scored pairs. Choose by them: isotune train {file} --dev {out}")
+    if not (labels := score_pairs(chosen, out)):
+        print("\nno pair is scored")
+        return
+    named = ["--columns", *columns] if columns else []
+    command = shlex.join(["isotune", "train", file, *named, "--dev", str(out)])
+    print(f"\n{out}: {len(labels)} scored pairs. Choose by them: {command}")

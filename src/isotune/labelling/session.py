@@ -61,7 +61,7 @@ def score_pairs(
     known = {label[:2] for label in labels}
     open_pairs = [pair for pair in pairs if pair not in known]
     earlier, place = len(labels), 0
-    say(SCALE)
+    say(SCALE if open_pairs else f"all {len(pairs)} pairs are scored; --pairs chooses more")
     while place < len(open_pairs):
         first, second = open_pairs[place]
         say(f"\n{len(labels)} of {earlier + len(open_pairs)} pairs scored\n  {_shown(first)}\n  {_shown(second)}")
@@ -105,8 +105,13 @@ def _score(answer: str) -> float | None:
 
 
 def _write(path: Path, labels: Sequence[ScoredPair]) -> None:
+    """Writes the file, or removes it if there are no labels: a file without rows is none of scored pairs."""
     lines = [HEADER, *(f"{label.sentence1}\t{label.sentence2}\t{label.score:g}" for label in labels)]
     try:
-        write_text(path, "\n".join(lines) + "\n")
+        if labels:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_text(path, "\n".join(lines) + "\n")
+        else:
+            path.unlink(missing_ok=True)
     except OSError as error:
         raise InputError(f"{path}: it can't be written ({error.strerror or error}); name another file") from error

@@ -1,0 +1,53 @@
+"""`isotune label`: what it asks, and what it says at the end. tests/labelling has the rest."""
+
+from __future__ import annotations
+
+import builtins
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from isotune.data import read_scored_pairs
+from isotune.labelling import session
+from tests.cli.conftest import Call
+
+Refused = Callable[..., str]
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, *answers: str) -> None:
+    """Answers the questions of the next session, and then ends it."""
+    given = iter([*answers, "q"])
+    monkeypatch.setattr(builtins, "input", lambda prompt: next(given))
+    monkeypatch.setattr(session.score_pairs, "__defaults__", (builtins.input, print))
+
+
+def test_a_session(isotune: Call, tiny_model: Path, sentences: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"{text}\0 \t{text}" for text in sentences[:20]]
+    Path("my notes.jsonl").write_text("".join(json.dumps({"body": text}) + "\n" for text in texts))
+    words = ["label", "my notes.jsonl", "--columns", "sentence=body", "--encoders", tiny_model, "--pairs", 3]
+    answer(monkeypatch)
+    code, out, _ = isotune(*words)
+    assert (code, out.splitlines()[-1]) == (0, "no pair is scored")
+    assert not Path("pairs.tsv").exists()
+    answer(monkeypatch, "3", "s", "0")
+    assert isotune(*words, "--out", "new/pairs.tsv").out.splitlines()[-1] == (
+        "new/pairs.tsv: 2 scored pairs. Choose by them: "
+        "isotune train 'my notes.jsonl' --columns sentence=body --dev new/pairs.tsv"
+    )
+    pairs = read_scored_pairs("new/pairs.tsv")
+    assert pairs.scores.tolist() == [3, 0]
+    assert {*pairs.sentence1, *pairs.sentence2} <= {f"{text} {text}" for text in sentences[:20]}
+    answer(monkeypatch, "1")
+    isotune(*words, "--out", "new/pairs.tsv")
+    answer(monkeypatch)
+    assert isotune(*words, "--out", "new/pairs.tsv").out.startswith("all 3 pairs are scored; --pairs chooses more\n")
+
+
+def test_what_is_refused(refused: Refused, tiny_model: Path) -> None:
+    Path("one.txt").write_text("a dog\n")
+    words = ["label", "one.txt", "--encoders", tiny_model]
+    assert "at least two different sentences" in refused(*words)
+    assert "--out pairs.csv: scored pairs are written as .tsv" in refused(*words, "--out", "pairs.csv")
+    assert "--pairs 0: at least 1" in refused(*words, "--pairs", 0)
