@@ -10,7 +10,8 @@ import pytest
 
 from isotune.encoder.encoder import Encoder
 from isotune.search import Index
-from isotune.serve.server import is_local, listen, read_keys
+from isotune.serve.gate import is_local
+from isotune.serve.server import listen, read_keys
 
 Refused = Callable[..., str]
 
@@ -23,14 +24,14 @@ def test_what_can_not_be_served_is_refused(refused: Refused, tiny_model: Path, t
     assert "empty: no API key; write one a line" in refused("serve", tiny_model, "--keys", "empty")
     assert "port 70000: ports are 0" in refused("serve", tiny_model, "--port", 70_000)
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        message = refused("serve", tiny_model, "--port", taken.getsockname()[1])
+        message = refused("serve", "nowhere", "--port", taken.getsockname()[1])  # no encoder is loaded
         assert "the server can't listen there" in message
 
 
 def test_an_index_of_another_encoder_is_refused(refused: Refused, tiny_model: Path, tmp_path: Path) -> None:
     Index.create(tmp_path / "index", Encoder.load(tiny_model, pooling="cls"))
-    assert "fingerprint" in refused("serve", tiny_model, "--index", "index")
-    assert "no index" in refused("serve", tiny_model, "--index", "nowhere")
+    assert "fingerprint" in refused("serve", tiny_model, "--port", 0, "--index", "index")
+    assert "no index" in refused("serve", tiny_model, "--port", 0, "--index", "nowhere")
 
 
 def test_a_missing_extra_is_named(refused: Refused, tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +49,8 @@ def test_keys_come_from_a_file_and_the_environment(tmp_path: Path) -> None:
 
 
 def test_addresses() -> None:
-    assert [is_local(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "::")] == [True] * 3 + [False] * 2
+    assert all(map(is_local, ("127.0.0.1", "127.8.0.1", "::1", "[::1]", "localhost")))
+    assert not any(map(is_local, ("0.0.0.0", "::", "127.example.com", "10.0.0.1", "")))
     listener, url = listen("::1", 0)
     assert url == f"http://[::1]:{listener.getsockname()[1]}"
     listener.close()

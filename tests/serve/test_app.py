@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +15,8 @@ import openai
 import pytest
 
 from isotune.encoder.encoder import Encoder
+from isotune.search import Document, Index
+from isotune.serve import app, bodies
 from tests.serve.conftest import Running, Serve
 
 
@@ -24,6 +30,30 @@ def test_vectors_are_those_of_encode(server: Running, tiny: Encoder, sentences: 
     np.testing.assert_allclose(vectors(answer), tiny.encode(sentences, normalize=True), atol=1e-6)
     assert [item["index"] for item in answer.json()["data"]] == list(range(60))
     assert answer.json()["usage"]["total_tokens"] == sum(map(len, tiny.tokenize(sentences)))
+
+
+def test_answers_are_written_outside_of_the_event_loop(searching: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside: list[bool] = []
+
+    def noted(name: str, *arguments: Any, **options: Any) -> Any:
+        inside.append(asyncio._get_running_loop() is not None)
+        return original[name](*arguments, **options)
+
+    original = {"numbers": app._numbers, "dumps": json.dumps, "hit": bodies.Hit.model_dump_json}
+    monkeypatch.setattr(app, "_numbers", partial(noted, "numbers"))
+    searching.embed(["a dog", "a cat"])
+    monkeypatch.setattr(bodies.Hit, "model_dump_json", lambda hit: noted("hit", hit))
+    searching.post("/search", query="a dog", k=3)
+    monkeypatch.setattr(app, "json", SimpleNamespace(dumps=partial(noted, "dumps")))
+    searching.post("/similarity", first=["a dog"], second=["a cat", "a man"])
+    assert inside == [False] * 6
+
+
+def test_bytes_of_an_index_are_written_in_base64(tiny: Encoder, serve: Serve, tmp_path: Path) -> None:
+    index = Index.create(tmp_path / "index", tiny)
+    index.add([Document("a", "a dog", {"picture": b"\xff\x00", "parts": [{"hash": b"\xfe"}], "share": float("nan")})])
+    (hit,) = serve(index=index).post("/search", query="a dog").json()["hits"]
+    assert hit["columns"] == {"picture": "_wA=", "parts": [{"hash": "_g=="}], "share": None}
 
 
 def test_a_text_and_a_list_of_one_text_are_the_same(server: Running) -> None:

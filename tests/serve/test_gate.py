@@ -88,9 +88,9 @@ def test_keys_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_server_without_keys_answers_to_local_names_only(server: Running, serve: Serve) -> None:
-    for host in ("localhost", "127.0.0.1:80", "[::1]:8000", "[::1]", "LOCALHOST:1"):
+    for host in ("localhost", "127.0.0.1:80", "[::1]:8000", "[::1]", "127.8.0.1:1", "LOCALHOST:1"):
         assert server.client.get("/health", headers={"host": host}).status_code == 200
-    for host in ("example.com", "example.com:8000", "127.0.0.1.example.com", ""):
+    for host in ("example.com", "example.com:8000", "127.0.0.1.example.com", "127.example.com:80", ""):
         assert server.client.get("/health", headers={"host": host}).status_code == 403
     for options in ({"keys": ["a"]}, {"local": False}):
         assert serve(**options).client.get("/health", headers={"host": "example.com"}).status_code == 200

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -36,18 +38,28 @@ def rows(
             raise InputError("--delete needs --where; to delete all rows, delete the folder")
         print(f"{folder}: {index.delete(where):,} rows deleted, {len(index):,} left")
         return
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    now = index.store.now()
     approximate = f"approximate, recall@10 {index.recall:.3f}" if index.recall is not None else "exact"
     description = index.description
     for name, value in (
-        ("rows", f"{len(index):,}"),
-        ("columns", ", ".join(["id", "text", *index.store.columns])),
+        ("rows", f"{len(now):,}"),
+        ("columns", ", ".join(["id", "text", *now.columns])),
         ("encoder", f"{description['encoder'] or 'without a name'}, fingerprint {description['fingerprint']}"),
         ("search", approximate),
-        ("on disk", f"{size / 1e6:,.1f} MB"),
-        *([("fitting", f"{index.store.count(where):,}")] if where else []),
+        ("on disk", f"{_size(folder) / 1e6:,.1f} MB"),
+        *([("fitting", f"{now.count(where):,}")] if where else []),
     ):
         print(f"{name:<10}{value}")
-    if listed := index.store.first(k, where) if k else []:
+    if listed := now.first(k, where) if k else []:
         print()
         print_table(list(listed[0]), [[str(value) for value in row.values()] for row in listed])
+
+
+def _size(folder: Path) -> int:
+    """The bytes of all files in a folder from which another process may remove files meanwhile."""
+    size = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                size += os.stat(os.path.join(path, name)).st_size
+    return size

@@ -53,23 +53,25 @@ def serve(
     require_extra("serve", "fastapi", "prometheus_client", "starlette", "uvicorn")
     from isotune.encoder.encoder import Encoder
     from isotune.serve.app import application
+    from isotune.serve.gate import is_local
     from isotune.serve.limits import Limits
-    from isotune.serve.server import is_local, listen, read_keys
+    from isotune.serve.server import listen, read_keys
     from isotune.serve.server import serve as run
 
     accepted = read_keys(keys)
-    encoders = {label: Encoder.load(name, precision=precision) for label, name in zip(short, names, strict=True)}
-    limits = Limits(requests=queue, seconds=timeout)
-    opened = None
-    if index:
-        from isotune.search import Index
+    listener, url = listen(host, port)  # first: loading takes seconds, and the port may be taken
+    with listener:
+        encoders = {label: Encoder.load(name, precision=precision) for label, name in zip(short, names, strict=True)}
+        limits = Limits(requests=queue, seconds=timeout)
+        opened = None
+        if index:
+            from isotune.search import Index
 
-        prints = {model.fingerprint(): model for model in encoders.values()}
-        opened = Index.open(index)
-        opened = Index.open(index, prints.get(opened.description["fingerprint"], next(iter(encoders.values()))))
-    listener, url = listen(host, port)
-    if not is_local(host) and not accepted:
-        print("warning: everyone who reaches this address may use the server; --keys limits this", file=sys.stderr)
-    app = application(encoders, limits=limits, keys=accepted, origins=origins, index=opened, local=is_local(host))
-    print(f"{', '.join(short)}: {url} (Ctrl-C stops the server)", flush=True)
-    run(app, listener, limits)
+            prints = {model.fingerprint(): model for model in encoders.values()}
+            opened = Index.open(index)
+            opened = Index.open(index, prints.get(opened.description["fingerprint"], next(iter(encoders.values()))))
+        if not is_local(host) and not accepted:
+            print("warning: everyone who reaches this address may use the server; --keys limits this", file=sys.stderr)
+        app = application(encoders, limits=limits, keys=accepted, origins=origins, index=opened, local=is_local(host))
+        print(f"{', '.join(short)}: {url} (Ctrl-C stops the server)", flush=True)
+        run(app, listener, limits)

@@ -13,75 +13,66 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotune.search.exact import Vectors
-from isotune.search.store import ROW, Store, lancedb
+from isotune.search.snapshot import Snapshot
+from isotune.search.store import Store, lancedb
 
 logger = logging.getLogger(__name__)
 
 PARTITION = 1_000_000  # rows of a graph, about
 EFFORT = 200  # rows that a search keeps in hand while it walks along a graph, at least; see `ef` of LanceDB
 REFINED = 4  # times k rows are compared by their whole vectors
+ALL = 2**16  # partitions to search: more than any index has
 QUERIES, K = 100, 10  # of the measurement
 LEAST_RECALL = 0.95  # below it, a warning says so
 
 
-class Approximate:
-    """The approximate index of a table of rows."""
+def nearest(snapshot: Snapshot, vector: NDArray[np.float32], k: int, where: str | None = None) -> list[int]:
+    """The numbers of about the k rows nearest to a vector [d] that fit a filter, the nearest first."""
+    query = snapshot.table.search(vector, vector_column_name="vector").distance_type("dot").limit(k)
+    query = query.ef(max(EFFORT, REFINED * k)).refine_factor(REFINED).nprobes(ALL).with_row_id(True)
+    return snapshot.numbers(query, "_distance", where)
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
 
-    def nearest(self, vector: NDArray[np.float32], k: int, where: str | None = None) -> list[int]:
-        """The numbers of about the k rows nearest to a vector [d] that fit a filter, the nearest first."""
-        query = self.store.table.search(vector, vector_column_name="vector").distance_type("dot").limit(k)
-        query = query.ef(max(EFFORT, REFINED * k)).refine_factor(REFINED).nprobes(self._partitions()).with_row_id(True)
-        with self.store.filtering(where):
-            if where:
-                query = query.where(f"({where})", prefilter=True)
-            return [int(row) for row in query.select(["id", "_distance"]).to_arrow()[ROW].to_pylist()]
+def build(store: Store) -> dict[str, Any]:
+    """Builds the index over all rows and measures it: {"rows": their number, "recall": from 0 to 1}."""
+    partitions = max(1, round(len(store) / PARTITION))
+    store.table.create_index("vector", config=lancedb().index.HnswSq(distance_type="dot", num_partitions=partitions))
+    snapshot = store.now()
+    recall = _recall(snapshot)
+    if recall < LEAST_RECALL:
+        logger.warning("The approximate search has only a recall@%d of %.3f.", K, recall)
+    return {"rows": len(snapshot), "recall": recall}
 
-    def build(self) -> dict[str, Any]:
-        """Builds the index over all rows and measures it: {"rows": their number, "recall": from 0 to 1}."""
-        graphs = lancedb().index.HnswSq(distance_type="dot", num_partitions=self._partitions())
-        self.store.table.create_index("vector", config=graphs)
-        recall = self._measure()
-        if recall < LEAST_RECALL:
-            logger.warning(
-                "The approximate search has only a recall@%d of %.3f, measured with %d queries.", K, recall, QUERIES
-            )
-        return {"rows": len(self.store), "recall": recall}
 
-    def _partitions(self) -> int:
-        return max(1, round(len(self.store) / PARTITION))
+def _recall(snapshot: Snapshot) -> float:
+    """The recall among the first `K`, with about `QUERIES` rows that are evenly spaced over the index."""
+    numbers, queries = _every(snapshot, max(1, len(snapshot) // QUERIES))
+    shares = []
+    for number, query, exact in zip(numbers, queries, _exact(snapshot, queries), strict=True):
+        others = [row for row in exact if row != number][:K]
+        approximate = [row for row in nearest(snapshot, query, K + 1) if row != number][:K]
+        shares.append(len(set(others) & set(approximate)) / max(1, len(others)))
+    return float(np.mean(shares))
 
-    def _measure(self) -> float:
-        """The recall among the first `K` of `QUERIES` rows, evenly spaced over the index."""
-        step = max(1, len(self.store) // QUERIES)
-        numbers, queries = self._every(step)
-        nearest = self._exact(queries)
-        shares = []
-        for number, query, exact in zip(numbers, queries, nearest, strict=True):
-            others = [row for row in exact if row != number][:K]
-            approximate = [row for row in self.nearest(query, K + 1) if row != number][:K]
-            shares.append(len(set(others) & set(approximate)) / max(1, len(others)))
-        return float(np.mean(shares))
 
-    def _every(self, step: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """The number and vector of every `step`-th row."""
-        done, numbers, vectors = 0, [], []
-        for batch, part in self.store.vectors(len(self.store)):
-            chosen = np.arange(-done % step, len(batch), step)
-            numbers.append(batch[chosen])
-            vectors.append(part[chosen])
-            done += len(batch)
-        return np.concatenate(numbers), np.concatenate(vectors)
+def _every(snapshot: Snapshot, step: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The number and vector of every `step`-th row."""
+    done, numbers, vectors = 0, [], []
+    for batch, part in snapshot.vectors():
+        chosen = np.arange(-done % step, len(batch), step)
+        numbers.append(batch[chosen])
+        vectors.append(part[chosen])
+        done += len(batch)
+    return np.concatenate(numbers), np.concatenate(vectors)
 
-    def _exact(self, queries: NDArray[np.float32]) -> NDArray[np.int64]:
-        """The numbers of the K + 1 rows nearest to each query; only one batch of rows is in memory at a time."""
-        best = np.empty((len(queries), 0), np.float32)
-        rows = np.empty((len(queries), 0), np.int64)
-        for batch, part in self.store.vectors(len(self.store)):
-            cosines, places = Vectors(part).nearest(queries, K + 1)
-            best, rows = np.hstack([best, cosines]), np.hstack([rows, batch[places]])
-            order = np.argsort(-best, axis=1, kind="stable")[:, : K + 1]
-            best, rows = np.take_along_axis(best, order, 1), np.take_along_axis(rows, order, 1)
-        return rows
+
+def _exact(snapshot: Snapshot, queries: NDArray[np.float32]) -> NDArray[np.int64]:
+    """The numbers of the K + 1 rows nearest to each query; only one batch of rows is in memory at a time."""
+    best = np.empty((len(queries), 0), np.float32)
+    rows = np.empty((len(queries), 0), np.int64)
+    for batch, part in snapshot.vectors():
+        cosines, places = Vectors(part).nearest(queries, K + 1)
+        best, rows = np.hstack([best, cosines]), np.hstack([rows, batch[places]])
+        order = np.argsort(-best, axis=1, kind="stable")[:, : K + 1]
+        best, rows = np.take_along_axis(best, order, 1), np.take_along_axis(rows, order, 1)
+    return rows

@@ -28,10 +28,11 @@ from isotune.encoder.load import load_encoder
 from isotune.encoder.stream import PART, StreamEncoder, progress
 from isotune.errors import InputError
 from isotune.files import write_text
-from isotune.search.approximate import Approximate
+from isotune.search import approximate
 from isotune.search.documents import Document
 from isotune.search.in_memory import InMemory
-from isotune.search.store import FIXED, Store
+from isotune.search.snapshot import FIXED, Snapshot
+from isotune.search.store import Store
 
 DESCRIPTION = "index.json"
 KEYS = {"encoder", "precision", "fingerprint", "dimension"}  # of the description
@@ -75,8 +76,7 @@ class Index:
         self.exact_rows = exact_rows
         self.store = Store(folder, description["dimension"])
         self._encoder: StreamEncoder | None = None
-        self._exact = InMemory(self.store)
-        self._approximate = Approximate(self.store)
+        self._exact = InMemory()
 
     @classmethod
     def create(
@@ -136,15 +136,7 @@ class Index:
             InputError: the folder is no index, the given encoder is not the index's, or LanceDB is not installed.
         """
         folder = Path(folder)
-        try:
-            description = json.loads((folder / DESCRIPTION).read_text("utf-8"))
-        except FileNotFoundError:
-            raise InputError(f"{folder}: no index; make one with isotune index ENCODER FILE --out {folder}") from None
-        except (OSError, ValueError) as error:
-            raise InputError(f"{folder / DESCRIPTION}: it can't be read ({error})") from error
-        if not isinstance(description, dict) or not description.keys() >= KEYS:
-            raise InputError(f"{folder / DESCRIPTION}: it does not describe an index; make a new index")
-        index = cls(folder, description, exact_rows)
+        index = cls(folder, _read_description(folder), exact_rows)
         if encoder is not None:
             index._use(encoder)
         return index
@@ -166,7 +158,8 @@ class Index:
     @property
     def recall(self) -> float | None:
         """The measured recall of approximate search; None while the search is exact."""
-        return None if self._is_exact() else self.description["approximate"]["recall"]
+        built = self._approximate(self.store.now())
+        return built["recall"] if built else None
 
     def __len__(self) -> int:
         return len(self.store)
@@ -233,15 +226,17 @@ class Index:
             raise InputError(f"k {k}: at least 1 row must be asked for")
         if vector is None:
             vector = self.encoder.encode(query.strip(), normalize=True)
-        nearest = (self._exact if self._is_exact() else self._approximate).nearest
-        rows = nearest(vector, max(k, FUSED) if hybrid else k, where)
+        snapshot = self.store.now()
+        nearest = approximate.nearest if self._approximate(snapshot) else self._exact.nearest
+        rows = nearest(snapshot, vector, max(k, FUSED) if hybrid else k, where)
         if hybrid:
-            rows = _fuse(rows, self.store.by_words(query, max(k, FUSED), where))[:k]
-        contents = self.store.rows(rows)
-        return [_hit(contents[row], vector) for row in rows if row in contents]
+            rows = _fuse(rows, snapshot.by_words(query, max(k, FUSED), where))[:k]
+        contents = snapshot.rows(rows)
+        return [_hit(contents[row], vector) for row in rows]
 
-    def _is_exact(self) -> bool:
-        return len(self) <= self.exact_rows or not self.description.get("approximate")
+    def _approximate(self, snapshot: Snapshot) -> dict[str, Any] | None:
+        """What `approximate.build` said, maybe in another process; None while the search is exact."""
+        return None if len(snapshot) <= self.exact_rows else _read_description(self.folder).get("approximate")
 
     def _changed(self, documents: Iterable[Document], counts: dict[str, int]) -> Iterator[Document]:
         """The documents that are not in the index as they are; `counts` is kept up to date."""
@@ -255,7 +250,7 @@ class Index:
             rows = self._table(batch).to_pylist()  # first, so that known rows have the new columns too
             known = self.store.with_ids([document.id for document in batch]) if len(self) else {}
             for document, row in zip(batch, rows, strict=True):
-                if known.get(document.id) == row:
+                if repr(known.get(document.id)) == repr(row):  # as text, so that NaN equals NaN
                     counts["unchanged"] += 1
                 else:
                     counts["replaced" if document.id in known else "added"] += 1
@@ -267,10 +262,9 @@ class Index:
 
     def _build_approximate(self) -> None:
         """Builds the approximate index if there are many rows, and again if they have grown by a fifth since."""
-        built = self.description.get("approximate", {}).get("rows", 0)
-        if len(self) > self.exact_rows and len(self) > 1.2 * built:
-            self.description["approximate"] = self._approximate.build()
-            _describe(self.folder, self.description)
+        description = _read_description(self.folder)
+        if len(self) > self.exact_rows and len(self) > 1.2 * description.get("approximate", {}).get("rows", 0):
+            _describe(self.folder, description | {"approximate": approximate.build(self.store)})
 
     def _use(self, encoder: str | Path | StreamEncoder) -> None:
         """Takes an encoder, if it is the one that made the vectors."""
@@ -293,6 +287,18 @@ class Index:
                 yield
         except Timeout:
             raise InputError(f"{self.folder}: another process is changing it; try again when it has ended") from None
+
+
+def _read_description(folder: Path) -> dict[str, Any]:
+    try:
+        description = json.loads((folder / DESCRIPTION).read_text("utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{folder}: no index; make one with isotune index ENCODER FILE --out {folder}") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{folder / DESCRIPTION}: it can't be read ({error})") from error
+    if not isinstance(description, dict) or not description.keys() >= KEYS:
+        raise InputError(f"{folder / DESCRIPTION}: it does not describe an index; make a new index")
+    return description
 
 
 def _describe(folder: Path, description: Mapping[str, Any]) -> None:

@@ -1,16 +1,17 @@
 """The rows of an index on disk: a table of LanceDB with an id, a text, a vector and any other columns.
 
-A change of rows is one commit: it is there completely or not at all. LanceDB writes a new fragment of the table with
-each commit, and `tend` merges fragments when there are many of them, so that reading stays fast.
+A change of rows is one commit: it is there completely or not at all. What a commit has left is read as a snapshot
+(`snapshot.py`). LanceDB writes a new fragment of the table with each commit, and `tend` merges fragments when there are
+many of them, so that reading stays fast.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -18,17 +19,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from isotune.errors import InputError
+from isotune.search.snapshot import FIXED, Snapshot, filtering
 
 TABLE = "rows"
-ROW = "_rowid"  # LanceDB's own number of a row
-FIXED = ("id", "text", "vector")
 # Fragments are merged when there are more of them, and rows are put into the text index when more of them are not in
 # it; until then such rows are searched one by one.
 FRAGMENTS, UNINDEXED = 16, 10_000
 # Another process may still read a version of the table of this age.
 KEPT = timedelta(minutes=10)
-BATCH = 65_536  # rows read at a time
-LONGEST_FILTER = 1000  # characters; a sum of a thousand terms overflows the stack of LanceDB's parser: the process ends
+NAME = re.compile(
+    r"(?![_*])[^.`\0\ud800-\udfff]+"
+)  # of another column; LanceDB fails at others, or can't filter by them
 
 
 def lancedb() -> Any:
@@ -45,19 +46,21 @@ def lancedb() -> Any:
 
 
 class Store:
-    """The table of an index."""
+    """The table of an index. Threads may share it."""
 
     def __init__(self, folder: Path, dimension: int) -> None:
         """Opens the table in a folder, or makes an empty one, for vectors of this dimension."""
         # Each call looks for changes that other processes have made.
-        database = lancedb().connect(folder, read_consistency_interval=timedelta(0))
+        self._database = lancedb().connect(folder, read_consistency_interval=timedelta(0))
+        self._lock = Lock()
+        self._snapshot: Snapshot | None = None
         self.dimension = dimension
-        if TABLE in database.list_tables().tables:
-            self.table = database.open_table(TABLE)
+        if TABLE in self._database.list_tables().tables:
+            self.table = self._database.open_table(TABLE)
         else:
             types = pa.string(), pa.string(), pa.list_(pa.float32(), dimension)
             fields = [pa.field(name, type_, nullable=False) for name, type_ in zip(FIXED, types, strict=True)]
-            self.table = database.create_table(TABLE, schema=pa.schema(fields))
+            self.table = self._database.create_table(TABLE, schema=pa.schema(fields))
         if not any(index.columns == ["text"] for index in self.table.list_indices()):
             # Words are cut by Unicode's rules, so that languages without spaces have words too. Positions are left
             # out: only phrases need them, and merging fragments has failed with them.
@@ -67,15 +70,12 @@ class Store:
     def __len__(self) -> int:
         return int(self.table.count_rows())
 
-    @property
-    def version(self) -> int:
-        """The number of the last commit."""
-        return int(self.table.version)
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns besides id, text and vector."""
-        return [name for name in self.table.schema.names if name not in FIXED]
+    def now(self) -> Snapshot:
+        """The rows after the last commit."""
+        with self._lock:
+            if self._snapshot is None or self._snapshot.version != int(self.table.version):
+                self._snapshot = Snapshot(self._database.open_table(TABLE), self.dimension)
+            return self._snapshot
 
     def to_table(self, ids: Sequence[str], texts: Sequence[str], columns: Sequence[Mapping[str, object]]) -> pa.Table:
         """Rows without their vectors, with the types of the table's columns; new columns are added to the table.
@@ -84,23 +84,26 @@ class Store:
             InputError: a column can't have this name, or a value does not fit the type of its column.
         """
         for name in dict.fromkeys(name for values in columns for name in values):
-            if name in FIXED or name.startswith("_") or "." in name or not name:
+            if name in FIXED or not NAME.fullmatch(name):
                 raise InputError(
                     f"column {name!r}: an index can't have another column of this name (id, text and vector are taken; "
-                    "a name has no dot and begins with no underscore); rename it in the file"
+                    "a name begins with no underscore or asterisk, and has no dot, backtick, NUL or half of a "
+                    "surrogate pair); rename it in the file"
                 )
             if name not in self.table.schema.names:
                 fitting = _array(name, [values.get(name) for values in columns], None).type
                 self.table.add_columns([pa.field(name, pa.string() if pa.types.is_null(fitting) else fitting)])
         arrays = {"id": _array("id", ids, pa.string()), "text": _array("text", texts, pa.string())}
-        for name in self.columns:
-            arrays[name] = _array(name, [values.get(name) for values in columns], self.table.schema.field(name).type)
+        for field in self.table.schema:
+            if field.name not in FIXED:
+                arrays[field.name] = _array(field.name, [values.get(field.name) for values in columns], field.type)
         return pa.table(arrays)
 
     def with_ids(self, ids: Sequence[str]) -> dict[str, dict[str, object]]:
         """The rows that have one of these ids, without vectors: {id: {column: value}}."""
         quoted = ", ".join("'{}'".format(name.replace("'", "''")) for name in ids)
-        query = self.table.search().where(f"id IN ({quoted})").select(["id", "text", *self.columns])
+        names = [name for name in self.table.schema.names if name != "vector"]
+        query = self.table.search().where(f"id IN ({quoted})").select(names)
         return {row["id"]: row for row in query.limit(len(ids)).to_list()}
 
     def put(self, rows: pa.Table, vectors: NDArray[np.float32]) -> None:
@@ -111,7 +114,7 @@ class Store:
 
     def delete(self, where: str) -> int:
         """Deletes the rows that fit a filter, in one commit; returns their number."""
-        with self.filtering(where):
+        with filtering(where, self.now().columns):
             return int(self.table.delete(f"({where})").num_deleted_rows)
 
     def tend(self, finished: bool) -> None:
@@ -120,62 +123,6 @@ class Store:
         unindexed = max(index.num_unindexed_rows for index in self.table.list_indices())
         if fragments > FRAGMENTS or (finished and unindexed > UNINDEXED):
             self.table.optimize(cleanup_older_than=KEPT)
-
-    def vectors(self, rows: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-        """The numbers [b] and vectors [b, d] of the first rows, batch by batch."""
-        query = self.table.search().select(["vector"]).with_row_id(True).limit(max(rows, 1))
-        for batch in query.to_batches(BATCH):
-            vectors = batch["vector"].flatten().to_numpy().reshape(-1, self.dimension)
-            yield batch[ROW].to_numpy().astype(np.int64), vectors
-
-    def matching(self, where: str) -> NDArray[np.int64]:
-        """The numbers of the rows that fit a filter."""
-        query = self.table.search().where(f"({where})").select([ROW]).with_row_id(True).limit(max(len(self), 1))
-        with self.filtering(where):
-            numbers: NDArray[np.int64] = query.to_arrow()[ROW].to_numpy().astype(np.int64)
-        return numbers
-
-    def by_words(self, query: str, k: int, where: str | None) -> list[int]:
-        """The numbers of the k rows whose words fit a query best (BM25)."""
-        search = self.table.search(query, query_type="fts", fts_columns="text").limit(k).with_row_id(True)
-        with self.filtering(where):
-            if where:
-                search = search.where(f"({where})", prefilter=True)
-            return [int(row) for row in search.select(["id", "_score"]).to_arrow()[ROW].to_pylist()]
-
-    def rows(self, numbers: Sequence[int]) -> dict[int, dict[str, Any]]:
-        """The rows with these numbers, vectors included: {number: {column: value}}."""
-        rows = self.table.take_row_ids(sorted(set(numbers))).with_row_id().to_arrow().to_pylist() if numbers else []
-        return {row.pop(ROW): row for row in rows}
-
-    def first(self, k: int, where: str | None) -> list[dict[str, Any]]:
-        """The first k rows that fit a filter, without vectors."""
-        query = self.table.search().select(["id", "text", *self.columns]).limit(k)
-        with self.filtering(where):
-            rows: list[dict[str, Any]] = (query.where(f"({where})") if where else query).to_list()
-        return rows
-
-    def count(self, where: str | None) -> int:
-        """How many rows fit a filter."""
-        with self.filtering(where):
-            return int(self.table.count_rows(f"({where})" if where else None))
-
-    @contextmanager
-    def filtering(self, where: str | None) -> Iterator[None]:
-        """Turns LanceDB's error about a filter into one line, and refuses a filter that would end the process."""
-        if where and len(where) > LONGEST_FILTER:
-            raise InputError(f"filter {where[:30]!r}...: {len(where):,} characters; give at most {LONGEST_FILTER:,}")
-        try:
-            yield
-        except (ValueError, RuntimeError) as error:
-            if where is None:
-                raise
-            reason = re.sub(r"(, /\S+\.rs:\d.*|Valid fields are.*|\n.*)", "", str(error), flags=re.DOTALL)
-            reason = re.sub(r"^Invalid input, |Error parsing statement: .*\(sql parser error: ", "", reason).strip(" .")
-            known = ", ".join(["id", "text", *self.columns])
-            raise InputError(
-                f"filter {where!r}: {reason}. Its columns are {known}; text stands in single quotes"
-            ) from error
 
 
 def _array(name: str, values: Sequence[object], type_: pa.DataType | None) -> pa.Array:

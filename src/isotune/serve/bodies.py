@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from isotune.search.store import LONGEST_FILTER
+from isotune.search.snapshot import LONGEST_FILTER
 
 
 def _unicode(text: str) -> str:
@@ -29,7 +29,7 @@ class _Request(BaseModel):
 
 
 class _Response(BaseModel):
-    model_config = ConfigDict(use_attribute_docstrings=True)
+    model_config = ConfigDict(use_attribute_docstrings=True, ser_json_bytes="base64")
 
 
 class EmbeddingsRequest(_Request):
@@ -160,7 +160,7 @@ class Hit(_Response):
     """The cosine similarity of the row's text and the query."""
 
     columns: dict[str, Any]
-    """The other columns of the row."""
+    """The other columns of the row; bytes are written in URL-safe base64."""
 
 
 class Hits(_Response):

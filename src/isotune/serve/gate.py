@@ -18,6 +18,7 @@ import math
 import time
 import traceback
 from collections.abc import Sequence
+from ipaddress import ip_address
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -27,7 +28,6 @@ from isotune.serve.metrics import Metrics
 
 logger = logging.getLogger("isotune.serve")
 
-LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 SECURITY_HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -35,6 +35,14 @@ SECURITY_HEADERS = {
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
 }
+
+
+def is_local(host: str) -> bool:
+    """Whether a host, such as "localhost", "127.0.0.1" or "[::1]", can only be this machine."""
+    try:
+        return host == "localhost" or ip_address(host.strip("[]")).is_loopback
+    except ValueError:  # another name: it may begin with 127., too
+        return False
 
 
 class Keys:
@@ -103,8 +111,8 @@ class Gate:
 
     async def _pass(self, request: _Request) -> None:
         """Lets a request through, or refuses it."""
-        if self.local and request.host() not in LOCAL_NAMES:
-            raise Refused(403, "a server without API keys answers to the names localhost, 127.0.0.1 and [::1] only")
+        if self.local and not is_local(request.host()):
+            raise Refused(403, "a server without API keys answers to localhost, 127.0.0.1 and [::1] only")
         is_open = request.scope["path"] in self.open_paths
         if self.keys and not is_open and not self.keys.accept(request.header(b"authorization")):
             message = "the API key is missing or wrong; send the header: Authorization: Bearer KEY"

@@ -13,7 +13,6 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from isotune.errors import InputError
-from isotune.serve.gate import LOCAL_NAMES
 from isotune.serve.limits import Limits
 from isotune.serve.protocol import patient
 
@@ -52,11 +51,6 @@ def listen(host: str, port: int) -> tuple[socket.socket, str]:
         raise InputError(f"{host} port {port}: the server can't listen there ({error}); choose another") from error
     name = f"[{host}]" if ":" in host else host
     return listener, f"http://{name}:{listener.getsockname()[1]}"
-
-
-def is_local(host: str) -> bool:
-    """Whether only this machine reaches the address."""
-    return host in LOCAL_NAMES or host == "::1" or host.startswith("127.")
 
 
 def read_keys(file: Path | None, environment: Mapping[str, str] = os.environ) -> list[str]:

@@ -1,0 +1,104 @@
+"""The rows of an index as they were after one commit.
+
+A search reads the table several times: vectors, the rows that fit a filter, words, and the contents of what it gives.
+Meanwhile another process may add rows, or merge fragments, which gives rows other numbers. So a search reads one
+snapshot.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isotune.errors import InputError
+
+ROW = "_rowid"  # LanceDB's own number of a row
+FIXED = ("id", "text", "vector")
+BATCH = 65_536  # rows read at a time
+LONGEST_FILTER = 1000  # characters; a sum of a thousand terms overflows the stack of LanceDB's parser: the process ends
+
+
+class Snapshot:
+    """The table of an index at one version.
+
+    Attributes:
+        version: the number of the commit.
+        columns: the columns besides id, text and vector.
+    """
+
+    def __init__(self, table: Any, dimension: int) -> None:
+        """Takes over a table of LanceDB with vectors of this dimension; the table stays at its present version."""
+        self.version = int(table.version)
+        table.checkout(self.version)
+        self.table, self.dimension = table, dimension
+        self.columns = [name for name in table.schema.names if name not in FIXED]
+        self._rows = int(table.count_rows())
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def vectors(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """The numbers [b] and vectors [b, d] of all rows, batch by batch."""
+        query = self.table.search().select(["vector"]).with_row_id(True).limit(max(len(self), 1))
+        for batch in query.to_batches(BATCH):
+            vectors = batch["vector"].flatten().to_numpy().reshape(-1, self.dimension)
+            yield batch[ROW].to_numpy().astype(np.int64), vectors
+
+    def matching(self, where: str) -> NDArray[np.int64]:
+        """The numbers of the rows that fit a filter."""
+        query = self.table.search().where(f"({where})").select([ROW]).with_row_id(True).limit(max(len(self), 1))
+        with filtering(where, self.columns):
+            numbers: NDArray[np.int64] = query.to_arrow()[ROW].to_numpy().astype(np.int64)
+        return numbers
+
+    def by_words(self, query: str, k: int, where: str | None) -> list[int]:
+        """The numbers of the k rows whose words fit a query best (BM25)."""
+        search = self.table.search(query, query_type="fts", fts_columns="text").limit(k).with_row_id(True)
+        return self.numbers(search, "_score", where)
+
+    def numbers(self, query: Any, score: str, where: str | None) -> list[int]:
+        """The numbers of the rows that a query of LanceDB gives among those that fit a filter, the best first."""
+        with filtering(where, self.columns):
+            if where:
+                query = query.where(f"({where})", prefilter=True)
+            return [int(row) for row in query.select(["id", score]).to_arrow()[ROW].to_pylist()]
+
+    def rows(self, numbers: Sequence[int]) -> dict[int, dict[str, Any]]:
+        """The rows with these numbers, vectors included: {number: {column: value}}."""
+        rows = self.table.take_row_ids(sorted(set(numbers))).with_row_id().to_arrow().to_pylist() if numbers else []
+        return {row.pop(ROW): row for row in rows}
+
+    def first(self, k: int, where: str | None) -> list[dict[str, Any]]:
+        """The first k rows that fit a filter, without vectors."""
+        query = self.table.search().select(["id", "text", *self.columns]).limit(k)
+        with filtering(where, self.columns):
+            rows: list[dict[str, Any]] = (query.where(f"({where})") if where else query).to_list()
+        return rows
+
+    def count(self, where: str) -> int:
+        """How many rows fit a filter."""
+        with filtering(where, self.columns):
+            return int(self.table.count_rows(f"({where})"))
+
+
+@contextmanager
+def filtering(where: str | None, columns: Sequence[str]) -> Iterator[None]:
+    """Turns LanceDB's error about a filter into one line, and refuses a filter that would end the process."""
+    if where and len(where) > LONGEST_FILTER:
+        raise InputError(f"filter {where[:30]!r}...: {len(where):,} characters; give at most {LONGEST_FILTER:,}")
+    try:
+        yield
+    except (ValueError, RuntimeError) as error:
+        if where is None:
+            raise
+        reason = re.sub(r"(, /\S+\.rs:\d.*|Valid fields are.*|\n.*)", "", str(error), flags=re.DOTALL)
+        reason = re.sub(r"^Invalid input, |Error parsing statement: .*\(sql parser error: ", "", reason).strip(" .")
+        known = ", ".join(["id", "text", *columns])
+        raise InputError(
+            f"filter {where!r}: {reason}. Its columns are {known}; text stands in single quotes"
+        ) from error
