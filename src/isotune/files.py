@@ -12,7 +12,7 @@ import shutil
 import tomllib
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
@@ -54,24 +54,35 @@ def _sync(path: Path) -> None:
 
 
 @contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
-    """Gives an empty folder beside `path` to fill; it becomes `path` when the block succeeds, and is removed otherwise.
+def new_path(path: Path) -> Iterator[Path]:
+    """Gives a path beside `path` to make a new file or folder at; it becomes `path` when the block succeeds.
+
+    The folders above are made. When the block fails, nothing is left of the file or folder.
 
     Raises:
-        InputError: `path` exists already, or can't be written.
+        InputError: `path` exists already, or can't be written; this is known before the block starts, if it can be.
     """
     if path.exists():
-        raise InputError(f"{path}: it exists already; name a new folder")
+        raise InputError(f"{path}: it exists already; give another name")
     part = path.with_name(f"{path.name}.part")
     try:
-        shutil.rmtree(part, ignore_errors=True)  # what a killed process has left
-        part.mkdir(parents=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove(part)  # what a killed process has left
+        part.touch()  # fails here, not after the block
+        part.unlink()
         yield part
         put_into_place(part, path)
     except OSError as error:
-        raise InputError(f"{path}: it can't be written ({error.strerror or error}); name another folder") from error
+        raise InputError(f"{path}: it can't be written ({error.strerror or error}); give another name") from error
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        _remove(part)
+
+
+def _remove(path: Path) -> None:
+    """Removes a file or folder, if it is there."""
+    shutil.rmtree(path, ignore_errors=True)
+    with suppress(OSError):
+        path.unlink()
 
 
 def write_text(path: Path, text: str) -> None:

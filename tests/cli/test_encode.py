@@ -96,8 +96,8 @@ def test_input_that_is_refused(refused: Refused, tiny_model: Path, text: Path) -
         (["missing.txt"], "missing.txt: no such file"),
         (["latin.txt"], "latin.txt:1: byte 4 of the line, 0xe9, is not UTF-8"),
         ([text, "--out", "v.txt"], "--out v.txt: vectors are written as .npy or .parquet, or into a folder"),
-        ([text, "--out", "old.npy"], "old.npy: it exists already; name another file"),
-        ([text, "--out", "nowhere/v.npy"], "nowhere/v.npy: it can't be written (No such file or directory)"),
+        ([text, "--out", "old.npy"], "old.npy: it exists already; give another name"),
+        ([text, "--out", "old.npy/v.npy"], "old.npy/v.npy: it can't be written"),
         ([text, "--columns", "sentence=body"], "no column 'body'; it has 'sentence'"),
     ]:
         assert message in refused("encode", tiny_model, *words)

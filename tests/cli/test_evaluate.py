@@ -102,7 +102,7 @@ def test_errors_are_reported_before_any_encoding(
         (["--tasks", "stsb"], "set ISOTUNE_DATA to a folder with stsb/stsb.tsv.gz"),
         (["--tasks", "flat.tsv"], "flat.tsv: the scores have no variance"),
         (["--tasks", pairs, "--json", "old.json"], "old.json: it exists already"),
-        (["--tasks", pairs, "--json", "nowhere/new.json"], "nowhere/new.json: it can't be written"),
+        (["--tasks", pairs, "--json", "old.json/new.json"], "old.json/new.json: it can't be written"),
     ]:
         assert message in refused("evaluate", tiny_model, *words, "--aggregation=all")
     assert Path("old.json").read_text() == "old"

@@ -116,6 +116,6 @@ def test_mined_pairs_can_be_trained_on(
     flags = [flag for flag in few_steps if not flag.startswith("--method")]
     assert isotune("train", "pairs.csv", "--method=clsr", *flags, "--out", "run").code == 0
     assert "pairs.csv: it exists already" in refused("mine", tiny_model, text)
-    assert "no/p.csv: it can't be written" in refused("mine", tiny_model, "missing.txt", "--out", "no/p.csv")
+    assert "pairs.csv/p.csv: it can't be written" in refused("mine", tiny_model, text, "--out", "pairs.csv/p.csv")
     assert "--out p.txt: pairs are written as .csv" in refused("mine", tiny_model, text, "--out", "p.txt")
     assert "no pair among 60 sentences" in refused("mine", tiny_model, text, "--above", "0.99999", "--out", "p.csv")

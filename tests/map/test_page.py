@@ -43,7 +43,7 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     def opened(path: Path | None = None, **options: Any) -> Any:
         if path is None:
             path = tmp_path / "map.html"
-            write_map(path, "Map of words.csv", WORDS, PLANE, COLUMNS)
+            write_map(path, path.with_suffix(".parquet"), "Map of words.csv", WORDS, PLANE, COLUMNS)
         page = browser.new_page(**{"viewport": {"width": 1000, "height": 700}, **options})
         page.on("console", lambda message: problems.append(message.text))
         page.on("pageerror", lambda error: problems.append(str(error)))
@@ -177,7 +177,14 @@ def test_a_hundred_thousand_points_are_drawn_at_once(opened: Callable[..., Any],
     count = 100_000
     plane = np.random.default_rng(0).normal(size=(count, 2)).astype(np.float32)
     path = tmp_path / "large.html"
-    write_map(path, "Large", ["a sentence"] * count, plane, {"group": [str(k % 5) for k in range(count)]})
+    write_map(
+        path,
+        path.with_suffix(".parquet"),
+        "Large",
+        ["a sentence"] * count,
+        plane,
+        {"group": [str(k % 5) for k in range(count)]},
+    )
     page = opened(path)
     page.focus("canvas")
     frames = []
@@ -189,8 +196,8 @@ def test_a_hundred_thousand_points_are_drawn_at_once(opened: Callable[..., Any],
 
 
 def test_the_table_beside_the_page(tmp_path: Path) -> None:
-    table = write_map(tmp_path / "map.html", "Words", WORDS, PLANE, {**COLUMNS, "x": [1, "two", None] * 3})
-    assert table == tmp_path / "map.parquet"
+    table = tmp_path / "map.parquet"
+    write_map(tmp_path / "map.html", table, "Words", WORDS, PLANE, {**COLUMNS, "x": [1, "two", None] * 3})
     columns = pq.read_table(table).to_pydict()
     assert columns["sentence"] == WORDS
     assert np.array_equal(np.stack([columns["x"], columns["y"]], axis=1), PLANE)
@@ -208,7 +215,8 @@ def test_columns_that_parquet_or_numbers_cannot_hold_become_text(tmp_path: Path)
         "x_": ["first"] * 9,
         "x": ["second"] * 9,
     }
-    table = pq.read_table(write_map(tmp_path / "map.html", "Words", WORDS, PLANE, columns)).to_pydict()
+    write_map(tmp_path / "map.html", tmp_path / "map.parquet", "Words", WORDS, PLANE, columns)
+    table = pq.read_table(tmp_path / "map.parquet").to_pydict()
     assert table["zip"] == ["00123", "45678", None] * 3
     assert table["month"] == ["2024_01"] * 9
     assert table["long"] == ["12345678901234567890"] * 9
@@ -234,5 +242,5 @@ def test_the_command(
     assert main(["map", str(tiny_model), "two.txt", "--out", "two.html"]) == 2
     assert "2 sentences: a map needs 3 or more" in capsys.readouterr().err
     assert not list(Path().glob("two.*ml"))
-    assert main(["map", str(tiny_model), "a.csv", "--out", "missing/map.html"]) == 2
-    assert "missing/map.html: there is no folder missing" in capsys.readouterr().err
+    assert main(["map", str(tiny_model), "a.csv", "--out", "a.csv/map.html"]) == 2
+    assert "a.csv/map.html: it can't be written" in capsys.readouterr().err

@@ -30,13 +30,14 @@ def duplicates(
     """
     from isotune.encoder.load import load_encoder
     from isotune.errors import InputError
-    from isotune.files import new_folder
+    from isotune.files import new_path
     from isotune.search.documents import read_documents
     from isotune.search.duplicates import find_duplicates
 
     if not 0 < above <= 1:
         raise InputError(f"--above {above:g}: a cosine above 0 and up to 1 is needed")
-    with new_folder(out) as folder:
+    with new_path(out) as folder:
+        folder.mkdir()
         documents = list(read_documents(file, key_values("--columns", columns, COLUMNS_FORM)))
         duplicates = find_duplicates(documents, load_encoder(encoder, precision), above, show_progress=True)
         names = [path.name for path in duplicates.write(folder)]

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMN, COLUMNS, COLUMNS_FORM, ENCODER, PRECISION, key_values, new_file
+from isotune.cli.parameters import COLUMN, COLUMNS, COLUMNS_FORM, ENCODER, PRECISION, key_values
 from isotune.encoder import Precision
 from isotune.errors import InputError
 
@@ -89,11 +89,12 @@ def _encode_to_file(
     from isotune.encoder.load import load_encoder
     from isotune.encoder.stream import progress
     from isotune.encoding.vector_file import VECTOR_FILES
+    from isotune.files import new_path
 
     if out.suffix not in VECTOR_FILES:
         raise InputError(f"--out {out}: vectors are written as {' or '.join(VECTOR_FILES)}, or into a folder")
     schema = pa.schema({"sentence": pa.string()})
-    with new_file(out) as target:
+    with new_path(out) as path, path.open("wb") as target:
         rows = read(files, Sentence, columns)
         model = load_encoder(encoder, precision)
         start, count = time.perf_counter(), 0

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import ENCODER, PRECISION, labels, new_file
+from isotune.cli.parameters import ENCODER, PRECISION, labels
 from isotune.encoder import Precision
 
 TASKS = (
@@ -44,10 +44,11 @@ def evaluate(
 
     from isotune.encoder.load import load_encoder
     from isotune.evaluation import comparison_tables, evaluate_on, load_tasks
+    from isotune.files import new_path
 
     names = list(dict.fromkeys(encoder))
     short = labels(names)
-    with new_file(json) if json else nullcontext() as file:
+    with new_path(json) if json else nullcontext() as path:
         # All tasks and encoders are loaded before the first is evaluated, so that a wrong name costs no time.
         loaded_tasks = load_tasks(tasks)
         suffix = f", {precision}" if precision else ""
@@ -64,6 +65,6 @@ def evaluate(
         ]
         for table in comparison_tables(labelled, aggregation, metric):
             rich.print(table)
-        if file:
+        if path:
             texts = ",\n".join(evaluation.model_dump_json(indent=2) for evaluation in evaluations)
-            file.write(f"[{texts}]\n".encode())
+            path.write_text(f"[{texts}]\n", "utf-8")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMNS, COLUMNS_FORM, ENCODER, check_folder, key_values
+from isotune.cli.parameters import COLUMNS, COLUMNS_FORM, ENCODER, key_values
 from isotune.map import Projection
 
 FILE = (
@@ -40,30 +40,26 @@ def map(
 
     from isotune.encoder.load import load_encoder
     from isotune.errors import InputError, require_extra
+    from isotune.files import new_path
     from isotune.map.page import write_map
     from isotune.map.projection import project
     from isotune.search.documents import read_documents
 
     if out.suffix != ".html":
         raise InputError(f"--out {out}: a map is written as .html")
-    check_folder(out)
-    for path in (out, out.with_suffix(".parquet")):
-        if path.exists():
-            raise InputError(f"{path}: it exists already; choose another --out")
     if not file:
         raise InputError("no file: name the sentences to draw")
     if projection == "tsne":
         require_extra("map", "openTSNE")
-    documents = list(read_documents(file, key_values("--columns", columns, COLUMNS_FORM)))
-    names = dict.fromkeys(name for document in documents for name in document.columns)
-    sentences = [document.text for document in documents]
-    vectors = load_encoder(encoder).encode(sentences, normalize=True, show_progress=True)
-    with Console(stderr=True).status(f"projecting {len(sentences):,} sentences by {projection}"):
-        plane = project(vectors, projection, seed)
-    values = {name: [document.columns.get(name) for document in documents] for name in names}
-    title = f"Map of {', '.join(Path(name).name for name in file)}"
-    try:
-        table = write_map(out, title, sentences, plane, values)
-    except OSError as error:
-        raise InputError(f"{out}: it can't be written ({error.strerror or error}); choose another --out") from error
+    table = out.with_suffix(".parquet")
+    with new_path(out) as new_page, new_path(table) as new_table:
+        documents = list(read_documents(file, key_values("--columns", columns, COLUMNS_FORM)))
+        names = dict.fromkeys(name for document in documents for name in document.columns)
+        sentences = [document.text for document in documents]
+        vectors = load_encoder(encoder).encode(sentences, normalize=True, show_progress=True)
+        with Console(stderr=True).status(f"projecting {len(sentences):,} sentences by {projection}"):
+            plane = project(vectors, projection, seed)
+        values = {name: [document.columns.get(name) for document in documents] for name in names}
+        title = f"Map of {', '.join(Path(name).name for name in file)}"
+        write_map(new_page, new_table, title, sentences, plane, values)
     print(f"{out}: {len(sentences):,} sentences; the same as a table: {table}")

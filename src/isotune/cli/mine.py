@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMN, COLUMNS, COLUMNS_FORM, ENCODER, FILES, PRECISION, key_values, new_file
+from isotune.cli.parameters import COLUMN, COLUMNS, COLUMNS_FORM, ENCODER, FILES, PRECISION, key_values
 from isotune.encoder import Precision
 
 OUT = "The new file (.csv), with the columns sentence1, sentence2 and cosine. isotune train reads it as pairs."
@@ -31,6 +31,7 @@ def mine(
     from isotune.data import Sentence, read
     from isotune.encoder.load import load_encoder
     from isotune.errors import InputError
+    from isotune.files import new_path
     from isotune.search.duplicates import write_csv
     from isotune.search.mining import MinedPair, mine_pairs
 
@@ -38,7 +39,7 @@ def mine(
         raise InputError(f"--above {above:g}: a cosine above 0 and below 1 is needed")
     if out.suffix != ".csv":
         raise InputError(f"--out {out}: pairs are written as .csv")
-    with new_file(out) as target:
+    with new_path(out) as path, path.open("wb") as target:
         sentences = [row.sentence for row in read(file, Sentence, key_values("--columns", columns, COLUMNS_FORM))]
         pairs = mine_pairs(sentences, load_encoder(encoder, precision), above, show_progress=True)
         if not pairs:

@@ -1,17 +1,14 @@
-"""Parameters that several commands have, and the files that commands write."""
+"""Parameters that several commands have."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO
 
 from cyclopts import Parameter
 
 from isotune.errors import InputError
-from isotune.files import replacing
 
 ENCODER = Parameter(
     help="A sentence encoder or a pretrained language model: a folder, or a name on the Hugging Face hub. Or a file of "
@@ -71,24 +68,3 @@ def labels(encoders: Sequence[str]) -> list[str]:
     paths = [Path(encoder).resolve() for encoder in encoders]
     short = [(path.parent.name if path.name == "encoder" else "") or path.name for path in paths]
     return [label if short.count(label) == 1 else whole for label, whole in zip(short, encoders, strict=True)]
-
-
-def check_folder(path: Path) -> None:
-    """Refuses a file in a folder that is not there, before work is done for it."""
-    if not path.parent.is_dir():
-        raise InputError(f"{path}: there is no folder {path.parent}; make it, or name another file")
-
-
-@contextmanager
-def new_file(path: Path) -> Iterator[BinaryIO]:
-    """Opens a new file to write; refuses a path that exists or cannot be written before the block starts, if it can.
-
-    The file appears when the block ends without an error, and not otherwise.
-    """
-    if path.exists():
-        raise InputError(f"{path}: it exists already; name another file")
-    try:
-        with replacing(path) as part, part.open("wb") as file:
-            yield file
-    except OSError as error:
-        raise InputError(f"{path}: it can't be written ({error.strerror or error}); name another file") from error

@@ -30,7 +30,7 @@ from isotune.encoder.format.prompt import fill_mask, split_prompt, with_suffix
 from isotune.errors import InputError, require_extra
 from isotune.evaluation import STSTask
 from isotune.export.graph import PaddedEncoder
-from isotune.files import new_folder
+from isotune.files import new_path
 from isotune.report.card import CARD, RoundedWeights, model_card
 
 TEST_PAIRS = "stsb-open:test"  # the bundled pairs that an export is checked on
@@ -71,7 +71,8 @@ def export_onnx(model: str | Path, out: str | Path, *, int8: bool = False) -> Ex
     pairs = read_scored_pairs(TEST_PAIRS)
     sentences = list(dict.fromkeys(pairs.sentence1 + pairs.sentence2))
     expected = encoder.encode(sentences)
-    with new_folder(Path(out)) as folder:
+    with new_path(Path(out)) as folder:
+        folder.mkdir()
         tokenizer.save(str(folder / "tokenizer.json"))
         (folder / "encode.py").write_text(_example(encoder), "utf-8")
         nodes = _write_graph(encoder, folder / "model.onnx")

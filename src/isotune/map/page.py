@@ -15,23 +15,18 @@ import pyarrow.parquet as pq
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from numpy.typing import NDArray
 
-from isotune.files import replacing, write_text
-
 GRID = 65_535  # coordinates are whole numbers from 0 to this, so that the page is small
 
 Columns = Mapping[str, Sequence[object]]
 """{column: N values}, as the file has them."""
 
 
-def write_map(path: Path, title: str, sentences: Sequence[str], plane: NDArray[np.float32], columns: Columns) -> Path:
-    """Writes the page to `path`, and the sentences, their places [N, 2] and the columns to a .parquet file beside it.
-
-    Returns the path of the table.
-    """
+def write_map(
+    path: Path, table: Path, title: str, sentences: Sequence[str], plane: NDArray[np.float32], columns: Columns
+) -> None:
+    """Writes the page to `path`, and the sentences, their places [N, 2] and the columns to a parquet file `table`."""
     columns = {name: _numbers(values) for name, values in columns.items()}
-    table = path.with_suffix(".parquet")
-    with replacing(table) as part:
-        pq.write_table(_table(sentences, plane, columns), part)
+    pq.write_table(_table(sentences, plane, columns), table)
     environment = Environment(
         loader=PackageLoader("isotune", "map"), undefined=StrictUndefined, autoescape=True, trim_blocks=True
     )
@@ -42,8 +37,7 @@ def write_map(path: Path, title: str, sentences: Sequence[str], plane: NDArray[n
         script=(files(__package__) / "map.js").read_text("utf-8"),
         data=_as_json(sentences, plane, columns),
     )
-    write_text(path, page)
-    return table
+    path.write_text(page, "utf-8")
 
 
 def _numbers(values: Sequence[object]) -> Sequence[object]:
