@@ -17,7 +17,7 @@ import pytest
 
 from isotune.data import datasets
 from isotune.data.catalogue import DATASETS, Dataset, Split
-from isotune.data.datasets import available, scored_pairs
+from isotune.data.datasets import available, has_rows, scored_pairs
 from isotune.data.hub import HubSource
 from isotune.data.rows import LabelledPair, LabelledSentence, Pair, Row, ScoredPair, Sentence, Triplet
 from isotune.data.sources import read, read_scored_pairs
@@ -361,6 +361,10 @@ def test_a_dataset_is_available_if_all_its_files_are(
     assert available("sts12")
     assert not available("sickr")
     assert not available("sts-unlabelled")
+    shutil.copytree(data / "minbert", tmp_path / "alone" / "minbert")
+    monkeypatch.setenv("ISOTUNE_DATA", str(tmp_path / "alone"))
+    assert has_rows("minbert-sts")
+    assert not available("minbert-sts")  # the scores of its test pairs are in stsb
     monkeypatch.delenv("ISOTUNE_DATA")
     assert [name for name in DATASETS if available(name)] == ["stsb-open"]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Iterable
 from functools import partial
-from pathlib import Path
 
 from isotune.errors import InputError
 
@@ -18,8 +18,6 @@ def fetch_all(datasets: Iterable[str], models: Iterable[str] = ()) -> None:
     Raises:
         InputError: something can't be fetched or is not what it should be, or the disk has no room for it.
     """
-    from huggingface_hub import constants
-
     from isotune.cli.tables import stdout_console
     from isotune.data.fetch import check_fetched, plan_fetch
 
@@ -29,14 +27,18 @@ def fetch_all(datasets: Iterable[str], models: Iterable[str] = ()) -> None:
         from isotune.encoder.format.pretrained import plan_model_fetch  # imports torch
 
         fetches += filter(None, map(plan_model_fetch, models))
-    total = sum(item.size for item in fetches)
-    say(f"to fetch: {total / 1e6:,.1f} MB, into {constants.HF_HUB_CACHE}")
-    for item in fetches:
-        say(f"  {item.size / 1e6:>10,.1f} MB  {item.name}")
-    folder = Path(constants.HF_HUB_CACHE)
-    free = shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free
-    if total > free:
-        raise InputError(f"{folder}: {free / 1e6:,.1f} MB are free, and {total / 1e6:,.1f} MB are needed")
+    folders = dict.fromkeys(item.folder for item in fetches)
+    for folder in folders:
+        items = [item for item in fetches if item.folder == folder]
+        say(f"to fetch: {sum(item.size for item in items) / 1e6:,.1f} MB, into {folder}")
+        for item in items:
+            say(f"  {item.size / 1e6:>10,.1f} MB  {item.name}")
+    needed: Counter[int] = Counter()  # bytes, by the number of the disk
+    for folder in folders:
+        there = next(path for path in (folder, *folder.parents) if path.exists())
+        needed[disk := there.stat().st_dev] += sum(item.size for item in fetches if item.folder == folder)
+        if needed[disk] > (free := shutil.disk_usage(there).free):
+            raise InputError(f"{folder}: {free / 1e6:,.1f} MB are free, and {needed[disk] / 1e6:,.1f} MB are needed")
     for number, item in enumerate(fetches, 1):
         say(f"{number} of {len(fetches)}: {item.name}")
         item.run()

@@ -44,10 +44,17 @@ class ScoredPairs:
 
 def available(source: str) -> bool:
     """Whether "name" or "name:split" of a dataset can be read from this machine; the hub is not asked."""
+    dataset = _dataset(source.partition(":")[0])
+    others = (*dataset.union, *filter(None, [dataset.without, dataset.scores_of]))
+    return has_rows(source) and all(map(available, others))
+
+
+def has_rows(source: str) -> bool:
+    """Whether the rows of "name" or "name:split" are on this machine, without what other datasets add or take."""
     name, _, split = source.partition(":")
     dataset = _dataset(name)
     splits = [part for known, part in dataset.splits.items() if split in ("", known)]
-    return all(map(available, dataset.union)) and all(_find_file(part) or is_fetched(dataset, part) for part in splits)
+    return all(_find_file(part) or is_fetched(dataset, part) for part in splits)
 
 
 def stand_ins(source: str) -> tuple[str, ...]:

@@ -15,12 +15,12 @@ from itertools import chain
 from pathlib import Path
 
 from isotune.data.catalogue import DATASETS
-from isotune.data.datasets import available, dataset_records
+from isotune.data.datasets import dataset_records, has_rows
 from isotune.data.derived import RowQuery
 from isotune.data.hub import HubSource, describe_config, fetch_note, hub_errors, repository_info, without_bars
 from isotune.data.published import web_address
 from isotune.data.rows import Sentence
-from isotune.data.web import fetch_web, web_file, web_size
+from isotune.data.web import fetch_web, web_file, web_folder, web_size
 from isotune.errors import InputError, unknown
 from isotune.files import write_text
 
@@ -32,6 +32,7 @@ class Fetch:
     name: str  # the place that it is fetched from
     size: int  # the bytes that are not here yet; 0 if the server doesn't tell
     run: Callable[[], None]  # fetches it, with a progress bar
+    folder: Path  # that it is fetched into
 
 
 def plan_fetch(names: Iterable[str]) -> list[Fetch]:
@@ -80,7 +81,7 @@ def _places(source: str) -> Iterator[HubSource | str]:
         yield HubSource.parse(source.removeprefix("hub:").partition(":")[0])
     for member in _members(source):
         dataset = DATASETS[member.partition(":")[0]]
-        if available(member):
+        if has_rows(member):
             continue
         if dataset.hub:
             yield dataset.hub
@@ -93,7 +94,7 @@ def _places(source: str) -> Iterator[HubSource | str]:
 
 def _plan_web(address: str) -> Fetch:
     size = 0 if web_file(address).exists() else web_size(address)
-    return Fetch(address, size, lambda: _run_web(address))
+    return Fetch(address, size, lambda: _run_web(address), web_folder())
 
 
 def _run_web(address: str) -> None:
@@ -101,7 +102,7 @@ def _run_web(address: str) -> None:
 
 
 def _plan_hub(source: HubSource) -> Fetch:
-    from huggingface_hub import snapshot_download
+    from huggingface_hub import constants, snapshot_download
 
     with hub_errors(source), without_bars():
         info = repository_info(source)
@@ -121,7 +122,8 @@ def _plan_hub(source: HubSource) -> Fetch:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_text(path, json.dumps(note))
 
-    return Fetch(str(source), sum(file.file_size or 0 for file in planned if file.will_download), run)
+    size = sum(file.file_size or 0 for file in planned if file.will_download)
+    return Fetch(str(source), size, run, Path(constants.HF_HUB_CACHE))
 
 
 def _check_hashes(folder: Path, source: HubSource, files: list[str], commit: str) -> None:

@@ -92,7 +92,7 @@ def plan_model_fetch(model: str) -> Fetch | None:
     Raises:
         InputError: as `local_folder`.
     """
-    from huggingface_hub import snapshot_download
+    from huggingface_hub import constants, snapshot_download
 
     if local_model(model):
         return None
@@ -104,7 +104,8 @@ def plan_model_fetch(model: str) -> Fetch | None:
     def run() -> None:
         local_folder(model)
 
-    return Fetch(model, sum(file.file_size or 0 for file in files if file.will_download), run)
+    size = sum(file.file_size or 0 for file in files if file.will_download)
+    return Fetch(model, size, run, Path(constants.HF_HUB_CACHE))
 
 
 def _pickles(files: Iterable[Path]) -> list[str]:
