@@ -17,7 +17,9 @@ from statistics import fmean
 from isotune.encoding.claims import STALE
 
 SLOW = 2.0  # how many times as long as others the slow machine needs
-CASES = [(machines, files, seconds) for machines in (8, 64) for files, seconds in ((20, 60.0), (20, 600.0), (200, 60.0))]
+CASES = [
+    (machines, files, seconds) for machines in (8, 64) for files, seconds in ((20, 60.0), (20, 600.0), (200, 60.0))
+]
 
 
 def main() -> None:

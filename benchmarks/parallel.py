@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from socket import socket
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from machine import Noise
@@ -36,9 +37,10 @@ def by_ways(model: Path, steps: int, cores: int, rounds: int, noise: Noise, log:
     texts = sentences(BATCH * (2 * steps * (rounds + 1) + 1))
     keys = [(*contender, way) for contender in CONTENDERS for way in ways(contender[0], cores)]
     groups: dict[tuple[str, str, Way], list[Worker]] = {}
+    folders = TemporaryDirectory()
     try:
-        for library, precision, way in keys:
-            groups[library, precision, way] = launch(way.processes, log)
+        for number, (library, precision, way) in enumerate(keys):
+            groups[library, precision, way] = launch(way.processes, log, Path(folders.name, str(number)))
             for worker in groups[library, precision, way]:
                 worker.tell(
                     "train", contender=library, precision=precision, timed=True, model=str(model),
@@ -52,6 +54,7 @@ def by_ways(model: Path, steps: int, cores: int, rounds: int, noise: Noise, log:
         for group in groups.values():
             for worker in group:
                 worker.close()
+        folders.cleanup()
     lines = [
         "| library | precision | processes | threads of each | sentences a second | speed-up against one thread "
         "| spread | sentences a second beside a busy process | share of the quiet speed |",
@@ -69,14 +72,14 @@ def by_ways(model: Path, steps: int, cores: int, rounds: int, noise: Noise, log:
     return "\n".join(lines)
 
 
-def launch(count: int, log: Path) -> list[Worker]:
-    """Starts processes that train together, as torchrun does."""
+def launch(count: int, log: Path, folder: Path) -> list[Worker]:
+    """Starts processes that train together, as torchrun does, in one folder."""
     if count == 1:
         return [Worker(log)]
     with socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    shared = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    shared = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "SHARED_FOLDER": str(folder)}
     return [Worker(log, RANK=str(rank), **shared) for rank in range(count)]
 
 

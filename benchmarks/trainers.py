@@ -8,6 +8,7 @@ Both keep float32 weights, and use autocast for bfloat16.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -51,7 +52,10 @@ def isotune(
     dropout: float,
     pairs: Sequence[Sequence[str]] = (),
 ) -> dict[str, Any]:
-    """Trains one epoch; returns the loss and the row numbers of each step, and the cosine of each pair."""
+    """Trains one epoch; returns the loss and the row numbers of each step, and the cosine of each pair.
+
+    Processes that train together find their run in $SHARED_FOLDER.
+    """
     import torch
 
     from isotune import Encoder, train, tune_process
@@ -75,8 +79,9 @@ def isotune(
 
     Stepper.update = recorded_update
     with TemporaryDirectory() as folder:
+        out = Path(os.environ.get("SHARED_FOLDER", folder)) / "run"
         result = train(
-            rows=list(texts), out=Path(folder) / "run", model=model, method="simcse", projection=False, pooling="mean",
+            rows=list(texts), out=out, model=model, method="simcse", projection=False, pooling="mean",
             batch_size=batch, max_length=MAX_LENGTH, learning_rate=RATE, warmup=0.0, epochs=1, eval_every=10**6,
             model_dropout=dropout, precision=precision, dev="none", tasks=["stsb-open:test"], quiet=True,
         )  # fmt: skip
