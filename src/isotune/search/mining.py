@@ -14,7 +14,7 @@ import numpy as np
 from isotune.encoder.stream import StreamEncoder
 from isotune.search.exact import Vectors
 
-NEIGHBOURS = 3  # of each text; see docs/search.md
+NEIGHBOURS = 3  # of each text
 
 
 class MinedPair(NamedTuple):
