@@ -136,7 +136,7 @@ def read_toml(kind: str, name: str | Path, packaged: Mapping[str, Traversable]) 
         raise unknown(kind, str(name), [*packaged, f"FILE{TOML}"])
     try:
         return tomllib.loads((Path(name) if is_path else packaged[str(name)]).read_text("utf-8"))
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:  # of tables that are nested thousands of times
         raise InputError(f"{kind} {name}: not TOML: {error}") from error
     except (OSError, ValueError) as error:
         raise InputError(f"{kind} {name}: it can't be read ({error})") from error

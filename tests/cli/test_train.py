@@ -182,6 +182,32 @@ def test_a_run_stopped_by_ctrl_c_can_be_resumed(
     assert isotune("train", "--resume", "--out", "run") == (0, "run/report.html\n", ANY)
 
 
+def test_a_dry_run_says_what_a_recipe_would_use_and_does_nothing(
+    isotune: Call, refused: Refused, text: Path, tmp_path: Path
+) -> None:
+    Path("here").mkdir()
+    Path("here/recipe.toml").write_text(
+        'data = ["../text.txt", "hub:somebody/texts"]\nmodel = "somebody/bert"\ndev = "stsb-open:dev"\n'
+        'tasks = ["sts12", "stsb:test"]\n[[stages]]\nmethod = "sncse"\n'
+    )
+    os.chdir("here")
+    before = sorted(tmp_path.rglob("*"))
+    code, out, err = isotune("train", "--recipe", "recipe.toml", "--dry-run", "--out", "run")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert f"read: text: {tmp_path / 'text.txt'} (outside of the current folder)" in lines
+    assert "fetch: text: hub:somebody/texts, from the Hugging Face hub or its cache here" in lines
+    assert "read: dev pairs: dataset stsb-open:dev, on this machine" in lines
+    assert "read or fetch: task: sts12" in lines
+    assert any(line.startswith("fetch: task: dataset stsb:test, from ") for line in lines)
+    assert "fetch: model: somebody/bert, from the Hugging Face hub" in lines
+    assert f"write: cache of derived texts: {tmp_path / '.isotune'} (outside of the current folder)" in lines
+    assert lines[-1] == f"write: run: {tmp_path / 'here' / 'run'}"
+    assert sorted(tmp_path.rglob("*")) == before
+    assert "no such file" in refused("train", "gone.txt", "--dry-run")
+    assert "leave out --resume" in refused("train", "--dry-run", "--resume", "--out", "run")
+
+
 TABLE = "sentence1\tsentence2\tscore\n"
 FILES: dict[str, bytes] = {
     "empty.txt": b"",

@@ -22,7 +22,7 @@ from isotune.cli.parameters import COLUMNS, COLUMNS_FORM, key_values
 from isotune.cli.parser import one_line_errors
 from isotune.errors import InputError
 from isotune.methods import METHODS
-from isotune.recipes import BUNDLED_RECIPE, DEFAULT_RECIPE, Recipe, plan_table
+from isotune.recipes import BUNDLED_RECIPE, DEFAULT_RECIPE, Recipe, plan_table, resolve
 
 RUN = Group("Run", sort_key=1)
 
@@ -42,6 +42,7 @@ STAND_INS = (
     "nli-sample for all-nli. The report says so."
 )
 RESUME = "Resume the run in --out. No other option is allowed."
+DRY_RUN = "Only say what the run would read, fetch and write."
 
 METAVARS = {"model": "NAME", "dev": "NAME", "tasks": "NAME...", "prompt": "TEXT"}
 
@@ -62,6 +63,7 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
         method: Annotated[str | None, Parameter(help=METHOD, group=RUN, choices=tuple(METHODS))] = None,
         stand_ins: Annotated[bool, Parameter(help=STAND_INS, group=RUN)] = False,
         resume: Annotated[bool, Parameter(help=RESUME, group=RUN)] = False,
+        dry_run: Annotated[bool, Parameter(help=DRY_RUN, group=RUN)] = False,
         **options: Any,
     ) -> int:
         """Train a sentence encoder on text and report what it gained."""
@@ -75,6 +77,14 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
         out = out or Path("runs", f"{plan.stages[0].method}-{time.strftime('%Y%m%d-%H%M%S')}")
         if "columns" in options:
             options["columns"] = key_values("--columns", options["columns"], COLUMNS_FORM)
+        if dry_run:
+            from isotune.cli.dry_run import describe
+
+            if resume:
+                raise InputError("--dry-run is for a new run; leave out --resume")
+            plan_of_run = resolve([*text], recipe, method, options, with_stand_ins=stand_ins)
+            print("\n".join(describe(plan_of_run, out)))
+            return 0
         options |= {"stand_ins": stand_ins, "resume": resume}
         result = train_encoder(text, out=out, recipe=recipe, method=method, **options)
         if leads:

@@ -82,7 +82,8 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path}: not a whole gzip file ({error})") from None
     except OSError as error:
-        raise InputError(f"{path}: can't be read ({error.strerror or error})") from None
+        reason = " ".join(str(error.strerror or error).split())
+        raise InputError(f"{path}: can't be read ({reason})") from None
 
 
 def read_text(file: BinaryIO, name: str) -> Records:
@@ -121,7 +122,10 @@ def _jsonl(file: BinaryIO, name: str) -> Records:
 
 def _parquet(file: BinaryIO, name: str) -> Records:
     batches = parquet_batches(file, name, 1000)
-    yield from enumerate((record for batch in batches for record in batch.to_pylist()), 1)
+    try:
+        yield from enumerate((record for batch in batches for record in batch.to_pylist()), 1)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name}: not a whole parquet file ({error})") from None
 
 
 def parquet_batches(file: BinaryIO, name: str, rows: int) -> Iterator[pyarrow.RecordBatch]:
@@ -138,8 +142,9 @@ def parquet_batches(file: BinaryIO, name: str, rows: int) -> Iterator[pyarrow.Re
         parquet = pyarrow.parquet.ParquetFile(file, buffer_size=65_536, pre_buffer=False)
         yield pyarrow.RecordBatch.from_pylist([], parquet.schema_arrow)
         yield from parquet.iter_batches(batch_size=rows)
-    except pyarrow.ArrowException as error:
-        raise InputError(f"{name}: not a whole parquet file ({str(error).splitlines()[0]})") from None
+    except (pyarrow.ArrowException, UnicodeDecodeError) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise InputError(f"{name}: not a whole parquet file ({reason})") from None
 
 
 FORMATS: Mapping[str, Format] = MappingProxyType(

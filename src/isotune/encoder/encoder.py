@@ -150,6 +150,8 @@ class Encoder(nn.Module, StreamEncoder):
         suffix = take_suffix(tokenizer)
         saved_prompt = f"{saved.prompt}{SENTENCE}{suffix}" if suffix else saved.prompt
         limits = [saved.max_length, tokenizer.model_max_length, backbone.max_tokens, UNLIMITED]
+        if strange := [limit for limit in limits if not isinstance(limit, int | float | None) or (limit or 1) < 1]:
+            raise InputError(f"model {model}: its maximum length is {strange[0]!r}; it has to be a number of tokens")
         max_length = min(limit for limit in limits if limit is not None)
         encoder = cls(
             backbone,

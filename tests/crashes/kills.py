@@ -1,0 +1,194 @@
+"""Kills work at random moments and lets it go on: python -m tests.crashes.kills WORK SEED KILLS
+
+The work is done in processes that this process forks. A process is killed by SIGKILL, at a random time or just before a
+random change of a file; then the next process goes on, until the work is done. After each kill, no file under a final
+name is torn. In the end, the result has to be that of the work that nobody disturbed.
+
+Prints as JSON how many processes were killed, how often the work was done, and how long that took.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import pickle
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import tomllib
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+# isort: off
+import tests.conftest  # noqa: F401 (before all else: it sets the environment of huggingface_hub)
+
+# isort: on
+import numpy as np
+import pyarrow.parquet as pq
+import torch
+
+from isotune.encoder.format.checksums import verify_checksums
+from isotune.training.run_folder import load_tensors
+from tests.crashes.work import WORKS, Work, make_inputs
+
+CHANGES = ("os.rename", "os.remove", "os.link", "os.mkdir", "os.rmdir", "os.truncate")
+
+
+def watch_changes(folder: Path, before: Callable[[], object]) -> None:
+    """From now on, calls `before` just before each change of a file in the folder, and before each fsync."""
+    root, fsync = str(folder), os.fsync
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+        if (writes or event in CHANGES) and str(arguments[0]).startswith(root):
+            before()
+
+    def watched(number: int) -> None:
+        before()
+        fsync(number)
+
+    os.fsync = watched
+    sys.addaudithook(hook)
+
+
+def fork(work: Work, folder: Path, before_change: Callable[[], object]) -> int:
+    """Starts a process, the first of a group, that goes on with the work."""
+    process = os.fork()
+    with suppress(OSError):
+        os.setpgid(process, process)
+    if process:
+        return process
+    code = 1
+    try:
+        torch.set_num_threads(1)
+        watch_changes(folder, before_change)
+        work.go_on(folder)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def in_child(function: Callable[[Path], Any], folder: Path) -> Any:
+    """What a function returns in a forked process, so that no thread of a library starts in this one."""
+    with tempfile.TemporaryFile() as file:
+        process = os.fork()
+        if process == 0:
+            try:
+                pickle.dump(function(folder), file)
+                file.flush()
+                os._exit(0)
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+        assert os.waitpid(process, 0)[1] == 0, f"{folder} can't be read"
+        file.seek(0)
+        return pickle.load(file)
+
+
+class Killer:
+    """Does work in processes, undisturbed or not."""
+
+    def __init__(self, work: Work, chance: random.Random, folder: Path) -> None:
+        """Does the work undisturbed, to see how long it takes and how many changes of files it makes."""
+        self.work, self.chance = work, chance
+        count = mmap.mmap(-1, 8)  # shared with the forked process
+
+        def add() -> None:
+            count[:] = (int.from_bytes(count[:], "big") + 1).to_bytes(8, "big")
+
+        began = time.monotonic()
+        assert os.waitpid(fork(work, folder, add), 0)[1] == 0
+        self.seconds, self.changes = time.monotonic() - began, int.from_bytes(count[:], "big")
+
+    def finish(self, folder: Path) -> None:
+        """Does the work to the end."""
+        assert os.waitpid(fork(self.work, folder, lambda: None), 0)[1] == 0, f"the work can't go on in {folder}"
+
+    def kill(self, folder: Path) -> bool:
+        """Starts a process and kills it; False if its work was done before that."""
+        left = self.chance.randint(1, self.changes)
+        by_time = self.chance.random() < 0.4
+
+        def count_down() -> None:
+            nonlocal left
+            left -= 1
+            if left == 0 and not by_time:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        process = fork(self.work, folder, count_down)
+        end = time.monotonic() + self.chance.uniform(0, self.seconds)
+        ended, status = 0, 0
+        while not ended and not (by_time and time.monotonic() > end):
+            ended, status = os.waitpid(process, os.WNOHANG)
+            time.sleep(0.002)
+        with suppress(ProcessLookupError):
+            os.killpg(process, signal.SIGKILL)  # by time; or what is left of the group
+        if not ended:
+            _, status = os.waitpid(process, 0)
+        assert status in (0, signal.SIGKILL), f"the work failed in {folder}"
+        return status == signal.SIGKILL
+
+
+def check_whole(folder: Path) -> None:
+    """Reads every file under a final name."""
+    for path in folder.rglob("*"):
+        parts = path.relative_to(folder).parts
+        if any(part.endswith((".part", ".new", ".old", ".lance")) for part in parts) or path.name == "lock":
+            continue
+        if path.name == "SHA256SUMS":
+            verify_checksums(path.parent)
+        elif path.suffix == ".safetensors" and path.parent.name != "encoder":
+            load_tensors(path)
+        elif path.suffix == ".json":
+            json.loads(path.read_text("utf-8"))
+        elif path.suffix == ".toml":
+            tomllib.loads(path.read_text("utf-8"))
+        elif path.suffix == ".npz":
+            with np.load(path) as arrays:
+                dict(arrays)
+        elif path.suffix == ".parquet":
+            pq.read_table(path)
+        elif path.suffix == ".html":
+            assert path.read_text("utf-8").rstrip().endswith("</html>"), path
+
+
+def main(name: str, seed: int, kills: int) -> None:
+    """Kills so many processes that do a work."""
+    torch.set_num_threads(1)
+    chance, killed, done, began = random.Random(f"{name} {seed}"), 0, 0, time.monotonic()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        work = WORKS[name](make_inputs(folder / "inputs"))
+        if name not in ("indexing", "two processes"):  # whose threads a forked process would lack
+            work.go_on(folder / "warm")  # so that the forked processes have all modules
+        killer = Killer(work, chance, folder / "undisturbed")
+        expected = in_child(work.result, folder / "undisturbed")
+        while killed < kills:
+            disturbed = folder / f"disturbed-{done}"
+            for _ in range(chance.randint(1, 5)):
+                if not killer.kill(disturbed):
+                    break
+                killed += 1
+                in_child(check_whole, disturbed)
+            killer.finish(disturbed)
+            in_child(check_whole, disturbed)
+            result = in_child(work.result, disturbed)
+            others = sorted(key for key in expected | result if result.get(key) != expected.get(key))
+            assert not others, f"{name}, seed {seed}: after {killed} kills there are other {others}"
+            shutil.rmtree(disturbed)
+            done += 1
+    print(json.dumps({"work": name, "killed": killed, "done": done, "seconds": round(time.monotonic() - began)}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], *map(int, sys.argv[2:]))

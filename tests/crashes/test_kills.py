@@ -1,0 +1,32 @@
+"""Work that is killed at random moments loses nothing: it ends as if nobody had disturbed it.
+
+`ISOTUNE_KILLS` is how many processes the slow tests kill of each kind of work; `ISOTUNE_SEED` chooses other moments.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.crashes.work import WORKS
+
+ROOT = Path(__file__).parents[2]
+KILLS = int(os.environ.get("ISOTUNE_KILLS", "25"))
+SEED = os.environ.get("ISOTUNE_SEED", "0")
+
+
+@pytest.mark.parametrize(
+    ("name", "kills"), [("simcse", 3), *(pytest.param(n, KILLS, marks=pytest.mark.slow) for n in WORKS)]
+)
+def test_killed_work_ends_as_if_undisturbed(name: str, kills: int) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "tests.crashes.kills", name, SEED, str(kills)]
+    process = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    print(process.stdout)
+    assert json.loads(process.stdout.splitlines()[-1])["killed"] >= kills
