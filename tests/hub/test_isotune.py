@@ -22,7 +22,9 @@ from isotune.data import DATASETS, read, read_scored_pairs
 from isotune.data.catalogue import Dataset, Split
 from isotune.data.hub import HubSource
 from isotune.data.rows import LabelledPair, LabelledSentence, Pair, ScoredPair, Sentence, Triplet
+from isotune.encoder import finished
 from isotune.errors import InputError
+from isotune.recipes import recipe_of_model
 from tests.hub.model_files import with_pickle, with_safetensors, with_shards
 from tests.hub.repositories import Files
 from tests.hub.sentences import sentence
@@ -352,6 +354,20 @@ def test_a_model_that_was_fetched_needs_no_hub(local_hub: LocalHub, tiny_model: 
     first = Encoder.load("me/fetched").encode(["a dog"])
     local_hub.stop()
     np.testing.assert_array_equal(Encoder.load("me/fetched").encode(["a dog"]), first)
+
+
+def test_an_encoder_on_the_hub_is_told_by_one_small_file(local_hub: LocalHub, tiny_model: Path) -> None:
+    local_hub.add("me/plain", with_safetensors(tiny_model))
+    local_hub.add("me/encoder", {**with_safetensors(tiny_model), "modules.json": b"[]"})
+    assert [recipe_of_model(f"me/{name}") for name in ("plain", "encoder", "missing")] == [
+        "default",
+        "adapt",
+        "default",
+    ]
+    assert not any("safetensors" in request.path for request in local_hub.requests)
+    local_hub.stop()
+    finished._on_hub.cache_clear()
+    assert recipe_of_model("me/encoder") == "adapt"  # from the cache
 
 
 def test_no_code_and_no_other_weights_are_fetched(local_hub: LocalHub, tiny_model: Path) -> None:

@@ -22,7 +22,7 @@ from isotune.cli.parameters import COLUMNS, COLUMNS_FORM, key_values
 from isotune.cli.parser import one_line_errors
 from isotune.errors import InputError
 from isotune.methods import METHODS
-from isotune.recipes import BUNDLED_RECIPE, DEFAULT_RECIPE, Recipe, plan_table, resolve
+from isotune.recipes import BUNDLED_RECIPE, DEFAULT_RECIPE, ENCODER_RECIPE, Recipe, plan_table, resolve
 
 RUN = Group("Run", sort_key=1)
 
@@ -34,7 +34,8 @@ TEXT = (
 OUT = "A new folder for the run: encoder, report, metrics and checkpoints. Unset: runs/METHOD-DATE-TIME."
 RECIPE = (
     "The name of a recipe (isotune recipes lists them) or a TOML file. "
-    f"Unset: {BUNDLED_RECIPE} for the bundled model, {DEFAULT_RECIPE} for any other model."
+    f"Unset: {BUNDLED_RECIPE} for the bundled model, {ENCODER_RECIPE} for a finished encoder (its folder has "
+    f"modules.json), {DEFAULT_RECIPE} for any other model."
 )
 METHOD = "Train with this method and its default options, instead of a recipe."
 STAND_INS = (

@@ -151,9 +151,21 @@ class Evaluation(_Result):
         return table
 
 
+class DevGain(_Result):
+    """Spearman's correlation on the dev pairs, before training and of the encoder kept, and how sure the gain is."""
+
+    name: str
+    pairs: int
+    before: Correlation
+    after: Correlation
+    low: Finite  # low and high are the ends of the gain's 95 % interval, by the bootstrap over the pairs
+    high: Finite
+
+
 class RunEvaluation(_Result):
     """A run's `evaluation.json`: the encoder before training and the encoder kept, on the same tasks."""
 
     before: Evaluation
     after: Evaluation
     selected_step: int  # of the encoder kept; 0 is the untouched start
+    dev: DevGain | None = None  # None without dev pairs

@@ -18,7 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
@@ -27,7 +29,7 @@ from isotune.losses import nt_xent
 from isotune.methods.method import Batch, Method, View
 from isotune.methods.nli import NLI
 from isotune.methods.options.consert import AugmentationName, AugmentationOptions, ConSERTJointOptions, ConSERTOptions
-from isotune.methods.protocols import AttacksViews
+from isotune.methods.protocols import AttacksViews, ChecksStart
 from isotune.views.adversarial import Adversarial
 from isotune.views.augmentation import (
     Augmentation,
@@ -39,7 +41,7 @@ from isotune.views.augmentation import (
 )
 
 
-class ConSERT(Method):
+class ConSERT(Method, ChecksStart):
     """Two augmented views of each sentence, compared by NT-Xent."""
 
     rows = Sentence
@@ -48,6 +50,7 @@ class ConSERT(Method):
         """Makes T1 and T2."""
         super().__init__()
         self.temperature = options.temperature
+        self.least_told_apart = options.least_told_apart
         self.pooling = encoder.pooling.on_last_layer()
         self.augmentations = [_make_augmentation(name, options, encoder) for name in options.augmentations]
 
@@ -60,6 +63,18 @@ class ConSERT(Method):
         """Equation 1, averaged over both views of all sentences."""
         first, second = encoded
         return {"nt_xent": nt_xent(first, second, self.temperature)}
+
+    def objection(self, encoded: Sequence[Tensor]) -> str | None:
+        """The views are of different sentences too often: what they leave out is what the sentences differ by."""
+        first, second = (normalize(vectors, dim=-1) for vectors in encoded)
+        nearest = (first @ second.T).argmax(1)  # [N]
+        share = (nearest == torch.arange(len(first), device=first.device)).float().mean().item()
+        if share >= self.least_told_apart:
+            return None
+        return (
+            f"the start finds {share:.0%} of {len(first)} sentences again when each leaves out some tokens (below "
+            f"{self.least_told_apart:.0%} the sentences differ by too few words to train on)"
+        )
 
 
 class ConSERTJoint(NLI, AttacksViews):

@@ -8,6 +8,7 @@
 | `DrawsOnce` | draws random numbers that both the views and the loss need | mlm |
 | `AttacksViews` | has adversarial views | consert-joint |
 | `Penalizes` | adds a term that depends on the weights alone | self-guided |
+| `ChecksStart` | looks at the start's vectors of its views, and may refuse to train it | consert |
 | `ClosedForm` | computes its result from all vectors at once, without steps | whitening |
 """
 
@@ -103,6 +104,17 @@ class Penalizes(ABC):
     @abstractmethod
     def penalty(self, encoder: Encoder) -> dict[str, Tensor]:
         """Named, weighted scalars that are added to the loss of every update."""
+
+
+class ChecksStart(ABC):
+    """A method that may refuse to train an encoder on a text. Only a run without dev pairs asks: pairs know more."""
+
+    @abstractmethod
+    def objection(self, encoded: Sequence[Tensor]) -> str | None:
+        """Why the start is to be kept; None if nothing speaks against training.
+
+        `encoded` has the start's vectors [N, d] of each view, of a sample of the sentences, without dropout.
+        """
 
 
 class ClosedForm(ABC):

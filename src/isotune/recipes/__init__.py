@@ -8,16 +8,35 @@ from pathlib import Path
 from typing import Any
 
 from isotune.bundled import BUNDLED_MODEL
+from isotune.encoder.finished import is_finished_encoder
 from isotune.errors import InputError, unknown
 from isotune.files import read_toml, toml_files
 from isotune.methods import METHODS
 from isotune.recipes.recipe import Inputs, Recipe, Stage
 from isotune.recipes.training import TrainingOptions
 
-__all__ = ["Inputs", "Recipe", "Stage", "TrainingOptions", "plan_table", "read_recipe", "recipe_names", "resolve"]
+__all__ = [
+    "ENCODER_RECIPE",
+    "MODEL_KINDS",
+    "Inputs",
+    "Recipe",
+    "Stage",
+    "TrainingOptions",
+    "plan_table",
+    "read_recipe",
+    "recipe_names",
+    "recipe_of_model",
+    "resolve",
+]
 
 BUNDLED_RECIPE = "mini"  # for the bundled model
+ENCODER_RECIPE = "adapt"  # for a finished encoder
 DEFAULT_RECIPE = "default"  # for any other model
+MODEL_KINDS = {
+    BUNDLED_RECIPE: "the bundled model",
+    ENCODER_RECIPE: "a finished encoder: its folder has modules.json",
+    DEFAULT_RECIPE: "a language model that is no sentence encoder yet: its folder has no modules.json",
+}  # what the models of each of these recipes are
 
 
 def recipe_names() -> list[str]:
@@ -34,8 +53,8 @@ def read_recipe(name: str | Path) -> dict[str, Any]:
     return read_toml("recipe", name, toml_files(resources.files(__name__)))
 
 
-def plan_table(recipe: str | Path | None, method: str | None, model: str | None) -> dict[str, Any]:
-    """The table that a run starts from: the recipe, or the defaults of the method, or the default recipe of the model.
+def plan_table(recipe: str | Path | None, method: str | None, model: str | Path | None) -> dict[str, Any]:
+    """The table that a run starts from: the recipe, or the defaults of the method, or the recipe of the model.
 
     Raises:
         InputError: a recipe and a method are both given, or there is none of that name.
@@ -46,7 +65,14 @@ def plan_table(recipe: str | Path | None, method: str | None, model: str | None)
         if method not in METHODS:
             raise unknown("method", method, METHODS)
         return {"title": f"{method} with its defaults", "stages": [{"method": method}]}
-    return read_recipe(recipe or (BUNDLED_RECIPE if model in (None, BUNDLED_MODEL) else DEFAULT_RECIPE))
+    return read_recipe(recipe or recipe_of_model(model))
+
+
+def recipe_of_model(model: str | Path | None) -> str:
+    """The name of the recipe for a model, where a run is given neither a recipe nor a method."""
+    if model is None or str(model) == BUNDLED_MODEL:
+        return BUNDLED_RECIPE
+    return ENCODER_RECIPE if is_finished_encoder(model) else DEFAULT_RECIPE
 
 
 def resolve(

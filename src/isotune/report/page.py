@@ -10,6 +10,7 @@ import json
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +18,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from isotune.data.datasets import is_stand_in
 from isotune.errors import InputError
@@ -28,8 +29,10 @@ from isotune.files import write_text
 from isotune.report.figures import cosine_against_gold, learning_curves, space_monitor
 from isotune.report.stages import Change, MetricsRecord, StageRecords, group_by_stage, read_records
 from isotune.report.templates import template
+from isotune.report.text_changes import CHANGES, DUPLICATE, NEIGHBOURS, TextChanges
 
 T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class RunFiles:
     environment: Mapping[str, Any] | None
     evaluation: RunEvaluation | None
     cosines: Mapping[str, NDArray[Any]] | None
+    changes: TextChanges | None
 
     @property
     def has_dev(self) -> bool:
@@ -72,7 +76,8 @@ def _read(folder: Path) -> RunFiles:
         recipe=_parse(folder / "recipe.toml", bytes.decode, "text"),
         data=_parse(folder / "data.json", json.loads, "JSON"),
         environment=_parse(folder / "environment.json", json.loads, "JSON"),
-        evaluation=_parse(folder / "evaluation.json", _run_evaluation, "an evaluation"),
+        evaluation=_parse(folder / "evaluation.json", partial(_model, RunEvaluation), "an evaluation"),
+        changes=_parse(folder / CHANGES, partial(_model, TextChanges), "a comparison of text"),
         cosines=_parse(folder / "cosines.npz", lambda content: dict(np.load(BytesIO(content))), "a file of arrays"),
     )
 
@@ -87,9 +92,9 @@ def _parse(path: Path, parse: Callable[[bytes], T], kind: str) -> T | None:
         raise InputError(f"{path}: not {kind}: {error}") from error
 
 
-def _run_evaluation(content: bytes) -> RunEvaluation:
+def _model(model: type[M], content: bytes) -> M:
     try:
-        return RunEvaluation.model_validate_json(content)
+        return model.model_validate_json(content)
     except ValidationError as error:
         first = error.errors()[0]
         raise ValueError(f"{first['msg']} at {first['loc']}") from error
@@ -118,6 +123,9 @@ def _render(run: RunFiles) -> str:
         panels=cosine_against_gold(run.cosines["gold"], {name: run.cosines[name] for name in ("before", "after")})
         if run.cosines
         else [],
+        advice=_advice(run),
+        duplicate=DUPLICATE,
+        neighbours=NEIGHBOURS,
         facts={title: facts for title, facts in (("Data", run.data), ("Environment", environment)) if facts},
         overlap=[
             (stage, task, counts)
@@ -189,7 +197,9 @@ def _verdict(run: RunFiles) -> tuple[str, bool]:
         kept = f"the untouched start ({', '.join(f'{title} {old:.1f}' for title, old, _ in shown)})"
         if any(change.before != change.after for change in shown):
             kept = f"the start with the method's layers, untrained ({scores})"
-        none_better = f"None of the {last} steps scored better on the dev set."
+        none_better = (
+            f"None of the {last} steps scored better on the dev set." if run.has_dev else "The warnings say why."
+        )
         return f"Training did not help: the encoder kept is {kept}. {none_better}", False
     gain = round(sum(change.after - change.before for change in judged), 1)
     effect = "helped" if gain > 0 else "made no difference" if gain == 0 else "made the encoder worse"
@@ -197,6 +207,30 @@ def _verdict(run: RunFiles) -> tuple[str, bool]:
     if not run.has_dev:
         chosen = f"kept at step {step} of {last}, without a dev set to choose by"
     return f"Training {effect}: {scores}, {chosen}.", gain > 0
+
+
+def _advice(run: RunFiles) -> str:
+    """Return whether to use the new encoder or to keep the start, and how sure that is; empty if nothing was scored."""
+    evaluation = run.evaluation
+    if evaluation is None or (run.stages and run.stages[-1].has_labelled_dev):
+        return ""
+    if evaluation.selected_step == 0:
+        return "Keep what you had: the encoder that the run saved is the start."
+    if not (dev := evaluation.dev):
+        if run.has_dev:
+            return ""
+        return (
+            "Nobody scored pairs of these sentences, so whether the new encoder is better for them is not known. Read "
+            "the examples below. To measure it, score some pairs with isotune label, and train with --dev."
+        )
+    old, new, low, high = (100 * value for value in (dev.before, dev.after, dev.low, dev.high))
+    gain = (
+        f"On the {dev.pairs:,} pairs of {dev.name} that chose the step, {old:.1f} became {new:.1f} ({new - old:+.1f}; "
+        f"95 % interval over the pairs {low:+.1f} to {high:+.1f})."
+    )
+    if low > 0:
+        return f"Use the new encoder. {gain} Pairs that choose flatter the choice a little."
+    return f"Keep what you had, or score more pairs. {gain} So the gain may be chance."
 
 
 def _tenths(change: Change) -> Change:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
+
+import torch
 
 from isotune.data import ScoredPairs, read
 from isotune.data.cache import cache_folder
@@ -17,8 +20,10 @@ from isotune.data.rows import Row, Sentence, text_fields
 from isotune.data.sources import Rows, Source
 from isotune.data.tokens import Fingerprint, TokenStore
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.scratch import make_model
 from isotune.errors import InputError
-from isotune.files import write_text
+from isotune.files import put_into_place, write_text
+from isotune.methods import method_class
 from isotune.methods.method import Method
 from isotune.methods.protocols import SINGLE_FEED, DerivesRows, Feed, ScoresRows, SeveralFeeds
 from isotune.recipes import Recipe, Stage, TrainingOptions
@@ -84,6 +89,25 @@ class Corpora:
         recipe = self.recipe
         rows = read(self._sources(recipe.inputs(recipe.stages[0]).data), Sentence, recipe.columns)
         return (row.sentence for row in rows)
+
+    def make_scratch_model(self, folder: Path) -> None:
+        """Makes the new model of a recipe with `scratch`, unless a resumed run has made it already."""
+        if self.recipe.scratch is None or folder.exists():
+            return
+        self.recorder.say("a new model: its vocabulary is made from the text")
+        torch.manual_seed(derive_seed(self.recipe.seed, "scratch"))
+        new = self.folder / "start.new"
+        shutil.rmtree(new, ignore_errors=True)  # what a killed process has left
+        make_model(new, self.recipe.scratch, self.texts())
+        put_into_place(new, folder)
+
+    def sentences(self) -> Iterator[str]:
+        """The sentences of the first stage; none if it trains on other rows, or on standard input, which is used up."""
+        stage = self.recipe.stages[0]
+        method = method_class(stage.method)
+        row_type = method.reads if issubclass(method, DerivesRows) else getattr(method, "rows", None)
+        again = row_type is Sentence and "-" not in self.recipe.inputs(stage).data
+        return self.texts() if again else iter(())
 
     def load(self, number: int, stage: Stage, method: Method, encoder: Encoder) -> StageData:
         """Reads and tokenizes the data of stage `number`, counted from 0.

@@ -9,15 +9,29 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isotune.data import ScoredPairs
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.options import EncoderOptions
-from isotune.evaluation import Evaluation, RunEvaluation, STSTask, Task, cosine_similarities, evaluate_on
+from isotune.evaluation import (
+    Evaluation,
+    RunEvaluation,
+    STSTask,
+    Task,
+    cosine_similarities,
+    evaluate_on,
+    score,
+    sentence_vectors,
+)
+from isotune.evaluation.intervals import CorrelatedPairs, interval, resampled_scores
+from isotune.evaluation.results import DevGain
 from isotune.files import put_into_place, replacing, write_text
 from isotune.recipes import Recipe
+from isotune.report.text_changes import CHANGES, FEWEST_SENTENCES, compare_text
 from isotune.training.run_folder import Progress
 from isotune.training.stage import RunContext
 from isotune.training.workers import SharedEncoder, Workers
@@ -48,43 +62,86 @@ def save_kept(encoder: Encoder, folder: Path) -> Path:
 
 
 def compare_with_start(
-    recipe: Recipe, start: str, kept: Path, tasks: Sequence[Task], progress: Progress, run: RunContext
+    run: RunContext, plan: Recipe, start: str, kept: Path, scored_on: Scored, progress: Progress
 ) -> RunEvaluation:
-    """Evaluates the start and the kept encoder, and writes evaluation.json and cosines.npz beside the kept encoder."""
-    folder, recorder, workers = run.folder, run.recorder, run.workers
+    """Evaluates the start and the kept encoder.
+
+    Beside the kept encoder it writes evaluation.json, cosines.npz and, where there is text to compare on, the changes
+    in it.
+    """
+    recorder = run.recorder
     recorder.say(f"encoder: {kept}, from step {progress.best_step}; evaluating this encoder and the start")
     if progress.best_step == 0 and progress.best_score is not None:
         recorder.warn(0, "no step scored better on the dev data than the start, so the start was kept")
-    # ConSERT's Figure 1 shows STS-B. Without STS-B, the figure shows the first task of scored pairs.
-    scored = [task.pairs for task in tasks if isinstance(task, STSTask)]
-    drawn = next((pairs for pairs in scored if pairs.name == "stsb"), scored[0] if scored else None)
-    before, cosines_before = _measure(start, recipe.encoder, tasks, drawn, workers)
-    after, cosines_after = _measure(kept, EncoderOptions(), tasks, drawn, workers)
-    comparison = RunEvaluation(before=before, after=after, selected_step=progress.best_step)
+    before = _measure(start, plan.encoder, scored_on, run.workers)
+    after = _measure(kept, EncoderOptions(), scored_on, run.workers)
+    dev = _dev_gain(scored_on.dev, before, after) if scored_on.dev else None
+    comparison = RunEvaluation(
+        before=before.evaluation, after=after.evaluation, selected_step=progress.best_step, dev=dev
+    )
     recorder.say("scores of the start -> of the kept encoder; correlations are Spearman's")
-    scores_before = before.scores()
-    for name, score in after.scores().items():
-        recorder.say(f"{name}: {scores_before[name]:.4f} -> {score:.4f}")
-    if not workers.leads:
-        return comparison
+    scores_before = before.evaluation.scores()
+    for name, score_after in after.evaluation.scores().items():
+        recorder.say(f"{name}: {scores_before[name]:.4f} -> {score_after:.4f}")
+    if run.workers.leads:
+        _write(run.folder, comparison, scored_on, before, after)
+    return comparison
+
+
+class Scored(NamedTuple):
+    """What the start and the kept encoder are compared on."""
+
+    tasks: Sequence[Task]
+    dev: ScoredPairs | None  # the pairs that chose the best step
+    sentences: Sequence[str]  # of the text that was trained on; empty if it can't be read again
+
+    @property
+    def drawn(self) -> ScoredPairs | None:
+        """The pairs of the report's figure: STS-B, as in ConSERT's Figure 1, or else those of the first task."""
+        scored = [task.pairs for task in self.tasks if isinstance(task, STSTask)]
+        return next((pairs for pairs in scored if pairs.name == "stsb"), scored[0] if scored else None)
+
+
+class _Measured(NamedTuple):
+    """An encoder's evaluation, with the vectors and cosines that the report needs."""
+
+    evaluation: Evaluation
+    drawn: NDArray[np.float32]  # [N] cosines of the pairs of the figure
+    dev: NDArray[np.float64]  # [N] cosines of the dev pairs
+    text: NDArray[np.floating[Any]]  # [n, d] vectors of the sentences
+
+
+def _measure(model: str | Path, options: EncoderOptions, scored_on: Scored, workers: Workers) -> _Measured:
+    encoder = SharedEncoder(Encoder.load(model, **options.model_dump(), precision="float32"), workers)
+    drawn, dev = (
+        cosine_similarities(encoder, pairs) if pairs else np.empty(0) for pairs in (scored_on.drawn, scored_on.dev)
+    )
+    text = sentence_vectors(encoder, scored_on.sentences, "the text") if scored_on.sentences else np.empty((0, 0))
+    return _Measured(evaluate_on(scored_on.tasks, encoder, str(model)), drawn.astype(np.float32), dev, text)
+
+
+def _dev_gain(pairs: ScoredPairs, before: _Measured, after: _Measured) -> DevGain:
+    """The gain on the dev pairs, with its interval."""
+    gold = pairs.scores.astype(np.float64)
+    old, new = (resampled_scores([CorrelatedPairs(gold, side.dev, 1.0)], spearman=True) for side in (before, after))
+    low, high = interval(new - old)
+    scores = [score(pairs, side.dev).spearman.all for side in (before, after)]
+    return DevGain(name=pairs.name, pairs=len(gold), before=scores[0], after=scores[1], low=low, high=high)
+
+
+def _write(folder: Path, comparison: RunEvaluation, scored_on: Scored, before: _Measured, after: _Measured) -> None:
+    """Writes the files of the comparison into the run folder."""
     write_text(folder / "evaluation.json", comparison.model_dump_json(indent=2) + "\n")
-    if drawn is not None:
+    if scored_on.drawn is not None:
         with replacing(folder / "cosines.npz") as part, part.open("wb") as file:
             np.savez_compressed(
                 file,
                 allow_pickle=False,
-                task=np.array(drawn.name),
-                gold=drawn.scores.astype(np.float32),
-                before=cosines_before,
-                after=cosines_after,
+                task=np.array(scored_on.drawn.name),
+                gold=scored_on.drawn.scores.astype(np.float32),
+                before=before.drawn,
+                after=after.drawn,
             )
-    return comparison
-
-
-def _measure(
-    model: str | Path, options: EncoderOptions, tasks: Sequence[Task], drawn: ScoredPairs | None, workers: Workers
-) -> tuple[Evaluation, np.ndarray]:
-    """An encoder's evaluation, and its cosines [N] float32 on the pairs to draw."""
-    encoder = SharedEncoder(Encoder.load(model, **options.model_dump(), precision="float32"), workers)
-    cosines = cosine_similarities(encoder, drawn).astype(np.float32) if drawn else np.empty(0, np.float32)
-    return evaluate_on(tasks, encoder, str(model)), cosines
+    if len(scored_on.sentences) >= FEWEST_SENTENCES:
+        changes = compare_text(before.text, after.text, scored_on.sentences)
+        write_text(folder / CHANGES, changes.model_dump_json(indent=2) + "\n")

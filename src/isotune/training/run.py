@@ -28,20 +28,20 @@ from isotune.bundled import BUNDLED_MODEL
 from isotune.data import ScoredPairs, read_scored_pairs
 from isotune.data.rows import Row
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.scratch import make_model
 from isotune.errors import InputError
 from isotune.evaluation import STSTask, Task, load_tasks
-from isotune.files import put_into_place
 from isotune.kernels.precision import compare_bfloat16, faster_precision, warn_of_bfloat16
+from isotune.methods import method_class
 from isotune.methods.method import Method
 from isotune.methods.protocols import ScoresRows
-from isotune.recipes import Recipe, Stage, resolve
+from isotune.recipes import ENCODER_RECIPE, MODEL_KINDS, Recipe, Stage, recipe_of_model, resolve
 from isotune.report import write_card, write_report
+from isotune.report.text_changes import sample_sentences
 from isotune.training import run_folder
 from isotune.training.corpora import Corpora
 from isotune.training.interrupt import StopSignal
 from isotune.training.objectives import build_objectives
-from isotune.training.outcome import Result, compare_with_start, save_kept
+from isotune.training.outcome import Result, Scored, compare_with_start, save_kept
 from isotune.training.predictions import score_kept
 from isotune.training.recorder import Recorder
 from isotune.training.run_folder import Progress
@@ -75,7 +75,7 @@ def train(
             rows again.
         recipe: a recipe's name or TOML file.
         method: a method's name; the method's defaults then replace a recipe. With neither, the recipe is "mini" for
-            the bundled model and "default" for any other.
+            the bundled model, "adapt" for a finished encoder, and "default" for any other model.
         stand_ins: take data that stand in for the recipe's published data where these are only on the hub.
         resume: continue the run in `out`. All options stay as they were.
         quiet: write nothing to standard error.
@@ -98,10 +98,14 @@ def train(
     if resume and (recipe or method or options or names or stand_ins):
         raise InputError("resume continues a run as it was started; leave out the sources and all options")
     resume = resume or (was_restarted() and (folder / "recipe.toml").exists())
+    fitting = None
+    if not (recipe or method or resume):
+        fitting = ENCODER_RECIPE if start is not None else recipe_of_model(options.get("model"))
     with workers_of_run() as workers:
         new = None
         if not resume:
-            new = resolve(names if rows is None else None, recipe, method, options, with_stand_ins=stand_ins)
+            named = names if rows is None else None
+            new = resolve(named, recipe or fitting, method, options, with_stand_ins=stand_ins)
             new = new.with_precision(workers.by_leader(lambda: faster_precision(_device())))
         with _opened(folder, new, workers) as (plan, tensors, progress):
             if resume and rows is not None and plan.data:
@@ -114,6 +118,8 @@ def train(
                 StopSignal() as stop,
                 torch.random.fork_rng(),
             ):
+                if fitting:
+                    recorder.say(f"recipe: {fitting}; the model is {MODEL_KINDS[fitting]}")
                 return _Run(plan, rows, RunContext(folder, recorder, stop, plan.seed, workers), progress).run(tensors)
 
 
@@ -175,7 +181,7 @@ class _Run:
         workers = self.context.workers
         corpora = Corpora(self.recipe, self.rows, evaluated_on, self.folder, self.recorder, workers)
         corpora.check(self.progress.stage)
-        workers.by_leader(partial(self._make_scratch_model, corpora))
+        workers.by_leader(partial(corpora.make_scratch_model, Path(self.model)))
         encoder = Encoder.load(self.model, **self.recipe.encoder.model_dump(), precision="float32")
         if self.progress.structure is not None:
             run_folder.restore_structure(encoder, self.progress.structure)
@@ -187,7 +193,9 @@ class _Run:
             if not self.progress.best_file:
                 raise TrainingFailed(f"model {self.model}: {error}") from error
             failure = error
-        result = self._finish(encoder, tasks)
+        sentences = sample_sentences(corpora.sentences(), self.recipe.seed)
+        by_rows = issubclass(method_class(self.recipe.stages[-1].method), ScoresRows)  # which then choose the step
+        result = self._finish(encoder, Scored(tasks, None if by_rows else dev, sentences))
         if failure:
             raise TrainingFailed(f"{failure}; the best encoder so far is {result.encoder}", result.encoder)
         return result
@@ -213,18 +221,6 @@ class _Run:
         self.recorder.say(f"precision: {', '.join(precisions)}; {compare_bfloat16(_device())}")
         if "bfloat16" in precisions and (warning := warn_of_bfloat16(_device())):
             self.recorder.warn(0, warning)
-
-    def _make_scratch_model(self, corpora: Corpora) -> None:
-        """Makes the new model of a recipe with `scratch`, unless a resumed run has made it already."""
-        folder = Path(self.model)
-        if self.recipe.scratch is None or folder.exists():
-            return
-        self.recorder.say("a new model: its vocabulary is made from the text")
-        torch.manual_seed(derive_seed(self.recipe.seed, "scratch"))
-        new = self.folder / "start.new"
-        shutil.rmtree(new, ignore_errors=True)  # what a killed process has left
-        make_model(new, self.recipe.scratch, corpora.texts())
-        put_into_place(new, folder)
 
     def _try_stages(self, corpora: Corpora, encoder: Encoder) -> None:
         """Builds the method of every stage that isn't over, on a copy of the encoder, and tries its data.
@@ -305,11 +301,11 @@ class _Run:
             self.recorder.say("no step scored better than the encoder without the new layers: the layers are dropped")
             del encoder.heads[-len(method.adds.heads) :]
 
-    def _finish(self, encoder: Encoder, tasks: Sequence[Task]) -> Result:
+    def _finish(self, encoder: Encoder, scored_on: Scored) -> Result:
         """Saves the kept encoder, compares it with the start, and writes the report."""
         workers = self.context.workers
         kept = workers.by_leader(partial(save_kept, encoder, self.folder))
-        comparison = compare_with_start(self.recipe, self.model, kept, tasks, self.progress, self.context)
+        comparison = compare_with_start(self.context, self.recipe, self.model, kept, scored_on, self.progress)
         workers.by_leader(partial(write_card, encoder, kept))
         report = workers.by_leader(partial(write_report, self.folder))
         if self.progress.done and self.progress.stage == len(self.recipe.stages) - 1:

@@ -11,19 +11,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from signal import Signals
 
+import torch
+
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError, UselessVectors
 from isotune.kernels.denormals import no_denormals
 from isotune.kernels.float32 import fast_float32
-from isotune.methods.protocols import SINGLE_FEED, ClosedForm, ScoresRows, SeveralFeeds
+from isotune.methods.method import Batch
+from isotune.methods.protocols import SINGLE_FEED, ChecksStart, ClosedForm, ScoresRows, SeveralFeeds
 from isotune.recipes import TrainingOptions
 from isotune.training.corpora import StageData
+from isotune.training.encoding import StepEncoding
 from isotune.training.feed import Feeder
 from isotune.training.interrupt import StopSignal
 from isotune.training.monitor import Monitor
 from isotune.training.objectives import Objectives
 from isotune.training.recorder import Recorder
 from isotune.training.run_folder import Parts, Progress, best_file, remove_former_best, save_parts
+from isotune.training.seeds import derive_seed
 from isotune.training.selection import Scorer, Selection
 from isotune.training.step import Stepper, TrainingFailed, Update, use_lower_rate
 from isotune.training.workers import Workers
@@ -85,6 +90,7 @@ class StageTraining:
         progress, recorder = self.progress, self.run.recorder
         try:
             if progress.start_space is None:
+                self._check_start()
                 self.evaluate()
             if self.objectives.method.cached and not progress.done:
                 # Not before: a resumed run has the right weights only after `load_parts`.
@@ -100,6 +106,20 @@ class StageTraining:
             self._save()
             command = f"isotune train --out {self.run.folder} --resume"
             recorder.say(f"stopped after step {progress.step} of {self.total}; {command} continues from here")
+
+    @torch.no_grad()
+    def _check_start(self) -> None:
+        """Ends the stage at its start if there are no dev pairs to choose by and the method objects."""
+        method, run = self.objectives.method, self.run
+        if self.selection.scorer is not None or not isinstance(method, ChecksStart):
+            return
+        self.encoder.eval()
+        seed = derive_seed(run.seed, "check", self.progress.stage)
+        sample = Batch((self.selection.monitor.sentences.to(self.encoder.device),))
+        encoded = StepEncoding(self.encoder, run.workers, seed).encode(method.views(sample))
+        if objection := method.objection(encoded):
+            run.recorder.warn(self.progress.offset, f"{objection}; the start is kept")
+            self.progress.done = True
 
     def _take_steps(self) -> None:
         """Makes all updates; records every `RECORD_EVERY` steps, evaluates and saves every `eval_every` steps."""

@@ -11,17 +11,9 @@ from statistics import fmean
 import numpy as np
 
 from isotune.evaluation import GROUPS, STSTask
+from isotune.evaluation.intervals import CorrelatedPairs, Floats, interval, resampled_scores
 from isotune.lab.studies.lines import Line
-from isotune.lab.studies.statistics import (
-    CorrelatedPairs,
-    Floats,
-    PairedTest,
-    holm,
-    interval,
-    paired_test,
-    resampled_scores,
-    williams_p,
-)
+from isotune.lab.studies.statistics import PairedTest, holm, paired_test, williams_p
 from isotune.lab.studies.study import Study
 from isotune.lab.studies.wording import is_share, measured_digits
 

@@ -33,6 +33,11 @@ class ConSERTOptions(AugmentationOptions):
     """The augmentations of the two views: none, shuffle, token_cutoff, feature_cutoff or dropout. The default is the
     best pair of ConSERT's Figure 5."""
 
+    least_told_apart: Rate = 0.0
+    """Without dev pairs, keep the start if it finds the second view of a sentence among those of 256 sentences for a
+    smaller share than this. Such sentences differ by few words, and training on the views has an encoder overlook
+    these. 0, as in the paper, always trains."""
+
 
 class ConSERTJointOptions(AugmentationOptions):
     """ConSERT with labels: pairs are classified from their two vectors, and the views of each side are compared."""
