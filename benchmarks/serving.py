@@ -5,8 +5,12 @@
 MODEL is the folder of an encoder. Each client sends one sentence of STS-B's dev split after the other, so sentences
 have mixed lengths, and a client waits for each answer. The servers are isotune in float32 and bfloat16; FastAPI around
 sentence-transformers, which must be installed beside isotune; and, with the program infinity_emb of an environment of
-its own (`pip install 'infinity-emb[server,torch,optimum]' 'transformers==4.57.*'`), infinity on torch in float32 and
-bfloat16. All servers are loaded; only one is measured at a time. Linux only.
+its own, infinity on torch in float32 and bfloat16 and on ONNX Runtime, whose graph its optimum-cli exports first. All
+servers are loaded; only one is measured at a time. Linux only. The environment, with the versions that were tried:
+
+    python -m venv /tmp/infinity
+    /tmp/infinity/bin/pip install 'infinity-emb[server,torch,optimum]==0.0.78' 'transformers==4.57.6'
+    python benchmarks/serving.py MODEL --infinity /tmp/infinity/bin/infinity_emb
 
 Beside the rate stands the number of requests that a server answers in a second of its processor time, which other
 programs on the machine disturb less.
@@ -26,6 +30,7 @@ import sys
 import time
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 from urllib.request import urlopen
 
@@ -74,10 +79,12 @@ class Result(NamedTuple):
 class Server:
     """A server of a model in a process; isotune names a model by its folder."""
 
-    def __init__(self, command: list[str], model: Path, port: int, path: str = "/v1/embeddings") -> None:
+    def __init__(
+        self, command: list[str], model: Path, port: int, path: str = "/v1/embeddings", folder: Path | None = None
+    ) -> None:
         environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
         quiet = subprocess.DEVNULL
-        self.process = subprocess.Popen(command, env=environment, stdout=quiet, stderr=quiet)
+        self.process = subprocess.Popen(command, env=environment, stdout=quiet, stderr=quiet, cwd=folder)
         self.model, self.port, self.path = model.name, port, path
 
     def wait(self, seconds: float = 180) -> None:
@@ -132,7 +139,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     texts, _ = scored_pairs(1000)
-    servers = start(options.model.resolve(), options.infinity)
+    with TemporaryDirectory() as folder:
+        results, noise = measure(start(options.model.resolve(), options.infinity, Path(folder)), texts, options)
+    print(processor(), noise.verdict(), sep="\n")
+    print(table(results))
+
+
+def measure(
+    servers: dict[str, Server], texts: list[str], options: argparse.Namespace
+) -> tuple[dict[str, list[Result]], Noise]:
+    """Measures the servers in turn, and stops them."""
     try:
         for server in servers.values():
             server.wait()
@@ -152,12 +168,11 @@ def main() -> None:
         for server in servers.values():
             server.process.send_signal(signal.SIGKILL)
             server.process.wait()
-    print(processor(), noise.verdict(), sep="\n")
-    print(table(results))
+    return results, noise
 
 
-def start(model: Path, infinity: str | None) -> dict[str, Server]:
-    """Starts all servers."""
+def start(model: Path, infinity: str | None, graph: Path) -> dict[str, Server]:
+    """Starts all servers; infinity's ONNX graph is written to the folder `graph`."""
     servers = {}
     for precision in ("float32", "bfloat16"):
         command = [sys.executable, "-m", "isotune", "serve", str(model), "--precision", precision, "--port"]
@@ -165,11 +180,18 @@ def start(model: Path, infinity: str | None) -> dict[str, Server]:
     command = [sys.executable, "-c", FASTAPI, str(model)]
     servers["FastAPI + sentence-transformers float32"] = Server([*command, str(port := free_port())], model, port)
     if infinity:
-        command = [infinity, "v2", "--model-id", str(model), "--served-model-name", model.name, "--device", "cpu"]
-        command += ["--engine", "torch", "--no-bettertransformer", "--no-compile", "--no-vector-disk-cache"]
-        for precision in ("float32", "bfloat16"):
-            words = [*command, "--dtype", precision, "--port", str(port := free_port())]
-            servers[f"infinity {precision}"] = Server(words, model, port, "/embeddings")
+        command = [infinity, "v2", "--served-model-name", model.name, "--device", "cpu", "--no-vector-disk-cache"]
+        command += ["--no-bettertransformer", "--no-compile"]
+        exporter = str(Path(infinity).with_name("optimum-cli"))
+        subprocess.run([exporter, "export", "onnx", "-m", model, "--task", "feature-extraction", graph], check=True)
+        for name, source, engine, precision in (
+            ("infinity float32", str(model), "torch", "float32"),
+            ("infinity bfloat16", str(model), "torch", "bfloat16"),
+            ("infinity ONNX float32", ".", "optimum", "float32"),  # finds a graph only in the folder that it runs in
+        ):
+            words = [*command, "--model-id", source, "--engine", engine, "--dtype", precision]
+            words += ["--port", str(port := free_port())]
+            servers[name] = Server(words, model, port, "/embeddings", graph)
     return servers
 
 
