@@ -42,6 +42,7 @@ class Whitening(Method, ClosedForm):
         nn.init.eye_(whitened.linear.weight)
         nn.init.zeros_(whitened.linear.bias)
         self.adds = Additions(heads=(whitened,))
+        self.strength = options.strength
 
     @torch.no_grad()
     def fit(self, encoder: Encoder, vectors: Tensor) -> None:
@@ -49,7 +50,7 @@ class Whitening(Method, ClosedForm):
         *earlier, whitened = encoder.heads
         chunks = vectors.split(CHUNK_VECTORS)
         features = torch.cat([nn.Sequential(*earlier)(chunk.to(encoder.device)).cpu() for chunk in chunks])  # [N, d]
-        whitened.load_state_dict(whitening(features, encoder.dimension).state_dict())
+        whitened.load_state_dict(whitening(features, encoder.dimension, self.strength).state_dict())
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """No terms: nothing is minimised."""

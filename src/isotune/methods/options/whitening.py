@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from pydantic import Field
 
 from isotune.methods.options.base import Count, MethodOptions
 
@@ -14,3 +16,7 @@ class WhiteningOptions(MethodOptions):
 
     dimensions: Count | None = None
     """Features to keep, those of the largest variance. The paper keeps 256 of 768. Unset: all."""
+
+    strength: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """The power of its standard deviation that each direction is divided by. With 1 all variances become 1; with less,
+    directions that varied little stay short (attenuated whitening, Mukundan et al. 2019). 1: the paper."""
