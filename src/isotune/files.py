@@ -72,6 +72,8 @@ def new_path(path: Path) -> Iterator[Path]:
         part.unlink()
         yield part
         put_into_place(part, path)
+    except ConnectionError:
+        raise  # of a pipe or the network, and not of this file
     except OSError as error:
         raise InputError(f"{path}: it can't be written ({error.strerror or error}); give another name") from error
     finally:

@@ -45,13 +45,21 @@ def test_the_folder_of_a_process_that_was_killed_is_taken_over(tmp_path: Path) -
 
 
 def test_a_run_that_was_killed_before_its_recipe_was_written_has_not_begun(tmp_path: Path) -> None:
-    for name in ("lock", "environment.json", ".recipe.toml.0123.part"):
+    for name in ("lock", f".recipe.toml.{'0' * 32}.part"):
         (tmp_path / name).touch()
+    (tmp_path / "environment.json").write_text('{"recipe_sha256": "0"}')
     with held(tmp_path, new=True):
         pass
 
 
-@pytest.mark.parametrize("number", StopSignal.SIGNALS)
+def test_two_hangups_of_a_closed_terminal_are_remembered_alike() -> None:
+    with StopSignal() as stop:
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert stop.received == signal.SIGHUP
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_is_remembered_and_a_second_one_acts_as_before(number: signal.Signals) -> None:
     heard: list[int] = []
     before = signal.signal(number, lambda signal_number, frame: heard.append(signal_number))
@@ -75,3 +83,13 @@ def test_nohup_stays_in_force() -> None:
             assert stop.received is None
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_a_folder_with_files_of_others_is_no_run_that_was_killed(tmp_path: Path) -> None:
+    for name in ("movie.part", "environment.json"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / name).write_text("{}")
+        with pytest.raises(InputError, match="this folder exists already"), held(folder, new=True):
+            pass
+        assert (folder / name).exists()

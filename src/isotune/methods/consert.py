@@ -72,8 +72,8 @@ class ConSERT(Method, ChecksStart):
         if share >= self.least_told_apart:
             return None
         return (
-            f"the start finds {share:.0%} of {len(first)} sentences again when each leaves out some tokens (below "
-            f"{self.least_told_apart:.0%} the sentences differ by too few words to train on)"
+            f"the start finds {share:.1%} of {len(first)} sentences again when each leaves out some tokens (below "
+            f"{self.least_told_apart:.1%} the sentences differ by too few words to train on)"
         )
 
 

@@ -112,7 +112,7 @@ class Gate:
     async def _pass(self, request: _Request) -> None:
         """Lets a request through, or refuses it."""
         if self.local and not is_local(request.host()):
-            raise Refused(403, "a server without API keys answers to localhost, 127.0.0.1 and [::1] only")
+            raise Refused(403, "a server without API keys answers to localhost, 127.x.x.x and [::1] only")
         is_open = request.scope["path"] in self.open_paths
         if self.keys and not is_open and not self.keys.accept(request.header(b"authorization")):
             message = "the API key is missing or wrong; send the header: Authorization: Bearer KEY"

@@ -8,7 +8,7 @@ from types import FrameType
 
 
 class StopSignal:
-    """Within it, the first of these signals sets `received`; a second one acts as it would without this.
+    """Within it, the first of these signals sets `received`; a second Ctrl-C or SIGTERM acts as it would without this.
 
     A program that was started to ignore a hangup, as by nohup, goes on ignoring it.
     """
@@ -29,7 +29,8 @@ class StopSignal:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self.received = signal.Signals(number)
-        signal.signal(number, self._before[self.received])
+        if self.received != signal.SIGHUP:  # a closed terminal may send two: one from the system, one from the shell
+            signal.signal(number, self._before[self.received])
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():

@@ -98,11 +98,11 @@ def train(
     if resume and (recipe or method or options or names or stand_ins):
         raise InputError("resume continues a run as it was started; leave out the sources and all options")
     resume = resume or (was_restarted() and (folder / "recipe.toml").exists())
-    fitting = None
-    if not (recipe or method or resume):
-        fitting = ENCODER_RECIPE if start is not None else recipe_of_model(options.get("model"))
     with workers_of_run() as workers:
-        new = None
+        new = fitting = None
+        if not (recipe or method or resume):
+            find = partial(recipe_of_model, options.get("model"))
+            fitting = ENCODER_RECIPE if start is not None else workers.by_leader(find)
         if not resume:
             named = names if rows is None else None
             new = resolve(named, recipe or fitting, method, options, with_stand_ins=stand_ins)
@@ -186,6 +186,7 @@ class _Run:
         if self.progress.structure is not None:
             run_folder.restore_structure(encoder, self.progress.structure)
         self._try_stages(corpora, deepcopy(encoder))
+        sentences = sample_sentences(corpora.sentences(), self.recipe.seed)
         failure = None
         try:
             self._train_stages(corpora, dev, encoder, tensors)
@@ -193,7 +194,6 @@ class _Run:
             if not self.progress.best_file:
                 raise TrainingFailed(f"model {self.model}: {error}") from error
             failure = error
-        sentences = sample_sentences(corpora.sentences(), self.recipe.seed)
         by_rows = issubclass(method_class(self.recipe.stages[-1].method), ScoresRows)  # which then choose the step
         result = self._finish(encoder, Scored(tasks, None if by_rows else dev, sentences))
         if failure:

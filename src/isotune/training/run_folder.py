@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import socket
 import time
 import zlib
@@ -46,6 +47,7 @@ ENVIRONMENT = "environment.json"
 RECIPE = "recipe.toml"
 LOCK = "lock"
 CHECKSUM = "recipe_sha256"  # of environment.json
+FIRST_PARTS = re.compile(rf"\.({re.escape(ENVIRONMENT)}|{re.escape(RECIPE)})\.[0-9a-f]{{32}}\.part")  # of `create`
 
 
 @dataclass
@@ -200,8 +202,9 @@ def held(folder: Path, new: bool) -> Iterator[None]:
 def _make_empty(folder: Path) -> None:
     """Makes the folder of a new run. A run that was killed before its recipe was written has not begun."""
     if folder.exists():
-        names = {path.name for path in folder.iterdir() if path.suffix != ".part"} if folder.is_dir() else {folder.name}
-        if not names <= {LOCK, ENVIRONMENT}:
+        names = {path.name for path in folder.iterdir()} if folder.is_dir() else {folder.name}
+        begun = {LOCK, ENVIRONMENT} if CHECKSUM in _read_json(folder / ENVIRONMENT) else {LOCK}
+        if any(name not in begun and not FIRST_PARTS.fullmatch(name) for name in names):
             raise InputError(f"{folder}: this folder exists already; choose another --out, or continue with --resume")
     folder.mkdir(parents=True, exist_ok=True)
 
