@@ -107,7 +107,7 @@ class Index:
             encoder = load_encoder(encoder, precision)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            if any(folder.iterdir()):
+            if any(path.suffix != ".part" for path in folder.iterdir()):  # which a killed process has left
                 raise InputError(f"{folder}: it exists already and is not empty; an index is made in a new folder")
             description = {
                 "encoder": name,
