@@ -20,4 +20,4 @@ def test_the_share_of_sentences_found_again(tiny_model: Path, least: float, obje
     second[3] = torch.tensor([1.0, 0.0, 0.0, 1.0])  # the last sentence finds the view of the third
     objection = method.objection([first, second])
     assert bool(objection) == objects
-    assert not objection or "finds 75% of 4 sentences again" in objection
+    assert not objection or "finds 75.0% of 4 sentences again" in objection

@@ -63,6 +63,7 @@ def test_a_run_leaves_an_encoder_and_everything_about_it(train: Train, method: s
         "recipe.toml",
         "report.html",
         "train.log",
+        "text-changes.json",
     }
     assert [record["step"] for record in metrics(result.folder, "dev")] == [0, 4, 8, 12]
     losses = [record["loss"] for record in metrics(result.folder, "train")]
