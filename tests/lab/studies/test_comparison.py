@@ -8,10 +8,11 @@ from scipy.stats import spearmanr, ttest_rel
 
 from isotune.data import ScoredPairs
 from isotune.evaluation import STSTask
+from isotune.evaluation.intervals import Floats
 from isotune.lab.studies import Published, Study
 from isotune.lab.studies.comparison import Comparison, compare, sentence
 from isotune.lab.studies.lines import Line, MadeRun, table_lines
-from isotune.lab.studies.statistics import Floats, PairedTest
+from isotune.lab.studies.statistics import PairedTest
 
 STUDY = Study(title="x", scores=("task",), tasks=("task",), arms=())
 SEEDS = (0, 1, 2, 3, 4)
