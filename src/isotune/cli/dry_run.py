@@ -12,6 +12,7 @@ from isotune.data.datasets import available
 from isotune.data.sources import files_of
 from isotune.evaluation.tasks import GROUPS, TASKS
 from isotune.methods import method_class
+from isotune.methods.protocols import DerivesRows
 from isotune.recipes import Recipe
 
 
@@ -21,23 +22,23 @@ def describe(plan: Recipe, out: Path) -> list[str]:
     Raises:
         InputError: a file of the recipe is not there.
     """
-    lines = [line for stage in plan.stages for source in plan.inputs(stage).data for line in _source(source, "text")]
-    lines += [
-        line for stage in plan.stages for source in plan.inputs(stage).dev for line in _source(source, "dev data")
-    ]
-    lines += _source(plan.dev_pairs, "dev pairs") if plan.dev_pairs else []
+    inputs = [plan.inputs(stage) for stage in plan.stages]
+    sources = [(source, "text") for of_stage in inputs for source in of_stage.data]
+    sources += [(source, "dev data") for of_stage in inputs for source in of_stage.dev]
+    sources += [(plan.dev_pairs, "dev pairs")] if plan.dev_pairs else []
+    lines = [line for source, kind in sources for line in _source(source, kind)]
     for task in plan.tasks or plan.published_on:
         named = task in TASKS or task in GROUPS
         lines += [f"read or fetch: task: {task}"] if named else _source(task.removeprefix("geometry:"), "task")
     if not (plan.tasks or plan.published_on):
         lines.append("read: task: the STS tasks that are on this machine, or else the bundled test pairs")
     models = [] if plan.scratch else [plan.model or BUNDLED_MODEL]
-    for model in (*models, *(name for stage in plan.stages for name in plan.inputs(stage).models)):
+    for model in (*models, *(name for of_stage in inputs for name in of_stage.models)):
         path = local_model(model)
         lines.append(f"read: model: {_named(path)}" if path else f"fetch: model: {model}, from the Hugging Face hub")
-    for stage in plan.stages:
-        if hasattr(method_class(stage.method), "prepare"):
-            folders = {cache_folder(source) for source in plan.inputs(stage).data}
+    for stage, of_stage in zip(plan.stages, inputs, strict=True):
+        if issubclass(method_class(stage.method), DerivesRows):
+            folders = {cache_folder(source) for source in of_stage.data}
             lines += [f"write: cache of derived texts: {_named(folder)}" for folder in sorted(folders)]
     return [*dict.fromkeys(lines), f"write: run: {_named(out)}"]
 
@@ -49,8 +50,10 @@ def _source(source: str, kind: str) -> Iterator[str]:
         yield f"read: {kind}: standard input"
     elif name in DATASETS:
         dataset = DATASETS[name]
-        place = "on this machine" if available(source) else f"from {dataset.hub or dataset.web or 'its members'}"
-        yield f"{'read' if available(source) else 'fetch'}: {kind}: dataset {source}, {place}"
+        if available(source):
+            yield f"read: {kind}: dataset {source}, on this machine"
+        else:
+            yield f"fetch: {kind}: dataset {source}, from {dataset.hub or dataset.web or 'its members'}"
     elif name == "hub":
         yield f"fetch: {kind}: {source}, from the Hugging Face hub or its cache here"
     else:

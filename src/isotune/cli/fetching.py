@@ -6,6 +6,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
+from pathlib import Path
 
 from isotune.errors import InputError
 
@@ -27,16 +28,18 @@ def fetch_all(datasets: Iterable[str], models: Iterable[str] = ()) -> None:
         from isotune.encoder.format.pretrained import plan_model_fetch  # imports torch
 
         fetches += filter(None, map(plan_model_fetch, models))
-    folders = dict.fromkeys(item.folder for item in fetches)
-    for folder in folders:
-        items = [item for item in fetches if item.folder == folder]
-        say(f"to fetch: {sum(item.size for item in items) / 1e6:,.1f} MB, into {folder}")
-        for item in items:
-            say(f"  {item.size / 1e6:>10,.1f} MB  {item.name}")
+    sizes: Counter[Path] = Counter()  # bytes, by the folder
+    for item in fetches:
+        sizes[item.folder] += item.size
+    for folder, size in sizes.items():
+        say(f"to fetch: {size / 1e6:,.1f} MB, into {folder}")
+        for item in fetches:
+            if item.folder == folder:
+                say(f"  {item.size / 1e6:>10,.1f} MB  {item.name}")
     needed: Counter[int] = Counter()  # bytes, by the number of the disk
-    for folder in folders:
+    for folder, size in sizes.items():
         there = next(path for path in (folder, *folder.parents) if path.exists())
-        needed[disk := there.stat().st_dev] += sum(item.size for item in fetches if item.folder == folder)
+        needed[disk := there.stat().st_dev] += size
         if needed[disk] > (free := shutil.disk_usage(there).free):
             raise InputError(f"{folder}: {free / 1e6:,.1f} MB are free, and {needed[disk] / 1e6:,.1f} MB are needed")
     for number, item in enumerate(fetches, 1):

@@ -24,7 +24,7 @@ from transformers import AttentionInterface
 
 from isotune.data.draws import random_shares
 from isotune.data.packed import Packed
-from isotune.kernels.dropout import DRAWS, ragged_dropout_factors, words
+from isotune.kernels.dropout import DRAWS, draws_for, ragged_dropout_factors
 
 PACKED = "isotune_packed"
 # torch's softmax on a CPU computes a row in registers of 16 numbers in float32, of 32 in bfloat16. It computes a row
@@ -229,7 +229,7 @@ def _dropout_factors(packed: Packed, heads: int, rate: float, dtype: torch.dtype
     # A draw for each length would take longer: in a training batch, each length has few sentences.
     factors = ragged_dropout_factors(DRAWS.get().of_sentences(), heads * packed.lengths**2, rate, dtype)
     groups = [(length, sentences, heads * length**2) for length, sentences in packed.groups]
-    parts = factors.split([sentences * 4 * words(count) for _, sentences, count in groups])
+    parts = factors.split([sentences * 4 * draws_for(count) for _, sentences, count in groups])
     return [
         part.view(sentences, -1)[:, :count].reshape(-1, length, length)
         for (length, sentences, count), part in zip(groups, parts, strict=True)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from isotune.data.draws import ragged_random_bits, random_bits, split_seeds
 
 T = TypeVar("T")
-C = TypeVar("C", int, Tensor)
+N = TypeVar("N", int, Tensor)  # a number, or several
 STEPS = 2**16  # values that an element's bits can have
 
 
@@ -76,15 +76,15 @@ def dropout(x: Tensor, rate: float, seeds: Tensor) -> Tensor:
 
 def dropout_factors(seeds: Tensor, count: int, rate: float, dtype: torch.dtype) -> Tensor:
     """Draws the factors that dropout multiplies elements by: seeds [...] -> [..., count] of 0 and 1 / (1 - rate)."""
-    return _factors(random_bits(seeds, words(count)), rate, dtype)[..., :count]
+    return _factors(random_bits(seeds, draws_for(count)), rate, dtype)[..., :count]
 
 
 def ragged_dropout_factors(seeds: Tensor, counts: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
-    """Draws `words(counts[i]) * 4` factors for each seed i, as `dropout_factors` does: seeds [N] -> [M]."""
-    return _factors(ragged_random_bits(seeds, words(counts)), rate, dtype)
+    """Draws `draws_for(counts[i]) * 4` factors for each seed i, as `dropout_factors` does: seeds [N] -> [M]."""
+    return _factors(ragged_random_bits(seeds, draws_for(counts)), rate, dtype)
 
 
-def words(count: C) -> C:
+def draws_for(count: N) -> N:
     """How many numbers of 64 bits decide on `count` elements."""
     return -(-count // 4)
 

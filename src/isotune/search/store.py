@@ -27,9 +27,8 @@ TABLE = "rows"
 FRAGMENTS, UNINDEXED = 16, 10_000
 # Another process may still read a version of the table of this age.
 KEPT = timedelta(minutes=10)
-NAME = re.compile(
-    r"(?![_*])[^.`\0\ud800-\udfff]+"
-)  # of another column; LanceDB fails at others, or can't filter by them
+# The name of another column; LanceDB fails at other names, or can't filter by them.
+NAME = re.compile(r"(?![_*])[^.`\0\ud800-\udfff]+")
 
 
 def lancedb() -> Any:

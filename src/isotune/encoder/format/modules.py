@@ -19,6 +19,7 @@ import transformers
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from isotune.encoder.finished import MODULES
 from isotune.encoder.format.module_folder import read_head, read_json, read_tensors, write_json, write_module
 from isotune.encoder.format.pretrained import quiet
 from isotune.encoder.format.prompt import fill_mask, save_with_suffix, split_prompt, with_suffix
@@ -57,7 +58,7 @@ def read_modules(folder: Path) -> Modules:
     Raises:
         InputError: the folder has a module or a setting that is not supported.
     """
-    if not (folder / "modules.json").exists():
+    if not (folder / MODULES).exists():
         return Modules(folder)
     try:
         return _read(folder)
@@ -73,7 +74,7 @@ def _read(folder: Path) -> Modules:
     prompt_name = settings.get("default_prompt_name")
     parts = Modules(folder, prompt=settings["prompts"][prompt_name] if prompt_name else "", settings=settings)
     kinds = []
-    for module in read_json(folder / "modules.json"):
+    for module in read_json(folder / MODULES):
         kinds.append(module["type"].rpartition(".")[2])
         if kinds[-1] not in READERS:
             raise InputError(f"model {folder}: it has a module {module['type']}; supported are {', '.join(READERS)}")
@@ -166,11 +167,11 @@ def write_modules(parts: Modules, model: PreTrainedModel, tokenizer: PreTrainedT
         (folder / place).mkdir()
         write_module(folder / place, config, weights)
         modules.append({"idx": i, "name": str(i), "path": place, "type": type_name})
-    write_json(folder / "modules.json", modules)
+    write_json(folder / MODULES, modules)
     write_json(folder / "config_sentence_transformers.json", _settings(parts, tokenizer))
     for weights_file in folder.rglob("*.safetensors"):
         # safetensors lets only the owner read its files; an encoder may be served by another user.
-        weights_file.chmod((folder / "modules.json").stat().st_mode)
+        weights_file.chmod((folder / MODULES).stat().st_mode)
 
 
 def _write_language_model(parts: Modules, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
