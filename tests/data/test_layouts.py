@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from isotune.data import layouts
 from isotune.data.layouts import LAYOUTS
 from isotune.errors import InputError
 
@@ -50,9 +53,36 @@ def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
         list(LAYOUTS["sst"](path, "train"))
 
 
+@pytest.mark.parametrize("ending", [".zip", ".tar.gz"])
+def test_an_archive_that_unpacks_to_too_much_is_refused(
+    tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layouts, "LARGEST", 1_000_000)
+    path, text = tmp_path / f"data{ending}", b"good\t1\n" * 1_000_000
+    if ending == ".zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("train", text)
+    else:
+        with tarfile.open(path, "w:gz") as tar:
+            member = tarfile.TarInfo("train")
+            member.size = len(text)
+            tar.addfile(member, io.BytesIO(text))
+    assert path.stat().st_size < 50_000
+    with pytest.raises(InputError, match="its files train have 7,000,000 bytes; the limit is 1,000,000"):
+        list(LAYOUTS["sst"](path, "train"))
+
+
+def test_a_file_that_is_no_archive_is_refused_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "data.tar"
+    path.write_text("id\tsimilarity\n")
+    with pytest.raises(InputError, match="not a whole archive") as error:
+        list(LAYOUTS["sst"](path, "train"))
+    assert "\n" not in str(error.value)
+
+
 @pytest.mark.parametrize("content", [b"id\tsentiment\n1\t\xff\n", b"id\tsentence\n1\t" + b"a" * 200_000 + b"\n"])
 def test_a_damaged_table_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "table.csv"
     path.write_bytes(content)
-    with pytest.raises(InputError, match="not a whole table"):
+    with pytest.raises(InputError, match=r"not a whole table|is not UTF-8"):
         list(LAYOUTS["cs224n"](path, ""))

@@ -10,16 +10,17 @@ from __future__ import annotations
 import csv
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
 
+from isotune.data.records import decoded_lines, opened
 from isotune.data.rows import Records
 from isotune.errors import InputError
 
 LATIN = "iso-8859-1"
+LARGEST = 100_000_000  # bytes of the files that are read of an archive; a small archive can unpack to any size
 
 
 def _sts(path: Path, folder: str) -> Records:
@@ -82,10 +83,11 @@ def _cs224n(path: Path, _: str) -> Records:
     """CS224N's minBERT project: a .csv with tabs in place of commas. A broken line has fewer fields."""
     names = {"similarity": "score", "is_duplicate": "label", "sentiment": "label"}
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            for number, record in enumerate(csv.DictReader(file, delimiter="\t", restval=""), 1):
+        with opened(path) as file:
+            records = csv.DictReader(decoded_lines(file, str(path)), delimiter="\t", restval="")
+            for number, record in enumerate(records, 1):
                 yield number, {names.get(column, column): text for column, text in record.items() if column}
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except csv.Error as error:
         raise InputError(f"{path}: not a whole table ({error})") from None
 
 
@@ -133,16 +135,26 @@ def _members(path: Path, pattern: str, encoding: str = "utf-8") -> dict[str, lis
     def matches(name: str) -> bool:
         return fnmatchcase(name, pattern) or fnmatchcase(name, f"*/{pattern}")
 
+    def checked(size: int) -> None:
+        if size > LARGEST:
+            raise InputError(f"{path}: its files {pattern} have {size:,} bytes; the limit is {LARGEST:,}")
+
     try:
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
-                contents = {name: archive.read(name) for name in archive.namelist() if matches(name)}
+                entries = [entry for entry in archive.infolist() if matches(entry.filename)]
+                checked(sum(entry.file_size for entry in entries))
+                contents = {entry.filename: archive.read(entry) for entry in entries}
         else:
             with tarfile.open(path) as tar:
-                files = {member.name: tar.extractfile(member) for member in tar if matches(member.name)}
+                members = [member for member in tar if matches(member.name)]
+                checked(sum(member.size for member in members))
+                files = {member.name: tar.extractfile(member) for member in members}
                 contents = {name: file.read() for name, file in files.items() if file}
         texts = {name: contents[name].decode(encoding) for name in sorted(contents)}
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, OSError, EOFError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not a whole archive ({error})") from None
+    except InputError:
+        raise
+    except Exception as error:  # a damaged archive raises errors of almost any class
+        raise InputError(f"{path}: not a whole archive ({' '.join(str(error).split())})") from None
     # A line ends at a line feed only. The last line of scores may be blank.
     return {name: [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")] for name, text in texts.items()}

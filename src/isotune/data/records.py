@@ -88,13 +88,13 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 def read_text(file: BinaryIO, name: str) -> Records:
     """Reads one sentence a line, as the column "sentence"."""
-    for number, line in enumerate(_lines(file, name), 1):
+    for number, line in enumerate(decoded_lines(file, name), 1):
         if line.strip():
             yield number, {"sentence": line.rstrip("\r\n")}
 
 
 def _csv(file: BinaryIO, name: str) -> Records:
-    reader = csv.reader(_lines(file, name), strict=True)
+    reader = csv.reader(decoded_lines(file, name), strict=True)
     try:
         yield from _table(((reader.line_num, cells) for cells in reader if cells), name)
     except csv.Error as error:  # also a quote left open, at the csv module's limit of 131,072 characters
@@ -103,12 +103,12 @@ def _csv(file: BinaryIO, name: str) -> Records:
 
 def _tsv(file: BinaryIO, name: str) -> Records:
     """Reads fields between tabs; a quote is a character like any other, as in all STS and GLUE files."""
-    lines = ((number, line.rstrip("\r\n")) for number, line in enumerate(_lines(file, name), 1))
+    lines = ((number, line.rstrip("\r\n")) for number, line in enumerate(decoded_lines(file, name), 1))
     return _table(((number, line.split("\t")) for number, line in lines if line), name)
 
 
 def _jsonl(file: BinaryIO, name: str) -> Records:
-    for number, line in enumerate(_lines(file, name), 1):
+    for number, line in enumerate(decoded_lines(file, name), 1):
         if not line.strip():
             continue
         try:
@@ -164,7 +164,7 @@ def _table(lines: Iterator[tuple[int, list[str]]], name: str) -> Records:
         yield number, dict(zip(header, fields, strict=True))
 
 
-def _lines(file: BinaryIO, name: str) -> Iterator[str]:
+def decoded_lines(file: BinaryIO, name: str) -> Iterator[str]:
     """The decoded lines with their line ends; invalid lines are refused."""
     number = 0
     while line := file.readline(LONGEST_LINE + 1):
