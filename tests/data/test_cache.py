@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import sqlite3
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -115,6 +116,14 @@ def test_a_file_damaged_in_the_middle_is_one_clear_error(path: Path) -> None:
     path.write_bytes(content[:20_000] + bytes(len(content) - 20_000))
     with pytest.raises(InputError, match="is damaged"):
         list(TextCache(path, {}).get_or_make(texts, Upper(), 500))
+
+
+def test_a_file_with_another_table_of_that_name_is_one_clear_error(tmp_path: Path) -> None:
+    path = tmp_path / "kind.sqlite"
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE settings (id TEXT, settings TEXT CHECK (settings IS NULL))")
+    with pytest.raises(InputError, match=r"is damaged .*what is written into it can't be read"):
+        list(TextCache(path, {}).get_or_make(["a"], Upper(), 2))
 
 
 def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None:

@@ -70,6 +70,9 @@ class TextCache:
                 if missing:
                     self._write(cache, key, missing, make(missing))
                     known |= self._read(cache, key, missing)  # another process may have been first
+                    with self._errors():
+                        if not known.keys() >= set(missing):
+                            raise sqlite3.DatabaseError("what is written into it can't be read")
                 yield from ((text, known[text]) for text in batch)
 
     def _read(self, cache: sqlite3.Connection, key: str, texts: Sequence[str]) -> dict[str, str]:
@@ -98,7 +101,7 @@ class TextCache:
             yield
         except (sqlite3.OperationalError, OSError) as error:  # locked, full, not writable
             raise InputError(f"{self.path}: the cache of derived texts can't be used ({error})") from error
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of a damaged name of a table
             message = f"the cache of derived texts is damaged ({error}); remove it to make them again"
             raise InputError(f"{self.path}: {message}") from error
 
