@@ -126,3 +126,8 @@ def test_word_vectors_encode_in_parts_too(encoder: Encoder) -> None:
     parts = list(words.encode_parts(["a dog", "a"] * 5, advance=done.append))
     assert [len(texts) for texts, _ in parts] == done == [7, 3]
     np.testing.assert_array_equal(np.concatenate([vectors for _, vectors in parts]), [[0.5, 0.5], [1, 0]] * 5)
+
+
+def test_half_a_surrogate_pair_is_refused(encoder: Encoder, sentences: list[str]) -> None:
+    with pytest.raises(InputError, match="sentence 1 has half a surrogate pair, which is no character"):
+        encoder.encode([sentences[0], "a \ud800 dog"])

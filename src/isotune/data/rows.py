@@ -188,12 +188,17 @@ def text_value(value: object, column: str, place: str) -> str:
         return ""
     if not isinstance(value, str):
         raise InputError(f"{place}: {column} must be text, not {type(value).__name__}")
-    if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise InputError(f"{place}: {column} has half a surrogate pair, which is no character") from None
+    if not is_unicode(value):
+        raise InputError(f"{place}: {column} has half a surrogate pair, which is no character")
     return value.strip()
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text has no half of a surrogate pair, which JSON and Python can express and no tokenizer takes."""
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _label(value: object, column: str, place: str) -> str:

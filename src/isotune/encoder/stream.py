@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotune.data.packed import pack
+from isotune.data.rows import is_unicode
 from isotune.errors import InputError
 from isotune.kernels.denormals import compute_alone
 from isotune.kernels.memory import give_back
@@ -114,13 +115,15 @@ def parts_of(sentences: Iterable[str]) -> Iterator[list[str]]:
     """Cuts a stream into parts of `PART` sentences.
 
     Raises:
-        InputError: an element of the stream is not a string.
+        InputError: an element of the stream is not a string, or has half a surrogate pair.
     """
     rest, done = iter(sentences), 0
     while part := list(islice(rest, PART)):
         for number, sentence in enumerate(part, done):
             if not isinstance(sentence, str):
                 raise InputError(f"sentence {number} is {type(sentence).__name__}, not a string")
+            if not is_unicode(sentence):
+                raise InputError(f"sentence {number} has half a surrogate pair, which is no character")
         yield part
         done += len(part)
 

@@ -6,15 +6,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from isotune.data.rows import is_unicode
 from isotune.search.snapshot import LONGEST_FILTER
 
 
 def _unicode(text: str) -> str:
-    """Refuses half of a surrogate pair, which JSON can express and no tokenizer takes."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError("a text has half of a surrogate pair") from None
+    if not is_unicode(text):
+        raise ValueError("a text has half of a surrogate pair")
     return text
 
 
