@@ -9,31 +9,41 @@ import gzip
 import io
 import json
 import os
-import random
 import tomllib
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
 
 from isotune.data import Sentence, read
-from isotune.data.rows import Pair, ScoredPair, Triplet
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
 from isotune.errors import InputError
-from isotune.lab.studies import read_study
 from isotune.lab.studies.study import Study
-from isotune.recipes import Recipe, read_recipe
+from tests.crashes.inputs import (
+    RECIPES,
+    STUDIES,
+    SUFFIXES,
+    USES,
+    Tried,
+    peak_memory,
+    reset_peak_memory,
+    use_recipe,
+    use_rows,
+    whole,
+)
 
-PACKAGE = Path(__file__).parents[2] / "src" / "isotune"
 INPUTS = int(os.environ.get("ISOTUNE_INPUTS", "20000"))
 SEED = int(os.environ.get("ISOTUNE_SEED", "0"))
-KINDS = [Sentence, Pair, ScoredPair, Triplet]
+ROUND = 5000  # hypothesis remembers what it tried, so its memory grows with the inputs of a round
+
 PIECES = [
     *(b"sentence", b"sentence1", b"sentence2", b"score", b"label", b"text", b"anchor", b"positive", b"negative"),
     *(b"\t", b",", b'"', b"\n", b"\r\n", b"\r", b"\0", b"\xef\xbb\xbf", b"\xff", b"\xed\xa0\x80", b"\xe2\x80\xa8"),
@@ -42,24 +52,18 @@ PIECES = [
     *(b"1" * 5000, b"[" * 3000, b'{"a":' * 3000),
 ]  # fmt: skip
 STRANGE = [0, -1, 1, 10**30, 1.5, float("nan"), float("inf"), "", "x", "../../etc/passwd", "é" * 50, True, [], {}, [1]]
-STRANGE += [["a", "b"], {"a": 1}, [[1]], [{}], "cosine:99999999999999999999", "predicted:x:y", "start:", "[MASK]"]
+STRANGE += [["a", "b"], {"a": 1}, [[1]], [{}], "cosine:99999999999999999999", "predicted:x:y", "start:", "[MASK]", "\0"]
+NAMES = ["sentence", "sentence1", "sentence2", "score", "label", "text", "x", "\ud800", ""]
+COLUMNS = [
+    *(pa.array(["a", None, "b"]), pa.array([None, None, None]), pa.array([1, 2, None]), pa.array([b"\xff", b"a", b""])),
+    *(pa.array([1.5, float("nan"), None]), pa.array([True, False, None]), pa.array([["x", None], None, []])),
+    *(pa.array([{"a": 1}, None, {"a": None}]), pa.array([[{"a": ["x"]}], [], None])),
+    pa.array(["a"] * 3).dictionary_encode(),
+    *(pa.array(["a", "b", "c"], pa.large_string()), pa.array([0, 1, -1], pa.timestamp("ns")), pa.array(["a", "", " "])),
+    pa.array([[("a", 1)], [], None], pa.map_(pa.string(), pa.int64())),
+]  # fmt: skip
 
-
-class Tried:
-    """Counts what became of inputs."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-
-    def __call__(self, use: Callable[[], object]) -> None:
-        try:
-            use()
-        except InputError as error:
-            self.counts["refused"] += 1
-            if "\n" in str(error):
-                raise AssertionError(f"more than one line: {error}") from error
-        else:
-            self.counts["used"] += 1
+Change = Callable[[Any], Any]
 
 
 def thorough(short: int, share: float = 1) -> pytest.MarkDecorator:
@@ -67,102 +71,169 @@ def thorough(short: int, share: float = 1) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("count", [short, pytest.param(int(share * INPUTS), marks=pytest.mark.slow)])
 
 
-def changed(content: bytes, chance: random.Random, most: int = 5) -> bytes:
+def try_all(name: str, count: int, inputs: st.SearchStrategy[Any], use: Callable[[Any], object], least: float) -> None:
+    """Tries so many inputs; at least a share `least` of them has to be used, and as many refused."""
+    tried = Tried()
+    reset_peak_memory()
+    before = peak_memory()
+    for number in range(0, count, ROUND):
+        options = settings(
+            max_examples=min(ROUND, count - number),
+            deadline=None,
+            database=None,
+            phases=[Phase.generate, Phase.shrink],
+            suppress_health_check=list(HealthCheck),
+        )
+        seed(1_000_000 * SEED + number)(options(given(inputs)(lambda item: tried(lambda: use(item)))))()
+    print(f"{name}: {dict(tried.counts)}, memory grew by {peak_memory() - before:.0f} MB")
+    assert tried.counts.total() >= count
+    assert all(tried.counts[outcome] > count * least for outcome in ("used", "refused")), tried.counts
+    assert peak_memory() - before < 500
+
+
+@st.composite
+def changed(draw: st.DrawFn, content: bytes, most: int = 5) -> bytes:
     """The content with some other bytes, and maybe cut."""
     damaged = bytearray(content)
-    for _ in range(chance.randint(1, most)):
-        damaged[chance.randrange(len(damaged))] = chance.randrange(256)
-    return bytes(damaged[: chance.randrange(len(damaged)) if chance.random() < 0.1 else None])
+    for _ in range(draw(st.integers(1, most))):
+        damaged[draw(st.integers(0, len(damaged) - 1))] = draw(st.integers(0, 255))
+    return bytes(damaged[: draw(st.integers(0, len(damaged)))] if draw(st.integers(0, 9)) == 0 else damaged)
 
 
-def mutated(value: Any, chance: random.Random, rate: float) -> Any:
+@st.composite
+def mutated(draw: st.DrawFn, table: Any) -> Any:
     """A table with strange values in some places, and some keys missing or misspelt."""
-    if chance.random() < rate:
-        return chance.choice(STRANGE)
-    if isinstance(value, list):
-        return [mutated(item, chance, rate) for item in value]
-    if isinstance(value, dict):
-        table = {key + "x" * (chance.random() < rate / 4): mutated(item, chance, rate) for key, item in value.items()}
-        if table and chance.random() < rate:
-            del table[chance.choice(list(table))]
-        return table
-    return value
+    for _ in range(draw(st.integers(0, 3))):
+        table = _elsewhere(draw, table)
+    return table
 
 
-def parquet(chance: random.Random) -> bytes:
-    """A parquet file with columns of any type, maybe damaged."""
-    rows = chance.randrange(5)
-    columns = [["a"], [None], [1], [["x"], None, [], ["y", None]], [{"a": 1}], [b"\xff"], [1.5, float("nan")], [True]]
-    names = chance.sample(["sentence", "sentence1", "sentence2", "score", "label", "text", "x"], chance.randint(1, 4))
-    table = pa.table({name: pa.array((chance.choice(columns) * 5)[:rows]) for name in names})
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer)
-    return changed(buffer.getvalue(), chance) if chance.random() < 0.6 else buffer.getvalue()
+def _elsewhere(draw: st.DrawFn, value: Any) -> Any:
+    """The value with one change, at a place as deep as is drawn."""
+    if isinstance(value, dict | list) and value and draw(st.integers(0, 3)):
+        copied: Any = value.copy()
+        place = draw(st.sampled_from(list(value) if isinstance(value, dict) else range(len(value))))
+        copied[place] = _elsewhere(draw, value[place])
+        if isinstance(value, dict) and not draw(st.integers(0, 9)):
+            copied[f"{place}x"] = copied.pop(place)
+        elif not draw(st.integers(0, 9)):
+            del copied[place]
+        return copied
+    return draw(st.sampled_from(STRANGE))
 
 
-def text_file(suffix: str, chance: random.Random) -> bytes:
-    content = b"".join(chance.choices(PIECES, k=chance.randrange(30)))
+@st.composite
+def files_of_rows(draw: st.DrawFn) -> tuple[str, bytes, int]:
+    """The ending, the content and the number of the row type of a file of any format."""
+    suffix, kind = draw(st.sampled_from(SUFFIXES)), draw(st.integers(0, 4))
+    if suffix == ".parquet":
+        names = draw(st.lists(st.sampled_from(NAMES[:-2]), min_size=1, max_size=4, unique=True))
+        buffer = io.BytesIO()
+        pq.write_table(pa.table({name: draw(st.sampled_from(COLUMNS)) for name in names}), buffer)
+        content = buffer.getvalue()
+        return suffix, draw(changed(content)) if draw(st.booleans()) else content, kind
+    if draw(st.booleans()):
+        content = b"".join(draw(st.lists(st.sampled_from(PIECES) | st.binary(max_size=5), max_size=30)))
+    else:
+        content = _table(draw, suffix)
     if suffix.endswith(".gz"):
         content = gzip.compress(content, 1)
-        return changed(content, chance, 2) if chance.random() < 0.5 else content
-    return content
+        content = draw(changed(content, 2)) if draw(st.booleans()) else content
+    return suffix, content, kind
 
 
-@thorough(1500)
+def _table(draw: st.DrawFn, suffix: str) -> bytes:
+    """Rows with usual columns and any text, in the format of a line."""
+    names = draw(st.sampled_from([NAMES[:1], NAMES[1:3], NAMES[1:4], [*NAMES[1:3], "label"], NAMES[5:7], NAMES[7:]]))
+    text = st.text(max_size=10) | st.sampled_from(["a dog", "entailment", "contradiction", "1.5", "NaN", "\ufeff"])
+    rows = draw(st.lists(st.tuples(*[text for _ in names]), max_size=5))
+    end, between = draw(st.sampled_from(["\n", "\r\n", "\r"])), "," if suffix.startswith(".csv") else "\t"
+    if suffix.startswith(".jsonl"):
+        lines = [json.dumps(dict(zip(names, row, strict=True))) for row in rows]
+    else:
+        lines = [between.join(fields) for fields in [names, *rows]]
+    return end.join(lines).encode(errors="surrogatepass")
+
+
+@thorough(400)
 def test_files_of_rows(count: int, tmp_path: Path) -> None:
-    chance, tried = random.Random(SEED), Tried()
-    for _ in range(count):
-        suffix = chance.choice([".txt", ".csv", ".tsv", ".jsonl", ".parquet", ".txt.gz", ".tsv.gz", ".jsonl.gz"])
-        path = tmp_path / f"rows{suffix}"
-        path.write_bytes(parquet(chance) if suffix == ".parquet" else text_file(suffix, chance))
-        tried(lambda path=path: list(read(path, chance.choice(KINDS))))  # type: ignore[misc]
-    print(f"files of rows: {dict(tried.counts)}")
-    assert all(tried.counts[outcome] > count / 100 for outcome in ("used", "refused"))
+    def use(file: tuple[str, bytes, int]) -> None:
+        path = tmp_path / f"rows{file[0]}"
+        path.write_bytes(file[1])
+        use_rows(path, file[2])
+
+    try_all("files of rows", count, files_of_rows(), use, 0.02)
 
 
-@thorough(400, 0.5)
-def test_recipes_and_studies(count: int, tmp_path: Path) -> None:
-    chance, tried, path = random.Random(SEED), Tried(), tmp_path / "file.toml"
-    recipes = [*(PACKAGE / "recipes").glob("*.toml")]
-    studies = [*(PACKAGE / "lab" / "studies").rglob("*.toml")]
-    for _ in range(count):
-        recipe, study = (chance.choice(files).read_bytes() for files in (recipes, studies))
-        table = mutated(tomllib.loads(recipe.decode()), chance, 0.01)
-        tried(lambda table=table: Recipe.from_table(table).table())  # type: ignore[misc]
-        table = mutated(tomllib.loads(study.decode()), chance, 0.01)
-        tried(lambda table=table: Study.from_table(table))  # type: ignore[misc]
-        path.write_bytes(changed(recipe, chance))
-        tried(lambda: Recipe.from_table(read_recipe(path)))
-        path.write_bytes(changed(study, chance))
-        tried(lambda: read_study(path))
+@thorough(200, 0.5)
+def test_recipes(count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    tables = [tomllib.loads(path.read_text("utf-8")) for path in RECIPES]
+    try_all("recipes", count, st.sampled_from(tables).flatmap(mutated), use_recipe, 0.1)
+
+
+@thorough(100, 0.25)
+def test_studies(count: int) -> None:
+    tables = [tomllib.loads(path.read_text("utf-8")) for path in STUDIES]
+    try_all("studies", count, st.sampled_from(tables).flatmap(mutated), Study.from_table, 0.1)
+
+
+@pytest.mark.parametrize("kind", ["recipe", "study"])
+def test_tables_nested_thousands_of_times(kind: str, tmp_path: Path) -> None:
     for nested in (b"a=" + b"[" * 5000, b"a=" + b"{a=" * 3000, b"a." * 3000 + b"a=1", b"a=1" + b"0" * 5000):
-        path.write_bytes(nested)
-        tried(lambda: Recipe.from_table(read_recipe(path)))
-        tried(lambda: read_study(path))
-    print(f"recipes and studies: {dict(tried.counts)}")
-    assert all(tried.counts[outcome] > count / 10 for outcome in ("used", "refused"))
+        with pytest.raises(InputError):
+            USES[kind](nested, tmp_path)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("count", [INPUTS // 10])
+@thorough(200, 0.25)
+def test_caches_of_derived_texts(count: int, tmp_path: Path) -> None:
+    (content,) = whole("cache", tmp_path)
+    # A change of an unused byte of a page leaves the entries as they are.
+    try_all("caches", count, changed(content, 60), lambda data: USES["cache"](data, tmp_path), 0.05)
+
+
+@thorough(200, 0.25)
+def test_archives(count: int, tmp_path: Path) -> None:
+    contents = st.sampled_from(whole("archive", tmp_path)).flatmap(changed)
+    try_all("archives", count, contents, lambda data: USES["archive"](data, tmp_path), 0.02)
+
+
+@thorough(60, 0.1)
 def test_folders_of_encoders(count: int, tiny_model: Path, tmp_path: Path) -> None:
-    chance, tried, folder = random.Random(SEED), Tried(), tmp_path / "encoder"
+    folder = tmp_path / "encoder"
     encoder = Encoder.load(tiny_model, layers=(0, -1))
     encoder.heads.append(Dense(32, 8))
     encoder.save(folder)
     (folder / "SHA256SUMS").unlink()  # as a stranger's folder
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    for _ in range(count):
-        path = chance.choice(files)
-        content = path.read_bytes()
-        if path.suffix == ".json" and chance.random() < 0.7:
-            path.write_text(json.dumps(mutated(json.loads(content), chance, 0.03)))
-        else:
-            path.write_bytes(changed(content[:2000], chance) + content[2000:])
-        tried(lambda: Encoder.load(folder).encode(["a dog", "the cat eats"]))
-        path.write_bytes(content)
-    print(f"folders of encoders: {dict(tried.counts)}")
-    assert all(tried.counts[outcome] > count / 10 for outcome in ("used", "refused"))
+    contents = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+    @st.composite
+    def files(draw: st.DrawFn) -> tuple[Path, bytes]:
+        path = draw(st.sampled_from(list(contents)))
+        if path.suffix == ".json" and draw(st.integers(0, 3)):
+            return path, json.dumps(draw(mutated(json.loads(contents[path])))).encode()
+        return path, draw(changed(contents[path][:2000])) + contents[path][2000:]
+
+    def use(file: tuple[Path, bytes]) -> None:
+        file[0].write_bytes(file[1])
+        try:
+            Encoder.load(folder).encode(["a dog", "the cat eats"])
+        finally:
+            file[0].write_bytes(contents[file[0]])
+
+    try_all("folders of encoders", count, files(), use, 0.02)
+
+
+@thorough(150, 0.5)
+def test_texts(count: int, tiny_model: Path) -> None:
+    encoder = Encoder.load(tiny_model)
+    words = st.text(max_size=20) | st.sampled_from(["a dog", "\0", "\ufeff", "\u2028", "e" + "\u0301" * 500, "x" * 999])
+
+    def use(texts: list[str]) -> None:
+        assert np.isfinite(encoder.encode(texts)).all()
+
+    texts = st.lists(words | st.sampled_from(["\ud800", "a\udfff"]), min_size=1, max_size=6)
+    try_all("texts", count, texts, use, 0.05)
 
 
 def test_a_named_pipe_is_read_as_a_file(tmp_path: Path) -> None:
@@ -178,11 +249,10 @@ def test_a_file_that_shrinks_while_it_is_read_ends_and_does_not_hang(tmp_path: P
     for name in ("rows.txt", "rows.parquet"):
         path = tmp_path / name
         if name.endswith(".parquet"):
-            pq.write_table(
-                pa.table({"sentence": [f"{n} {'x' * 50}" for n in range(200_000)]}), path, compression="none"
-            )
+            table = pa.table({"sentence": [f"{n} {'x' * 50}" for n in range(20_000)]})
+            pq.write_table(table, path, compression="none", data_page_size=10_000)
         else:
-            path.write_text("".join(f"{n} {'x' * 50}\n" for n in range(200_000)))
+            path.write_text("".join(f"{n} {'x' * 50}\n" for n in range(20_000)))
         rows = read(path, Sentence)
         next(rows)
         os.truncate(path, path.stat().st_size // 2)
