@@ -23,6 +23,7 @@ import asyncio
 import json
 import os
 import random
+import shlex
 import signal
 import socket
 import subprocess
@@ -30,7 +31,7 @@ import sys
 import time
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import NamedTuple
 from urllib.request import urlopen
 
@@ -83,8 +84,8 @@ class Server:
         self, command: list[str], model: Path, port: int, path: str = "/v1/embeddings", folder: Path | None = None
     ) -> None:
         environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
-        quiet = subprocess.DEVNULL
-        self.process = subprocess.Popen(command, env=environment, stdout=quiet, stderr=quiet, cwd=folder)
+        self.log = TemporaryFile()  # noqa: SIM115 - it is open as long as the server runs
+        self.process = subprocess.Popen(command, env=environment, stdout=self.log, stderr=self.log, cwd=folder)
         self.model, self.port, self.path = model.name, port, path
 
     def wait(self, seconds: float = 180) -> None:
@@ -96,7 +97,9 @@ class Server:
                 return
             except OSError:
                 if time.monotonic() > end or self.process.poll() is not None:
-                    raise
+                    self.log.seek(0)
+                    command = shlex.join(map(str, self.process.args))
+                    raise SystemExit(f"{command} does not answer:\n{self.log.read().decode()}") from None
                 time.sleep(0.5)
 
     def measure(self, texts: list[str], clients: int, seconds: float) -> Result:
@@ -183,7 +186,8 @@ def start(model: Path, infinity: str | None, graph: Path) -> dict[str, Server]:
         command = [infinity, "v2", "--served-model-name", model.name, "--device", "cpu", "--no-vector-disk-cache"]
         command += ["--no-bettertransformer", "--no-compile"]
         exporter = str(Path(infinity).with_name("optimum-cli"))
-        subprocess.run([exporter, "export", "onnx", "-m", model, "--task", "feature-extraction", graph], check=True)
+        task = ["--library", "transformers", "--task", "feature-extraction"]
+        subprocess.run([exporter, "export", "onnx", "-m", model, *task, graph], check=True)
         for name, source, engine, precision in (
             ("infinity float32", str(model), "torch", "float32"),
             ("infinity bfloat16", str(model), "torch", "bfloat16"),

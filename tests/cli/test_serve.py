@@ -54,3 +54,9 @@ def test_addresses() -> None:
     listener, url = listen("::1", 0)
     assert url == f"http://[::1]:{listener.getsockname()[1]}"
     listener.close()
+
+
+def test_a_part_of_an_answer_does_not_wait_for_the_clients_acknowledgement() -> None:
+    listener, _ = listen("127.0.0.1", 0)
+    with listener, socket.create_connection(listener.getsockname()), listener.accept()[0] as connection:
+        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from isotune.data.packed import pack
-from isotune.kernels.attention import _fused_attention, _PlainAttention, packed_attention
+from isotune.kernels.attention import _fused_attention, _PlainAttention, can_mask, masked_attention, packed_attention
 from isotune.kernels.dropout import DRAWS, Draws, using
 
 # Shorter than a register, longer, and long; two are of one length.
@@ -25,6 +25,25 @@ def test_plain_products_equal_the_fused_attention(sliding_window: int | None) ->
         results.append([output, *torch.autograd.grad(output, inputs, gradient)])
     for plain, fused in zip(*results, strict=True):
         torch.testing.assert_close(plain, fused)
+
+
+@pytest.mark.parametrize("sliding_window", [None, 3])
+@torch.no_grad()
+def test_one_masked_product_equals_a_product_for_each_length(sliding_window: int | None) -> None:
+    packed = pack([[1] * length for length in LENGTHS])
+    inputs = [torch.randn(TOKENS, 4, 8, dtype=torch.float64) for _ in range(3)]
+    masked, fused = (attend(*inputs, packed, 0.3, sliding_window) for attend in (masked_attention, _fused_attention))
+    torch.testing.assert_close(masked, fused)
+
+
+def test_a_product_is_masked_only_for_few_tokens_without_gradient() -> None:
+    packed = pack([[1] * length for length in LENGTHS])
+    query = torch.randn(TOKENS, 4, 8)
+    assert not can_mask(query, packed, 0.0)
+    with torch.no_grad():
+        assert can_mask(query, packed, 0.0)
+        assert not can_mask(query, packed, 0.1)
+        assert not can_mask(torch.empty(2**14, 4, 8), pack([[1] * 2**14]), 0.0)
 
 
 @pytest.mark.parametrize("training", [True, False])

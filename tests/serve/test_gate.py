@@ -204,6 +204,7 @@ def test_the_log_has_no_text_and_no_made_up_path(
         monkeypatch.setattr(Encoder, "tokenize", lambda *_: {}["secret"])
         failed = server.embed("secret")
         assert (failed.status_code, failed.json()["error"]["type"]) == (500, "server_error")
+        until(lambda: "/v1/embeddings 500 " in caplog.text)  # a request is logged after its answer
     messages = [record.getMessage() for record in caplog.records if record.name == "isotune.serve"]
     assert [message.split()[:4] for message in messages if message.startswith("127.0.0.1")] == [
         ["127.0.0.1", "POST", "/v1/embeddings", "200"],

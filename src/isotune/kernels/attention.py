@@ -1,8 +1,9 @@
 """Attention over packed sentences: every token sees the tokens of its own sentence, without a mask.
 
 A `Packed` holds its sentences shortest first, so the sentences of one length are a slice of the row. Each slice becomes
-a dense [sentences, heads, length, features] product. No key is padding; only a sliding window needs a mask. On a GPU in
-half precision, torch's flash attention for sequences of different lengths takes the whole row in one kernel.
+a dense [sentences, heads, length, features] product. No key is padding; only a sliding window needs a mask. If a batch
+has few tokens and many lengths, as that of a server has, the whole row is one product with a mask. On a GPU in half
+precision, torch's flash attention for sequences of different lengths takes the whole row in one kernel.
 
 A model of transformers looks up its attention function by name, and passes on all keyword arguments of the model's
 call; the packed batch is one of them. Importing this module adds our function to transformers' registry under the name
@@ -37,6 +38,9 @@ LONG = 64
 SMALL = 2**21
 # numpy shares a product of two matrices with more multiplications than this among threads.
 ONE_THREAD = 2**18
+# Multiplications of the whole row with itself, for each length, up to which one masked product is faster than a product
+# for each length.
+MASKED = 2**21
 # The GPU kernels take heads of up to this many features, in multiples of 8.
 LARGEST_HEAD = 256
 AMPERE = (8, 0)  # the first GPUs that have these kernels, by compute capability
@@ -71,8 +75,11 @@ def packed_attention(
     elif q.is_cpu or dropout:
         # autocast would convert to float32 for the softmax, and back; its sums are in float32 anyway.
         with torch.autocast(q.device.type, enabled=False):
-            arguments = (q, k, v, packed, scaling, dropout, sliding_window, module.training)
-            output = _PlainAttention.apply(*arguments)  # type: ignore[no-untyped-call]
+            if can_mask(q, packed, dropout):
+                output = masked_attention(q, k, v, packed, scaling, sliding_window)
+            else:
+                arguments = (q, k, v, packed, scaling, dropout, sliding_window, module.training)
+                output = _PlainAttention.apply(*arguments)  # type: ignore[no-untyped-call]
     else:
         output = _fused_attention(q, k, v, packed, scaling, sliding_window)
     if head_dropout:
@@ -106,6 +113,26 @@ def flash_attention(
     )
     assert isinstance(output, Tensor)  # a second tensor would be returned on request only
     return output
+
+
+def can_mask(query: Tensor, packed: Packed, dropout: float) -> bool:
+    """Whether `masked_attention` takes this query, [T, heads, features], and is faster than products length by length.
+
+    Its time grows with the square of T, but hardly with the number of lengths.
+    """
+    small = len(query) * query.numel() <= MASKED * len(packed.groups)
+    return small and query.is_cpu and not dropout and not torch.is_grad_enabled()
+
+
+def masked_attention(
+    query: Tensor, key: Tensor, value: Tensor, packed: Packed, scaling: float, window: int | None
+) -> Tensor:
+    """Computes [T, heads, features] from query, key and value of that shape, as one product with a mask [T, T]."""
+    seen = packed.segments[:, None] == packed.segments
+    near = _near(len(query), window, query.device)
+    seen = seen if near is None else seen & near
+    q, k, v = (x.transpose(0, 1)[None] for x in (query, key, value))  # [1, heads, T, features]
+    return scaled_dot_product_attention(q, k, v, seen, scale=scaling)[0].transpose(0, 1)
 
 
 def _fused_attention(
