@@ -375,3 +375,31 @@ def test_a_damaged_file_is_named(run: Path, name: str, content: str, message: st
     (run / name).write_bytes(content.encode(errors="surrogateescape"))
     with pytest.raises(InputError, match=message):
         write_report(run)
+
+
+@pytest.mark.parametrize(
+    ("dev", "advice"),
+    [
+        (
+            {"after": 0.44, "low": 0.01, "high": 0.07, "ahead": 0.99},
+            "Use the new encoder. On the 50 pairs of mine dev that chose the step, 40.0 became 44.0 (+4.0; 95 % "
+            "interval over the pairs +1.0 to +7.0). Pairs that choose flatter the choice a little.",
+        ),
+        (
+            {"after": 0.41, "low": -0.02, "high": 0.04, "ahead": 0.83},
+            "The new encoder is the better guess, but the gain may be chance. On the 50 pairs of mine dev that chose "
+            "the step, 40.0 became 41.0 (+1.0; 95 % interval over the pairs -2.0 to +4.0). In 83 % of the samples of "
+            "these pairs the new encoder is ahead. To be sure, score more pairs with isotune label.",
+        ),
+        (
+            {"after": 0.40, "low": -0.03, "high": 0.02, "ahead": 0.4},  # Pearson's correlation chose the step
+            "Keep what you had. On the 50 pairs of mine dev that chose the step, 40.0 became 40.0 (+0.0; 95 % interval "
+            "over the pairs -3.0 to +2.0).",
+        ),
+    ],
+)
+def test_the_advice_gives_the_better_guess_and_how_sure_it_is(run: Path, dev: dict[str, float], advice: str) -> None:
+    path = run / "evaluation.json"
+    evaluation = json.loads(path.read_text())
+    path.write_text(json.dumps({**evaluation, "dev": {"name": "mine dev", "pairs": 50, "before": 0.4, **dev}}))
+    assert advice in report(run).text

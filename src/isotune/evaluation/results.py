@@ -160,6 +160,7 @@ class DevGain(_Result):
     after: Correlation
     low: Finite  # low and high are the ends of the gain's 95 % interval, by the bootstrap over the pairs
     high: Finite
+    ahead: Fraction  # of the bootstrap's samples, those on which the encoder kept scores higher
 
 
 class RunEvaluation(_Result):

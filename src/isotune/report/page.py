@@ -230,7 +230,12 @@ def _advice(run: RunFiles) -> str:
     )
     if low > 0:
         return f"Use the new encoder. {gain} Pairs that choose flatter the choice a little."
-    return f"Keep what you had, or score more pairs. {gain} So the gain may be chance."
+    if new > old:
+        return (
+            f"The new encoder is the better guess, but the gain may be chance. {gain} In {100 * dev.ahead:.0f} % of "
+            "the samples of these pairs the new encoder is ahead. To be sure, score more pairs with isotune label."
+        )
+    return f"Keep what you had. {gain}"
 
 
 def _tenths(change: Change) -> Change:

@@ -126,7 +126,15 @@ def _dev_gain(pairs: ScoredPairs, before: _Measured, after: _Measured) -> DevGai
     old, new = (resampled_scores([CorrelatedPairs(gold, side.dev, 1.0)], spearman=True) for side in (before, after))
     low, high = interval(new - old)
     scores = [score(pairs, side.dev).spearman.all for side in (before, after)]
-    return DevGain(name=pairs.name, pairs=len(gold), before=scores[0], after=scores[1], low=low, high=high)
+    return DevGain(
+        name=pairs.name,
+        pairs=len(gold),
+        before=scores[0],
+        after=scores[1],
+        low=low,
+        high=high,
+        ahead=float(np.mean(new > old)),
+    )
 
 
 def _write(folder: Path, comparison: RunEvaluation, scored_on: Scored, before: _Measured, after: _Measured) -> None:
