@@ -36,12 +36,20 @@ def replacing(path: Path) -> Iterator[Path]:
 def put_into_place(part: Path, path: Path) -> None:
     """Gives a file or folder that is complete its final name, in a way that a power cut can't spoil."""
     for written in (*part.rglob("*"), part):
-        _sync(written)
+        sync(written)
     part.replace(path)
-    _sync(path.parent)
+    sync(path.parent)
 
 
-def _sync(path: Path) -> None:
+def make_folder(path: Path) -> None:
+    """Makes a folder, and the folders above it, unless it is there; a power cut can't undo that."""
+    if not path.is_dir():
+        make_folder(path.parent)
+        path.mkdir(exist_ok=True)
+        sync(path.parent)
+
+
+def sync(path: Path) -> None:
     """Waits until a file's content, or the names in a folder, are on the disk."""
     number = os.open(path, os.O_RDONLY)
     try:
@@ -66,8 +74,8 @@ def new_path(path: Path) -> Iterator[Path]:
         raise InputError(f"{path}: it exists already; give another name")
     part = path.with_name(f"{path.name}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _remove(part)  # what a killed process has left
+        make_folder(path.parent)
+        remove(part)  # what a killed process has left
         part.touch()  # fails here, not after the block
         part.unlink()
         yield part
@@ -77,10 +85,10 @@ def new_path(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise InputError(f"{path}: it can't be written ({error.strerror or error}); give another name") from error
     finally:
-        _remove(part)
+        remove(part)
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
     """Removes a file or folder, if it is there."""
     shutil.rmtree(path, ignore_errors=True)
     with suppress(OSError):
@@ -100,11 +108,11 @@ def create_text(path: Path, text: str) -> bool:
     """
     with _small_file(path, text) as part:
         try:
-            _sync(part)
+            sync(part)
             os.link(part, path)
         except FileExistsError:
             return False
-        _sync(path.parent)
+        sync(path.parent)
     return True
 
 

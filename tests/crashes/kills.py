@@ -156,6 +156,8 @@ def check_whole(folder: Path) -> None:
         elif path.suffix == ".npz":
             with np.load(path) as arrays:
                 dict(arrays)
+        elif path.suffix == ".npy":
+            np.load(path)
         elif path.suffix == ".parquet":
             pq.read_table(path)
         elif path.suffix == ".html":

@@ -85,7 +85,7 @@ def training(
         if not report:
             training_run.write_report = _short_report  # drawing takes most of a short run's time
         folder.mkdir(exist_ok=True)
-        (folder / "recipe.toml").write_text(tomli_w.dumps({**table, "stages": stages}))
+        write_text(folder / "recipe.toml", tomli_w.dumps({**table, "stages": stages}))
         run = folder / "run"
         if processes > 1:
             _become_several(processes)
@@ -155,7 +155,7 @@ def study(inputs: Inputs) -> Work:
         InThisProcess.made = []
         run_study.Processes = InThisProcess
         folder.mkdir(exist_ok=True)
-        (folder / "study.toml").write_text(tomli_w.dumps(table))
+        write_text(folder / "study.toml", tomli_w.dumps(table))
         run_study.run_study(folder / "study.toml", folder / "study", model=inputs.model, quiet=True)
 
     def result(folder: Path) -> dict[str, object]:
@@ -191,7 +191,7 @@ def indexing(inputs: Inputs) -> Work:
         index_module.PART, store.FRAGMENTS = 8, 3
         changed = folder / "changed.txt"
         folder.mkdir(exist_ok=True)
-        changed.write_text(Path(inputs.text).read_text().replace("dog", "cat") + "one more\n")
+        write_text(changed, Path(inputs.text).read_text().replace("dog", "cat") + "one more\n")
         use = Index.open if (folder / "index" / "index.json").exists() else Index.create
         use(folder / "index", inputs.model).add(read_documents(str(changed)))
 

@@ -34,6 +34,7 @@ def analyse(
 
     from isotune.encoder.load import load_encoder
     from isotune.errors import InputError
+    from isotune.files import make_folder
     from isotune.lab.analyses import analyse_on, load_pairs
 
     if not name:
@@ -48,7 +49,7 @@ def analyse(
         raise InputError(f"{out / name}.json: it exists already; choose another --out")
     encoders = {label: load_encoder(path) for label, path in zip(names, encoder, strict=True)}
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        make_folder(out)
     except OSError as error:
         raise InputError(f"{out}: it can't be written ({error.strerror}); choose another --out") from error
     with Console(stderr=True).status(f"analysing: {name}"):

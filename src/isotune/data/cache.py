@@ -19,6 +19,7 @@ from itertools import islice
 from pathlib import Path
 
 from isotune.errors import InputError
+from isotune.files import make_folder
 
 WAIT = 60  # seconds for another process to finish writing its batch
 
@@ -59,7 +60,7 @@ class TextCache:
         texts, key = iter(texts), json.dumps(dict(self.settings), sort_keys=True)
         with self._errors():
             if self.path:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
+                make_folder(self.path.parent)
             connection = sqlite3.connect(self.path or "", timeout=WAIT)  # "": a nameless file, gone when it is closed
         with closing(connection) as cache:
             with self._errors():

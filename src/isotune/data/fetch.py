@@ -22,7 +22,7 @@ from isotune.data.published import web_address
 from isotune.data.rows import Sentence
 from isotune.data.web import fetch_web, web_file, web_folder, web_size
 from isotune.errors import InputError, unknown
-from isotune.files import write_text
+from isotune.files import make_folder, write_text
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _plan_hub(source: HubSource) -> Fetch:
             _check_hashes(Path(folder), source, files, str(info.sha))
         if note:
             path = fetch_note(source)
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             write_text(path, json.dumps(note))
 
     size = sum(file.file_size or 0 for file in planned if file.will_download)

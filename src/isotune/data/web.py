@@ -12,7 +12,7 @@ from filelock import FileLock
 
 from isotune.data.cache import cache_folder
 from isotune.errors import InputError
-from isotune.files import replacing
+from isotune.files import make_folder, replacing
 
 WAIT = 10  # seconds for an answer
 
@@ -42,7 +42,7 @@ def fetch_web(address: str) -> Path:
     if constants.HF_HUB_OFFLINE:
         raise InputError(f"{address}: not fetched yet, and HF_HUB_OFFLINE is set")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         with FileLock(path.with_name(f"{path.name}.lock")):
             if not path.exists():  # else another process has fetched it meanwhile
                 _fetch(address, path)

@@ -29,6 +29,7 @@ from isotune.encoder.options import PoolingChoice
 from isotune.encoder.pooling import EachLayer, Pooling, TokenStates, change_pooling
 from isotune.encoder.stream import Advance, Parts, StreamEncoder, encode_stream
 from isotune.errors import InputError
+from isotune.files import new_path
 from isotune.kernels.int8 import is_quantized, quantize
 from isotune.kernels.precision import warn_of_bfloat16
 from isotune.views.augmentation import Augmentation
@@ -285,7 +286,9 @@ class Encoder(nn.Module, StreamEncoder):
         return np.split(order, np.flatnonzero(np.diff(batch_numbers)) + 1)
 
     def save(self, path: str | Path) -> None:
-        """Writes a sentence-transformers folder; `SentenceTransformer(path)` gives the same vectors.
+        """Writes a sentence-transformers folder, whole or not at all.
+
+        `SentenceTransformer(path)` gives the same vectors.
 
         Raises:
             InputError: the folder exists already or can't be written; or the weights are in int8.
@@ -294,23 +297,21 @@ class Encoder(nn.Module, StreamEncoder):
         if is_quantized(self):
             raise InputError(f"{path}: an encoder in int8 can't be saved; save it as loaded without a precision")
         try:
-            path.mkdir(parents=True)
-        except FileExistsError as error:
-            raise InputError(f"{path}: it exists already; an encoder is saved into a new folder") from error
-        try:
-            write_modules(
-                Modules(
-                    path,
-                    self.pooling,
-                    list(self.heads),
-                    max_length=self.max_length,
-                    lowercase=self.lowercase,
-                    prompt=self.prompt,
-                    settings=self.settings,
-                ),
-                self.language_head.language_model if self.language_head else self.backbone.model,
-                self.tokenizer,
-            )
-            write_checksums(path)
-        except (SafetensorError, OSError) as error:
+            with new_path(path) as folder:
+                folder.mkdir()
+                write_modules(
+                    Modules(
+                        folder,
+                        self.pooling,
+                        list(self.heads),
+                        max_length=self.max_length,
+                        lowercase=self.lowercase,
+                        prompt=self.prompt,
+                        settings=self.settings,
+                    ),
+                    self.language_head.language_model if self.language_head else self.backbone.model,
+                    self.tokenizer,
+                )
+                write_checksums(folder)
+        except SafetensorError as error:  # a full disk
             raise InputError(f"{path}: it can't be written ({error})") from error

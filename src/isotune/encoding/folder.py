@@ -23,7 +23,7 @@ from isotune.encoding.claims import read_state
 from isotune.encoding.parts import Part
 from isotune.encoding.vector_file import count_rows
 from isotune.errors import InputError
-from isotune.files import create_text, write_text
+from isotune.files import create_text, make_folder, write_text
 
 MANIFEST = "_manifest.json"
 STATE = ".encoding"
@@ -71,7 +71,7 @@ class VectorFolder:
         try:
             if path.is_dir() and not state.is_dir() and any(path.iterdir()):
                 raise InputError(f"{path}: it has files that isotune encode did not make; name a new folder")
-            state.mkdir(parents=True, exist_ok=True)
+            make_folder(state)
             if not create_text(state / SETTINGS, _json(asdict(settings))):
                 self._compare(asdict(settings), read_state(state / SETTINGS))
         except OSError as error:
@@ -104,7 +104,7 @@ class VectorFolder:
     def make_room(self, part: Part) -> None:
         """Makes the folders that the part's files are in."""
         for file in (self.target(part), self.state(part)):
-            file.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(file.parent)
 
     def new_record(self, part: Part) -> str:
         """The record of a part whose file of vectors is there, as JSON. The file is read once."""

@@ -21,6 +21,7 @@ from isotune.encoding.folder import Settings, VectorFolder
 from isotune.encoding.part_file import encode_file
 from isotune.encoding.parts import Part
 from isotune.errors import InputError
+from isotune.files import put_into_place
 
 logger = logging.getLogger(__name__)
 
@@ -140,7 +141,7 @@ class _Worker:
                 )
                 if not claim.is_held():
                     return False
-                unfinished.replace(target)
+                put_into_place(unfinished, target)
             finally:
                 unfinished.unlink(missing_ok=True)
             self.encoded += 1

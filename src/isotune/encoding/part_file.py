@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
@@ -32,7 +31,7 @@ def encode_file(
     Args:
         encoder: encodes the texts.
         source: a file of text.
-        target: the file to write. Its content is on disk when the function returns.
+        target: the file to write.
         suffix: the format of the target, see `VECTOR_FILES`.
         columns: names the column of the text as {"sentence": column}, if it has no usual name.
         normalize: scale each vector to length 1.
@@ -54,10 +53,7 @@ def encode_file(
             rows = pa.concat_tables([rows, block.table])
             yield from block.texts
 
-    with target.open("wb") as file:
-        with VECTOR_FILES[suffix](file, schema, encoder.dimension) as write:
-            for part, vectors in encoder.encode_parts(texts(), normalize=normalize, advance=advance):
-                write(rows.slice(0, len(part)), vectors)
-                rows = rows.slice(len(part))
-        file.flush()
-        os.fsync(file.fileno())
+    with target.open("wb") as file, VECTOR_FILES[suffix](file, schema, encoder.dimension) as write:
+        for part, vectors in encoder.encode_parts(texts(), normalize=normalize, advance=advance):
+            write(rows.slice(0, len(part)), vectors)
+            rows = rows.slice(len(part))

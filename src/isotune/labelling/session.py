@@ -11,7 +11,7 @@ from pathlib import Path
 
 from isotune.data import ScoredPair, read
 from isotune.errors import InputError
-from isotune.files import write_text
+from isotune.files import make_folder, write_text
 
 HEADER = "\t".join(ScoredPair._fields)
 SCALE = """\
@@ -109,7 +109,7 @@ def _write(path: Path, labels: Sequence[ScoredPair]) -> None:
     lines = [HEADER, *(f"{label.sentence1}\t{label.sentence2}\t{label.score:g}" for label in labels)]
     try:
         if labels:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             write_text(path, "\n".join(lines) + "\n")
         else:
             path.unlink(missing_ok=True)

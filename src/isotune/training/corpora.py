@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
@@ -22,7 +21,7 @@ from isotune.data.tokens import Fingerprint, TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.scratch import make_model
 from isotune.errors import InputError
-from isotune.files import put_into_place, write_text
+from isotune.files import put_into_place, remove, write_text
 from isotune.methods import method_class
 from isotune.methods.method import Method
 from isotune.methods.protocols import SINGLE_FEED, DerivesRows, Feed, ScoresRows, SeveralFeeds
@@ -97,7 +96,7 @@ class Corpora:
         self.recorder.say("a new model: its vocabulary is made from the text")
         torch.manual_seed(derive_seed(self.recipe.seed, "scratch"))
         new = self.folder / "start.new"
-        shutil.rmtree(new, ignore_errors=True)  # what a killed process has left
+        remove(new)  # what a killed process has left
         make_model(new, self.recipe.scratch, self.texts())
         put_into_place(new, folder)
 

@@ -5,7 +5,6 @@ The comparison uses the encoder as users get it: from the folder, not from memor
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +28,7 @@ from isotune.evaluation import (
 )
 from isotune.evaluation.intervals import CorrelatedPairs, interval, resampled_scores
 from isotune.evaluation.results import DevGain
-from isotune.files import put_into_place, replacing, write_text
+from isotune.files import put_into_place, remove, replacing, write_text
 from isotune.recipes import Recipe
 from isotune.report.text_changes import CHANGES, FEWEST_SENTENCES, compare_text
 from isotune.training.run_folder import Progress
@@ -52,12 +51,12 @@ def save_kept(encoder: Encoder, folder: Path) -> Path:
     """Saves the kept encoder in the run folder. An encoder that lies there already stays until the new one is whole."""
     new, kept, old = (folder / name for name in ("encoder.new", "encoder", "encoder.old"))
     for leftover in (new, old):
-        shutil.rmtree(leftover, ignore_errors=True)
+        remove(leftover)
     encoder.save(new)
     if kept.exists():
         kept.rename(old)
     put_into_place(new, kept)
-    shutil.rmtree(old, ignore_errors=True)
+    remove(old)
     return kept
 
 

@@ -37,7 +37,7 @@ from isotune.encoder.format.modules import HEADS
 from isotune.encoder.heads.head import Heads
 from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
-from isotune.files import replacing, write_text
+from isotune.files import make_folder, remove, replacing, write_text
 from isotune.recipes import Recipe, read_recipe
 from isotune.training.optimizer import Optimizers
 
@@ -181,7 +181,7 @@ def held(folder: Path, new: bool) -> Iterator[None]:
             raise InputError(f"{folder}: there is no run to resume (the folder has no {RECIPE})")
         lock.acquire()
         for part in folder.glob("*.part"):  # what a killed process has left
-            part.unlink()
+            remove(part)
         holder = {"pid": os.getpid(), "machine": socket.gethostname(), "since": _now()}
         (folder / LOCK).write_text(json.dumps(holder), "utf-8")
     except Timeout:
@@ -206,7 +206,7 @@ def _make_empty(folder: Path) -> None:
         begun = {LOCK, ENVIRONMENT} if CHECKSUM in _read_json(folder / ENVIRONMENT) else {LOCK}
         if any(name not in begun and not FIRST_PARTS.fullmatch(name) for name in names):
             raise InputError(f"{folder}: this folder exists already; choose another --out, or continue with --resume")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
 
 
 def create(folder: Path, plan: Recipe) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from isotune.data import ScoredPairs
 from isotune.evaluation import correlations
-from isotune.files import write_text
+from isotune.files import make_folder, write_text
 from isotune.report.chart import Chart
 from isotune.report.drawing import save_png
 
@@ -42,7 +42,7 @@ class Analysis:
 
     def write(self, folder: Path) -> list[Path]:
         """Writes NAME.json, NAME.png and, if plotly is installed, NAME.html; returns their paths."""
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         data = folder / f"{self.name}.json"
         content = {
             "analysis": self.name,

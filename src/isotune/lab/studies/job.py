@@ -7,7 +7,6 @@ runs never make the same run at the same time.
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -35,7 +34,7 @@ from isotune.evaluation import RunEvaluation, STSTask, Task, cosine_similarities
 from isotune.evaluation.results import STSResult
 from isotune.evaluation.transfer import TransferTask
 from isotune.evaluation.vectors import SentenceEncoder
-from isotune.files import replacing, write_text
+from isotune.files import make_folder, remove, replacing, sync, write_text
 from isotune.report.stages import group_by_stage, read_records
 from isotune.training import train
 from isotune.training.run_folder import is_finished
@@ -120,13 +119,15 @@ def make(job: Job) -> None:
         Stopped: a signal ended it early.
     """
     folder = job.folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(folder.parent)
     with FileLock(f"{folder}.lock"):
         if is_done(folder, job.keep):
             return
-        folder.mkdir(exist_ok=True)
+        make_folder(folder)
         if (folder / RESULT).exists() or not (folder / "recipe.toml").exists():
-            _remove(folder, "*")  # it was made without the encoder that is needed now, or killed before it began
+            # It was made without the encoder that is needed now, or killed before it began. Without a recipe it is
+            # removed again if this process is killed meanwhile.
+            _remove(folder, "recipe.toml", "*")
         if job.recipe is None:
             encoder = load_untrained(job.model, job.encoder)
         else:
@@ -177,7 +178,12 @@ def _of_run(task: Task, classifier_seed: int | None) -> Task:
 
 def _remove(folder: Path, *patterns: str) -> None:
     for path in [path for pattern in patterns for path in folder.glob(pattern)]:
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if path.is_dir():  # a process that is killed meanwhile leaves no part of it under its name
+            old = path.with_name(f"{path.name}.old")
+            remove(old)
+            path = path.rename(old)
+            sync(folder)
+        remove(path)
 
 
 def _train(folder: Path, recipe: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from isotune.errors import InputError
 from isotune.evaluation.tables import AGGREGATIONS
-from isotune.files import write_text
+from isotune.files import make_folder, write_text
 from isotune.lab.analyses.analysis import write_figure
 from isotune.lab.studies.comparison import sentence
 from isotune.lab.studies.figures import chart, title
@@ -91,7 +91,7 @@ def _figure(folder: Path, study: Study, lines: Sequence[Line], number: int) -> d
     if not drawn.panels:
         return {"element": ""}
     path = folder / "figures" / f"figure-{number + 1}.png"
-    path.parent.mkdir(exist_ok=True)
+    make_folder(path.parent)
     _, *page = write_figure(drawn, path, f"{study.title}: {name}")
     link = page[0].relative_to(folder).as_posix() if page else ""
     return {"element": svg(drawn, path.stem, name), "title": name, "page": link}

@@ -21,6 +21,7 @@ from rich.console import Console
 
 from isotune.data import DATASETS, Sentence
 from isotune.errors import InputError
+from isotune.files import make_folder
 from isotune.lab.studies import read_study
 from isotune.lab.studies.estimate import Budget
 from isotune.lab.studies.page import write_page
@@ -88,8 +89,8 @@ def run_study(
     out = Path(out)
     folder = Path(runs or out / "runs")
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(out)
+        make_folder(folder)
     except OSError as error:
         raise InputError(f"{error.filename}: it can't be made ({error.strerror}); name another folder") from error
     all_runs = StudyRuns(study, folder, model, Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True))
