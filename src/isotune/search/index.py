@@ -11,9 +11,8 @@ goes on when it is given again.
 
 from __future__ import annotations
 
-import json
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -27,15 +26,15 @@ from isotune.encoder import Precision
 from isotune.encoder.load import load_encoder
 from isotune.encoder.stream import PART, StreamEncoder, progress
 from isotune.errors import InputError
-from isotune.files import write_text
+from isotune.files import make_folder
 from isotune.search import approximate
+from isotune.search.description import read_description, write_description
 from isotune.search.documents import Document
 from isotune.search.in_memory import InMemory
+from isotune.search.seal import verify
 from isotune.search.snapshot import FIXED, Snapshot
 from isotune.search.store import Store
 
-DESCRIPTION = "index.json"
-KEYS = {"encoder", "precision", "fingerprint", "dimension"}  # of the description
 # Up to this number of rows, exact search takes a tenth of a second or less and some gigabytes of memory.
 EXACT_ROWS = 1_000_000
 # Hybrid search adds 1 / (60 + rank) over both rankings: Cormack, Clarke and Buettcher (2009), "Reciprocal rank fusion".
@@ -106,7 +105,7 @@ class Index:
             name = str(Path(encoder).resolve()) if Path(encoder).exists() else str(encoder)
             encoder = load_encoder(encoder, precision)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
             if any(path.suffix != ".part" for path in folder.iterdir()):  # which a killed process has left
                 raise InputError(f"{folder}: it exists already and is not empty; an index is made in a new folder")
             description = {
@@ -115,7 +114,7 @@ class Index:
                 "fingerprint": encoder.fingerprint(),
                 "dimension": encoder.dimension,
             }
-            _describe(folder, description)  # first: `open` makes a missing table, so a killed command can go on
+            write_description(folder, description)  # first: `open` makes a missing table, so a killed command can go on
             index = cls(folder, description, exact_rows)
         except OSError as error:
             raise InputError(f"{folder}: it can't be written ({error.strerror or error})") from error
@@ -133,10 +132,14 @@ class Index:
         """Opens an index. Its encoder is loaded when it is needed, unless another copy of it is given.
 
         Raises:
-            InputError: the folder is no index, the given encoder is not the index's, or LanceDB is not installed.
+            InputError: the folder is no index or is damaged, the given encoder is not the index's, or LanceDB is not
+                installed.
         """
         folder = Path(folder)
-        index = cls(folder, _read_description(folder), exact_rows)
+        description = read_description(folder)
+        if "approximate" not in description:  # it is read completely for the first query anyway
+            verify(folder)
+        index = cls(folder, description, exact_rows)
         if encoder is not None:
             index._use(encoder)
         return index
@@ -236,7 +239,7 @@ class Index:
 
     def _approximate(self, snapshot: Snapshot) -> dict[str, Any] | None:
         """What `approximate.build` said, maybe in another process; None while the search is exact."""
-        return None if len(snapshot) <= self.exact_rows else _read_description(self.folder).get("approximate")
+        return None if len(snapshot) <= self.exact_rows else read_description(self.folder).get("approximate")
 
     def _changed(self, documents: Iterable[Document], counts: dict[str, int]) -> Iterator[Document]:
         """The documents that are not in the index as they are; `counts` is kept up to date."""
@@ -262,9 +265,11 @@ class Index:
 
     def _build_approximate(self) -> None:
         """Builds the approximate index if there are many rows, and again if they have grown by a fifth since."""
-        description = _read_description(self.folder)
+        description = read_description(self.folder)
         if len(self) > self.exact_rows and len(self) > 1.2 * description.get("approximate", {}).get("rows", 0):
-            _describe(self.folder, description | {"approximate": approximate.build(self.store)})
+            built = approximate.build(self.store)
+            self.store.seal()
+            write_description(self.folder, description | {"approximate": built})
 
     def _use(self, encoder: str | Path | StreamEncoder) -> None:
         """Takes an encoder, if it is the one that made the vectors."""
@@ -287,22 +292,6 @@ class Index:
                 yield
         except Timeout:
             raise InputError(f"{self.folder}: another process is changing it; try again when it has ended") from None
-
-
-def _read_description(folder: Path) -> dict[str, Any]:
-    try:
-        description = json.loads((folder / DESCRIPTION).read_text("utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{folder}: no index; make one with isotune index ENCODER FILE --out {folder}") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{folder / DESCRIPTION}: it can't be read ({error})") from error
-    if not isinstance(description, dict) or not description.keys() >= KEYS:
-        raise InputError(f"{folder / DESCRIPTION}: it does not describe an index; make a new index")
-    return description
-
-
-def _describe(folder: Path, description: Mapping[str, Any]) -> None:
-    write_text(folder / DESCRIPTION, json.dumps(description, indent=2) + "\n")
 
 
 def _fuse(*rankings: list[int]) -> list[int]:

@@ -2,13 +2,14 @@
 
 A change of rows is one commit: it is there completely or not at all. What a commit has left is read as a snapshot
 (`snapshot.py`). LanceDB writes a new fragment of the table with each commit, and `tend` merges fragments when there are
-many of them, so that reading stays fast.
+many of them, so that reading stays fast, and seals the table (`seal.py`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from threading import Lock
@@ -19,6 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from isotune.errors import InputError
+from isotune.search.seal import seal
 from isotune.search.snapshot import FIXED, Snapshot, filtering
 
 TABLE = "rows"
@@ -50,21 +52,26 @@ class Store:
     def __init__(self, folder: Path, dimension: int) -> None:
         """Opens the table in a folder, or makes an empty one, for vectors of this dimension."""
         # Each call looks for changes that other processes have made.
+        self.folder = folder
         self._database = lancedb().connect(folder, read_consistency_interval=timedelta(0))
         self._lock = Lock()
         self._snapshot: Snapshot | None = None
         self.dimension = dimension
         if TABLE in self._database.list_tables().tables:
             self.table = self._database.open_table(TABLE)
+            if self.table.schema.field("vector").type.list_size != dimension:
+                raise InputError(f"{folder}: its vectors don't have the {dimension} features that it describes")
         else:
             types = pa.string(), pa.string(), pa.list_(pa.float32(), dimension)
             fields = [pa.field(name, type_, nullable=False) for name, type_ in zip(FIXED, types, strict=True)]
-            self.table = self._database.create_table(TABLE, schema=pa.schema(fields))
+            with writing(folder):
+                self.table = self._database.create_table(TABLE, schema=pa.schema(fields))
         if not any(index.columns == ["text"] for index in self.table.list_indices()):
             # Words are cut by Unicode's rules, so that languages without spaces have words too. Positions are left
             # out: only phrases need them, and merging fragments has failed with them.
             words = lancedb().index.FTS(base_tokenizer="icu", remove_stop_words=False, with_position=False)
-            self.table.create_index("text", config=words)
+            with writing(folder):
+                self.table.create_index("text", config=words)
 
     def __len__(self) -> int:
         return int(self.table.count_rows())
@@ -109,7 +116,8 @@ class Store:
         """Adds rows, or replaces those whose ids are there already, with their vectors [n, d]: one commit."""
         column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), self.dimension)
         table = rows.append_column("vector", column).select(self.table.schema.names)
-        self.table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(table)
+        with writing(self.folder):
+            self.table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(table)
 
     def delete(self, where: str) -> int:
         """Deletes the rows that fit a filter, in one commit; returns their number."""
@@ -117,11 +125,28 @@ class Store:
             return int(self.table.delete(f"({where})").num_deleted_rows)
 
     def tend(self, finished: bool) -> None:
-        """Merges fragments if there are many of them, and completes the text index if `finished`."""
+        """Merges fragments if there are many of them, completes the text index if `finished`, and seals the table."""
         fragments = self.table.stats()["fragment_stats"]["num_fragments"]
         unindexed = max(index.num_unindexed_rows for index in self.table.list_indices())
         if fragments > FRAGMENTS or (finished and unindexed > UNINDEXED):
-            self.table.optimize(cleanup_older_than=KEPT)
+            with writing(self.folder):
+                self.table.optimize(cleanup_older_than=KEPT)
+        self.seal()
+
+    def seal(self) -> None:
+        """Brings the table to the disk, with its checksums."""
+        with writing(self.folder):
+            seal(self.folder, self.folder / f"{TABLE}.lance")
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Turns an error of LanceDB or of the disk, while an index is written, into one line."""
+    try:
+        yield
+    except (RuntimeError, OSError) as error:
+        reason = re.sub(r", /\S+\.rs:\d.*", "", " ".join(str(error).split()))
+        raise InputError(f"{folder}: it can't be written ({reason}); the rows that it has stay") from error
 
 
 def _array(name: str, values: Sequence[object], type_: pa.DataType | None) -> pa.Array:
