@@ -125,7 +125,9 @@ RUN = ["-m", "isotune", "train", "stsb-open:train", "--tasks", "stsb-open", "--s
 
 def start(out: Path, *launcher: str) -> subprocess.Popen[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [*(launcher or (sys.executable,)), *RUN, "--eval-every", "4", "--out", str(out)]
+    # In bfloat16, a batch that is cut otherwise is rounded otherwise.
+    options = ["--precision", "float32", "--eval-every", "4", "--out", str(out)]
+    command = [*(launcher or (sys.executable,)), *RUN, *options]
     return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
