@@ -82,8 +82,11 @@ def new_path(path: Path) -> Iterator[Path]:
         put_into_place(part, path)
     except ConnectionError:
         raise  # of a pipe or the network, and not of this file
-    except OSError as error:
-        raise InputError(f"{path}: it can't be written ({error.strerror or error}); give another name") from error
+    except Exception as error:
+        if not isinstance(error, OSError) and "(os error " not in str(error):  # as libraries in Rust say it
+            raise
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{path}: it can't be written ({reason}); give another name") from error
     finally:
         remove(part)
 

@@ -404,6 +404,30 @@ def test_metrics_after_the_checkpoint_are_forgotten(tmp_path: Path) -> None:
     assert metrics(tmp_path, "train") == []
 
 
+def test_damaged_metrics_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    with Recorder(tmp_path, quiet=True) as recorder:
+        recorder.warn(0, "one")
+        kept = recorder.metrics_bytes
+    content = path.read_bytes()
+    for damaged in (content[:-1], b"x" + content[1:], content.replace(b"kind", b"kind"), b"[1]" + b" " * kept):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match=r"metrics.jsonl: it is damaged \(.*\); start again in another folder"):
+            Recorder(tmp_path, kept, quiet=True)
+
+
+def test_a_damaged_fingerprint_of_the_data_is_named(
+    train: Callable[..., Result], tmp_path: Path, text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train()
+    unfinish(tmp_path / "run")
+    path = tmp_path / "run" / "data.json"
+    for damaged in ("{", "[]", '{"stage 1": 1}'):
+        path.write_text(damaged)
+        with pytest.raises(InputError, match=r"data.json: it is damaged"):
+            isotune.train(out=tmp_path / "run", resume=True, quiet=True)
+
+
 TWO_STAGES = """
 [[stages]]
 method = "simcse"

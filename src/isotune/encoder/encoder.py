@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
@@ -296,22 +295,19 @@ class Encoder(nn.Module, StreamEncoder):
         path = Path(path)
         if is_quantized(self):
             raise InputError(f"{path}: an encoder in int8 can't be saved; save it as loaded without a precision")
-        try:
-            with new_path(path) as folder:
-                folder.mkdir()
-                write_modules(
-                    Modules(
-                        folder,
-                        self.pooling,
-                        list(self.heads),
-                        max_length=self.max_length,
-                        lowercase=self.lowercase,
-                        prompt=self.prompt,
-                        settings=self.settings,
-                    ),
-                    self.language_head.language_model if self.language_head else self.backbone.model,
-                    self.tokenizer,
-                )
-                write_checksums(folder)
-        except SafetensorError as error:  # a full disk
-            raise InputError(f"{path}: it can't be written ({error})") from error
+        with new_path(path) as folder:
+            folder.mkdir()
+            write_modules(
+                Modules(
+                    folder,
+                    self.pooling,
+                    list(self.heads),
+                    max_length=self.max_length,
+                    lowercase=self.lowercase,
+                    prompt=self.prompt,
+                    settings=self.settings,
+                ),
+                self.language_head.language_model if self.language_head else self.backbone.model,
+                self.tokenizer,
+            )
+            write_checksums(folder)

@@ -21,7 +21,7 @@ from isotune.data.tokens import Fingerprint, TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.scratch import make_model
 from isotune.errors import InputError
-from isotune.files import put_into_place, remove, write_text
+from isotune.files import new_path, write_text
 from isotune.methods import method_class
 from isotune.methods.method import Method
 from isotune.methods.protocols import SINGLE_FEED, DerivesRows, Feed, ScoresRows, SeveralFeeds
@@ -95,10 +95,8 @@ class Corpora:
             return
         self.recorder.say("a new model: its vocabulary is made from the text")
         torch.manual_seed(derive_seed(self.recipe.seed, "scratch"))
-        new = self.folder / "start.new"
-        remove(new)  # what a killed process has left
-        make_model(new, self.recipe.scratch, self.texts())
-        put_into_place(new, folder)
+        with new_path(folder) as new:
+            make_model(new, self.recipe.scratch, self.texts())
 
     def sentences(self) -> Iterator[str]:
         """The sentences of the first stage; none if it trains on other rows, or on standard input, which is used up."""
@@ -187,9 +185,13 @@ class Corpora:
     ) -> None:
         """Writes a feed's fingerprint to data.json, or compares it with the fingerprint of the run's start."""
         path = self.folder / "data.json"
-        known: Mapping[str, Mapping[str, object]] = json.loads(path.read_text("utf-8")) if path.exists() else {}
         entry = {"sources": list(sources), **asdict(fingerprint)}
-        if not entry.items() <= known.get(title, entry).items():
+        try:
+            known: Mapping[str, Mapping[str, object]] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+            is_known = entry.items() <= known.get(title, entry).items()
+        except (ValueError, AttributeError) as error:
+            raise InputError(f"{path}: it is damaged ({error}); start again in another folder") from error
+        if not is_known:
             raise InputError(
                 f"{self.folder}: the data has changed since the run was started, so the run can't continue; give the "
                 "same data, or start again in another folder"

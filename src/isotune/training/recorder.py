@@ -13,6 +13,8 @@ from typing import IO, Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from isotune.errors import InputError
+
 
 class Recorder:
     """Writes a run's records. Standard error gets a progress bar if it is a terminal, plain lines otherwise."""
@@ -21,12 +23,12 @@ class Recorder:
         """Opens the files in the folder. None keeps the records in memory.
 
         metrics.jsonl keeps its first `metrics_bytes` bytes; the rest is cut off.
+
+        Raises:
+            InputError: metrics.jsonl is shorter, or is damaged.
         """
-        self._metrics: IO[bytes] = (folder / "metrics.jsonl").open("a+b") if folder else BytesIO()
-        self._metrics.truncate(metrics_bytes)
-        self._metrics.seek(0)
-        records = [json.loads(line) for line in self._metrics]
-        self.warnings = [record["message"] for record in records if record["kind"] == "warning"]
+        self.warnings = _cut(folder / "metrics.jsonl", metrics_bytes) if folder else []
+        self._metrics: IO[bytes] = (folder / "metrics.jsonl").open("ab") if folder else BytesIO()
         self._log: IO[str] = (folder / "train.log").open("a", encoding="utf-8") if folder else StringIO()
         self._console = Console(stderr=True, quiet=quiet, highlight=False)
         self._console.soft_wrap = not self._console.is_terminal  # a log's lines stay whole
@@ -85,3 +87,16 @@ class Recorder:
     def _write(self, text: str) -> None:
         self._log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
         self._log.flush()
+
+
+def _cut(path: Path, size: int) -> list[str]:
+    """Cuts a metrics.jsonl to its first bytes, and returns their warnings; makes the file if it is missing."""
+    path.touch()
+    try:
+        if path.stat().st_size < size:
+            raise ValueError("it has been cut")
+        os.truncate(path, size)
+        records = [json.loads(line) for line in path.read_bytes().splitlines()]
+        return [record["message"] for record in records if record["kind"] == "warning"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: it is damaged ({error}); start again in another folder") from error

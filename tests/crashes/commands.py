@@ -1,0 +1,157 @@
+"""Commands of isotune on small inputs, in processes that can be disturbed.
+
+A process is forked from a server that has imported the libraries, so that it begins its command at once.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+# isort: off
+import tests.conftest  # noqa: F401 (before all else: it sets the environment of huggingface_hub)
+
+# isort: on
+import isotune.cli.app
+import isotune.encoding.job
+import isotune.evaluation
+import isotune.lab.analyses
+import isotune.lab.studies.run_study
+import isotune.map.page
+import isotune.search.duplicates
+import isotune.search.mining
+import isotune.training  # noqa: F401
+from isotune.cli import main
+from tests.crashes.kills import check_whole
+from tests.crashes.work import Inputs, run_result
+
+SERVER = multiprocessing.get_context("forkserver")
+SERVER.set_forkserver_preload([__name__])
+
+
+class Outcome(NamedTuple):
+    """What became of a command: its exit code, and the text on standard output and standard error."""
+
+    code: int
+    out: str
+    err: str
+
+
+def command_lines(inputs: Inputs) -> dict[str, list[str]]:
+    """Commands that write; each writes into the folder `out` where it is called."""
+    run = {"method": "simcse", "model": inputs.model, "dev": inputs.pairs, "tasks": inputs.pairs, "out": "out/run"}
+    run |= {"steps": "4", "eval-every": "2", "batch-size": "8"}
+    more = Path(inputs.text).with_name("more.txt")
+    more.write_text("a dog eats\na man plays\n")
+    encode = ["encode", inputs.model, inputs.text]
+    return {
+        "train": ["train", inputs.text, *(f"--{name}={value}" for name, value in run.items())],
+        "evaluate": ["evaluate", inputs.model, "--tasks", inputs.pairs, "--json", "out/scores.json"],
+        "analyse": ["analyse", "cosines", inputs.model, "--tasks", inputs.pairs, "--out", "out/analyses"],
+        "encode to a file": [*encode, "--out", "out/vectors.npy"],
+        "encode to a folder": [*encode, str(more), "--out", "out/vectors"],
+        "index": ["index", inputs.model, inputs.text, "--out", "out/index"],
+        "duplicates": ["duplicates", inputs.model, inputs.text, "--out", "out/duplicates"],
+        "mine": ["mine", inputs.model, inputs.text, "--above", "0.1", "--out", "out/pairs.csv"],
+        "map": ["map", inputs.model, inputs.text, "--projection", "pca", "--out", "out/map.html"],
+        "label": ["label", inputs.text, "--encoders", inputs.model, "--pairs", "2", "--out", "out/labels.tsv"],
+    }
+
+
+@dataclass
+class Running:
+    """A command that is running in a folder."""
+
+    process: Any
+    folder: Path
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends a signal, if the command has not ended."""
+        if self.process.is_alive():
+            os.kill(self.process.pid, number)
+
+    def outcome(self, seconds: float = 120) -> Outcome:
+        """Waits for the end; a command that takes longer is taken to hang."""
+        self.process.join(seconds)
+        hangs = self.process.is_alive()
+        if hangs:
+            self.process.kill()
+            self.process.join()
+        out, err = (beside(self.folder, name).read_text("utf-8", "replace") for name in ("stdout", "stderr"))
+        assert not hangs, f"hangs: {out} {err}"
+        return Outcome(self.process.exitcode, out, err)
+
+
+def start(words: list[str], folder: Path, before: Callable[[], object] | None = None) -> Running:
+    """Starts a command in a folder, after `before`; returns when the command has begun."""
+    folder.mkdir(exist_ok=True)
+    beside(folder, "began").unlink(missing_ok=True)
+    process = SERVER.Process(target=_call, args=(words, folder, before))
+    process.start()
+    while process.is_alive() and not beside(folder, "began").exists():
+        time.sleep(0.001)
+    return Running(process, folder)
+
+
+def call(words: list[str], folder: Path, before: Callable[[], object] | None = None) -> Outcome:
+    """Runs a command in a folder."""
+    return start(words, folder, before).outcome()
+
+
+def beside(folder: Path, name: str) -> Path:
+    """A file beside the folder of a command, which may be on a full disk."""
+    return folder.with_name(f"{folder.name}.{name}")
+
+
+def _call(words: list[str], folder: Path, before: Callable[[], object] | None) -> None:
+    os.chdir(folder)
+    beside(folder, "stdin").write_text("3\n" * 9)  # for `label`
+    sys.stdin = beside(folder, "stdin").open()
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        os.dup2(os.open(beside(folder, name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666), number)
+    if before:
+        before()
+    try:
+        beside(folder, "began").touch()
+        code = main(words)
+    except KeyboardInterrupt:  # just before or after the command
+        code = 128 + signal.SIGINT
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def assert_refused(outcome: Outcome) -> None:
+    """The command ended with one clear line."""
+    assert outcome.code == 2, outcome
+    *before, line = outcome.err.splitlines()
+    assert line.startswith("error: "), outcome.err
+    assert not any("Traceback" in text or text.startswith("error: ") for text in before), outcome.err
+
+
+def goes_on(name: str, words: list[str], folder: Path, expected: object) -> None:
+    """What a disturbed command has left is whole, and the command, given again, ends as the undisturbed one."""
+    check_whole(folder)
+    resumes = words[0] == "train" and (folder / "out" / "run" / "recipe.toml").exists()
+    outcome = call(["train", "--out", "out/run", "--resume"] if resumes else words, folder)
+    assert outcome.code == 0 or "this run is finished" in outcome.err, outcome
+    assert result(name, folder) == expected, f"{name}: another result after it was disturbed"
+
+
+def result(name: str, folder: Path) -> object:
+    """What a command has made."""
+    if name == "train":
+        return run_result(folder / "out" / "run")
+    if name == "index":
+        rows = call(["rows", "out/index", "-k", "100"], folder).out.splitlines()
+        return [line for line in rows if not line.startswith("on disk")]
+    out = folder / "out"
+    return {path.relative_to(out).as_posix(): path.read_bytes() for path in out.rglob("*") if path.is_file()}

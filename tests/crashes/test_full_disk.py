@@ -1,0 +1,64 @@
+"""On a full disk each command ends with one line and loses nothing; when there is space, it goes on.
+
+The disk is a small tmpfs, which only root may mount. The short test fills it at some places, the slow one at each page.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.crashes.commands import assert_refused, call, goes_on, result
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+LARGE = 1 << 14  # pages: 64 MiB
+NAMES = ["train", "evaluate", "analyse", "encode to a file", "encode to a folder", "index", "duplicates", "mine", "map"]
+
+
+def mount(folder: Path, options: str) -> bool:
+    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+    return subprocess.run(command, stderr=subprocess.PIPE, check=False).returncode == 0
+
+
+@contextmanager
+def disk(folder: Path, pages: int) -> Iterator[None]:
+    """A disk of so many pages, mounted at a new folder."""
+    folder.mkdir()
+    if not mount(folder, f"size={pages * PAGE}"):
+        pytest.skip("no file system can be mounted here")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "times"),
+    [("train", 4), ("encode to a folder", 2), *(pytest.param(name, 40, marks=pytest.mark.slow) for name in NAMES)],
+)
+def test_a_full_disk(name: str, times: int, command_words: dict[str, list[str]], tmp_path: Path) -> None:
+    chance, words, refused = random.Random(0), command_words[name], 0
+    with disk(tmp_path / "large", LARGE):
+        assert call(words, tmp_path / "large").code == 0
+        expected = result(name, tmp_path / "large")
+        disk_ = os.statvfs(tmp_path / "large")
+        used = disk_.f_blocks - disk_.f_bfree
+    for number in range(times):
+        pages = 1 + (used * number + chance.randrange(used)) // times
+        folder = tmp_path / f"{pages}"
+        with disk(folder, pages):
+            outcome = call(words, folder)
+            if outcome.code != 0:
+                assert_refused(outcome)
+                assert "space" in outcome.err or "full" in outcome.err, outcome.err
+                refused += 1
+            assert mount(folder, f"remount,size={LARGE * PAGE}")
+            goes_on(name, words, folder, expected) if outcome.code else None
+    print(f"{name}: {times} disks of less than {used} pages, {refused} of them full")
+    assert refused > times / 2

@@ -1,0 +1,161 @@
+"""Without a writable home, a network, a second core, UTF-8 or assertions; in a thread, after fork and with spawn."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.crashes.work import Inputs, make_inputs
+
+SENTENCES = ["a dog eats", "ein Hund frißt", "犬が食べる", "un chien mange 🐕", "a cat plays", "the man is big"] * 3
+HOMELESS = {"HOME": "/proc/nowhere", "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "OMP_NUM_THREADS": "1"}
+DROPPED = ("HF_HOME", "HF_HUB_OFFLINE", "XDG_CACHE_HOME", "ISOTUNE_DATA", "LANG", "MPLCONFIGDIR")
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> Inputs:
+    return make_inputs(tmp_path / "inputs")
+
+
+def python(
+    folder: Path, *arguments: str, prefix: tuple[str, ...] = (), **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs Python in a folder."""
+    kept = {name: value for name, value in os.environ.items() if name not in DROPPED}
+    return subprocess.run(
+        [*prefix, sys.executable, *arguments],
+        cwd=folder,
+        env={**kept, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+
+def commands(*lines: list[str]) -> tuple[str, str]:
+    """Arguments of Python with which it calls isotune with each of these words; the highest exit code is its own."""
+    return "-c", f"import sys; from isotune.cli import main; sys.exit(max([main(words) for words in {lines}]))"
+
+
+def test_without_home_and_utf_8_and_assertions_on_one_core(inputs: Inputs, tmp_path: Path) -> None:
+    (tmp_path / "größe.txt").write_text("\n".join(SENTENCES), "utf-8")
+    pairs = [f"{first},{second},{len(first) % 5}" for first, second in pairwise(SENTENCES[:7])]
+    (tmp_path / "pairs.csv").write_text("\n".join(["sentence1,sentence2,score", *pairs]), "utf-8")
+    run = ["train", "größe.txt", "--model", inputs.model, "--method", "simcse", "--steps=2", "--eval-every=1"]
+    run += ["--batch-size=4", "--dev=pairs.csv", "--tasks=pairs.csv", "--out=run"]
+    outcome = python(
+        tmp_path,
+        "-O",
+        *commands(
+            run,
+            ["encode", "run/encoder", "größe.txt", "--out", "vectors.parquet"],
+            ["index", "run/encoder", "größe.txt", "--out", "index"],
+            ["search", "index", "Hund"],
+            ["evaluate", "run/encoder", "--tasks", "pairs.csv"],
+            ["doctor"],
+        ),
+        prefix=("taskset", "-c", "0") if shutil.which("taskset") else (),
+        **HOMELESS,
+    )
+    assert outcome.returncode == 0, outcome.stderr
+    assert "Traceback" not in outcome.stderr
+    assert "fri\\xdft" in outcome.stdout
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The address of a server that never answers: its queue of connections is full."""
+    with closing(socket.socket()) as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(0)
+        clients = [socket.socket() for _ in range(4)]
+        for client in clients:
+            client.setblocking(False)
+            client.connect_ex(server.getsockname())
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        for client in clients:
+            client.close()
+
+
+NETWORK = """
+import sys, time
+from isotune.cli import main
+for words in {lines}:
+    began = time.monotonic()
+    code = main(words)
+    print(code, time.monotonic() - began)
+"""
+
+
+@pytest.mark.parametrize("network", ["refuses", "is silent"])
+def test_without_a_network(network: str, inputs: Inputs, silent: str, tmp_path: Path) -> None:
+    address = silent if network == "is silent" else "http://127.0.0.1:9"
+    lines = [
+        ["similarity", "somebody/some-encoder", "a", "b"],
+        ["train", "hub:somebody/some-data", "--model", inputs.model],
+        ["datasets", "fetch", "stsb"],
+    ]
+    addresses = dict.fromkeys(("HF_ENDPOINT", "http_proxy", "https_proxy"), address) | {"NO_PROXY": "", "no_proxy": ""}
+    outcome = python(tmp_path, "-c", NETWORK.format(lines=lines), HF_HOME=str(tmp_path / "home"), **addresses)
+    print(outcome.stdout, outcome.stderr)
+    assert "Traceback" not in outcome.stderr
+    assert sum(line.startswith("error: ") for line in outcome.stderr.splitlines()) == len(lines)
+    for line in outcome.stdout.splitlines()[-len(lines) :]:
+        code, seconds = line.split()
+        assert code == "2"
+        assert float(seconds) < 60
+
+
+THREAD = """
+import threading, isotune, sys
+results = []
+def work():
+    results.append(isotune.train("{text}", model="{model}", method="simcse", steps=2, batch_size=8, dev="none",
+                                 tasks=["{pairs}"], out="run", quiet=True))
+    results.append(isotune.Encoder.load("run/encoder").encode(["a dog", "a cat"] * 50))
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+sys.exit(len(results) != 2)
+"""
+
+CHILDREN = """
+import concurrent.futures, multiprocessing, os, sys
+import numpy as np, torch, isotune
+texts = ["a dog eats", "the man plays with a ball", "a cat"] * 200
+encoder = None
+def encode(model):
+    return (encoder or isotune.Encoder.load(model)).encode(texts)
+if __name__ == "__main__":
+    torch.set_num_threads(2)
+    encoder = isotune.Encoder.load("{model}")
+    expected = encoder.encode(texts)
+    for method in ("fork", "spawn"):
+        context = multiprocessing.get_context(method)
+        with concurrent.futures.ProcessPoolExecutor(2, context) as pool:
+            for vectors in pool.map(encode, ["{model}"] * 3):
+                assert np.allclose(vectors, expected, atol=1e-6)
+"""
+
+
+def test_training_and_encoding_in_a_thread(inputs: Inputs, tmp_path: Path) -> None:
+    outcome = python(tmp_path, "-c", THREAD.format(model=inputs.model, text=inputs.text, pairs=inputs.pairs))
+    assert outcome.returncode == 0, outcome.stderr
+    assert json.loads((tmp_path / "run" / "environment.json").read_text())["finished"]
+
+
+def test_encoding_in_children(inputs: Inputs, tmp_path: Path) -> None:
+    (tmp_path / "children.py").write_text(CHILDREN.format(model=inputs.model))
+    outcome = python(tmp_path, "children.py")
+    assert outcome.returncode == 0, outcome.stderr
