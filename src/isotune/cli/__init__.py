@@ -10,10 +10,13 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from io import TextIOWrapper
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code: 0, 2 for wrong input, or 128 + the signal that stopped it."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # what the terminal can't show, as on standard error
     try:
         from isotune.cli.app import run
 

@@ -139,7 +139,7 @@ class _Worker:
         assert process.stdin is not None
         assert process.stdout is not None
         with suppress(OSError):  # a dead worker's pipe is broken
-            print(job.model_dump_json(), file=process.stdin, flush=True)
+            print(json.dumps(job.model_dump(mode="json")), file=process.stdin, flush=True)
         if line := process.stdout.readline():
             answer: str | None = json.loads(line)
             return answer
