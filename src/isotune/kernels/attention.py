@@ -219,7 +219,8 @@ class _PlainAttention(torch.autograd.Function):
 
 def _small_product(a: Tensor, b: Tensor) -> Tensor:
     """The products of small matrices [n, i, j] and [n, j, k] on a CPU."""
-    return torch.from_numpy(np.matmul(a.numpy(), b.numpy()))
+    with np.errstate(over="ignore", invalid="ignore"):  # as torch, which has no warnings
+        return torch.from_numpy(np.matmul(a.numpy(), b.numpy()))
 
 
 def _by_head(x: Tensor, dtype: torch.dtype) -> Tensor:

@@ -16,7 +16,7 @@ from torch import Generator, Tensor
 
 from isotune.data.tokens import BatchOrder, TokenStore
 from isotune.encoder.encoder import Encoder
-from isotune.errors import InputError
+from isotune.errors import InputError, UselessVectors
 from isotune.methods.method import Batch
 from isotune.methods.protocols import SINGLE_FEED
 from isotune.training.seeds import derive_seed
@@ -58,6 +58,7 @@ class Corpus:
 
         Raises:
             InputError: the disk is too full for the vectors.
+            UselessVectors: a vector isn't finite.
         """
         encoder.eval()
         lengths = self.store.lengths
@@ -79,6 +80,8 @@ class Corpus:
                 pooled = workers.run([partial(self._pool, encoder, batch) for batch in workers.own(at_once)])
                 counts = [sum(map(len, workers.own(at_once, rank))) for rank in range(workers.processes)]
                 joined = workers.gather(torch.cat([torch.empty(0, shape[1]), *pooled]), counts)
+                if not joined.isfinite().all():
+                    raise UselessVectors("the encoder gives vectors with NaN or infinite values")
                 vectors[np.concatenate(at_once)] = joined.numpy()
             self.vectors = torch.from_numpy(vectors)
 

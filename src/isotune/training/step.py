@@ -27,7 +27,10 @@ from isotune.training.workers import Workers
 
 
 class TrainingFailed(InputError):
-    """The loss or the encoder's vectors are not finite; `encoder` is the folder of the best encoder so far, if any."""
+    """The loss, its gradient or the encoder's vectors are not finite.
+
+    `encoder` is the folder of the best encoder so far, if any.
+    """
 
     def __init__(self, reason: str, encoder: Path | None = None) -> None:
         super().__init__(reason)
@@ -74,7 +77,7 @@ class Stepper:
         """Makes update number `step`, counted from 0.
 
         Raises:
-            TrainingFailed: the loss is not finite; the weights are then unchanged.
+            TrainingFailed: the loss or its gradient is not finite; the weights are then unchanged.
         """
         torch.manual_seed(derive_seed(self._seed, "dropout", self._stage, step))  # of the heads and objectives
         self.encoder.train()
@@ -98,6 +101,9 @@ class Stepper:
             encoding.backward()
         self._workers.add_gradients(parameters)
         norm = nn.utils.clip_grad_norm_(parameters, self.options.max_gradient_norm)
+        if not torch.isfinite(norm):
+            reason = f"the gradient's norm is {norm.item()} at step {step + 1}"
+            raise TrainingFailed(f"{reason}; {use_lower_rate(self.options)}")
         rate_share = schedule(step, self.total, self.options)
         self.optimizers.step(rate_share)
         same_views = step == 0 and len(encoded) > 1 and torch.equal(encoded[0], encoded[1])
