@@ -130,6 +130,17 @@ def _small_file(path: Path, text: str) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
+def inside(folder: Path, name: str) -> Path:
+    """The path of something in a folder that a file in the folder names.
+
+    Raises:
+        InputError: the name leads out of the folder.
+    """
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise InputError(f"{folder}: a file in it names {name!r}, which is outside of this folder; it is not read")
+    return folder / name
+
+
 def toml_files(folder: Traversable, prefix: str = "") -> dict[str, Traversable]:
     """Lists the TOML files in a folder of the package, by their names without the ending and with a prefix."""
     files = sorted(folder.iterdir(), key=lambda file: file.name)

@@ -30,6 +30,7 @@ from isotune.data.rows import Row
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.evaluation import STSTask, Task, load_tasks
+from isotune.files import inside
 from isotune.kernels.precision import compare_bfloat16, faster_precision, warn_of_bfloat16
 from isotune.methods import method_class
 from isotune.methods.method import Method
@@ -295,7 +296,7 @@ class _Run:
         progress = self.progress
         if not progress.best_file:
             return
-        best, _ = run_folder.load_tensors(self.folder / progress.best_file)
+        best, _ = run_folder.load_tensors(inside(self.folder, progress.best_file))
         run_folder.load_parts(best, kept)
         if method.adds.heads and progress.best_file == run_folder.best_file(progress.stage, 0):
             self.recorder.say("no step scored better than the encoder without the new layers: the layers are dropped")

@@ -99,6 +99,17 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         "there is no tokenizer",
     ),
     "a broken tokenizer": (lambda m: (m / "tokenizer.json").write_text("{"), "tokenizer can't be loaded"),
+    "an adapter": (lambda m: (m / "adapter_config.json").write_text("{}"), "an adapter of another model; merge it"),
+    "shards elsewhere": (
+        lambda m: (m / "model.safetensors.index.json").write_text('{"weight_map": {"x": "../other/x.safetensors"}}'),
+        "a file in it names '../other/x.safetensors', which is outside of this folder",
+    ),
+    "a kernel on the hub": (
+        lambda m: (m / "config.json").write_text(
+            json.dumps({**json.loads((m / "config.json").read_text()), "attn_implementation": "somebody/attention"})
+        ),
+        "attn_implementation 'somebody/attention' is code on the hub, which isn't run",
+    ),
     "a smaller vocabulary": (
         lambda m: (m / "config.json").write_text(
             (m / "config.json").read_text().replace('"vocab_size": 28', '"vocab_size": 9')
@@ -251,3 +262,11 @@ def test_an_unsupported_module_or_setting_is_refused(
     path.write_text(json.dumps(content))
     with pytest.raises(InputError, match=message):
         Encoder.load(folder)
+
+
+@pytest.mark.parametrize("path", ["../other", "1_Pooling/../../other", "/tmp"])
+def test_a_module_outside_of_the_folder_is_not_read(model: Path, path: str) -> None:
+    modules = [{"type": "sentence_transformers.models.Transformer", "path": path}]
+    (model / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(InputError, match=r"a file in it names .*, which is outside of this folder; it is not read"):
+        Encoder.load(model)

@@ -27,6 +27,7 @@ from isotune.encoder.heads import Dense, Head, Normalize, NormalizingFlow
 from isotune.encoder.options import PoolingMode
 from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
+from isotune.files import inside
 
 # The heads by the last part of the type that modules.json names: Dense, Flow, Normalize.
 HEADS: Mapping[str, type[Head]] = {
@@ -78,7 +79,7 @@ def _read(folder: Path) -> Modules:
         kinds.append(module["type"].rpartition(".")[2])
         if kinds[-1] not in READERS:
             raise InputError(f"model {folder}: it has a module {module['type']}; supported are {', '.join(READERS)}")
-        parts = READERS[kinds[-1]](folder / module["path"], parts)
+        parts = READERS[kinds[-1]](inside(folder, module["path"]), parts)
     if not {"Pooling", "WKPooling"}.intersection(kinds):
         raise InputError(f"model {folder}: modules.json names no Pooling, so it makes no sentence vectors")
     config_files = [parts.transformer / TRANSFORMER_CONFIG, *parts.transformer.glob(OLD_TRANSFORMER_CONFIGS)]

@@ -7,6 +7,7 @@ that the model has no place for, is an error; nothing is newly initialised unnot
 
 from __future__ import annotations
 
+import json
 import logging
 import pickle
 from collections.abc import Iterable, Iterator
@@ -25,6 +26,7 @@ from isotune.data.fetch import Fetch
 from isotune.data.hub import without_bars
 from isotune.encoder.heads import Dense
 from isotune.errors import InputError
+from isotune.files import inside
 
 logger = logging.getLogger(__name__)
 
@@ -170,6 +172,7 @@ def load_weights(kind: Any, folder: Path, dtype: torch.dtype | None) -> tuple[An
     if not safe and any(folder.glob("pytorch_model*.bin")):
         note_pickle(folder)
     with quiet(), load_errors(folder):
+        _check_names(folder)
         # transformers reads a .bin by torch.load with weights_only=True, and with mmap where the format allows it.
         model, info = kind.from_pretrained(
             folder,
@@ -180,6 +183,21 @@ def load_weights(kind: Any, folder: Path, dtype: torch.dtype | None) -> tuple[An
             output_loading_info=True,
         )
     return model, info
+
+
+def _check_names(folder: Path) -> None:
+    """Refuses a folder that would make transformers read other folders, or fetch and run code."""
+    if (folder / "adapter_config.json").exists():
+        raise InputError(
+            f"{folder}: it holds an adapter of another model; merge it into that model, and save the result"
+        )
+    for index in sorted(folder.glob("*.index.json")):
+        for name in json.loads(index.read_text("utf-8"))["weight_map"].values():
+            inside(folder, name)
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    for key in ("attn_implementation", "_attn_implementation"):
+        if "/" in str(config.get(key)):  # a kernel on the hub
+            raise InputError(f"config.json: {key} {config[key]!r} is code on the hub, which isn't run; leave it out")
 
 
 @cache
