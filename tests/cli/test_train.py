@@ -198,14 +198,27 @@ def test_a_dry_run_says_what_a_recipe_would_use_and_does_nothing(
     assert f"read: text: {tmp_path / 'text.txt'} (outside of the current folder)" in lines
     assert "fetch: text: hub:somebody/texts, from the Hugging Face hub or its cache here" in lines
     assert "read: dev pairs: dataset stsb-open:dev, on this machine" in lines
-    assert "read or fetch: task: sts12" in lines
-    assert any(line.startswith("fetch: task: dataset stsb:test, from ") for line in lines)
+    assert any(line.startswith("fetch: task sts12: dataset sts12:test, from ") for line in lines)
+    assert any(line.startswith("fetch: task stsb:test: dataset stsb:test, from ") for line in lines)
     assert "fetch: model: somebody/bert, from the Hugging Face hub" in lines
     assert f"write: cache of derived texts: {tmp_path / '.isotune'} (outside of the current folder)" in lines
     assert lines[-1] == f"write: run: {tmp_path / 'here' / 'run'}"
     assert sorted(tmp_path.rglob("*")) == before
     assert "no such file" in refused("train", "gone.txt", "--dry-run")
     assert "leave out --resume" in refused("train", "--dry-run", "--resume", "--out", "run")
+    assert "unknown task or file 'sts99': did you mean" in refused("train", text, "--dry-run", "--tasks", "sts99")
+    assert "this folder exists already; choose another --out" in refused("train", text, "--dry-run", "--out", "..")
+    assert "say whether it is a finished encoder (it isn't asked)" in refused("train", text, "--dry-run", "--model=a/b")
+
+
+def test_a_dry_run_lists_the_members_of_a_dataset(isotune: Call) -> None:
+    _, out, _ = isotune("train", "quora-rest:train", "--dry-run", "--method", "simcse", "--dev", "none")
+    assert [name for name in ("quora-rest:train", "minbert-quora:dev") if f"text: dataset {name}, " in out] == [
+        "quora-rest:train",
+        "minbert-quora:dev",
+    ]
+    _, out, _ = isotune("train", "sts-unlabelled", "--dry-run", "--method", "simcse")
+    assert out.count("text: dataset ") == 7
 
 
 TABLE = "sentence1\tsentence2\tscore\n"

@@ -22,7 +22,7 @@ from isotune.cli.parameters import COLUMNS, COLUMNS_FORM, key_values
 from isotune.cli.parser import one_line_errors
 from isotune.errors import InputError
 from isotune.methods import METHODS
-from isotune.recipes import BUNDLED_RECIPE, DEFAULT_RECIPE, ENCODER_RECIPE, Recipe, plan_table, resolve
+from isotune.recipes import BUNDLED_RECIPE, DEFAULT_RECIPE, ENCODER_RECIPE, Recipe, plan_table, recipe_of_model, resolve
 
 RUN = Group("Run", sort_key=1)
 
@@ -83,8 +83,8 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
 
             if resume:
                 raise InputError("--dry-run is for a new run; leave out --resume")
-            plan_of_run = resolve([*text], recipe, method, options, with_stand_ins=stand_ins)
-            print("\n".join(describe(plan_of_run, out)))
+            recipe = _without_network(recipe, method, options.get("model"))
+            print("\n".join(describe(resolve([*text], recipe, method, options, with_stand_ins=stand_ins), out)))
             return 0
         options |= {"stand_ins": stand_ins, "resume": resume}
         result = train_encoder(text, out=out, recipe=recipe, method=method, **options)
@@ -106,12 +106,20 @@ def _chosen_recipe(words: Sequence[str]) -> Recipe:
     app = App(help_flags=(), version_flags=())
 
     @app.default
-    def plan(*, recipe: str | None = None, method: str | None = None, model: str | None = None) -> Recipe:
+    def plan(
+        *, recipe: str | None = None, method: str | None = None, model: str | None = None, dry_run: bool = False
+    ) -> Recipe:
+        recipe = _without_network(recipe, method, model) if dry_run else recipe
         return Recipe.from_table(plan_table(recipe, method, model), recipe or method or "recipe")
 
     with one_line_errors("isotune train"):
         _, chosen, *_ = app.parse_known_args(words)  # all other words are ignored
     return plan(**chosen.arguments)
+
+
+def _without_network(recipe: str | None, method: str | None, model: str | None) -> str | None:
+    """The recipe for a dry run, which does not ask the hub whether the model is a finished encoder."""
+    return recipe if recipe or method else recipe_of_model(model, ask_hub=False)
 
 
 def _flags(options: BaseModel, panel: Group, names: Iterable[str] = ()) -> dict[str, inspect.Parameter]:

@@ -57,15 +57,19 @@ def check_fetched(names: Iterable[str]) -> Iterator[tuple[str, int]]:
     Raises:
         InputError: a split can't be read, or it has another number of rows than it should.
     """
-    for member in dict.fromkeys(chain.from_iterable(map(_members, names))):
+    for member in dict.fromkeys(chain.from_iterable(map(members, names))):
         name, _, named = member.partition(":")
         for split in [named] if named else DATASETS[name].splits:
             for source in dataset_records(name, split, RowQuery(Sentence)):
                 yield f"{name}:{split}", sum(1 for _ in source.records)
 
 
-def _members(source: str) -> tuple[str, ...]:
-    """The datasets that a source, "name" or "name:split", is read with; none if the source is on the hub."""
+def members(source: str) -> tuple[str, ...]:
+    """The datasets that a source, "name" or "name:split", is read with; none if the source is on the hub.
+
+    Raises:
+        InputError: there is no such dataset.
+    """
     if source.startswith("hub:"):
         return ()
     name = source.partition(":")[0]
@@ -79,7 +83,7 @@ def _places(source: str) -> Iterator[HubSource | str]:
     """The places to fetch a source from: on the hub, or addresses on the web."""
     if source.startswith("hub:"):
         yield HubSource.parse(source.removeprefix("hub:").partition(":")[0])
-    for member in _members(source):
+    for member in members(source):
         dataset = DATASETS[member.partition(":")[0]]
         if has_rows(member):
             continue

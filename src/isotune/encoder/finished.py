@@ -6,28 +6,55 @@ from functools import cache
 from pathlib import Path
 
 from isotune.bundled import local_model
+from isotune.data.hub import WAIT
+from isotune.errors import InputError
 
 MODULES = "modules.json"
 
 
-def is_finished_encoder(model: str | Path) -> bool:
+def is_finished_encoder(model: str | Path, *, ask_hub: bool = True) -> bool:
     """Whether the model is a folder in sentence-transformers' form, here or on the Hugging Face hub.
 
     Such a folder has modules.json: somebody has decided how its sentence vectors are made. A name that the hub doesn't
-    know is no finished encoder; loading it says what is wrong.
+    know is no finished encoder; loading it says what is wrong. Without `ask_hub`, only what was fetched is looked at.
+
+    Raises:
+        InputError: the model is not on this machine, and the hub can't be asked.
     """
     folder = local_model(model)
-    return (folder / MODULES).exists() if folder else _on_hub(str(model))
+    return (folder / MODULES).exists() if folder else _on_hub(str(model), ask_hub)
+
+
+def fetched_model(model: str) -> Path | None:
+    """The folder of a model of the hub that was fetched before; the hub is not asked."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    try:
+        folder = Path(snapshot_download(model, local_files_only=True))
+    except (HFValidationError, LocalEntryNotFoundError):
+        return None
+    return folder if (folder / "config.json").exists() else None
 
 
 @cache
-def _on_hub(model: str) -> bool:
-    """Whether a repository on the hub, or its fetched copy, has modules.json."""
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+def _on_hub(model: str, ask_hub: bool) -> bool:
+    """Whether a repository on the hub has modules.json; or its fetched copy, if the hub is not asked or not reached."""
+    import huggingface_hub
+    from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 
-    try:
-        hf_hub_download(model, MODULES)
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError):
-        return False
-    return True
+    reason = "it isn't asked"
+    if ask_hub:
+        try:
+            files = huggingface_hub.model_info(model, timeout=WAIT).siblings or ()
+            return any(file.rfilename == MODULES for file in files)
+        except (HFValidationError, RepositoryNotFoundError):
+            return False
+        except Exception as error:  # libraries below raise errors of many classes
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+    if folder := fetched_model(model):
+        return (folder / MODULES).exists()
+    raise InputError(
+        f"model {model}: there is no such folder, and the Hugging Face hub can't say whether it is a finished encoder "
+        f"({reason}); give a local folder, or name the recipe: adapt for a finished encoder, default for any other"
+    )

@@ -33,16 +33,17 @@ class NamedTask(NamedTuple):
     """A row of the table of tasks."""
 
     title: str  # in printed tables
-    load: Callable[[str], Task]  # reads the task's data; takes the task's name
+    source: str  # of the data: "name:split" of a dataset, or "name" for all of its splits
+    load: Callable[[str, str], Task]  # reads the data; takes the task's name and the source
 
 
-def _load_sts(name: str, *, by_subset: bool = False) -> STSTask:
-    """Read the test split of the dataset of this name.
+def _load_sts(name: str, source: str, *, by_subset: bool = False) -> STSTask:
+    """Read a dataset's split.
 
     SentEval scores each subset of STS12 to STS16 by itself, but STS-B and SICK-R as a whole. Without `by_subset`, all
     pairs are one subset, and the three aggregations are one number.
     """
-    pairs = scored_pairs(name)
+    pairs = scored_pairs(*source.split(":"))
     return STSTask(pairs if by_subset else replace(pairs, subsets=[name] * len(pairs.subsets)))
 
 
@@ -54,20 +55,28 @@ _CLASSIFIERS: dict[str, Classifier] = {"": Logistic(), "senteval-": SentEval(), 
 
 TASKS: Mapping[str, NamedTask] = {
     **{
-        f"{prefix}{name}": NamedTask(f"{text}{title}", partial(_load_sts, by_subset=name not in ("stsb", "sickr")))
+        f"{prefix}{name}": NamedTask(
+            f"{text}{title}", f"{prefix}{name}:test", partial(_load_sts, by_subset=name not in ("stsb", "sickr"))
+        )
         for prefix, text in (("", ""), ("senteval-", "SentEval "))
         for name, title in _STS.items()
     },
-    "stsb-open": NamedTask("STS-B open", _load_sts),
-    **{f"sts17-{track}": NamedTask(f"STS17-{track} {pair}", _load_sts) for track, pair in _TRACKS.items()},
-    **{f"stsb-{language}": NamedTask(f"STS-B {language}", _load_sts) for language in _LANGUAGES},
+    "stsb-open": NamedTask("STS-B open", "stsb-open:test", _load_sts),
     **{
-        f"{prefix}{name}": NamedTask(title, partial(load_transfer, classifier=classifier, dataset=name))
+        f"sts17-{track}": NamedTask(f"STS17-{track} {pair}", f"sts17-{track}:test", _load_sts)
+        for track, pair in _TRACKS.items()
+    },
+    **{
+        f"stsb-{language}": NamedTask(f"STS-B {language}", f"stsb-{language}:test", _load_sts)
+        for language in _LANGUAGES
+    },
+    **{
+        f"{prefix}{name}": NamedTask(title, name, partial(load_transfer, classifier=classifier))
         for name, title in _TRANSFER.items()
         for prefix, classifier in _CLASSIFIERS.items()
     },
-    "geometry": NamedTask("Geometry", partial(load_geometry, source="stsb:dev")),
-    "geometry-qqp": NamedTask("Geometry QQP", partial(load_labelled_geometry, source="minbert-quora:dev")),
+    "geometry": NamedTask("Geometry", "stsb:dev", load_geometry),
+    "geometry-qqp": NamedTask("Geometry QQP", "minbert-quora:dev", load_labelled_geometry),
 }
 """The tasks by name."""
 
@@ -98,12 +107,35 @@ def load_tasks(tasks: str | Path | Sequence[str | Path] | None = None) -> list[T
     Raises:
         InputError: a task is neither known nor a file, or its data cannot be read.
     """
+    return [_load(task) for task in named_tasks(tasks)]
+
+
+def named_tasks(tasks: str | Path | Sequence[str | Path] | None = None) -> list[str | Path]:
+    """The tasks that `load_tasks` reads for this argument, each once, and those of a group in its place."""
     default = ("sts",) if all(available(task) for task in GROUPS["sts"]) else ("stsb-open",)
     tasks = [tasks] if isinstance(tasks, str | Path) else tasks
     members: list[str | Path] = []
     for task in tasks or default:
         members += GROUPS.get(task, (task,)) if isinstance(task, str) else (task,)
-    return [_load(task) for task in dict.fromkeys(members)]
+    return list(dict.fromkeys(members))
+
+
+def source_of(task: str | Path) -> str:
+    """Where the data of a task is read from: a file, "name:split" of a dataset, or "name" for all of its splits.
+
+    Raises:
+        InputError: the task is neither known nor a file.
+    """
+    if task in TASKS:
+        return TASKS[str(task)].source
+    kind, _, source = task.partition(":") if isinstance(task, str) else ("", "", "")
+    if kind == "geometry" and source:
+        return source
+    if kind in DATASETS:
+        return str(task) if source else f"{task}:test"
+    if isinstance(task, Path) or Path(task).is_file():
+        return str(task)
+    raise unknown("task or file", task, [*TASKS, *GROUPS])
 
 
 def task_title(name: str) -> str:
@@ -114,15 +146,11 @@ def task_title(name: str) -> str:
 
 
 def _load(task: str | Path) -> Task:
-    if isinstance(task, Path):
-        return STSTask(read_scored_pairs(task))
+    source, kind = source_of(task), task.partition(":")[0] if isinstance(task, str) else ""
     if task in TASKS:
-        return TASKS[task].load(task)
-    kind, _, source = task.partition(":")
-    if kind == "geometry" and source:
-        return load_geometry(task, source)
+        return TASKS[str(task)].load(str(task), source)
     if kind in DATASETS:
-        return STSTask(replace(read_scored_pairs(task, "test"), name=task, split=""))
-    if Path(task).is_file():
-        return STSTask(read_scored_pairs(Path(task)))
-    raise unknown("task or file", task, [*TASKS, *GROUPS])
+        return STSTask(replace(read_scored_pairs(source), name=str(task), split=""))
+    if kind == "geometry" and source != task:
+        return load_geometry(str(task), source)
+    return STSTask(read_scored_pairs(Path(task)))

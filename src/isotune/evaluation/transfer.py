@@ -64,7 +64,7 @@ class TransferTask:
         )
 
 
-def load_transfer(name: str, *, classifier: Classifier, dataset: str) -> TransferTask:
+def load_transfer(name: str, dataset: str, *, classifier: Classifier) -> TransferTask:
     """Read all splits of a labelled dataset as a task of this name. A task of pairs reports F1 too."""
     kind = LabelledPair if LabelledPair in DATASETS[dataset].row_types else LabelledSentence
     columns = {"label": "subset"} if dataset == "trec" else None  # TREC's six coarse classes

@@ -176,7 +176,8 @@ def held(folder: Path, new: bool) -> Iterator[None]:
     lock = FileLock(folder / LOCK, timeout=0)
     try:
         if new:
-            _make_empty(folder)
+            check_new(folder)
+            make_folder(folder)
         elif not (folder / RECIPE).exists():
             raise InputError(f"{folder}: there is no run to resume (the folder has no {RECIPE})")
         lock.acquire()
@@ -199,14 +200,17 @@ def held(folder: Path, new: bool) -> Iterator[None]:
         lock.release()
 
 
-def _make_empty(folder: Path) -> None:
-    """Makes the folder of a new run. A run that was killed before its recipe was written has not begun."""
+def check_new(folder: Path) -> None:
+    """Checks that a new run can have this folder. A run that was killed before its recipe was written has not begun.
+
+    Raises:
+        InputError: the folder has something in it.
+    """
     if folder.exists():
         names = {path.name for path in folder.iterdir()} if folder.is_dir() else {folder.name}
         begun = {LOCK, ENVIRONMENT} if CHECKSUM in _read_json(folder / ENVIRONMENT) else {LOCK}
         if any(name not in begun and not FIRST_PARTS.fullmatch(name) for name in names):
             raise InputError(f"{folder}: this folder exists already; choose another --out, or continue with --resume")
-    make_folder(folder)
 
 
 def create(folder: Path, plan: Recipe) -> None:
