@@ -6,6 +6,7 @@ killed at any moment, and on a CPU a resumed run gives the same bits as one that
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,7 +105,7 @@ class StageTraining:
             raise
         if not progress.done:
             self._save()
-            command = f"isotune train --out {self.run.folder} --resume"
+            command = shlex.join(["isotune", "train", "--out", str(self.run.folder), "--resume"])
             recorder.say(f"stopped after step {progress.step} of {self.total}; {command} continues from here")
 
     @torch.no_grad()
