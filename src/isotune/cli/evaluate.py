@@ -59,12 +59,12 @@ def evaluate(
         evaluations = [
             evaluate_on(loaded_tasks, model, name + suffix) for name, model in zip(names, progress, strict=True)
         ]
-        labelled = [
-            evaluation.model_copy(update={"encoder": label + suffix})
-            for label, evaluation in zip(short, evaluations, strict=True)
-        ]
-        for table in comparison_tables(labelled, aggregation, metric):
-            rich.print(table)
         if path:
             texts = ",\n".join(evaluation.model_dump_json(indent=2) for evaluation in evaluations)
             path.write_text(f"[{texts}]\n", "utf-8")
+    labelled = [
+        evaluation.model_copy(update={"encoder": label + suffix})
+        for label, evaluation in zip(short, evaluations, strict=True)
+    ]
+    for table in comparison_tables(labelled, aggregation, metric):
+        rich.print(table)
