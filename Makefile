@@ -1,14 +1,19 @@
 # make demo    train and evaluate a first encoder; the last line that it prints is the path of the report
 # make test    run all checks that a change has to pass
+# make package build wheel and sdist into dist/, and list what they need, with versions and licences (CycloneDX)
+# make audit   look up known weaknesses of the pinned versions; needs pypi.org
+# make test-package  install the wheel into a bare environment of PYTHON, and run the tests of the core from there
 #
-# Both install isotune into .venv with the versions in constraints.txt, and install again when these versions change.
+# The first two install isotune into .venv with the versions in constraints.txt, and install again when these change.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || echo python3)
 
 PINS := constraints.txt pyproject.toml
 PIP := .venv/bin/pip --disable-pip-version-check install -qq --constraint constraints.txt
 
-.PHONY: demo test
+CORE := tests/data tests/kernels tests/losses tests/recipes tests/views
+
+.PHONY: audit demo package test test-package
 
 demo: .venv/installed
 	@run=runs/demo-$$(date +%Y%m%d-%H%M%S) && .venv/bin/isotune train stsb-open:train --out $$run
@@ -18,6 +23,29 @@ test: .venv/installed-dev
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 	.venv/bin/pytest -n 2 --dist worksteal
+
+# The date of the last commit is that of all files, so that the same commit gives the same bytes.
+package: .venv/installed-dev .venv-tools/installed
+	rm -rf dist .venv-package
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) .venv/bin/python -m hatchling build --directory dist
+	$(PYTHON) -m venv --without-pip .venv-package
+	.venv/bin/pip --python .venv-package/bin/python install -qq --constraint constraints.txt dist/*.whl
+	.venv-tools/bin/cyclonedx-py environment .venv-package --pyproject pyproject.toml --output-reproducible \
+		--output-file dist/isotune.cdx.json
+
+test-package:
+	rm -rf .venv-package
+	$(PYTHON) -m venv .venv-package
+	.venv-package/bin/pip install -qq --constraint constraints.txt dist/*.whl pytest hypothesis
+	.venv-package/bin/pytest $(CORE)
+
+audit: .venv-tools/installed
+	.venv-tools/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip
+
+.venv-tools/installed:
+	$(PYTHON) -m venv .venv-tools
+	.venv-tools/bin/pip --disable-pip-version-check install -qq cyclonedx-bom==7.5.0 pip-audit==2.10.1
+	@touch $@
 
 .venv/installed: $(PINS)
 	$(PYTHON) -m venv .venv

@@ -7,6 +7,7 @@ import importlib
 import os
 import subprocess
 import sys
+import tarfile
 import tomllib
 from pathlib import Path
 from textwrap import dedent
@@ -152,6 +153,26 @@ def test_the_examples_in_the_docstrings_are_right(path: Path) -> None:
     results = doctest.testmod(importlib.import_module(name.removesuffix(".__init__")))
     assert results.attempted
     assert not results.failed
+
+
+@pytest.mark.slow
+def test_wheel_and_sdist_have_the_same_bytes_wherever_they_are_built(tmp_path: Path) -> None:
+    def build(root: Path, place: str, **environment: str) -> dict[str, bytes]:
+        command = [sys.executable, "-m", "hatchling", "build", "--directory", str(tmp_path / place)]
+        given = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000", **environment}
+        subprocess.run(
+            command, cwd=root, env=given, check=True, capture_output=True, umask=0o077 if environment else -1
+        )
+        return {path.name: path.read_bytes() for path in (tmp_path / place).iterdir()}
+
+    first = build(ROOT, "first")
+    (sdist,) = (tmp_path / "first").glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path / "elsewhere", filter="data")
+    (elsewhere,) = (tmp_path / "elsewhere").iterdir()
+    (elsewhere / "PKG-INFO").unlink()  # what the build itself adds
+    assert build(elsewhere, "second", TZ="Asia/Tokyo", LANG="C") == first
+    assert len(first) == 2
 
 
 def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
