@@ -53,9 +53,9 @@ def test_the_help_groups_the_flags(isotune: Call) -> None:
     text = isotune("train", "--help").out
     for title, flag in [("Run", "--out DIR"), ("Encoder", "--pooling"), ("Training", "--batch-size INT")]:
         assert flag in panel(text, title)
-    method = panel(text, "Method simcse")
+    method = panel(text, "Method whitening")
     assert "isotune train --method NAME --help" in method
-    assert "--temperature FLOAT" in method
+    assert "--strength FLOAT" in method
     assert "--columns FIELD=COLUMN..." in panel(text, "Run")
     assert "--layers INT..." in panel(text, "Encoder")
     assert "such as -2 -1" in panel(text, "Encoder")
@@ -77,7 +77,7 @@ def test_defaults_are_shown_as_they_are_typed(isotune: Call) -> None:
     assert "[default: -2 -1]" in panel(text, "Encoder")
     assert "[default: feature_cutoff shuffle]" in panel(text, "Method consert")
     assert "[default: 0.9 0.999]" in panel(text, "Training")
-    assert "[default: --no-projection]" in panel(isotune("train", "--help").out, "Method simcse")
+    assert "[default: --no-projection]" in panel(isotune("train", "--recipe", "default", "--help").out, "Method simcse")
     Path("mine.toml").write_text("[columns]\nsentence = 'body'\n[[stages]]\nmethod = 'simcse'")
     assert "[default: sentence=body]" in panel(isotune("train", "--recipe=mine.toml", "--help").out, "Run")
 
