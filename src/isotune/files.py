@@ -44,7 +44,8 @@ def put_into_place(part: Path, path: Path) -> None:
 def make_folder(path: Path) -> None:
     """Makes a folder, and the folders above it, unless it is there; a power cut can't undo that."""
     if not path.is_dir():
-        make_folder(path.parent)
+        if not path.parent.exists():
+            make_folder(path.parent)
         path.mkdir(exist_ok=True)
         sync(path.parent)
 
