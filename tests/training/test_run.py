@@ -410,7 +410,7 @@ def test_damaged_metrics_are_named(tmp_path: Path) -> None:
         recorder.warn(0, "one")
         kept = recorder.metrics_bytes
     content = path.read_bytes()
-    for damaged in (content[:-1], b"x" + content[1:], content.replace(b"kind", b"kind"), b"[1]" + b" " * kept):
+    for damaged in (content[:-1], b"x" + content[1:], content.replace(b"kind", b"sort"), b"[1]" + b" " * kept):
         path.write_bytes(damaged)
         with pytest.raises(InputError, match=r"metrics.jsonl: it is damaged \(.*\); start again in another folder"):
             Recorder(tmp_path, kept, quiet=True)

@@ -11,7 +11,7 @@ import json
 import logging
 import pickle
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,8 @@ from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTo
 
 from isotune.bundled import local_model
 from isotune.data.fetch import Fetch
-from isotune.data.hub import without_bars
+from isotune.data.hub import WAIT, without_bars
+from isotune.encoder.finished import fetched_model
 from isotune.encoder.heads import Dense
 from isotune.errors import InputError
 from isotune.files import inside
@@ -61,10 +62,32 @@ def local_folder(model: str | Path) -> Path:
             return path
         raise InputError(f"model {model}: this is a file; give the folder that holds config.json and the weights")
     with _model_errors(model):
+        try:
+            _await_answer(str(model))
+        except OSError:
+            if folder := fetched_model(str(model)):
+                return folder
+            raise
         folder = Path(snapshot_download(str(model), allow_patterns=HUB_FILES))
         if pickles := _pickles(path.relative_to(folder) for path in folder.rglob("*")):
             folder = Path(snapshot_download(str(model), allow_patterns=[*HUB_FILES, *pickles]))
         return folder
+
+
+def _await_answer(model: str) -> None:
+    """Waits for the hub's answer to a first question; `snapshot_download` would wait for minutes.
+
+    Raises:
+        OSError: the hub can't be reached, or gives no answer within `WAIT` seconds.
+    """
+    import huggingface_hub
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    try:
+        with suppress(HfHubHTTPError, HFValidationError):  # `snapshot_download` says more of them
+            huggingface_hub.model_info(model, timeout=WAIT)
+    except Exception as error:  # libraries below raise errors of many classes
+        raise OSError(str(error)) from error
 
 
 @contextmanager
@@ -99,6 +122,7 @@ def plan_model_fetch(model: str) -> Fetch | None:
     if local_model(model):
         return None
     with _model_errors(model), without_bars():
+        _await_answer(model)
         files = snapshot_download(model, allow_patterns=HUB_FILES, dry_run=True)
         if pickles := _pickles(Path(file.filename) for file in files):
             files = snapshot_download(model, allow_patterns=[*HUB_FILES, *pickles], dry_run=True)
