@@ -91,8 +91,20 @@ def test_of_many_one_takes_over_the_claim_of_a_process_that_is_gone(path: Path) 
         key = read_state(path)["key"]
         [claim] = all_at_once(8, lambda: Claims().take(path))
         assert claim.is_held()
-        assert claim.former_key == key != claim.key
+        assert claim.former_keys == (key,)
+        assert claim.key != key
         assert list(path.parent.iterdir()) == [path]
+
+
+def test_what_a_process_left_that_died_while_it_took_a_claim_over_is_removed(path: Path) -> None:
+    path.write_text(Claim(path, ("first",)).text.replace(f'"pid": {os.getpid()}', f'"pid": {dead_process()}'))
+    key = read_state(path)["key"]
+    right = path.with_name(f"{path.name}.first")
+    right.touch()
+    claim = Claims().take(path)
+    assert claim
+    assert claim.former_keys == ("first", key)
+    assert list(path.parent.iterdir()) == [path]
 
 
 @pytest.mark.usefixtures("quick")

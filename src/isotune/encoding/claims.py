@@ -33,13 +33,14 @@ class Claim:
 
     Attributes:
         key: no other claim has the same key.
-        former_key: the key of the claim that was taken over; "" if there was none.
+        former_keys: the keys of the claims that were taken over, one after the other.
     """
 
-    def __init__(self, path: Path, former_key: str = "") -> None:
-        self.key, self.former_key = uuid.uuid4().hex, former_key
+    def __init__(self, path: Path, former_keys: tuple[str, ...] = ()) -> None:
+        self.key, self.former_keys = uuid.uuid4().hex, former_keys
         holder = {"machine": machine(), "pid": os.getpid(), "since": datetime.now(UTC).isoformat(timespec="seconds")}
-        self.path, self.text = path, json.dumps({"claimed_by": holder, "key": self.key}) + "\n"
+        content = {"claimed_by": holder, "key": self.key, "former_keys": former_keys}
+        self.path, self.text = path, json.dumps(content) + "\n"
 
     def is_held(self) -> bool:
         """Whether no other process has taken the claim over."""
@@ -85,15 +86,17 @@ class Claims:
         former = read_state(path)
         if "claimed_by" not in former or not self._is_abandoned(path, former):
             return None
-        # To replace this former claim is a right that is claimed too: else a slow process could replace a new claim.
-        right = self.take(path.with_name(f"{path.name}.{former['key']}"))
+        # To replace a claim is a right that is claimed, too: else a slow process could replace a new claim.
+        right = self.take(_right(path, former["key"]))
         if right is None:
             return None
         try:
             if read_state(path).get("key") != former["key"]:
                 return None
-            claim = Claim(path, former["key"])
+            claim = Claim(path, (*former["former_keys"], former["key"]))
             write_text(path, claim.text)
+            for key in former["former_keys"]:  # whose rights a killed process may have left
+                _right(path, key).unlink(missing_ok=True)
             return claim
         finally:
             right.path.unlink(missing_ok=True)
@@ -137,6 +140,11 @@ def _read(path: Path) -> tuple[str, int]:
             return file.read(), os.fstat(file.fileno()).st_mtime_ns
     except FileNotFoundError:
         return "", 0
+
+
+def _right(path: Path, key: str) -> Path:
+    """The claim of the right to replace the claim with this key."""
+    return path.with_name(f"{path.name}.{key}")
 
 
 def _is_running(pid: int) -> bool:

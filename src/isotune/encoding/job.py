@@ -125,8 +125,8 @@ class _Worker:
     def _write(self, part: Part, claim: Claim) -> bool:
         """Writes the vectors and the record of a claimed part; False if the claim has been taken over meanwhile."""
         job, target = self.job, self.folder.target(part)
-        if claim.former_key:
-            self.folder.unfinished(part, claim.former_key).unlink(missing_ok=True)
+        for key in claim.former_keys:
+            self.folder.unfinished(part, key).unlink(missing_ok=True)
         if not target.exists():  # else the former holder died just before writing the record
             unfinished = self.folder.unfinished(part, claim.key)
             try:
