@@ -95,6 +95,12 @@ def in_child(function: Callable[[Path], Any], folder: Path) -> Any:
         return pickle.load(file)
 
 
+def workplace() -> tempfile.TemporaryDirectory[str]:
+    """A new folder, in memory if that is possible: waiting for a disk would take most of the time."""
+    memory = Path("/dev/shm")
+    return tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None)
+
+
 class Killer:
     """Does work in processes, undisturbed or not."""
 
@@ -147,7 +153,7 @@ def check_whole(folder: Path) -> None:
             continue
         if path.name == "SHA256SUMS":
             verify_checksums(path.parent)
-        elif path.suffix == ".safetensors" and path.parent.name != "encoder":
+        elif path.suffix == ".safetensors" and path.name.startswith(("best-", "last")):  # others are in SHA256SUMS
             load_tensors(path)
         elif path.suffix == ".json":
             json.loads(path.read_text("utf-8"))
@@ -168,7 +174,7 @@ def main(name: str, seed: int, kills: int) -> None:
     """Kills so many processes that do a work."""
     torch.set_num_threads(1)
     chance, killed, done, began = random.Random(f"{name} {seed}"), 0, 0, time.monotonic()
-    with tempfile.TemporaryDirectory() as temporary:
+    with workplace() as temporary:
         folder = Path(temporary)
         work = WORKS[name](make_inputs(folder / "inputs"))
         if name not in ("indexing", "two processes"):  # whose threads a forked process would lack

@@ -26,7 +26,7 @@ from threading import RLock
 
 import torch
 
-from tests.crashes.kills import check_whole, fork, in_child
+from tests.crashes.kills import check_whole, fork, in_child, workplace
 from tests.crashes.work import WORKS, Work, make_inputs
 
 ROOT = 0  # the number of the folder itself
@@ -192,7 +192,7 @@ def main(name: str, seed: int, cuts: int) -> None:
     """Cuts the power of a work so many times."""
     torch.set_num_threads(1)
     chance, began = random.Random(f"{name} {seed}"), time.monotonic()
-    with tempfile.TemporaryDirectory() as temporary:
+    with workplace() as temporary:
         folder = Path(temporary)
         work = WORKS[name](make_inputs(folder / "inputs"))
         work.go_on(folder / "warm")  # so that the forked processes have all modules

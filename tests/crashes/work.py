@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +48,13 @@ class Work:
 
 @dataclass(frozen=True)
 class Inputs:
-    """A tiny model, sixty sentences, scored pairs, and labelled pairs."""
+    """A tiny model, sixty sentences, scored pairs, labelled pairs, and labelled sentences."""
 
     model: str
     text: str
     pairs: str
     labelled: str
+    classified: str
 
 
 def make_inputs(folder: Path) -> Inputs:
@@ -65,6 +68,7 @@ def make_inputs(folder: Path) -> Inputs:
         "text.txt": sentences,
         "pairs.tsv": ["sentence1\tsentence2\tscore", *(f"{a}\t{b}\t{k % 6}" for k, (a, b) in enumerate(pairs))],
         "labelled.tsv": ["sentence1\tsentence2\tlabel", *(f"{a}\t{b}\t{k % 2}" for k, (a, b) in enumerate(pairs))],
+        "classified.tsv": ["sentence\tlabel", *(f"{sentence}\t{k % 2}" for k, sentence in enumerate(sentences))],
     }
     for name, content in lines.items():
         (folder / name).write_text("\n".join(content) + "\n")
@@ -75,9 +79,8 @@ def training(
     stages: list[dict[str, Any]], inputs: Inputs, report: bool = False, processes: int = 1, **table: Any
 ) -> Work:
     """A run of some stages, made by one process or several."""
-    sources = [] if "data" in stages[0] else [inputs.text]
     stages = [{"batch_size": 8, "steps": 6, "eval_every": 2, "learning_rate": 1e-3} | stage for stage in stages]
-    table = {"data": sources, "model": inputs.model, "dev": inputs.pairs, "tasks": [inputs.pairs]} | table
+    table = {"data": [inputs.text], "model": inputs.model, "dev": inputs.pairs, "tasks": [inputs.pairs]} | table
     table = {key: value for key, value in table.items() if value is not None}
 
     def go_on(folder: Path) -> None:
@@ -184,8 +187,23 @@ def encoding(inputs: Inputs) -> Work:
     return Work(go_on, result)
 
 
+def encoding_by_two(inputs: Inputs) -> Work:
+    """The same encoding by two processes at a time, which share the folder."""
+    alone = encoding(inputs)
+
+    def go_on(folder: Path) -> None:
+        other = os.fork()
+        alone.go_on(folder)
+        if other == 0:
+            os._exit(0)
+        assert os.waitpid(other, 0)[1] in (0, signal.SIGKILL)  # this process has done what a killed one left
+
+    return Work(go_on, alone.result)
+
+
 def indexing(inputs: Inputs) -> Work:
-    """An index of sixty sentences, which a second file changes in part."""
+    """An index of sixty sentences."""
+    import_module("lancedb")  # once, and not in each forked process; there it starts its threads anew
 
     def go_on(folder: Path) -> None:
         index_module.PART, store.FRAGMENTS = 8, 3
@@ -202,8 +220,28 @@ def indexing(inputs: Inputs) -> Work:
     return Work(go_on, result)
 
 
+def from_scratch(inputs: Inputs) -> Work:
+    """Masked language modelling of a new model, which the run makes."""
+    new = {"layers": 1, "hidden": 16, "heads": 2, "intermediate": 16, "vocabulary": 50}
+    return training([{"method": "mlm"}], inputs, model=None, dev="none", scratch=new)
+
+
+def finetune(inputs: Inputs) -> Work:
+    """Fine-tuning on labelled pairs, whose dev data choose the best step and score it."""
+    stage = {"method": "finetune-pair", "classes": ["0", "1"], "dev_data": [inputs.labelled], "dev_share": 0.5}
+    return training([stage], inputs, data=[inputs.labelled])
+
+
+def multitask(inputs: Inputs) -> Work:
+    """Three tasks in every step."""
+    sources = {"sentiment": inputs.classified, "paraphrase": inputs.labelled, "similarity": inputs.pairs}
+    stage: dict[str, Any] = {"method": "multitask", "sentiment_classes": ["0", "1"], "projection": 16}
+    for task, source in sources.items():
+        stage |= {f"{task}_{part}": [source] for part in ("data", "dev", "test")} | {f"{task}_batch_size": 4}
+    return training([stage], inputs, data=None)
+
+
 FLOW = [{"method": "mirror", "spans": "tokens", "symmetric": False}, {"method": "bert-cf"}]
-SCRATCH = {"layers": 1, "hidden": 16, "heads": 2, "intermediate": 16, "vocabulary": 30}
 
 WORKS: Mapping[str, Callable[[Inputs], Work]] = {
     "simcse": partial(training, [{"method": "simcse"}]),
@@ -212,10 +250,16 @@ WORKS: Mapping[str, Callable[[Inputs], Work]] = {
     "simcse, whitening": partial(training, [{"method": "simcse"}, {"method": "whitening"}]),
     "mirror, bert-cf": partial(training, FLOW),
     "flow": partial(training, [{"method": "flow"}]),
+    "clsr": lambda inputs: training([{"method": "clsr", "min_score": 3.0}], inputs, data=[inputs.pairs]),
+    "sncse": partial(training, [{"method": "sncse", "parser": "words"}]),
+    "mlm, from scratch": from_scratch,
+    "finetune-pair": finetune,
+    "multitask": multitask,
     "muon, the last step": partial(training, [{"method": "simcse", "optimizer": "muon"}], dev="none"),
     "report": partial(training, [{"method": "simcse", "steps": 2}], report=True),
     "two processes": partial(training, [{"method": "simcse"}], processes=2),
     "study": study,
     "encoding": encoding,
+    "encoding by two processes": encoding_by_two,
     "indexing": indexing,
 }
