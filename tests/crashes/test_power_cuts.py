@@ -18,7 +18,7 @@ UNSEEN = {"two processes", "indexing"}  # other processes, and a library that br
 
 @pytest.mark.parametrize(
     ("name", "cuts"),
-    [("simcse", 6), *(pytest.param(n, CUTS, marks=pytest.mark.slow) for n in WORKS if n not in UNSEEN)],
+    [("finetune-pair", 6), *(pytest.param(n, CUTS, marks=pytest.mark.slow) for n in WORKS if n not in UNSEEN)],
 )
 def test_work_goes_on_after_a_power_cut(name: str, cuts: int) -> None:
     assert run("power_cuts", name, cuts)["cuts"] == cuts

@@ -49,11 +49,14 @@ class Recorder:
 
     @property
     def metrics_bytes(self) -> int:
-        """The length of metrics.jsonl, after everything is written to disk."""
-        self._metrics.flush()
+        """The length of metrics.jsonl, all of which is then on the disk."""
+        self.sync()
+        return self._metrics.tell()
+
+    def sync(self) -> None:
+        """Waits until metrics.jsonl is on the disk."""
         if not isinstance(self._metrics, BytesIO):
             os.fsync(self._metrics.fileno())
-        return self._metrics.tell()
 
     def record(self, kind: str, **values: Any) -> None:
         """Writes a line of metrics.jsonl."""

@@ -310,6 +310,7 @@ class _Run:
         workers.by_leader(partial(write_card, encoder, kept))
         report = workers.by_leader(partial(write_report, self.folder))
         if self.progress.done and self.progress.stage == len(self.recipe.stages) - 1:
+            self.recorder.sync()
             workers.by_leader(partial(run_folder.mark_finished, self.folder))
         signal = self.context.stop.received
         stopped = signal.name if signal and not self.progress.done else None
