@@ -4,7 +4,8 @@
 
 Every process has one thread. The text is the bundled one, repeated. The rate counts from the moment when the first
 process has loaded the encoder to the end of the last file. The memory is the most that all processes of a command hold
-together, Ray's included; what processes share counts once. Prints a Markdown table. Takes about three minutes.
+together, Ray's included; what processes share counts once. Prints a Markdown table. Needs `isotune[ray]` and psutil.
+With the defaults and two cores it takes ten to twenty minutes.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def files_no_larger_than(size: int) -> Iterator[None]:
 
 def test_the_help_groups_the_flags(isotune: Call) -> None:
     text = isotune("train", "--help").out
-    for title, flag in [("Run", "--out DIR"), ("Encoder", "--pooling"), ("Training", "--batch-size INT")]:
+    for title, flag in [("Run", "--out DIR"), ("Encoder", "--pooling"), ("Training", "--max-length INT")]:
         assert flag in panel(text, title)
     method = panel(text, "Method whitening")
     assert "isotune train --method NAME --help" in method
@@ -61,7 +61,7 @@ def test_the_help_groups_the_flags(isotune: Call) -> None:
     assert "such as -2 -1" in panel(text, "Encoder")
 
 
-@pytest.mark.parametrize("name", ["mini", "consert-unsup-base", "simcse-unsup"])
+@pytest.mark.parametrize("name", ["whitened-simcse", "consert-unsup-base", "simcse-unsup"])
 def test_the_help_shows_the_values_of_the_recipe(isotune: Call, name: str) -> None:
     text = isotune("train", "--recipe", name, "--help").out
     stage = Recipe.from_table(plan_table(name, None, None)).stages[0]
@@ -207,6 +207,7 @@ def test_a_dry_run_says_what_a_recipe_would_use_and_does_nothing(
     assert "no such file" in refused("train", "gone.txt", "--dry-run")
     assert "leave out --resume" in refused("train", "--dry-run", "--resume", "--out", "run")
     assert "unknown task or file 'sts99': did you mean" in refused("train", text, "--dry-run", "--tasks", "sts99")
+    assert "unknown split of stsb-open 'tset': did you mean" in refused("train", "stsb-open:tset", "--dry-run")
     assert "this folder exists already; choose another --out" in refused("train", text, "--dry-run", "--out", "..")
     assert "say whether it is a finished encoder (it isn't asked)" in refused("train", text, "--dry-run", "--model=a/b")
 

@@ -367,10 +367,12 @@ def test_an_encoder_on_the_hub_is_told_without_its_weights(local_hub: LocalHub, 
         "default",
     ]
     assert not any("safetensors" in request.path for request in local_hub.requests)
-    huggingface_hub.snapshot_download("me/encoder")
+    local_hub.add("me/modules", {"modules.json": b"[]", "0_Transformer/config.json": b"{}"})
+    for name in ("encoder", "modules"):
+        huggingface_hub.snapshot_download(f"me/{name}")
     local_hub.stop()
     finished._on_hub.cache_clear()
-    assert recipe_of_model("me/encoder") == "adapt"  # from the cache
+    assert recipe_of_model("me/encoder") == recipe_of_model("me/modules") == "adapt"  # from the cache
     with pytest.raises(InputError, match=r"model me/plain: .* can't say whether it is a finished encoder \(.*refused"):
         recipe_of_model("me/plain")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -66,6 +67,15 @@ def test_a_list_that_is_older_than_the_table_or_missing_is_no_damage(
     index = Index.open(tmp_path / "index", encoder)
     index.delete("text like 'a %'")
     assert sums(tmp_path).exists()
+
+
+@pytest.mark.parametrize("name", ["pipe", "/dev/zero", "../index/index.json", "rows.lance"])
+def test_a_list_can_name_files_of_the_index_only(made: Index, encoder: Encoder, tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "index" / "pipe")
+    with sums(tmp_path).open("a") as file:
+        file.write(f"{'0' * 64}  {name}\n")
+    with pytest.raises(InputError, match="SHA256SUMS is damaged"):
+        Index.open(tmp_path / "index", encoder)
 
 
 def test_a_table_of_other_vectors_is_refused(made: Index, encoder: Encoder, tmp_path: Path) -> None:

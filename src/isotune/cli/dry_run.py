@@ -12,7 +12,7 @@ from isotune.bundled import BUNDLED_MODEL, local_model
 from isotune.data.cache import cache_folder
 from isotune.data.catalogue import DATASETS
 from isotune.data.datasets import has_rows
-from isotune.data.fetch import members
+from isotune.data.fetch import members, places_of
 from isotune.data.sources import files_of
 from isotune.encoder.finished import fetched_model
 from isotune.evaluation.tasks import named_tasks, source_of
@@ -51,11 +51,10 @@ def _source(source: str, kind: str) -> Iterator[str]:
         yield f"read: {kind}: standard input"
     elif name in DATASETS:
         for member in members(source):
-            dataset = DATASETS[member.partition(":")[0]]
             if has_rows(member):
                 yield f"read: {kind}: dataset {member}, on this machine"
             else:
-                yield f"fetch: {kind}: dataset {member}, from {dataset.hub or dataset.web or 'nowhere: not published'}"
+                yield from (f"fetch: {kind}: dataset {member}, from {place}" for place in places_of(member))
     elif name == "hub":
         yield f"fetch: {kind}: {source}, from the Hugging Face hub or its cache here"
     else:

@@ -23,6 +23,7 @@ from isotune.cli.parser import one_line_errors
 from isotune.errors import InputError
 from isotune.methods import METHODS
 from isotune.recipes import BUNDLED_RECIPE, DEFAULT_RECIPE, ENCODER_RECIPE, Recipe, plan_table, recipe_of_model, resolve
+from isotune.recipes.training import WITHOUT_STEPS, TrainingOptions
 
 RUN = Group("Run", sort_key=1)
 
@@ -55,7 +56,7 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
     for stage in plan.stages:
         about = "isotune train --method NAME --help shows the options of another method."
         flags |= _flags(stage.options, Group(f"Method {stage.method}", help=about, sort_key=3))
-    flags |= _flags(plan.stages[0].training, Group("Training", sort_key=4))
+    flags |= _training_flags(plan)
 
     def train(
         *text: Annotated[str, Parameter(help=TEXT)],
@@ -122,6 +123,11 @@ def _without_network(recipe: str | None, method: str | None, model: str | None) 
     return recipe if recipe or method else recipe_of_model(model, ask_hub=False)
 
 
+def _training_flags(plan: Recipe) -> dict[str, inspect.Parameter]:
+    names = () if any(stage.options.takes_steps for stage in plan.stages) else WITHOUT_STEPS
+    return _flags(plan.stages[0].training, Group("Training", sort_key=4), names)
+
+
 def _flags(options: BaseModel, panel: Group, names: Iterable[str] = ()) -> dict[str, inspect.Parameter]:
     """A keyword parameter for each of these fields, or for all; its help shows the value that the recipe has.
 
@@ -161,9 +167,11 @@ def _as_typed(name: str, value: object) -> str:
 
 
 def _refuse_options_of_other_methods(words: Sequence[str], parameters: Iterable[str]) -> None:
-    """Refuses an option that the recipe does not have, but a method that is not in the recipe has."""
+    """Refuses an option that the recipe does not have, but other recipes have."""
     known = {*parameters, "help", "version"}
     for name, option in given_options(words).items():
         field = name.removeprefix("no_")
         if field not in known and (methods := [key for key in METHODS if field in METHODS[key].options.model_fields]):
             raise InputError(f"{option} is an option of another method: --method {' or '.join(methods)}")
+        if field not in known and field in TrainingOptions.model_fields:
+            raise InputError(f"{option} is an option of methods with steps; choose another --method or --recipe")

@@ -50,9 +50,15 @@ def available(source: str) -> bool:
 
 
 def has_rows(source: str) -> bool:
-    """Whether the rows of "name" or "name:split" are on this machine, without what other datasets add or take."""
+    """Whether the rows of "name" or "name:split" are on this machine, without what other datasets add or take.
+
+    Raises:
+        InputError: the dataset has no such split.
+    """
     name, _, split = source.partition(":")
     dataset = _dataset(name)
+    if split and split not in dataset.splits:
+        raise unknown(f"split of {name}", split, dataset.splits)
     splits = [part for known, part in dataset.splits.items() if split in ("", known)]
     return all(_find_file(part) or is_fetched(dataset, part) for part in splits)
 

@@ -31,10 +31,10 @@ def fetched_model(model: str) -> Path | None:
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
     try:
-        folder = Path(snapshot_download(model, allow_patterns="config.json", local_files_only=True))
+        folder = Path(snapshot_download(model, allow_patterns=[MODULES, "config.json"], local_files_only=True))
     except (HFValidationError, LocalEntryNotFoundError):
         return None
-    return folder if (folder / "config.json").exists() else None
+    return folder if (folder / MODULES).exists() or (folder / "config.json").exists() else None
 
 
 @cache

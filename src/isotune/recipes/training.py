@@ -10,6 +10,9 @@ from isotune.methods.options.base import Count, NotNegative, Positive, Rate
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
+# The options of a stage whose method takes no steps.
+WITHOUT_STEPS = ("max_length", "precision", "metric", "sample", "upsample", "min_words", "min_score", "positive")
+
 
 class TrainingOptions(BaseModel):
     """How long, how fast and how carefully a stage trains."""

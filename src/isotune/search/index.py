@@ -137,7 +137,7 @@ class Index:
         """
         folder = Path(folder)
         description = read_description(folder)
-        if "approximate" not in description:  # it is read completely for the first query anyway
+        if "approximate" not in description:  # a larger index would take minutes
             verify(folder)
         index = cls(folder, description, exact_rows)
         if encoder is not None:

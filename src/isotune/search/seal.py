@@ -6,14 +6,13 @@ written, besides its hint at the last version.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from pathlib import Path
 
+from isotune.encoder.format.checksums import CHECKSUMS, file_sha256, read_checksums
 from isotune.errors import InputError
-from isotune.files import sync, write_text
+from isotune.files import inside, sync, write_text
 
-CHECKSUMS = "SHA256SUMS"
 HINT = "latest_version_hint.json"
 CHANGING = re.compile(rf"{re.escape(HINT)}|\..*|.*#\d+")  # the hint, and files that are being written
 
@@ -31,7 +30,7 @@ def seal(folder: Path, table: Path) -> None:
         sync(names[name])
     for place in (*(path for path in paths if path.is_dir()), table, folder):
         sync(place)
-    sums = {name: known.get(name) or _sha256(path) for name, path in names.items()}
+    sums = {name: known.get(name) or file_sha256(path) for name, path in names.items()}
     write_text(folder / CHECKSUMS, "".join(f"{digest}  {name}\n" for name, digest in sums.items()))
 
 
@@ -43,11 +42,14 @@ def verify(folder: Path) -> None:
     """
     for name, digest in _listed(folder).items():
         try:
-            if _sha256(folder / name) == digest:
+            path = inside(folder, name)
+            if path.exists() and not path.is_file():
+                name = CHECKSUMS
+            elif not path.exists() or file_sha256(path) == digest:
                 continue
         except FileNotFoundError:
             continue
-        except (OSError, ValueError):  # the list is damaged: it names a folder, or no path
+        except (InputError, OSError, ValueError):  # the list is damaged: it names no file of the index
             name = CHECKSUMS
         raise InputError(
             f"{folder}: {name} is damaged: it is not the file that {CHECKSUMS} names; remove the folder and make the "
@@ -63,12 +65,6 @@ def _listed(folder: Path) -> dict[str, str]:
     """
     path = folder / CHECKSUMS
     try:
-        lines = path.read_text("utf-8").splitlines() if path.exists() else []
+        return read_checksums(path) if path.exists() else {}
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: it can't be read ({error}); remove it, and the index is not compared") from error
-    return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

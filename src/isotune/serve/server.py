@@ -29,7 +29,7 @@ def serve(app: ASGIApp, listener: socket.socket, limits: Limits) -> None:
     """
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
     logging.getLogger("isotune.serve").setLevel(logging.INFO)
-    sys.setswitchinterval(float(os.environ.get("XS", SWITCH_SECONDS)))
+    sys.setswitchinterval(SWITCH_SECONDS)
     config = uvicorn.Config(
         app, http=patient(limits), ws="none", access_log=False, log_config=None, server_header=False
     )

@@ -86,7 +86,8 @@ def train(
 
     Raises:
         InputError: the input can't be used. Nothing that existed before is lost.
-        TrainingFailed: the loss or the encoder's vectors are not finite; it names the best encoder so far.
+        TrainingFailed: the loss, its gradient or the encoder's vectors are not finite. The error names the best encoder
+            so far.
     """
     folder = Path(out)
     start = None if isinstance(options.get("model"), str | Path | None) else options["model"]

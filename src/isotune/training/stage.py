@@ -86,7 +86,7 @@ class StageTraining:
         """Trains until the steps or the patience are used up, or a signal comes.
 
         Raises:
-            TrainingFailed: the loss or the encoder's vectors are not finite.
+            TrainingFailed: the loss, its gradient or the encoder's vectors are not finite.
         """
         progress, recorder = self.progress, self.run.recorder
         try:

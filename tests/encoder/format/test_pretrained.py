@@ -108,7 +108,13 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda m: (m / "config.json").write_text(
             json.dumps({**json.loads((m / "config.json").read_text()), "attn_implementation": "somebody/attention"})
         ),
-        "attn_implementation 'somebody/attention' is code on the hub, which isn't run",
+        "attn_implementation 'somebody/attention' is not allowed; leave it out, or choose eager or sdpa",
+    ),
+    "a kernel that may be fetched": (
+        lambda m: (m / "config.json").write_text(
+            json.dumps({**json.loads((m / "config.json").read_text()), "_attn_implementation": "flash_attention_2"})
+        ),
+        "_attn_implementation 'flash_attention_2' is not allowed",
     ),
     "a smaller vocabulary": (
         lambda m: (m / "config.json").write_text(

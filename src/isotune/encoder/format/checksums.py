@@ -14,7 +14,7 @@ NOTES = "README.md"  # people may write into it
 def write_checksums(folder: Path) -> None:
     """Writes the checksums of all files in a folder but README.md."""
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    lines = [f"{_sha256(folder / name)}  {name}\n" for name in names if name not in (CHECKSUMS, NOTES)]
+    lines = [f"{file_sha256(folder / name)}  {name}\n" for name in names if name not in (CHECKSUMS, NOTES)]
     (folder / CHECKSUMS).write_text("".join(lines), "utf-8")
 
 
@@ -27,11 +27,10 @@ def verify_checksums(folder: Path) -> None:
     if not (folder / CHECKSUMS).exists():
         return
     try:
-        lines = (folder / CHECKSUMS).read_text("utf-8").splitlines()
-        listed = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+        listed = read_checksums(folder / CHECKSUMS)
         for path in sorted(folder.rglob("*")):
             name = path.relative_to(folder).as_posix()
-            if name in listed and listed[name] == _sha256(path):
+            if name in listed and listed[name] == file_sha256(path):
                 del listed[name]
     except (OSError, ValueError) as error:
         raise InputError(f"model {folder}: {CHECKSUMS} can't be compared ({error})") from error
@@ -42,6 +41,16 @@ def verify_checksums(folder: Path) -> None:
         )
 
 
-def _sha256(path: Path) -> str:
+def read_checksums(path: Path) -> dict[str, str]:
+    """{name: SHA-256 in hexadecimal} of a SHA256SUMS.
+
+    Raises:
+        OSError, ValueError: the file can't be read.
+    """
+    return {name: digest for digest, _, name in (line.partition("  ") for line in path.read_text("utf-8").splitlines())}
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

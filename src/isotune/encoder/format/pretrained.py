@@ -104,7 +104,7 @@ def _model_errors(model: str | Path) -> Iterator[None]:
             "log in with `hf auth login` or set HF_TOKEN"
         ) from error
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        reason = str(error).strip().partition("\n")[0]
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise InputError(
             f"model {model}: there is no such folder, and the Hugging Face hub gave none of that name ({reason}); "
             "give a local folder, or a hub name while online"
@@ -196,7 +196,7 @@ def load_weights(kind: Any, folder: Path, dtype: torch.dtype | None) -> tuple[An
     if not safe and any(folder.glob("pytorch_model*.bin")):
         note_pickle(folder)
     with quiet(), load_errors(folder):
-        _check_names(folder)
+        _check_config(folder)
         # transformers reads a .bin by torch.load with weights_only=True, and with mmap where the format allows it.
         model, info = kind.from_pretrained(
             folder,
@@ -209,19 +209,19 @@ def load_weights(kind: Any, folder: Path, dtype: torch.dtype | None) -> tuple[An
     return model, info
 
 
-def _check_names(folder: Path) -> None:
+def _check_config(folder: Path) -> None:
     """Refuses a folder that would make transformers read other folders, or fetch and run code."""
     if (folder / "adapter_config.json").exists():
-        raise InputError(
-            f"{folder}: it holds an adapter of another model; merge it into that model, and save the result"
-        )
+        raise InputError("it holds an adapter of another model; merge it into that model, and save the result")
     for index in sorted(folder.glob("*.index.json")):
         for name in json.loads(index.read_text("utf-8"))["weight_map"].values():
             inside(folder, name)
     config = json.loads((folder / "config.json").read_text("utf-8"))
     for key in ("attn_implementation", "_attn_implementation"):
-        if "/" in str(config.get(key)):  # a kernel on the hub
-            raise InputError(f"config.json: {key} {config[key]!r} is code on the hub, which isn't run; leave it out")
+        if config.get(key) not in (None, "eager", "sdpa"):  # for another name, transformers may fetch code
+            raise InputError(
+                f"config.json: {key} {config[key]!r} is not allowed; leave it out, or choose eager or sdpa"
+            )
 
 
 @cache

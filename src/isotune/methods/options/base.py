@@ -26,6 +26,9 @@ class MethodOptions(BaseModel):
     """What a training row costs, for estimates of a study's time: 3 for each view that is trained on, 1 for each that
     is only encoded. The default is two views trained on."""
 
+    takes_steps: ClassVar[bool] = True
+    """Whether weights are trained step by step. A closed form has no batches, no rate and no schedule."""
+
     rows_per_pair: ClassVar[float] = 2
     """Training rows made from each pair of a source of pairs, for estimates of a study's time. The default is each text
     alone."""

@@ -13,6 +13,7 @@ class WhiteningOptions(MethodOptions):
     """Whitening: a linear map after which the vectors of the training text have covariance 1; it takes no steps."""
 
     encodings_per_row: ClassVar[float] = 1
+    takes_steps: ClassVar[bool] = False
 
     dimensions: Count | None = None
     """Features to keep, those of the largest variance. The paper keeps 256 of 768. Unset: all."""
