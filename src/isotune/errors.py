@@ -16,7 +16,17 @@ if TYPE_CHECKING:
 
 
 class InputError(ValueError):
-    """Input that can't be used. The message is one line, for the person who gave the input."""
+    """Input that can't be used. The message is for the person who gave the input.
+
+    It may quote a damaged file or another library: its lines become one, and what can't be printed becomes an escape.
+
+    >>> print(InputError("the file is damaged:\\n  \\x1b[0m"))
+    the file is damaged: \\x1b[0m
+    """
+
+    def __init__(self, message: str) -> None:
+        line = " ".join(part.strip() for part in message.splitlines())
+        super().__init__("".join(character if character.isprintable() else repr(character)[1:-1] for character in line))
 
 
 class UselessVectors(InputError):

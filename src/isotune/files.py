@@ -20,6 +20,7 @@ from typing import Any
 from isotune.errors import InputError, unknown
 
 TOML = ".toml"
+LARGEST_TOML = 100_000  # bytes; a key with n dots takes tomllib n² steps
 
 
 @contextmanager
@@ -160,7 +161,11 @@ def read_toml(kind: str, name: str | Path, packaged: Mapping[str, Traversable]) 
     if not is_path and str(name) not in packaged:
         raise unknown(kind, str(name), [*packaged, f"FILE{TOML}"])
     try:
-        return tomllib.loads((Path(name) if is_path else packaged[str(name)]).read_text("utf-8"))
+        with (Path(name) if is_path else packaged[str(name)]).open("rb") as file:
+            content = file.read(LARGEST_TOML + 1)
+        if len(content) > LARGEST_TOML:
+            raise ValueError(f"more than {LARGEST_TOML:,} bytes, the limit")
+        return tomllib.loads(content.decode())
     except (tomllib.TOMLDecodeError, RecursionError) as error:  # of tables that are nested thousands of times
         raise InputError(f"{kind} {name}: not TOML: {error}") from error
     except (OSError, ValueError) as error:

@@ -52,7 +52,7 @@ class Tried:
             use()
         except InputError as error:
             self.counts["refused"] += 1
-            if len(str(error).splitlines()) != 1 or len(str(error)) > LONGEST_REFUSAL:
+            if not str(error).isprintable() or len(str(error)) > LONGEST_REFUSAL:
                 raise AssertionError(f"not one line of a readable length: {str(error)[:1000]!r}") from error
         else:
             self.counts["used"] += 1

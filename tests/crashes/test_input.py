@@ -180,7 +180,8 @@ def test_studies(count: int) -> None:
 
 @pytest.mark.parametrize("kind", ["recipe", "study"])
 def test_tables_nested_thousands_of_times(kind: str, tmp_path: Path) -> None:
-    for nested in (b"a=" + b"[" * 5000, b"a=" + b"{a=" * 3000, b"a." * 3000 + b"a=1", b"a=1" + b"0" * 5000):
+    too_large = b"a." * 50_000 + b"a=1"
+    for nested in (b"a=" + b"[" * 5000, b"a=" + b"{a=" * 3000, b"a." * 3000 + b"a=1", b"a=1" + b"0" * 5000, too_large):
         with pytest.raises(InputError):
             USES[kind](nested, tmp_path)
 
@@ -190,6 +191,14 @@ def test_caches_of_derived_texts(count: int, tmp_path: Path) -> None:
     (content,) = whole("cache", tmp_path)
     # A change of an unused byte of a page leaves the entries as they are.
     try_all("caches", count, changed(content, 60), lambda data: USES["cache"](data, tmp_path), 0.05)
+
+
+def test_what_a_damaged_file_says_is_quoted_in_one_line(tmp_path: Path) -> None:
+    (content,) = whole("cache", tmp_path)
+    with pytest.raises(InputError) as refusal:
+        USES["cache"](content.replace(b"id INTEGER", b"\x1bd\nINTEGE"), tmp_path)
+    assert "\n" not in str(refusal.value)
+    assert "\x1b" not in str(refusal.value)
 
 
 @thorough(200, 0.25)

@@ -73,7 +73,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         return _call(command, words)
     except InputError as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"error: {error}", file=sys.stderr)
         return 2
 
 

@@ -155,6 +155,6 @@ def _members(path: Path, pattern: str, encoding: str = "utf-8") -> dict[str, lis
     except InputError:
         raise
     except Exception as error:  # a damaged archive raises errors of almost any class
-        raise InputError(f"{path}: not a whole archive ({' '.join(str(error).split())})") from None
+        raise InputError(f"{path}: not a whole archive ({error})") from None
     # A line ends at a line feed only. The last line of scores may be blank.
     return {name: [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")] for name, text in texts.items()}

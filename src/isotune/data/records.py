@@ -82,8 +82,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path}: not a whole gzip file ({error})") from None
     except OSError as error:
-        reason = " ".join(str(error.strerror or error).split())
-        raise InputError(f"{path}: can't be read ({reason})") from None
+        raise InputError(f"{path}: can't be read ({error.strerror or error})") from None
 
 
 def read_text(file: BinaryIO, name: str) -> Records:

@@ -97,7 +97,7 @@ def _one_line(repository: str) -> Iterator[None]:
     try:
         yield
     except HFValidationError as error:
-        raise InputError(f"repository {repository}: {' '.join(str(error).split())}") from error
+        raise InputError(f"repository {repository}: {error}") from error
     except HfHubHTTPError as error:
         status = error.response.status_code
         refused = "the token may not do this; make one that may write. " if status in (401, 403) else ""

@@ -155,4 +155,4 @@ def _array(name: str, values: Sequence[object], type_: pa.DataType | None) -> pa
         return pa.array(values, type_)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         kind = f"its type in the index, {type_}" if type_ is not None else "one type"
-        raise InputError(f"column {name!r}: its values don't fit {kind} ({' '.join(str(error).split())})") from error
+        raise InputError(f"column {name!r}: its values don't fit {kind} ({error})") from error

@@ -32,7 +32,7 @@ def read_head(head_class: type[Head], place: Path) -> Head:
         try:
             head.load_state_dict(tensors)
         except RuntimeError as error:
-            raise InputError(f"model {place}: {' '.join(str(error).split())}") from error
+            raise InputError(f"model {place}: {error}") from error
     return head
 
 

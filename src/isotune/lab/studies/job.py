@@ -104,10 +104,9 @@ def _damage(path: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # numpy, zipfile and zlib raise errors of many classes
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise InputError(
-            f"{path}: this file is damaged ({reason}); remove the folder {path.parent}, then the study makes the run "
-            "again"
+            f"{path}: this file is damaged ({type(error).__name__}: {error}); remove the folder {path.parent}, then "
+            "the study makes the run again"
         ) from error
 
 

@@ -64,7 +64,7 @@ class Results(BaseModel):
         except ValidationError as error:
             raise invalid(str(path), error) from error
         except (OSError, pa.ArrowException) as error:
-            raise InputError(f"{folder}: its study can't be read: {' '.join(str(error).split())}") from error
+            raise InputError(f"{folder}: its study can't be read: {error}") from error
         runs = [run.model_copy(update={"values": values.get(run.run, {})}) for run in results.runs]
         return results.model_copy(update={"runs": tuple(runs)})
 
