@@ -1,15 +1,16 @@
-# make demo    train and evaluate a first encoder; the last line that it prints is the path of the report
-# make test    run all checks that a change has to pass
-# make package build wheel and sdist into dist/, and list what they need, with versions and licences (CycloneDX)
-# make audit   look up known weaknesses of the pinned versions; needs pypi.org
-# make test-package  install the wheel into a bare environment of PYTHON, and run the tests of the core from there
+# make demo          train and evaluate a first encoder; the last line that it prints is the path of the report
+# make test          run all checks that a change has to pass
+# make package       build wheel and sdist into dist/, and list what they need, with versions and licences (CycloneDX)
+# make test-package  build, and run the tests of the core with the wheel in a bare environment of PYTHON
+# make audit         look up known weaknesses of the pinned versions; needs pypi.org
 #
-# The first two install isotune into .venv with the versions in constraints.txt, and install again when these change.
+# What is installed has the versions in constraints.txt, and is installed again into .venv when these change.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || echo python3)
 
 PINS := constraints.txt pyproject.toml
 PIP := .venv/bin/pip --disable-pip-version-check install -qq --constraint constraints.txt
+PIP_PACKAGE := PIP_PYTHON=.venv-package/bin/python $(PIP)
 
 CORE := tests/data tests/kernels tests/losses tests/recipes tests/views
 
@@ -29,14 +30,12 @@ package: .venv/installed-dev .venv-tools/installed
 	rm -rf dist .venv-package
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) .venv/bin/python -m hatchling build --directory dist
 	$(PYTHON) -m venv --without-pip .venv-package
-	.venv/bin/pip --python .venv-package/bin/python install -qq --constraint constraints.txt dist/*.whl
+	$(PIP_PACKAGE) dist/*.whl
 	.venv-tools/bin/cyclonedx-py environment .venv-package --pyproject pyproject.toml --output-reproducible \
 		--output-file dist/isotune.cdx.json
 
-test-package:
-	rm -rf .venv-package
-	$(PYTHON) -m venv .venv-package
-	.venv-package/bin/pip install -qq --constraint constraints.txt dist/*.whl pytest hypothesis
+test-package: package
+	$(PIP_PACKAGE) pytest hypothesis
 	.venv-package/bin/pytest $(CORE)
 
 audit: .venv-tools/installed
