@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class InputError(ValueError):
-    """Input that can't be used. The message is for the person who gave the input.
+    r"""Input that can't be used. The message is for the person who gave the input.
 
     It may quote a damaged file or another library: its lines become one, and what can't be printed becomes an escape.
 
-    >>> print(InputError("the file is damaged:\\n  \\x1b[0m"))
-    the file is damaged: \\x1b[0m
+    >>> print(InputError("the file is damaged:\n  \x1b[0m"))
+    the file is damaged: \x1b[0m
     """
 
     def __init__(self, message: str) -> None:

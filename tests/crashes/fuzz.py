@@ -4,7 +4,8 @@
     python -m tests.crashes.fuzz rows -runs=100000 -seed=1
 
 The kinds are those of `USES` in `inputs.py`. What follows the kind goes to libFuzzer. It ends at the first traceback,
-at an input of more than 60 seconds and at 2 GB of memory, and says which input it was; otherwise after so many runs.
+at an input that takes more than 60 seconds of processor time, and at 2 GB of memory, and says which input it was;
+otherwise after so many runs.
 """
 
 from __future__ import annotations

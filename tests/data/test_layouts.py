@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import tarfile
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -70,6 +72,21 @@ def test_an_archive_that_unpacks_to_too_much_is_refused(
     assert path.stat().st_size < 50_000
     with pytest.raises(InputError, match="its files train have 7,000,000 bytes; the limit is 1,000,000"):
         list(LAYOUTS["sst"](path, "train"))
+
+
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE])
+def test_an_archive_with_a_name_of_any_size_is_refused(tmp_path: Path, kind: bytes) -> None:
+    path, size = tmp_path / "data.tar.gz", 200_000_000
+    header = tarfile.TarInfo("name")
+    header.type, header.size = kind, size
+    with gzip.open(path, "wb", 1) as file:
+        file.write(header.tobuf(tarfile.GNU_FORMAT))
+        file.writelines(b"a" * 1_000_000 for _ in range(size // 1_000_000))
+    tracemalloc.start()
+    with pytest.raises(InputError, match="a name of 200,000,000 bytes"):
+        list(LAYOUTS["sst"](path, "train"))
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()
 
 
 def test_a_file_that_is_no_archive_is_refused_in_one_line(tmp_path: Path) -> None:

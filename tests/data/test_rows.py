@@ -15,6 +15,7 @@ from isotune.data.rows import (
     ScoredPair,
     Sentence,
     Triplet,
+    blocks,
     text_fields,
     to_rows,
 )
@@ -25,6 +26,15 @@ def rows(
     records: Sequence[Mapping[str, object]], row: type[Row], columns: Mapping[str, str] | None = None
 ) -> list[Row]:
     return list(to_rows("corpus.tsv", enumerate(records, 2), row, columns))
+
+
+def test_a_block_has_a_number_of_items_or_fewer_if_their_texts_are_very_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isotune.data.rows.BLOCK_CHARACTERS", 10)
+    stream = iter([("a", 7), ("b", 7), ("c", 7), ("d" * 8, 7), ("e" * 50, 7), ("f", 7)])
+    parts = blocks(stream, 3, lambda item: item)
+    assert [text for text, _ in next(parts)] == ["a", "b", "c"]
+    assert next(stream) == ("d" * 8, 7)  # nothing is read ahead
+    assert [[text for text, _ in part] for part in parts] == [["e" * 50], ["f"]]
 
 
 def test_text_fields_are_all_fields_but_label_and_score() -> None:

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
+from typing import Self
 
-from isotune.data.records import decoded_lines, opened
+from isotune.data.records import LONGEST_LINE, decoded_lines, opened
 from isotune.data.rows import Records
 from isotune.errors import InputError
 
@@ -129,6 +130,21 @@ def _lines(path: Path, file: str, encoding: str = "utf-8") -> Iterator[tuple[int
     return enumerate(lines, 1)
 
 
+class _Member(tarfile.TarInfo):
+    """A member of an archive, whose name is no longer than a line: tarfile reads a name into memory whatever its size.
+
+    Raises:
+        tarfile.ReadError: the name is longer.
+    """
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        member = super().frombuf(buf, encoding, errors)
+        if not member.isreg() and member.size > LONGEST_LINE:
+            raise tarfile.ReadError(f"a name of {member.size:,} bytes")
+        return member
+
+
 def _members(path: Path, pattern: str, encoding: str = "utf-8") -> dict[str, list[str]]:
     """The lines of all files of an archive whose path matches a pattern, in the order of their paths."""
 
@@ -146,7 +162,7 @@ def _members(path: Path, pattern: str, encoding: str = "utf-8") -> dict[str, lis
                 checked(sum(entry.file_size for entry in entries))
                 contents = {entry.filename: archive.read(entry) for entry in entries}
         else:
-            with tarfile.open(path) as tar:
+            with tarfile.open(path, tarinfo=_Member) as tar:
                 members = [member for member in tar if matches(member.name)]
                 checked(sum(member.size for member in members))
                 files = {member.name: tar.extractfile(member) for member in members}

@@ -62,8 +62,11 @@ class ScoredPair(NamedTuple):
 Row: TypeAlias = Sentence | Pair | Triplet | LabelledPair | LabelledSentence | ScoredPair
 ROW_TYPES: Mapping[str, type[Row]] = MappingProxyType({row_type.__name__: row_type for row_type in get_args(Row)})
 R = TypeVar("R", bound=Row)
+T = TypeVar("T")
 Record: TypeAlias = Mapping[str, object]
 Records: TypeAlias = Iterator[tuple[int, Record]]  # each record with its line (or row) number, from 1
+
+BLOCK_CHARACTERS = 10_000_000  # of what is tokenised at once; 16,384 sentences of 600 characters
 
 # The column names that need no `columns` option, in order of preference. The names of a tuple go together. The first
 # tuple has the fields' own names; TEXT_COLUMNS is looked up by them.
@@ -191,6 +194,20 @@ def text_value(value: object, column: str, place: str) -> str:
     if not is_unicode(value):
         raise InputError(f"{place}: {column} has half a surrogate pair, which is no character")
     return value.strip()
+
+
+def blocks(items: Iterable[T], most: int, texts: Callable[[T], Iterable[object]]) -> Iterator[list[T]]:
+    """Cuts a stream into lists of `most` items, and of fewer if their texts are very long, to bound the memory."""
+    block: list[T] = []
+    size = 0
+    for item in items:
+        block.append(item)
+        size += sum(len(text) for text in texts(item) if isinstance(text, str))
+        if len(block) == most or size >= BLOCK_CHARACTERS:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
 
 
 def is_unicode(text: str) -> bool:

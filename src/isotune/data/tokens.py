@@ -13,7 +13,6 @@ from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotune.data.packed import Packed, shortest_first
-from isotune.data.rows import Row, text_fields
+from isotune.data.rows import Row, blocks, text_fields
 from isotune.errors import InputError, unknown
 
 # Rows that are tokenised in one call: enough to keep a multi-threaded tokenizer busy, few enough to hold in memory.
@@ -100,8 +99,7 @@ class TokenStore:
         digests, firsts = _Digests(), array("i")
         with TemporaryFile(dir=folder) as id_file, TemporaryFile(dir=folder) as text_file:
             ids, kept = _FlatWriter(id_file, np.int32), _FlatWriter(text_file, np.uint8)
-            rows = iter(rows)
-            while chunk := list(islice(rows, CHUNK_ROWS)):
+            for chunk in blocks(rows, CHUNK_ROWS, lambda row: row):
                 for row in chunk:
                     digests.add(row, width)
                     if has_targets:

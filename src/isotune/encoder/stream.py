@@ -15,7 +15,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotune.data.packed import pack
-from isotune.data.rows import is_unicode
+from isotune.data.rows import blocks, is_unicode
 from isotune.errors import InputError
 from isotune.kernels.denormals import compute_alone
 from isotune.kernels.memory import give_back
@@ -118,13 +117,13 @@ def progress(total: int | None, show: bool = True) -> Iterator[Advance]:
 
 
 def parts_of(sentences: Iterable[str]) -> Iterator[list[str]]:
-    """Cuts a stream into parts of `PART` sentences.
+    """Cuts a stream into parts of `PART` sentences, or of fewer if they are very long.
 
     Raises:
         InputError: an element of the stream is not a string, or has half a surrogate pair.
     """
-    rest, done = iter(sentences), 0
-    while part := list(islice(rest, PART)):
+    done = 0
+    for part in blocks(sentences, PART, lambda sentence: [sentence]):
         for number, sentence in enumerate(part, done):
             if not isinstance(sentence, str):
                 raise InputError(f"sentence {number} is {type(sentence).__name__}, not a string")

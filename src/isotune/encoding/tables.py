@@ -7,7 +7,7 @@ its first block of rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from isotune.data import Sentence
 from isotune.data.records import opened, parquet_batches, read_file
-from isotune.data.rows import Record, checked_columns, text_value
+from isotune.data.rows import Record, blocks, checked_columns, text_value
 from isotune.encoder.stream import PART
 from isotune.errors import InputError
 
@@ -65,9 +65,8 @@ def _parquet(path: Path) -> Iterator[tuple[Sequence[int], pa.Table]]:
 
 def _records(path: Path) -> Iterator[tuple[Sequence[int], pa.Table]]:
     """(line numbers, rows) of each block."""
-    records = read_file(path)
     schema: pa.Schema | None = None
-    while block := list(islice(records, PART)):
+    for block in blocks(read_file(path), PART, lambda record: record[1].values()):
         numbers, rows = zip(*block, strict=True)
         table = _table(f"{path}:{numbers[0]}-{numbers[-1]}", rows, schema)
         schema = table.schema

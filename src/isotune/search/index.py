@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +21,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
+from isotune.data.rows import blocks
 from isotune.encoder import Precision
 from isotune.encoder.load import load_encoder
 from isotune.encoder.stream import PART, StreamEncoder, progress
@@ -244,8 +244,7 @@ class Index:
     def _changed(self, documents: Iterable[Document], counts: dict[str, int]) -> Iterator[Document]:
         """The documents that are not in the index as they are; `counts` is kept up to date."""
         ids: set[str] = set()
-        stream = iter(documents)
-        while batch := list(islice(stream, PART)):
+        for batch in blocks(documents, PART, lambda document: [document.text]):
             for document in batch:
                 if document.id in ids:
                     raise InputError(f"two rows have the id {document.id!r}; ids must differ, or name another column")
