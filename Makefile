@@ -39,7 +39,7 @@ test-package: package
 	.venv-package/bin/pytest $(CORE)
 
 audit: .venv-tools/installed
-	.venv-tools/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip
+	.venv-tools/bin/pip-audit --strict --requirement constraints.txt --no-deps --disable-pip
 
 .venv-tools/installed:
 	$(PYTHON) -m venv .venv-tools
