@@ -37,7 +37,7 @@ def test_real_models(model: str, real_models: Path, tmp_path: Path) -> None:
     if not (real_models / model).exists():
         pytest.skip(f"there is no {model} in $ISOTUNE_MODELS")
     export = export_onnx(real_models / model, tmp_path / "onnx")
-    assert export.difference < 1e-5
+    assert export.difference < 2e-5  # each of the two is within 1e-5 of float64
     vectors = encode_without_torch(export.folder, SENTENCES)
     np.testing.assert_allclose(vectors, Encoder.load(real_models / model).encode(SENTENCES), atol=1e-5)
 
