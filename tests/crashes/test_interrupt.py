@@ -47,6 +47,7 @@ def test_an_interrupted_command(name: str, times: int, command_words: dict[str, 
         if outcome.code:
             goes_on(name, words, folder, expected)
     print(f"{name}: {codes[130]} of {times} were interrupted")
+    assert codes[130] or times < 20
 
 
 @pytest.mark.slow

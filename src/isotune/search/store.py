@@ -146,7 +146,7 @@ def writing(folder: Path) -> Iterator[None]:
         yield
     except (RuntimeError, OSError) as error:
         reason = re.sub(r", /\S+\.rs:\d.*", "", " ".join(str(error).split()))
-        raise InputError(f"{folder}: it can't be written ({reason}); the rows that it has stay") from error
+        raise InputError(f"{folder}: it can't be written ({reason}); rows of earlier commits stay") from error
 
 
 def _array(name: str, values: Sequence[object], type_: pa.DataType | None) -> pa.Array:
