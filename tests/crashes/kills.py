@@ -4,7 +4,8 @@ The work is done in processes that this process forks. A process is killed by SI
 random change of a file; then the next process goes on, until the work is done. After each kill, no file under a final
 name is torn. In the end, the result has to be that of the work that nobody disturbed.
 
-Prints as JSON how many processes were killed, how often the work was done, and how long that took.
+Prints as JSON, each time when the work is done, how many processes were killed so far, how often the work was done, and
+how long that took.
 """
 
 from __future__ import annotations
@@ -195,7 +196,8 @@ def main(name: str, seed: int, kills: int) -> None:
             assert not others, f"{name}, seed {seed}: after {killed} kills there are other {others}"
             shutil.rmtree(disturbed)
             done += 1
-    print(json.dumps({"work": name, "killed": killed, "done": done, "seconds": round(time.monotonic() - began)}))
+            seconds = round(time.monotonic() - began)
+            print(json.dumps({"work": name, "killed": killed, "done": done, "seconds": seconds}), flush=True)
 
 
 if __name__ == "__main__":
