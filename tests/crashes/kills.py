@@ -193,7 +193,8 @@ def main(name: str, seed: int, kills: int) -> None:
             in_child(check_whole, disturbed)
             result = in_child(work.result, disturbed)
             others = sorted(key for key in expected | result if result.get(key) != expected.get(key))
-            assert not others, f"{name}, seed {seed}: after {killed} kills there are other {others}"
+            names = sorted({*expected.get("names", ())} ^ {*result.get("names", ())})
+            assert not others, f"{name}, seed {seed}: after {killed} kills there are other {others} {names}"
             shutil.rmtree(disturbed)
             done += 1
             seconds = round(time.monotonic() - began)
