@@ -51,7 +51,7 @@ def test_a_full_disk(name: str, times: int, command_words: dict[str, list[str]],
         used = disk_.f_blocks - disk_.f_bfree
     for number in range(times):
         pages = 1 + (used * number + chance.randrange(used)) // times
-        folder = tmp_path / f"{pages}"
+        folder = tmp_path / f"{number}"
         with disk(folder, pages):
             outcome = call(words, folder)
             if outcome.code != 0:

@@ -25,7 +25,7 @@ from isotune.training.workers import Workers
 from tests.methods.test_methods import make_batch
 
 OPTIONS: dict[str, tuple[str, MethodOptions]] = {name: (name, entry.options()) for name, entry in METHODS.items()}
-del OPTIONS["whitening"]  # nothing is minimised
+del OPTIONS["whitening"], OPTIONS["sif"]  # nothing is minimised
 OPTIONS |= {
     "adversarial": ("consert-joint", ConSERTJointOptions(augmentations=("none", "adversarial"))),
     "adversarial and another": ("consert-joint", ConSERTJointOptions(augmentations=("adversarial", "shuffle"))),

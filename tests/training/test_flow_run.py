@@ -121,7 +121,8 @@ def killed(*_: Any) -> None:
 def test_vectors_are_of_the_encoder_that_the_stages_before_made(
     stop: int | str, train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stages = [{"method": "simcse"}, {"method": "flow"}, {"method": "clsr", "width": 8}, {"method": "whitening"}]
+    stages = [{"method": "simcse"}, {"method": "flow"}, {"method": "clsr", "width": 8}, {"method": "sif"}]
+    stages.append({"method": "whitening"})
     recipe = tmp_path / "stages.toml"
     recipe.write_text(tomli_w.dumps({"stages": stages}))
     rows = [Pair(f"a {one}", f"the {other}") for one in WORDS for other in WORDS[:2]]

@@ -22,7 +22,7 @@ Train = Callable[..., Result]
 
 RECIPE = """
 [[stages]]
-method = "whitening"
+method = "{method}"
 
 [[stages]]
 method = "simcse"
@@ -33,10 +33,10 @@ eval_every = 2
 """
 
 
-@pytest.fixture
-def recipe(tmp_path: Path) -> Path:
+@pytest.fixture(params=["whitening", "sif"])
+def recipe(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     path = tmp_path / "two.toml"
-    path.write_text(RECIPE)
+    path.write_text(RECIPE.format(method=request.param))
     return path
 
 
@@ -58,6 +58,7 @@ def test_layers_that_gain_nothing_are_dropped(
     kept = Encoder.load(result.encoder)
     assert result.evaluation.selected_step == 0
     assert len(kept.heads) == 0
+    assert kept.token_weights is None
     np.testing.assert_allclose(kept.encode(sentences), Encoder.load(tiny_model).encode(sentences), atol=1e-6)
     assert "the new layers: the layers are dropped" in (result.folder / "train.log").read_text()
 
@@ -79,7 +80,8 @@ def test_a_run_goes_on_with_or_without_them(
     monkeypatch.setattr(Stepper, "update", interrupted)
     assert train("part", **options).stopped == "SIGTERM"
     monkeypatch.undo()
-    monkeypatch.setattr("isotune.methods.whitening.Whitening.__init__", None)  # a finished stage isn't built again
+    for finished in ("whitening.Whitening", "sif.SIF"):  # a finished stage isn't built again
+        monkeypatch.setattr(f"isotune.methods.{finished}.__init__", None)
     part = isotune.train(out=tmp_path / "part", resume=True, quiet=True)
     a, b = (Encoder.load(result.encoder) for result in (whole, part))
     assert len(a.heads) == len(b.heads) == (0 if dev == "perfect" else 1)

@@ -28,6 +28,7 @@ from isotune.errors import InputError, unknown
 
 # Rows that are tokenised in one call: enough to keep a multi-threaded tokenizer busy, few enough to hold in memory.
 CHUNK_ROWS = 10_000
+CHUNK_IDS = 2**22  # that are counted at once
 
 
 class Tokenized(NamedTuple):
@@ -133,6 +134,13 @@ class TokenStore:
     def lengths(self) -> NDArray[np.int64]:
         """[rows * columns] the number of tokens of each sequence; sequences of a row stand together."""
         return self._ids.lengths
+
+    def token_counts(self) -> NDArray[np.int64]:
+        """[highest id + 1] how often each token id occurs in all sequences."""
+        counts = np.zeros(int(self._ids.values.max()) + 1, np.int64)
+        for start in range(0, len(self._ids.values), CHUNK_IDS):
+            counts += np.bincount(self._ids.values[start : start + CHUNK_IDS], minlength=len(counts))
+        return counts
 
     def sentences(self, rows: NDArray[np.int64]) -> tuple[list[str], ...]:
         """The texts of the rows with these numbers: a list for each text field, or nothing if texts were not kept."""

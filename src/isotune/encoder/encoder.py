@@ -66,6 +66,7 @@ class Encoder(nn.Module, StreamEncoder):
         prompt: text put before every sentence, or around it, see `EncoderOptions`.
         prompts: prepares the tokenizer for this prompt and others.
         settings: other settings of the folder for sentence-transformers, such as further prompts; kept on saving.
+        token_weights: [vocabulary] how much each token weighs in pooling mean; None for equal weights.
         language_head: the masked-LM head, once a method trains one; it is saved in the same file as the model.
     """
 
@@ -100,6 +101,8 @@ class Encoder(nn.Module, StreamEncoder):
         self.prompt = prompt
         self.prompts = Prompts(tokenizer, lowercase)
         self.settings = settings or {}
+        self.token_weights: Tensor | None
+        self.register_buffer("token_weights", None)
         self.language_head: LanguageHead | None = None
 
     @classmethod
@@ -119,7 +122,8 @@ class Encoder(nn.Module, StreamEncoder):
         Args:
             model: a local folder, or a name on the Hugging Face hub.
             pooling, layers, prompt: replace the folder's settings, see `EncoderOptions`. The default for a plain
-                language model, which has no such settings, is the mean of its last layer.
+                language model, which has no such settings, is the mean of its last layer. A pooling that is given
+                weighs all tokens equally.
             precision: what the pretrained model computes in; None for the type of the saved weights. In int8, for CPUs
                 only, linear layers compute in 8-bit integers and the rest in float32.
             device: where the encoder computes; None for a GPU if there is one.
@@ -163,6 +167,13 @@ class Encoder(nn.Module, StreamEncoder):
             prompt=saved_prompt if prompt is None else prompt,
             settings=saved.settings,
         )
+        if pooling is None and saved.token_weights is not None:
+            if len(saved.token_weights) < len(tokenizer):
+                weighed = len(saved.token_weights)
+                raise InputError(
+                    f"model {model}: its WordWeights have {weighed} tokens, its tokenizer {len(tokenizer)}"
+                )
+            encoder.token_weights = saved.token_weights
         return encoder.to(device).eval()
 
     @property
@@ -214,7 +225,7 @@ class Encoder(nn.Module, StreamEncoder):
         """
         backbone, pooling = backbone or self.backbone, pooling or self.pooling
         states = backbone(tokens, augmentation, pooling.needs_all_layers(backbone.layers))
-        pooled = pooling(states, tokens)
+        pooled = pooling(states, tokens, self.token_weights)
         return pooled if isinstance(pooling, TokenStates) else tokens.restore(pooled)
 
     def tokenize(
@@ -306,6 +317,7 @@ class Encoder(nn.Module, StreamEncoder):
                     lowercase=self.lowercase,
                     prompt=self.prompt,
                     settings=self.settings,
+                    token_weights=self.token_weights,
                 ),
                 self.language_head.language_model if self.language_head else self.backbone.model,
                 self.tokenizer,

@@ -19,6 +19,8 @@ from isotune.encoder.options import PoolingMode
 from isotune.encoder.wk_pooling import wk_layers, wk_pooling
 from isotune.errors import InputError
 
+LEAST_WEIGHT = 1e-9  # of all tokens of a sentence, in a mean; sentence-transformers has the same
+
 
 @dataclass(frozen=True)
 class Pooling:
@@ -61,10 +63,11 @@ class Pooling:
         """Whether the pooling reads any hidden state but the last."""
         return set(self.resolve(blocks)) != {blocks}
 
-    def __call__(self, states: Sequence[Tensor], tokens: Packed) -> Tensor:
+    def __call__(self, states: Sequence[Tensor], tokens: Packed, token_weights: Tensor | None = None) -> Tensor:
         """Pools packed hidden states to [N, d] float32 (float64 for float64 states), in packed order.
 
-        `states` are all hidden states [T, d], embeddings first; or only the last, if the pooling needs no other.
+        `states` are all hidden states [T, d], embeddings first; or only the last, if the pooling needs no other. In
+        mode "mean", a token weighs what `token_weights` [vocabulary] says for its id; None for equal weights.
 
         Raises:
             InputError: the mode is "mask", and a sentence has no mask token or several.
@@ -85,10 +88,16 @@ class Pooling:
             segments = tokens.segments[:, None].expand_as(x)
             lowest = x.new_full((len(tokens), x.shape[1]), -torch.inf)
             return lowest.scatter_reduce(0, segments, x, "amax")
-        weights = torch.ones_like(tokens.positions) if self.mode == "mean" else tokens.positions + 1  # [T]
+        if self.mode == "weightedmean":
+            weights = tokens.positions + 1  # [T]
+        elif token_weights is None:
+            weights = torch.ones_like(tokens.positions)
+        else:
+            weights = token_weights[tokens.ids].to(dtype)
         zeros = x.new_zeros(len(tokens), x.shape[1])
         total = zeros.index_add(0, tokens.segments, x * weights[:, None])  # [N, d]
-        return total / weights.new_zeros(len(tokens)).index_add(0, tokens.segments, weights)[:, None]
+        sums = weights.new_zeros(len(tokens)).index_add(0, tokens.segments, weights)  # [N]
+        return total / sums.clamp(min=LEAST_WEIGHT)[:, None]
 
 
 def change_pooling(pooling: Pooling, mode: PoolingMode | None, layers: Sequence[int] | None, blocks: int) -> Pooling:
@@ -114,9 +123,10 @@ class EachLayer:
         """Whether the pooling reads any hidden state but the last: always."""
         return True
 
-    def __call__(self, states: Sequence[Tensor], tokens: Packed) -> Tensor:
+    def __call__(self, states: Sequence[Tensor], tokens: Packed, token_weights: Tensor | None = None) -> Tensor:
         """Every hidden state [T, d], embeddings first -> [N, len(layers), d] float32, in packed order."""
-        return torch.stack([Pooling(self.mode, (layer,))(states, tokens) for layer in self.layers], dim=1)
+        poolings = [Pooling(self.mode, (layer,)) for layer in self.layers]
+        return torch.stack([pooling(states, tokens, token_weights) for pooling in poolings], dim=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +139,6 @@ class TokenStates:
         """Whether any hidden state but the last is read: never."""
         return False
 
-    def __call__(self, states: Sequence[Tensor], tokens: Packed) -> Tensor:
+    def __call__(self, states: Sequence[Tensor], tokens: Packed, token_weights: Tensor | None = None) -> Tensor:
         """Hidden states [T, d] -> [M, d]."""
         return states[-1][self.places]

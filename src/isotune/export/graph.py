@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.pooling import Pooling
+from isotune.encoder.pooling import LEAST_WEIGHT, Pooling
 from isotune.errors import InputError
 
 
@@ -31,6 +31,8 @@ class PaddedEncoder(nn.Module):
             backbone.model.set_attn_implementation("eager")  # its graph is smaller and faster than that of "sdpa"
         self.model, self.heads = backbone.model, encoder.heads
         self.pooling, self.layers = encoder.pooling, encoder.pooling.resolve(backbone.layers)
+        self.token_weights: Tensor | None
+        self.register_buffer("token_weights", encoder.token_weights)
         self.all_layers = encoder.pooling.needs_all_layers(backbone.layers)
         self.first_position = backbone.first_position
 
@@ -47,11 +49,14 @@ class PaddedEncoder(nn.Module):
             states = sum(share * output.hidden_states[layer] for layer, share in self.layers.items())  # [N, L, d]
         else:
             states = output.last_hidden_state
-        vectors: Tensor = self.heads(pool_padded(self.pooling, states, input_ids, attention_mask))
+        pooled = pool_padded(self.pooling, states, input_ids, attention_mask, self.token_weights)
+        vectors: Tensor = self.heads(pooled)
         return vectors
 
 
-def pool_padded(pooling: Pooling, states: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
+def pool_padded(
+    pooling: Pooling, states: Tensor, ids: Tensor, mask: Tensor, token_weights: Tensor | None = None
+) -> Tensor:
     """Pools the averaged hidden states [N, L, d] of a padded batch to [N, d]: `Pooling` without packing."""
     match pooling.mode:
         case "cls":
@@ -63,6 +68,6 @@ def pool_padded(pooling: Pooling, states: Tensor, ids: Tensor, mask: Tensor) -> 
         case "weightedmean":
             weights = mask.cumsum(1) * mask
         case _:
-            weights = mask
+            weights = mask if token_weights is None else token_weights[ids] * mask
     weights = weights[:, :, None].to(states.dtype)  # [N, L, 1]
-    return (states * weights).sum(1) / weights.sum(1)
+    return (states * weights).sum(1) / weights.sum(1).clamp(min=LEAST_WEIGHT)

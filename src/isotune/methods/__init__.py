@@ -47,6 +47,7 @@ METHODS = {
     "self-guided-bt": MethodEntry(
         "options.back_translation:SelfGuidedBackTranslationOptions", "back_translation:SelfGuidedBackTranslation"
     ),
+    "sif": MethodEntry("options.sif:SIFOptions", "sif:SIF"),
     "simcse": MethodEntry("options.simcse:SimCSEOptions", "simcse:SimCSE"),
     "simcse-sup": MethodEntry("options.simcse:SimCSESupervisedOptions", "simcse:SimCSESupervised"),
     "sncse": MethodEntry("options.sncse:SNCSEOptions", "sncse:SNCSE"),

@@ -64,6 +64,7 @@ class Additions:
     heads: tuple[Head, ...] = ()  # new layers after the encoder's heads, which are trained
     prompt: str | None = None  # replaces the encoder's prompt
     pooling: Pooling | None = None  # replaces the encoder's pooling
+    token_weights: Tensor | None = None  # [vocabulary] how much each token weighs in the encoder's mean
     language_head: LanguageHead | None = None  # the masked-language-model head, which is trained
 
     def parameters(self) -> list[nn.Parameter]:
@@ -78,8 +79,17 @@ class Additions:
             encoder.prompt = self.prompt
         if self.pooling is not None:
             encoder.pooling = self.pooling
+        if self.token_weights is not None:
+            encoder.token_weights = self.token_weights.to(encoder.device)
         if self.language_head is not None:
             encoder.language_head = self.language_head
+
+    def drop_from(self, encoder: Encoder) -> None:
+        """Removes the new heads and the tokens' weights again, where the encoder is no better with them."""
+        if self.heads:
+            del encoder.heads[-len(self.heads) :]
+        if self.token_weights is not None:
+            encoder.token_weights = None
 
 
 class Method(nn.Module, ABC):

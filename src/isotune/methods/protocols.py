@@ -9,7 +9,8 @@
 | `AttacksViews` | has adversarial views | consert-joint |
 | `Penalizes` | adds a term that depends on the weights alone | self-guided |
 | `ChecksStart` | looks at the start's vectors of its views, and may refuse to train it | consert |
-| `ClosedForm` | computes its result from all vectors at once, without steps | whitening |
+| `ClosedForm` | computes its result from all vectors at once, without steps | whitening, sif |
+| `CountsTokens` | needs to know how often each token occurs in the text | sif |
 """
 
 from __future__ import annotations
@@ -123,3 +124,11 @@ class ClosedForm(ABC):
     @abstractmethod
     def fit(self, encoder: Encoder, vectors: Tensor) -> None:
         """Sets the weights of the layers that the method has added, from the pooled vectors [N, d] of all texts."""
+
+
+class CountsTokens(ABC):
+    """A method that needs to know how often each token occurs in the text. Such a method is `cached` too."""
+
+    @abstractmethod
+    def count(self, encoder: Encoder, counts: Tensor) -> None:
+        """Gets the number of times [vocabulary] that each token id occurs, before the vectors are computed."""

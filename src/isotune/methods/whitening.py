@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor, nn
 
 from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
-from isotune.encoder.heads.whitening import CHUNK_VECTORS, whitening
+from isotune.encoder.heads.whitening import whitening
 from isotune.errors import InputError
 from isotune.methods.method import Additions, Batch, Method
 from isotune.methods.options.whitening import WhiteningOptions
@@ -44,12 +43,10 @@ class Whitening(Method, ClosedForm):
         self.adds = Additions(heads=(whitened,))
         self.strength = options.strength
 
-    @torch.no_grad()
     def fit(self, encoder: Encoder, vectors: Tensor) -> None:
         """Computes the map from the pooled vectors [N, d] of the text, after the encoder's earlier heads."""
-        *earlier, whitened = encoder.heads
-        chunks = vectors.split(CHUNK_VECTORS)
-        features = torch.cat([nn.Sequential(*earlier)(chunk.to(encoder.device)).cpu() for chunk in chunks])  # [N, d]
+        *_, whitened = encoder.heads
+        features = encoder.heads.before_last(vectors)  # [N, d]
         whitened.load_state_dict(whitening(features, encoder.dimension, self.strength).state_dict())
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:

@@ -117,6 +117,12 @@ class Feeder:
         assert corpus.vectors is not None
         return corpus.vectors
 
+    @property
+    def token_counts(self) -> Tensor:
+        """[vocabulary or less] how often each token id occurs in the only corpus."""
+        (corpus,) = self.corpora.values()
+        return torch.from_numpy(corpus.store.token_counts())
+
     def batch(self, step: int, device: torch.device) -> Batch:
         """The batch of a step, counted from 0. It is a function of the seed, the stage and the step."""
         generator = Generator().manual_seed(derive_seed(self._seed, "method views", self._stage, step))

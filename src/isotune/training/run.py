@@ -301,7 +301,7 @@ class _Run:
         run_folder.load_parts(best, kept)
         if method.adds.heads and progress.best_file == run_folder.best_file(progress.stage, 0):
             self.recorder.say("no step scored better than the encoder without the new layers: the layers are dropped")
-            del encoder.heads[-len(method.adds.heads) :]
+            method.adds.drop_from(encoder)
 
     def _finish(self, encoder: Encoder, scored_on: Scored) -> Result:
         """Saves the kept encoder, compares it with the start, and writes the report."""

@@ -80,8 +80,9 @@ def best_file(stage: int, step: int) -> str:
 
 def encoder_structure(encoder: Encoder) -> dict[str, Any]:
     """The encoder's heads, prompt and pooling as JSON values: what its weights don't tell."""
+    weighed = None if encoder.token_weights is None else len(encoder.token_weights)
     heads = [{"type": head.type_name.rpartition(".")[2], "config": head.config()} for head in encoder.heads]
-    return {"heads": heads, "prompt": encoder.prompt, "pooling": asdict(encoder.pooling)}
+    return {"heads": heads, "prompt": encoder.prompt, "pooling": asdict(encoder.pooling), "token_weights": weighed}
 
 
 def restore_structure(encoder: Encoder, structure: Mapping[str, Any]) -> None:
@@ -92,6 +93,8 @@ def restore_structure(encoder: Encoder, structure: Mapping[str, Any]) -> None:
     pooling = structure["pooling"]
     weights = pooling["weights"] and tuple(pooling["weights"])
     encoder.pooling = Pooling(**{**pooling, "layers": tuple(pooling["layers"]), "weights": weights})
+    weighed = structure["token_weights"]
+    encoder.token_weights = None if weighed is None else torch.ones(weighed, device=encoder.device)
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any] | None = None) -> None:

@@ -19,7 +19,7 @@ from isotune.errors import InputError, UselessVectors
 from isotune.kernels.denormals import no_denormals
 from isotune.kernels.float32 import fast_float32
 from isotune.methods.method import Batch
-from isotune.methods.protocols import SINGLE_FEED, ChecksStart, ClosedForm, ScoresRows, SeveralFeeds
+from isotune.methods.protocols import SINGLE_FEED, ChecksStart, ClosedForm, CountsTokens, ScoresRows, SeveralFeeds
 from isotune.recipes import TrainingOptions
 from isotune.training.corpora import StageData
 from isotune.training.encoding import StepEncoding
@@ -95,6 +95,8 @@ class StageTraining:
                 self.evaluate()
             if self.objectives.method.cached and not progress.done:
                 # Not before: a resumed run has the right weights only after `load_parts`.
+                if isinstance(self.objectives.method, CountsTokens):
+                    self.objectives.method.count(self.encoder, self.feeder.token_counts)
                 self.feeder.cache(self.encoder, self.run.folder, self.run.workers)
             recorder.start(f"stage {progress.stage + 1}", progress.step, self.total)
             self._take_steps()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -137,13 +136,3 @@ def test_impossible_prompts_are_refused(tiny_model: Path) -> None:
         Encoder(encoder.backbone, encoder.pooling, [], encoder.tokenizer, 32)
     with pytest.raises(InputError, match="can't put text after a sentence"):
         with_suffix(cast(PreTrainedTokenizerBase, SimpleNamespace(is_fast=False)), " .")
-
-
-@pytest.mark.parametrize(("key", "value"), [("word_weights", {"dog": 1.0}), ("unknown_word_weight", 0.5)])
-def test_other_weights_of_words_are_refused(key: str, value: Any, tiny_model: Path, tmp_path: Path) -> None:
-    Encoder.load(tiny_model, pooling="mask", prompt=PROMPT).save(tmp_path / "saved")
-    (tmp_path / "saved" / "SHA256SUMS").unlink()
-    (path,) = (tmp_path / "saved").glob("*_WordWeights/config.json")
-    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
-    with pytest.raises(InputError, match="weights of words are not supported"):
-        Encoder.load(tmp_path / "saved")

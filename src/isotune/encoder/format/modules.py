@@ -51,6 +51,7 @@ class Modules:
     prompt: str = ""
     # config_sentence_transformers.json as it is, with settings that isotune doesn't use.
     settings: Mapping[str, Any] = field(default_factory=dict)
+    token_weights: Tensor | None = None  # [vocabulary] each token's weight in pooling mean; None for equal weights
 
 
 def read_modules(folder: Path) -> Modules:
@@ -101,12 +102,15 @@ def _read_layer_weights(place: Path, parts: Modules) -> Modules:
 
 
 def _read_word_weights(place: Path, parts: Modules) -> Modules:
-    """If only the mask token has a weight, the mean over tokens is the vector at the mask."""
+    """The tokens' weights. If only the mask token has one, the mean over tokens is the vector at the mask."""
     config = read_json(place / "config.json")
-    words = list(config["word_weights"].items())
-    if words not in ([("[MASK]", 1.0)], [("<mask>", 1.0)]) or config["unknown_word_weight"]:
-        raise InputError(f"model {place}: weights of words are not supported, except weight 1 for the mask token alone")
-    return _with_mode(parts, "mask", place)
+    of_words, otherwise = config["word_weights"], config["unknown_word_weight"]
+    if list(of_words.items()) in ([("[MASK]", 1.0)], [("<mask>", 1.0)]) and not otherwise:
+        return _with_mode(parts, "mask", place)
+    weights = torch.tensor([of_words.get(word, of_words.get(word.lower(), otherwise)) for word in config["vocab"]])
+    if not (weights.isfinite() & (weights >= 0)).all():
+        raise InputError(f"model {place}: weights of words below 0, or not finite; they have to be 0 or more")
+    return _with_mode(replace(parts, token_weights=weights.float()), parts.pooling.mode, place)
 
 
 def _read_pooling(place: Path, parts: Modules) -> Modules:
@@ -135,7 +139,7 @@ def _read_wk_pooling(place: Path, parts: Modules) -> Modules:
 def _with_mode(parts: Modules, mode: PoolingMode, place: Path) -> Modules:
     """Sets the pooling's mode; WordWeights for the mask and a mean stay "mask", in either order."""
     modes = {parts.pooling.mode, mode}
-    if "mask" in modes and modes != {"mask", "mean"}:
+    if ("mask" in modes and modes != {"mask", "mean"}) or (parts.token_weights is not None and mode != "mean"):
         raise InputError(f"model {place}: WordWeights and pooling {mode}; WordWeights are supported with pooling mean")
     return replace(parts, pooling=replace(parts.pooling, mode="mask" if "mask" in modes else mode))
 
@@ -163,7 +167,7 @@ def write_modules(parts: Modules, model: PreTrainedModel, tokenizer: PreTrainedT
     # The types are names that every release of sentence-transformers understands.
     modules = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}]
     heads = ((head.type_name, head.config(), head.state_dict()) for head in parts.heads)
-    for i, (type_name, config, weights) in enumerate([*_pooling_modules(parts.pooling, model, tokenizer), *heads], 1):
+    for i, (type_name, config, weights) in enumerate([*_pooling_modules(parts, model, tokenizer), *heads], 1):
         place = f"{i}_{type_name.rpartition('.')[2]}"
         (folder / place).mkdir()
         write_module(folder / place, config, weights)
@@ -197,10 +201,10 @@ def _write_language_model(parts: Modules, model: PreTrainedModel, tokenizer: Pre
 
 
 def _pooling_modules(
-    pooling: Pooling, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+    parts: Modules, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
 ) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Tensor]]]:
     """Yields the modules that make the sentence vector: type, config.json and weights of each."""
-    blocks = model.config.num_hidden_layers
+    pooling, blocks = parts.pooling, model.config.num_hidden_layers
     dimension = {"word_embedding_dimension": model.config.hidden_size}
     shares = pooling.resolve(blocks)
     if pooling.mode == "wk":
@@ -210,15 +214,24 @@ def _pooling_modules(
         weights = torch.tensor([shares.get(layer, 0.0) for layer in range(blocks + 1)])
         config = {**dimension, "layer_start": 0, "num_hidden_layers": blocks}
         yield "sentence_transformers.models.WeightedLayerPooling", config, {"layer_weights": weights}
-    if pooling.mode == "mask":
-        # The weighted mean over tokens, where only the mask token has a weight.
-        vocabulary = tokenizer.convert_ids_to_tokens(list(range(model.config.vocab_size)))
-        config = {"vocab": vocabulary, "word_weights": {tokenizer.mask_token: 1.0}, "unknown_word_weight": 0.0}
-        yield "sentence_transformers.models.WordWeights", config, {}
+    if pooling.mode == "mask" or parts.token_weights is not None:
+        yield "sentence_transformers.models.WordWeights", _word_weights(parts.token_weights, model, tokenizer), {}
     flags = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens", "weightedmean": "weightedmean_tokens"}
     mode = "mean" if pooling.mode == "mask" else pooling.mode
     config = {f"pooling_mode_{flag}": name == mode for name, flag in flags.items()}
     yield "sentence_transformers.models.Pooling", {**dimension, **config, "include_prompt": True}, {}
+
+
+def _word_weights(
+    token_weights: Tensor | None, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> dict[str, Any]:
+    """The config.json of WordWeights. Without `token_weights`, only the mask token has a weight."""
+    # An id without a token is an empty word: sentence-transformers takes no null.
+    vocabulary = [token or "" for token in tokenizer.convert_ids_to_tokens(list(range(model.config.vocab_size)))]
+    if token_weights is None:
+        return {"vocab": vocabulary, "word_weights": {tokenizer.mask_token: 1.0}, "unknown_word_weight": 0.0}
+    of_words = dict(zip(vocabulary, token_weights.tolist(), strict=True))
+    return {"vocab": vocabulary, "word_weights": of_words, "unknown_word_weight": 1.0}
 
 
 def _settings(parts: Modules, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:

@@ -6,9 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
+import torch
 from torch import Tensor, nn
 
 from isotune.errors import InputError
+
+CHUNK_VECTORS = 65_536  # that are computed at once, of any number
 
 
 class Head(nn.Module):
@@ -61,6 +64,13 @@ class Heads(nn.Sequential):
         """Features of the last head's output."""
         sizes = [head.dimensions[1] for head in self if head.dimensions]
         return sizes[-1] if sizes else self.features
+
+    @torch.no_grad()
+    def before_last(self, vectors: Tensor) -> Tensor:
+        """Pooled vectors [N, d] of any number -> [N, d'] on the CPU, after all heads but the last."""
+        with self.without_last(1):
+            device = next((weight.device for weight in self.parameters()), vectors.device)
+            return torch.cat([self(chunk.to(device)).cpu() for chunk in vectors.split(CHUNK_VECTORS)])
 
     @contextmanager
     def without_last(self, count: int) -> Iterator[None]:

@@ -16,10 +16,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from isotune.encoder.heads.head import Dense
+from isotune.encoder.heads.head import CHUNK_VECTORS, Dense
 from isotune.errors import InputError
-
-CHUNK_VECTORS = 65_536
 
 
 def whitening(vectors: Tensor, dimensions: int | None = None, strength: float = 1.0) -> Dense:
@@ -38,12 +36,8 @@ def whitening(vectors: Tensor, dimensions: int | None = None, strength: float = 
             f"whitening to {kept} dimensions: there are {n} vectors of {d} features, and it takes more "
             "vectors than dimensions; keep fewer, or give more text"
         )
-    # Both sums are in float64, over some of the vectors at a time.
     mean = torch.stack([x.double().sum(0) for x in vectors.split(CHUNK_VECTORS)]).sum(0) / n  # [d]
-    covariance = torch.zeros(d, d, dtype=torch.float64)
-    for x in vectors.split(CHUNK_VECTORS):
-        covariance += (x.double() - mean).T @ (x.double() - mean) / n
-    _, s, ut = torch.linalg.svd(covariance)  # [d], largest first; [d, d]
+    _, s, ut = torch.linalg.svd(second_moments(vectors, mean))  # [d], largest first; [d, d]
     # A variance below the rounding of float32 vectors is no variance.
     varies = s > s[0] * d * torch.finfo(torch.float32).eps ** 2  # [d]
     head = Dense(d, kept, activation="Identity")
@@ -52,3 +46,12 @@ def whitening(vectors: Tensor, dimensions: int | None = None, strength: float = 
         head.linear.weight.copy_(weight)
         head.linear.bias.copy_(-weight @ mean)
     return head
+
+
+def second_moments(vectors: Tensor, centre: Tensor | float = 0.0) -> Tensor:
+    """The mean of (x - centre)^T (x - centre) over vectors [N, d], some at a time: [d, d] float64."""
+    d = vectors.shape[1]
+    total = torch.zeros(d, d, dtype=torch.float64)
+    for x in vectors.split(CHUNK_VECTORS):
+        total += (x.double() - centre).T @ (x.double() - centre)
+    return total / len(vectors)

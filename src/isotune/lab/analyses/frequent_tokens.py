@@ -22,6 +22,7 @@ from torch import Tensor
 from isotune.data import ScoredPairs
 from isotune.data.packed import Packed
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.pooling import LEAST_WEIGHT
 from isotune.evaluation import SentenceEncoder
 from isotune.lab.analyses.analysis import Row, Table, grouped, per_encoder, task_name
 from isotune.lab.analyses.hidden_states import Pool, language_models, spearman_by_task
@@ -106,13 +107,15 @@ def _mean_without_each(encoder: Encoder, ranks: Mapping[int, int]) -> Pool:
 
     def pool(states: Sequence[Tensor], tokens: Packed) -> Tensor:
         x = torch.stack([share * states[layer].float() for layer, share in shares.items()]).sum(0)  # [T, d]
+        weights = x.new_ones(len(x)) if encoder.token_weights is None else encoder.token_weights[tokens.ids]  # [T]
         n, places = len(tokens), tokens.segments * ways + first_way[tokens.ids]  # [T]
         # Tokens are added way by way. Subtracting them would leave rounding errors if no token is left.
-        sums = x.new_zeros(n * ways, x.shape[1]).index_add(0, places, x).view(n, ways, -1).cumsum(1)  # [N, ways, d]
-        counts = x.new_zeros(n * ways).index_add(0, places, x.new_ones(len(x))).view(n, ways, 1).cumsum(1)
-        means = sums / counts.clamp_min(1)  # [N, ways, d]
+        sums = x.new_zeros(n * ways, x.shape[1]).index_add(0, places, x * weights[:, None])
+        sums = sums.view(n, ways, -1).cumsum(1)  # [N, ways, d]
+        totals = x.new_zeros(n * ways).index_add(0, places, weights).view(n, ways, 1).cumsum(1)
+        means = sums / totals.clamp_min(LEAST_WEIGHT)  # [N, ways, d]
         if heads is not None:
-            means = heads(means.flatten(0, 1)).view(n, ways, -1) * (counts > 0)
+            means = heads(means.flatten(0, 1)).view(n, ways, -1) * (totals > 0)
         return means
 
     return pool

@@ -1,0 +1,70 @@
+"""SIF, smooth inverse frequency ("A Simple but Tough-to-Beat Baseline for Sentence Embeddings", Arora et al., 2017).
+
+A sentence's vector is a mean of its tokens' vectors, in which a token w with the share p(w) of the text weighs
+
+    a / (a + p(w))
+
+and from which the common component is removed: the projection on the first singular vector u of the text's vectors,
+v - u u^T v (section 3, Algorithm 1). The paper's vectors are word vectors from a file. Here they are the hidden states
+that the encoder's pooling averages: the embeddings, some layers, or both.
+
+The weights stay in the encoder as `token_weights`. The projection is the encoder's last head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from isotune.data.rows import Sentence
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.heads import Dense
+from isotune.encoder.heads.whitening import second_moments
+from isotune.errors import InputError
+from isotune.methods.method import Additions, Batch, Method
+from isotune.methods.options.sif import SIFOptions
+from isotune.methods.protocols import ClosedForm, CountsTokens
+
+
+class SIF(Method, ClosedForm, CountsTokens):
+    """Weights of tokens, and a projection; both follow from the text."""
+
+    rows = Sentence
+    cached = True
+
+    def __init__(self, options: SIFOptions, encoder: Encoder) -> None:
+        """Makes weights and a projection that change nothing; `count` and `fit` give them their values.
+
+        Raises:
+            InputError: the encoder's pooling is no mean, or weighs tokens already.
+        """
+        super().__init__()
+        if encoder.pooling.mode != "mean":
+            raise InputError(f"pooling {encoder.pooling.mode}: SIF weighs the tokens of a mean; give --pooling mean")
+        if encoder.token_weights is not None:
+            raise InputError("the encoder weighs its tokens already; give --pooling mean to start with equal weights")
+        self.smoothing = options.smoothing
+        projection = Dense(encoder.dimension, encoder.dimension, bias=False, activation="Identity")
+        nn.init.eye_(projection.linear.weight)
+        vocabulary = encoder.backbone.model.config.vocab_size
+        self.adds = Additions(heads=(projection,), token_weights=torch.ones(vocabulary))
+
+    def count(self, encoder: Encoder, counts: Tensor) -> None:
+        """Algorithm 1, line 2: sets the weights. A token that the text does not have weighs 1."""
+        assert encoder.token_weights is not None, "they are attached"
+        shares = counts.double() / counts.sum()  # [tokens up to the highest id of the text]
+        weights = self.smoothing / (self.smoothing + shares)
+        encoder.token_weights[: len(weights)] = weights.to(encoder.token_weights)
+
+    def fit(self, encoder: Encoder, vectors: Tensor) -> None:
+        """Algorithm 1, lines 4 to 7: sets the projection from the pooled vectors [N, d] of the text."""
+        *_, projection = encoder.heads
+        _, directions = torch.linalg.eigh(second_moments(encoder.heads.before_last(vectors)))
+        u = directions[:, -1]  # [d], of the largest singular value
+        projection.load_state_dict({"linear.weight": torch.eye(len(u)) - torch.outer(u, u)})
+
+    def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
+        """No terms: nothing is minimised."""
+        return {}
