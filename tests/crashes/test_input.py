@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
@@ -169,7 +170,7 @@ def test_files_of_rows(count: int, tmp_path: Path) -> None:
 def test_recipes(count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     tables = [tomllib.loads(path.read_text("utf-8")) for path in RECIPES]
-    try_all("recipes", count, st.sampled_from(tables).flatmap(mutated), use_recipe, 0.1)
+    try_all("recipes", count, st.sampled_from(tables).flatmap(mutated), use_recipe, 0.03)
 
 
 @thorough(100, 0.25)
@@ -212,6 +213,7 @@ def test_folders_of_encoders(count: int, tiny_model: Path, tmp_path: Path) -> No
     folder = tmp_path / "encoder"
     encoder = Encoder.load(tiny_model, layers=(0, -1))
     encoder.heads.append(Dense(32, 8))
+    encoder.token_weights = torch.ones(encoder.backbone.model.config.vocab_size)
     encoder.save(folder)
     (folder / "SHA256SUMS").unlink()  # as a stranger's folder
     contents = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}

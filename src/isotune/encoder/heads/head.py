@@ -94,6 +94,8 @@ class Dense(Head):
         super().__init__()
         if activation not in nn.modules.activation.__all__ and activation != "Identity":
             raise InputError(f"activation {activation!r} of a Dense head: only the activations of torch.nn are loaded")
+        if min(in_features, out_features) < 1:
+            raise InputError(f"a Dense head with {in_features} features in and {out_features} out: it needs at least 1")
         self.linear = nn.Linear(in_features, out_features, bias=bias)
         self.activation: nn.Module = getattr(nn, activation)()
 
