@@ -15,7 +15,10 @@ from pathlib import Path
 from subprocess import PIPE
 
 import pytest
+from pydantic import BaseModel, model_serializer
+from pydantic_core import PydanticSerializationError
 
+from isotune.cli import main
 from isotune.cli.app import COMMANDS
 from isotune.cli.option_names import option_names
 from isotune.cli.train import train_command
@@ -178,3 +181,21 @@ def test_ctrl_c_while_torch_is_imported(tmp_path: Path) -> None:
         run.send_signal(signal.SIGINT)
         assert run.stderr.read() == ""
     assert run.returncode == 128 + signal.SIGINT
+
+
+class Interrupted(BaseModel):
+    """Ctrl-C while pydantic's compiled code runs a function of ours."""
+
+    @model_serializer
+    def to_table(self) -> dict[str, object]:
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_is_heard_in_a_serializer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isotune.cli.app.run", lambda arguments: Interrupted().model_dump())
+    with pytest.raises(PydanticSerializationError):
+        Interrupted().model_dump()
+    assert main([]) == 130
+    monkeypatch.setattr("isotune.cli.app.run", lambda arguments: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        main([])

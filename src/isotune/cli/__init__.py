@@ -34,7 +34,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with suppress(OSError):  # a terminal that has been closed
             print(f"error: {where}{error.strerror or error}", file=sys.stderr)
         return 2
+    except Exception as error:
+        if not _interrupted(error):
+            raise
+        return 128 + signal.SIGINT
     return code
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C caused an exception: pydantic wraps what is raised in a function that its compiled code calls."""
+    return error is not None and (isinstance(error, KeyboardInterrupt) or _interrupted(error.__cause__))
 
 
 def _flush_or_discard() -> None:
