@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import time
@@ -32,6 +33,7 @@ from isotune.cli import main
 from tests.crashes.kills import check_whole
 from tests.crashes.work import Inputs, run_result
 
+TIME = re.compile(rb'"created": "[^"]*"')  # of an evaluation
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload([__name__])
 
@@ -154,4 +156,5 @@ def result(name: str, folder: Path) -> object:
         rows = call(["rows", "out/index", "-k", "100"], folder).out.splitlines()
         return [line for line in rows if not line.startswith("on disk")]
     out = folder / "out"
-    return {path.relative_to(out).as_posix(): path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    files = {path.relative_to(out).as_posix(): path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    return {name: TIME.sub(b"", content) for name, content in files.items()}

@@ -53,9 +53,11 @@ class Analysis:
             "findings": self.findings,
             "table": self.table,
         }
-        write_text(data, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
         texts = [f"On {', '.join(self.tasks)}.", *self.findings]
-        return [data, *write_figure(self.chart, folder / f"{self.name}.png", self.title, texts)]
+        figure = write_figure(self.chart, folder / f"{self.name}.png", self.title, texts)
+        # Last: where this file is, `isotune analyse` takes the analysis for whole.
+        write_text(data, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        return [data, *figure]
 
 
 def write_figure(chart: Chart, picture: Path, title: str, texts: Sequence[str] = ()) -> list[Path]:
