@@ -167,13 +167,8 @@ class Encoder(nn.Module, StreamEncoder):
             prompt=saved_prompt if prompt is None else prompt,
             settings=saved.settings,
         )
-        if pooling is None and saved.token_weights is not None:
-            if len(saved.token_weights) < len(tokenizer):
-                weighed = len(saved.token_weights)
-                raise InputError(
-                    f"model {model}: its WordWeights have {weighed} tokens, its tokenizer {len(tokenizer)}"
-                )
-            encoder.token_weights = saved.token_weights
+        if pooling is None:
+            encoder.token_weights = saved.weights_of(len(tokenizer))
         return encoder.to(device).eval()
 
     @property

@@ -53,6 +53,17 @@ class Modules:
     settings: Mapping[str, Any] = field(default_factory=dict)
     token_weights: Tensor | None = None  # [vocabulary] each token's weight in pooling mean; None for equal weights
 
+    def weights_of(self, tokens: int) -> Tensor | None:
+        """The weights of a tokenizer's tokens.
+
+        Raises:
+            InputError: there are weights, but fewer than tokens.
+        """
+        weighed = tokens if self.token_weights is None else len(self.token_weights)
+        if weighed < tokens:
+            raise InputError(f"model {self.transformer}: its WordWeights have {weighed} tokens, its tokenizer {tokens}")
+        return self.token_weights
+
 
 def read_modules(folder: Path) -> Modules:
     """Reads a sentence-transformers folder; a plain language model gets the mean of its last layer.
