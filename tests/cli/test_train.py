@@ -77,7 +77,9 @@ def test_defaults_are_shown_as_they_are_typed(isotune: Call) -> None:
     assert "[default: -2 -1]" in panel(text, "Encoder")
     assert "[default: feature_cutoff shuffle]" in panel(text, "Method consert")
     assert "[default: 0.9 0.999]" in panel(text, "Training")
-    assert "[default: --no-projection]" in panel(isotune("train", "--recipe", "default", "--help").out, "Method simcse")
+    assert "[default: --no-projection]" in panel(
+        isotune("train", "--recipe", "whitened-simcse", "--help").out, "Method simcse"
+    )
     Path("mine.toml").write_text("[columns]\nsentence = 'body'\n[[stages]]\nmethod = 'simcse'")
     assert "[default: sentence=body]" in panel(isotune("train", "--recipe=mine.toml", "--help").out, "Run")
 

@@ -12,7 +12,7 @@ from isotune.recipes import Recipe, read_recipe, recipe_names
 
 ABOUT = {"title", "paper", "source", "published", "cost"}  # of the recipe itself
 NAMES = {"model", "method"}  # what the title is about
-CONSERT = [name for name in recipe_names() if name.startswith("consert-")]
+CONSERT = [*(name for name in recipe_names() if name.startswith("consert-")), "default"]
 
 
 def values(name: str) -> list[str]:
