@@ -50,9 +50,10 @@ def test_a_full_disk(name: str, times: int, command_words: dict[str, list[str]],
         disk_ = os.statvfs(tmp_path / "large")
         used = disk_.f_blocks - disk_.f_bfree
     for number in range(times):
-        pages = 1 + (used * number + chance.randrange(used)) // times
+        pages = (used * number + chance.randrange(used)) // times  # free ones: fewer than the command writes
         folder = tmp_path / f"{number}"
-        with disk(folder, pages):
+        with disk(folder, pages + 1):
+            (folder / "full").write_bytes(bytes(PAGE))
             outcome = call(words, folder)
             if outcome.code != 0:
                 assert_refused(outcome)

@@ -32,7 +32,9 @@ def save_page(path: Path, title: str, texts: Sequence[str], chart: Chart) -> Non
     script = path.with_name("plotly.min.js")
     if not script.exists():
         write_text(script, get_plotlyjs())
-    div = plotly_figure(chart).to_html(full_html=False, include_plotlyjs="directory", config={"responsive": True})
+    div = plotly_figure(chart).to_html(
+        full_html=False, include_plotlyjs="directory", config={"responsive": True}, div_id="chart"
+    )
     write_text(path, template("chart.html.j2").render(title=title, chart=div, texts=texts))
 
 
