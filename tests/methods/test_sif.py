@@ -16,6 +16,7 @@ from sentence_transformers import SentenceTransformer
 import isotune
 from isotune.data.packed import pack
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
 from isotune.export.graph import PaddedEncoder
 from tests.export.test_onnx import encode_padded
@@ -75,18 +76,20 @@ def test_a_given_pooling_weighs_tokens_equally(run: Callable[..., Any], tiny_mod
 
 
 def test_what_sif_cannot_weigh_is_refused(run: Callable[..., Any], tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="pooling cls: SIF weighs the tokens of a mean; give --pooling mean"):
+    with pytest.raises(
+        InputError, match="pooling cls: SIF weighs the tokens of a mean; give --pooling mean, or leave SIF out"
+    ):
         run(pooling="cls")
     kept = run().encoder
-    with pytest.raises(InputError, match="weighs its tokens already; give --pooling mean"):
+    with pytest.raises(InputError, match="weighs its tokens already; leave SIF out, or give --pooling mean"):
         run(model=str(kept), out=tmp_path / "again")
 
 
 @pytest.mark.parametrize(
     ("module", "key", "value", "message"),
     [
-        ("WordWeights", "word_weights", {"the": -1.0}, "below 0, or not finite"),
-        ("WordWeights", "word_weights", {"the": float("nan")}, "below 0, or not finite"),
+        ("WordWeights", "word_weights", {"the": -1.0}, "not numbers of 0 or more"),
+        ("WordWeights", "word_weights", {"the": float("nan")}, "not numbers of 0 or more"),
         ("WordWeights", "word_weights", {"the": "heavy"}, "can't be understood"),
         ("WordWeights", "vocab", ["the", "dog"], "its WordWeights have 2 tokens, its tokenizer 28"),
         ("Pooling", "pooling_mode", "max", "WordWeights and pooling max; WordWeights are supported with pooling mean"),
@@ -101,3 +104,31 @@ def test_damaged_weights_are_refused(
     path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
     with pytest.raises(InputError, match=message):
         Encoder.load(kept)
+
+
+def test_another_pooling_has_no_weights(run: Callable[..., Any], sentences: list[str], tmp_path: Path) -> None:
+    kept = run().encoder
+    result = run(model=str(kept), method="sncse", out=tmp_path / "sncse", steps=1, batch_size=8)
+    assert Encoder.load(result.encoder).token_weights is None
+    encoder = Encoder.load(kept)
+    encoder.pooling = Pooling("max")
+    encoder.save(tmp_path / "max")
+    assert np.array_equal(Encoder.load(tmp_path / "max").encode(sentences), encoder.encode(sentences))
+
+
+def test_a_strangers_weights_are_those_of_sentence_transformers(
+    run: Callable[..., Any], sentences: list[str], tmp_path: Path
+) -> None:
+    kept = run().encoder
+    (kept / "SHA256SUMS").unlink()
+    (path,) = kept.glob("*_WordWeights/config.json")
+    of_words = {"the": 0.0, "dog": 2.5, "[CLS]": 0.0, "[SEP]": 0.0}
+    config = {**json.loads(path.read_text()), "word_weights": of_words, "unknown_word_weight": 0.5}
+    path.write_text(json.dumps(config))
+    encoder, texts = Encoder.load(kept), ["the", *sentences]  # the first has no weight at all
+    expected = SentenceTransformer(str(kept), device="cpu").encode(texts)
+    np.testing.assert_allclose(encoder.encode(texts), expected, atol=1e-5)
+    np.testing.assert_allclose(encode_padded(PaddedEncoder(encoder), encoder, texts), expected, atol=1e-5)
+    encoder = Encoder.load(kept)
+    encoder.save(tmp_path / "again")
+    assert np.array_equal(Encoder.load(tmp_path / "again").encode(texts), encoder.encode(texts))

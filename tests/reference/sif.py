@@ -12,7 +12,7 @@ from torch import Tensor
 def weighted_mean(tokens: Sequence[int], vectors: Tensor, counts: Counter[int], a: float) -> Tensor:
     """A sentence's vector [d]: the mean of its tokens' vectors [length, d], weighed by a / (a + p(w)) (lines 1 to 3).
 
-    The sum is divided by that of the weights, where the paper divides by the sentence's length: the cosines are equal.
+    The sum is divided by that of the weights, where the paper divides by the sentence's length.
     """
     weights = [a / (a + counts[token] / counts.total()) for token in tokens]
     total = sum((w * v for w, v in zip(weights, vectors, strict=True)), torch.zeros_like(vectors[0]))

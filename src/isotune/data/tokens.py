@@ -28,7 +28,7 @@ from isotune.errors import InputError, unknown
 
 # Rows that are tokenised in one call: enough to keep a multi-threaded tokenizer busy, few enough to hold in memory.
 CHUNK_ROWS = 10_000
-CHUNK_IDS = 2**22  # that are counted at once
+CHUNK_IDS = 2**22  # token ids that are counted at once
 
 
 class Tokenized(NamedTuple):

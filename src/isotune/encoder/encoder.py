@@ -168,7 +168,7 @@ class Encoder(nn.Module, StreamEncoder):
             settings=saved.settings,
         )
         if pooling is None:
-            encoder.token_weights = saved.weights_of(len(tokenizer))
+            encoder.token_weights = saved.weights_of(len(tokenizer), known)
         return encoder.to(device).eval()
 
     @property
@@ -312,7 +312,7 @@ class Encoder(nn.Module, StreamEncoder):
                     lowercase=self.lowercase,
                     prompt=self.prompt,
                     settings=self.settings,
-                    token_weights=self.token_weights,
+                    token_weights=self.token_weights if self.pooling.mode == "mean" else None,
                 ),
                 self.language_head.language_model if self.language_head else self.backbone.model,
                 self.tokenizer,

@@ -18,8 +18,8 @@ class EncoderOptions(BaseModel):
     pooling: PoolingChoice | None = None
     """How the vectors of tokens become one vector: cls, mean, max, weightedmean (later tokens weigh more), mask (the
     vector of the prompt's mask token), wk (SBERT-WK's weights of layers and tokens), or pooler (the vector of [CLS]
-    through the model's own pooler, a linear layer and tanh, which becomes a head). Unset: as the model's folder says;
-    mean for a plain language model."""
+    through the model's own pooler, a linear layer and tanh, which becomes a head). A pooling that is given weighs all
+    tokens equally. Unset: as the model's folder says; mean for a plain language model."""
 
     layers: Annotated[tuple[int, ...], Field(min_length=1)] | None = None
     """The layers to average before pooling, such as -2 -1: 0 is the embeddings, 1 the first block, -1 the last block.

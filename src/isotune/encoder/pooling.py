@@ -19,7 +19,7 @@ from isotune.encoder.options import PoolingMode
 from isotune.encoder.wk_pooling import wk_layers, wk_pooling
 from isotune.errors import InputError
 
-LEAST_WEIGHT = 1e-9  # of all tokens of a sentence, in a mean; sentence-transformers has the same
+LEAST_WEIGHT = 1e-9  # the smallest sum of weights that a mean divides by, as in sentence-transformers
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,9 @@ def _make_augmentation(name: AugmentationName, options: AugmentationOptions, enc
         InputError: positions are to be shuffled, and the model has no position ids.
     """
     if name == "shuffle" and not encoder.backbone.knows_positions:
-        raise InputError("augmentation shuffle: this model has no position ids to shuffle; choose another one")
+        raise InputError(
+            "augmentation shuffle: this model has no position ids to shuffle; give --augmentations token_cutoff feature_cutoff"
+        )
     augmentations: dict[AugmentationName, Augmentation] = {
         "none": NoAugmentation(),
         "shuffle": Shuffle(),

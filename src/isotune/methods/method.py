@@ -78,7 +78,7 @@ class Additions:
         if self.prompt is not None:
             encoder.prompt = self.prompt
         if self.pooling is not None:
-            encoder.pooling = self.pooling
+            encoder.pooling, encoder.token_weights = self.pooling, None  # the weights were made for another pooling
         if self.token_weights is not None:
             encoder.token_weights = self.token_weights.to(encoder.device)
         if self.language_head is not None:

@@ -8,6 +8,9 @@ and from which the common component is removed: the projection on the first sing
 v - u u^T v (section 3, Algorithm 1). The paper's vectors are word vectors from a file. Here they are the hidden states
 that the encoder's pooling averages: the embeddings, some layers, or both.
 
+The paper divides the weighted sum by the number of tokens; here it is divided by the sum of the weights. That changes
+the lengths of the vectors that u is computed from, and so u a little.
+
 The weights stay in the encoder as `token_weights`. The projection is the encoder's last head.
 """
 
@@ -42,9 +45,12 @@ class SIF(Method, ClosedForm, CountsTokens):
         """
         super().__init__()
         if encoder.pooling.mode != "mean":
-            raise InputError(f"pooling {encoder.pooling.mode}: SIF weighs the tokens of a mean; give --pooling mean")
+            mode = encoder.pooling.mode
+            raise InputError(f"pooling {mode}: SIF weighs the tokens of a mean; give --pooling mean, or leave SIF out")
         if encoder.token_weights is not None:
-            raise InputError("the encoder weighs its tokens already; give --pooling mean to start with equal weights")
+            raise InputError(
+                "the encoder weighs its tokens already; leave SIF out, or give --pooling mean for equal weights"
+            )
         self.smoothing = options.smoothing
         projection = Dense(encoder.dimension, encoder.dimension, bias=False, activation="Identity")
         nn.init.eye_(projection.linear.weight)

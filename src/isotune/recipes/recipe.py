@@ -170,15 +170,18 @@ class Recipe(BaseModel):
     def with_options(self, options: Mapping[str, Any], name: str = "recipe") -> Recipe:
         """This recipe with other values of some options; `name` is for error messages.
 
-        An option of a stage is set in every stage that has it. `steps` takes the place of `epochs`, and `epochs` that
-        of `steps`.
+        An option of a stage is set in every stage that has it, but `mlm_weight` only in stages with steps. `steps`
+        takes the place of `epochs`, and `epochs` that of `steps`.
 
         Raises:
             InputError: no part of the recipe has an option of that name, or a value is not allowed.
         """
         table = self.table()
         parts = [(RUN_OPTIONS, table), (EncoderOptions.model_fields, table["encoder"])]
-        parts += [(_stage_keys(stage["method"]), stage) for stage in table["stages"]]
+        for stage in table["stages"]:
+            keys = _stage_keys(stage["method"])
+            # Masked language modelling stands beside steps.
+            parts.append((keys if METHODS[stage["method"]].options.takes_steps else keys - {"mlm_weight"}, stage))
         for key, value in options.items():
             having = [part for keys, part in parts if key in keys]
             if not having:

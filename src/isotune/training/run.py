@@ -293,7 +293,7 @@ class _Run:
             self.recorder.say(text)
 
     def _load_best(self, kept: run_folder.Parts, encoder: Encoder, method: Method) -> None:
-        """Loads the best weights of the stage. New heads that are worse than none are dropped."""
+        """Loads the best weights of the stage. New heads and weights of tokens that are worse than none are dropped."""
         progress = self.progress
         if not progress.best_file:
             return

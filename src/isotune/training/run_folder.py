@@ -79,21 +79,21 @@ def best_file(stage: int, step: int) -> str:
 
 
 def encoder_structure(encoder: Encoder) -> dict[str, Any]:
-    """The encoder's heads, prompt and pooling as JSON values: what its weights don't tell."""
+    """The encoder's heads, prompt, pooling and number of token weights as JSON values: what its weights don't tell."""
     weighed = None if encoder.token_weights is None else len(encoder.token_weights)
     heads = [{"type": head.type_name.rpartition(".")[2], "config": head.config()} for head in encoder.heads]
     return {"heads": heads, "prompt": encoder.prompt, "pooling": asdict(encoder.pooling), "token_weights": weighed}
 
 
 def restore_structure(encoder: Encoder, structure: Mapping[str, Any]) -> None:
-    """Gives an encoder the heads (with new weights), the prompt and the pooling of `encoder_structure`."""
+    """Gives an encoder what `encoder_structure` lists, with new weights of heads and equal weights of tokens."""
     heads = [HEADS[head["type"]].from_config(head["config"]) for head in structure["heads"]]
     encoder.heads = Heads(encoder.backbone.dimension, heads).to(encoder.device)
     encoder.prompt = structure["prompt"]
     pooling = structure["pooling"]
     weights = pooling["weights"] and tuple(pooling["weights"])
     encoder.pooling = Pooling(**{**pooling, "layers": tuple(pooling["layers"]), "weights": weights})
-    weighed = structure["token_weights"]
+    weighed = structure.get("token_weights")
     encoder.token_weights = None if weighed is None else torch.ones(weighed, device=encoder.device)
 
 

@@ -156,7 +156,8 @@ class StageTraining:
     def evaluate(self) -> None:
         """Scores the encoder, keeps its weights if they are the best so far, and writes a checkpoint.
 
-        Before the first step, the encoder is scored without the heads that the stage's method adds.
+        Before the first step, the encoder is scored without the heads that the stage's method adds, and new weights of
+        tokens are equal.
 
         Raises:
             TrainingFailed: the encoder can't be scored; if its vectors are the reason, a lower learning rate may help.

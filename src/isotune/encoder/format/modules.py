@@ -53,16 +53,19 @@ class Modules:
     settings: Mapping[str, Any] = field(default_factory=dict)
     token_weights: Tensor | None = None  # [vocabulary] each token's weight in pooling mean; None for equal weights
 
-    def weights_of(self, tokens: int) -> Tensor | None:
-        """The weights of a tokenizer's tokens.
+    def weights_of(self, tokens: int, embeddings: int) -> Tensor | None:
+        """The weights [embeddings], of which a tokenizer knows the first `tokens`; None if there are no weights.
 
         Raises:
-            InputError: there are weights, but fewer than tokens.
+            InputError: there are fewer weights than tokens.
         """
-        weighed = tokens if self.token_weights is None else len(self.token_weights)
-        if weighed < tokens:
-            raise InputError(f"model {self.transformer}: its WordWeights have {weighed} tokens, its tokenizer {tokens}")
-        return self.token_weights
+        if self.token_weights is None:
+            return None
+        if (count := len(self.token_weights)) < tokens:
+            raise InputError(f"model {self.transformer}: its WordWeights have {count} tokens, its tokenizer {tokens}")
+        weights = torch.ones(embeddings)
+        weights[:count] = self.token_weights[:embeddings]
+        return weights
 
 
 def read_modules(folder: Path) -> Modules:
@@ -119,8 +122,8 @@ def _read_word_weights(place: Path, parts: Modules) -> Modules:
     if list(of_words.items()) in ([("[MASK]", 1.0)], [("<mask>", 1.0)]) and not otherwise:
         return _with_mode(parts, "mask", place)
     weights = torch.tensor([of_words.get(word, of_words.get(word.lower(), otherwise)) for word in config["vocab"]])
-    if not (weights.isfinite() & (weights >= 0)).all():
-        raise InputError(f"model {place}: weights of words below 0, or not finite; they have to be 0 or more")
+    if weights.ndim != 1 or not (weights.isfinite() & (weights >= 0)).all():
+        raise InputError(f"model {place}: weights of words that are not numbers of 0 or more")
     return _with_mode(replace(parts, token_weights=weights.float()), parts.pooling.mode, place)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from isotune.errors import InputError
 
-CHUNK_VECTORS = 65_536  # that are computed at once, of any number
+CHUNK_VECTORS = 65_536  # vectors that pass through the heads at once
 
 
 class Head(nn.Module):
@@ -95,7 +95,9 @@ class Dense(Head):
         if activation not in nn.modules.activation.__all__ and activation != "Identity":
             raise InputError(f"activation {activation!r} of a Dense head: only the activations of torch.nn are loaded")
         if min(in_features, out_features) < 1:
-            raise InputError(f"a Dense head with {in_features} features in and {out_features} out: it needs at least 1")
+            raise InputError(
+                f"a Dense head with {in_features} features in and {out_features} out: both have to be 1 or more"
+            )
         self.linear = nn.Linear(in_features, out_features, bias=bias)
         self.activation: nn.Module = getattr(nn, activation)()
 

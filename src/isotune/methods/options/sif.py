@@ -10,11 +10,11 @@ from isotune.methods.options.base import MethodOptions
 
 
 class SIFOptions(MethodOptions):
-    """SIF: a mean in which rare tokens weigh more, without what all sentences share; it takes no steps."""
+    """SIF: rare tokens weigh more in the mean, and the direction that all sentences share is removed. No steps."""
 
     encodings_per_row: ClassVar[float] = 1
     takes_steps: ClassVar[bool] = False
 
     smoothing: Annotated[float, Field(gt=0)] = 1e-3
-    """The weight of a token is a / (a + p), where p is the token's share of the text; this is a. The smaller a is, the
-    less do frequent tokens weigh. 1e-3: the paper, which has good results from 1e-4 to 1e-3."""
+    """The weight of a token is a / (a + p), where p is the token's share of the text; this is a. A smaller a
+    lowers the weight of frequent tokens. 1e-3: the paper, which has good results from 1e-4 to 1e-3."""
