@@ -126,7 +126,7 @@ def _make_augmentation(name: AugmentationName, options: AugmentationOptions, enc
     """
     if name == "shuffle" and not encoder.backbone.knows_positions:
         raise InputError(
-            "augmentation shuffle: this model has no position ids to shuffle; give --augmentations token_cutoff feature_cutoff"
+            "augmentation shuffle: this model has no positions; give --augmentations token_cutoff feature_cutoff"
         )
     augmentations: dict[AugmentationName, Augmentation] = {
         "none": NoAugmentation(),
