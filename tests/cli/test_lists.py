@@ -38,7 +38,7 @@ def test_the_row_of_a_recipe(isotune: Call, monkeypatch: pytest.MonkeyPatch) -> 
     assert re.fullmatch(r" +sts-unlabelled .*", lines[lines.index(rows["consert-joint-unsup"]) + 1])
     assert re.search(r"BERT-CF +sst5:train ", rows["bert-cf-multitask"])
     assert re.search(r"self-guided +stsb +STS average 74\.62  ", rows["sg-opt"])  # without "(8 seeds)"
-    assert re.search(r"SimCSE +yours ", rows["default"])
+    assert re.search(r"ConSERT +yours ", rows["default"])
 
 
 def test_every_recipe_names_its_paper() -> None:
