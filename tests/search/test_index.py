@@ -296,6 +296,7 @@ def test_an_index_that_was_killed_before_its_table_was_made_is_opened(
     with pytest.raises(KeyboardInterrupt):
         Index.create(tmp_path / "index", encoder)
     monkeypatch.undo()
+    (tmp_path / "index" / "rows.lance" / "_versions").mkdir(parents=True)  # before the first commit
     assert Index.open(tmp_path / "index", encoder).add([Document("a", "a dog")]).added == 1
 
 

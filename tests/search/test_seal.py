@@ -69,6 +69,15 @@ def test_a_list_that_is_older_than_the_table_or_missing_is_no_damage(
     assert sums(tmp_path).exists()
 
 
+def test_a_table_without_commits_is_damaged_if_it_had_some(made: Index, encoder: Encoder, tmp_path: Path) -> None:
+    for path in (tmp_path / "index" / "rows.lance" / "_versions").iterdir():
+        path.unlink()
+    with pytest.raises(
+        InputError, match=r"index: it can't be read \(.*not found\); remove it and make the index again"
+    ):
+        Index.open(tmp_path / "index", encoder)
+
+
 @pytest.mark.parametrize("name", ["pipe", "/dev/zero", "../index/index.json", "rows.lance"])
 def test_a_list_can_name_files_of_the_index_only(made: Index, encoder: Encoder, tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / "index" / "pipe")

@@ -34,6 +34,11 @@ def seal(folder: Path, table: Path) -> None:
     write_text(folder / CHECKSUMS, "".join(f"{digest}  {name}\n" for name, digest in sums.items()))
 
 
+def is_sealed(folder: Path) -> bool:
+    """Whether the index in a folder has a list of files, so a commit too."""
+    return (folder / CHECKSUMS).exists()
+
+
 def verify(folder: Path) -> None:
     """Compares the table of an index with its list. LanceDB may have removed a file since it was listed.
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from isotune.errors import InputError
-from isotune.search.seal import seal
+from isotune.search.seal import is_sealed, seal
 from isotune.search.snapshot import FIXED, Snapshot, filtering
 
 TABLE = "rows"
@@ -57,11 +57,14 @@ class Store:
         self._lock = Lock()
         self._snapshot: Snapshot | None = None
         self.dimension = dimension
-        if TABLE in self._database.list_tables().tables:
-            self.table = self._database.open_table(TABLE)
+        if is_sealed(folder) or any((folder / f"{TABLE}.lance" / "_versions").glob("*.manifest")):
+            try:
+                self.table = self._database.open_table(TABLE)
+            except (ValueError, RuntimeError) as error:
+                raise InputError(f"{folder}: it can't be read ({error}); remove it and make the index again") from error
             if self.table.schema.field("vector").type.list_size != dimension:
                 raise InputError(f"{folder}: its vectors don't have the {dimension} features that it describes")
-        else:
+        else:  # no table, or a folder without any commit, which a killed process or a full disk has left
             types = pa.string(), pa.string(), pa.list_(pa.float32(), dimension)
             fields = [pa.field(name, type_, nullable=False) for name, type_ in zip(FIXED, types, strict=True)]
             with writing(folder):
