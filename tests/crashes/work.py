@@ -246,6 +246,7 @@ FLOW = [{"method": "mirror", "spans": "tokens", "symmetric": False}, {"method": 
 WORKS: Mapping[str, Callable[[Inputs], Work]] = {
     "simcse": partial(training, [{"method": "simcse"}]),
     "consert": partial(training, [{"method": "consert"}]),
+    "consert, sif": partial(training, [{"method": "consert"}, {"method": "sif"}]),
     "self-guided": partial(training, [{"method": "self-guided"}]),
     "simcse, whitening": partial(training, [{"method": "simcse"}, {"method": "whitening"}]),
     "mirror, bert-cf": partial(training, FLOW),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
@@ -19,6 +20,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
 from isotune.export.graph import PaddedEncoder
+from isotune.export.onnx import export_onnx
 from tests.export.test_onnx import encode_padded
 from tests.reference import sif
 
@@ -113,7 +115,18 @@ def test_another_pooling_has_no_weights(run: Callable[..., Any], sentences: list
     encoder = Encoder.load(kept)
     encoder.pooling = Pooling("max")
     encoder.save(tmp_path / "max")
-    assert np.array_equal(Encoder.load(tmp_path / "max").encode(sentences), encoder.encode(sentences))
+    loaded = Encoder.load(tmp_path / "max")
+    assert np.array_equal(loaded.encode(sentences), encoder.encode(sentences))
+    assert loaded.fingerprint() == encoder.fingerprint()
+
+
+def test_an_export_in_int8_rounds_no_weight_of_a_token(run: Callable[..., Any], tmp_path: Path) -> None:
+    kept = run().encoder
+    assert export_onnx(kept, tmp_path / "int8", int8=True).int8
+    constants = onnx.load(tmp_path / "int8" / "model.onnx").graph.initializer
+    weights = Encoder.load(kept).token_weights
+    assert weights is not None
+    assert any(np.array_equal(onnx.numpy_helper.to_array(constant), weights) for constant in constants)
 
 
 def test_a_strangers_weights_are_those_of_sentence_transformers(

@@ -46,7 +46,7 @@ def short_hash(content: Any) -> str:
 
 def _weights(encoder: Encoder) -> dict[str, str]:
     """{name: digest} of the weights of the backbone and the heads. A language head changes no sentence vector."""
-    weights = encoder.token_weights
+    weights = encoder.token_weights if encoder.pooling.mode == "mean" else None  # as they are saved
     digests = {} if weights is None else {"token_weights": digest(weights)}
     for part, module in (("backbone", encoder.backbone), ("heads", encoder.heads)):
         digests |= {f"{part}.{name}": digest(tensor) for name, tensor in module.state_dict().items()}
