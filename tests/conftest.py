@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -151,6 +152,14 @@ def make_tiny_model(folder: Path) -> None:
             max_position_embeddings=32,
         )
         BertModel(config, add_pooling_layer=False).save_pretrained(folder)
+
+
+@pytest.fixture
+def with_pooler(tiny_model: Path, tmp_path: Path) -> Path:
+    """The tiny model's tokenizer, and a new model with a pooler, as published BERTs have."""
+    folder = Path(shutil.copytree(tiny_model, tmp_path / "with-pooler"))
+    BertModel(BertConfig.from_pretrained(folder)).save_pretrained(folder)
+    return folder
 
 
 @pytest.fixture

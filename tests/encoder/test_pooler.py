@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
-from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel
+from transformers import AutoModel, AutoTokenizer
 
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.encoder import Encoder
@@ -19,14 +18,6 @@ from isotune.errors import InputError
 from tests.encoder.test_backbone import ARCHITECTURES, batch, make
 
 WITHOUT = {"distilbert", "electra", "modernbert", "deberta", "deberta-v2"}
-
-
-@pytest.fixture
-def with_pooler(tiny_model: Path, tmp_path: Path) -> Path:
-    """The tiny model's tokenizer, and a new model with a pooler."""
-    folder = Path(shutil.copytree(tiny_model, tmp_path / "with-pooler"))
-    BertModel(BertConfig.from_pretrained(folder)).save_pretrained(folder)
-    return folder
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)

@@ -85,12 +85,12 @@ def test_every_table_finds_its_data_and_models(everywhere: LocalHub, uncounted: 
 def test_a_table_of_each_paper_is_made(
     everywhere: LocalHub,
     uncounted: None,
-    tiny_model: Path,
+    with_pooler: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     name: str,
 ) -> None:
-    everywhere.add("me/tiny", with_safetensors(tiny_model))
+    everywhere.add("me/tiny", with_safetensors(with_pooler))
     monkeypatch.setattr(Processes, "make", _in_this_process)
     options = {"steps": 2, "batch_size": 4, "eval_every": 1, "max_length": 16}
     outcome = reproduce(name, tmp_path / "out", model="me/tiny", seeds=[0], options=options, quiet=True)
