@@ -17,19 +17,24 @@ from isotune.errors import InputError
 
 RUN_OPTIONS = ("model", "dev", "tasks", "columns", "seed")  # options of train that are fields of the recipe itself
 
-_PARAMETER = re.compile(r"^ +(\w+): Annotated\[", re.MULTILINE)  # of a command's function
-_FIELD = re.compile(r"^    ([a-z]\w*): (bool\b|)", re.MULTILINE)  # of an option model
+# An option of a command's function; the other parameters stand before a line that begins with a star. The only name of
+# one letter is given as -k.
+_PARAMETER = re.compile(r"^ +(\w{2,}): Annotated\[", re.MULTILINE)
+_STAR = re.compile(r"^ +\*", re.MULTILINE)
+_FIELD = re.compile(r"^    ([a-z]\w*): (?!ClassVar)(bool\b|)", re.MULTILINE)  # of an option model
 _OPTION_MODELS = ("encoder/options.py", "recipes/training.py", "methods/options/*.py")
 
 
 def option_names(command: str) -> set[str]:
     """The options of a command, such as batch_size and no_projection; for train, those of all methods."""
     package = Path(__file__).parents[1]
-    names = {"help", "version", *_PARAMETER.findall((package / "cli" / f"{command}.py").read_text("utf-8"))}
+    _, *signature = _STAR.split((package / "cli" / f"{command}.py").read_text("utf-8"), maxsplit=1)
+    names = {"help", "version", *_PARAMETER.findall("".join(signature))}
     if command == "train":
         names.update(RUN_OPTIONS)
         for path in (path for pattern in _OPTION_MODELS for path in package.glob(pattern)):
-            for name, is_bool in _FIELD.findall(path.read_text("utf-8")):
+            models, *_ = path.read_text("utf-8").split("\nclass Scratch(")  # its fields are set in recipes only
+            for name, is_bool in _FIELD.findall(models):
                 names.update([name, f"no_{name}"] if is_bool else [name])
     return names
 
@@ -41,10 +46,10 @@ def given_options(words: Sequence[str]) -> dict[str, str]:
 
 
 def refuse_mistyped(command: str, words: Sequence[str]) -> None:
-    """Refuses an option that the command does not have, and names the most similar option."""
+    """Refuses an option that the command does not have, and names the most similar option if that is near."""
     names = option_names(command)
     for name, option in given_options(words).items():
         if name not in names:
-            similar = difflib.get_close_matches(option, [f"--{name.replace('_', '-')}" for name in sorted(names)], n=1)
-            hint = f" Did you mean {similar[0]}?" if similar else ""
+            similar = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.65)
+            hint = f" Did you mean --{similar[0].replace('_', '-')}?" if similar else ""
             raise InputError(f"Unknown option: {option}.{hint} See isotune {command} --help")

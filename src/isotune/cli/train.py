@@ -97,7 +97,7 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
     signature = inspect.signature(train, eval_str=True)
     parameters = {**signature.parameters, **flags}
     del parameters["options"]
-    _refuse_options_of_other_methods(words, parameters)
+    _refuse_options_of_other_methods(words, parameters, plan)
     train.__signature__ = signature.replace(parameters=[*parameters.values()])  # type: ignore[attr-defined]
     return train
 
@@ -166,12 +166,17 @@ def _as_typed(name: str, value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _refuse_options_of_other_methods(words: Sequence[str], parameters: Iterable[str]) -> None:
+def _refuse_options_of_other_methods(words: Sequence[str], parameters: Iterable[str], plan: Recipe) -> None:
     """Refuses an option that the recipe does not have, but other recipes have."""
-    known = {*parameters, "help", "version"}
-    for name, option in given_options(words).items():
+    known, given = {*parameters, "help", "version"}, given_options(words)
+    for name, option in given.items():
         field = name.removeprefix("no_")
         if field not in known and (methods := [key for key in METHODS if field in METHODS[key].options.model_fields]):
             raise InputError(f"{option} is an option of another method: --method {' or '.join(methods)}")
         if field not in known and field in TrainingOptions.model_fields:
-            raise InputError(f"{option} is an option of methods with steps; choose another --method or --recipe")
+            chosen = not {"recipe", "method"}.isdisjoint(given)
+            why = "" if chosen else f", the method of recipe {BUNDLED_RECIPE} for the bundled model,"
+            raise InputError(
+                f"{option} is an option of methods with steps, and {plan.stages[0].method}{why} has none; choose "
+                "another --recipe, or a --method such as simcse"
+            )
