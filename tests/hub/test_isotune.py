@@ -361,11 +361,9 @@ def test_a_model_that_was_fetched_needs_no_hub(local_hub: LocalHub, tiny_model: 
 def test_an_encoder_on_the_hub_is_told_without_its_weights(local_hub: LocalHub, tiny_model: Path) -> None:
     local_hub.add("me/plain", with_safetensors(tiny_model))
     local_hub.add("me/encoder", {**with_safetensors(tiny_model), "modules.json": b"[]"})
-    assert [recipe_of_model(f"me/{name}") for name in ("plain", "encoder", "missing")] == [
-        "default",
-        "adapt",
-        "default",
-    ]
+    assert [recipe_of_model(f"me/{name}") for name in ("plain", "encoder")] == ["default", "adapt"]
+    with pytest.raises(InputError, match="model me/missing: there is no such folder, and the Hugging Face hub gave no"):
+        recipe_of_model("me/missing")
     assert not any("safetensors" in request.path for request in local_hub.requests)
     local_hub.add("me/modules", {"modules.json": b"[]", "0_Transformer/config.json": b"{}"})
     for name in ("encoder", "modules"):
@@ -373,7 +371,7 @@ def test_an_encoder_on_the_hub_is_told_without_its_weights(local_hub: LocalHub, 
     local_hub.stop()
     finished._on_hub.cache_clear()
     assert recipe_of_model("me/encoder") == recipe_of_model("me/modules") == "adapt"  # from the cache
-    with pytest.raises(InputError, match=r"model me/plain: .* can't say whether it is a finished encoder \(.*refused"):
+    with pytest.raises(InputError, match=r"model me/plain: there is no such folder, and the .* gave none .*refused"):
         recipe_of_model("me/plain")
 
 

@@ -1,11 +1,16 @@
-"""Tells a finished sentence encoder from a plain language model, before either is loaded. Loads no torch."""
+"""Finds a model by its folder or its hub name, and tells a finished sentence encoder from a plain language model.
+
+All this happens before the model is loaded. Loads no torch.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from isotune.bundled import local_model
+from isotune.bundled import MODEL_FILES, local_model
 from isotune.data.hub import WAIT
 from isotune.errors import InputError
 
@@ -15,14 +20,57 @@ MODULES = "modules.json"
 def is_finished_encoder(model: str | Path, *, ask_hub: bool = True) -> bool:
     """Whether the model is a folder in sentence-transformers' form, here or on the Hugging Face hub.
 
-    Such a folder has modules.json: somebody has decided how its sentence vectors are made. A name that the hub doesn't
-    know is no finished encoder; loading it says what is wrong. Without `ask_hub`, only what was fetched is looked at.
+    Such a folder has modules.json: somebody has decided how its sentence vectors are made. Without `ask_hub`, only what
+    was fetched is looked at.
 
     Raises:
-        InputError: the model is not on this machine, and the hub can't be asked.
+        InputError: the model is neither on this machine nor on the hub, or the hub can't be asked; or its folder holds
+            no model.
     """
-    folder = local_model(model)
+    folder = model_folder(model)
     return (folder / MODULES).exists() if folder else _on_hub(str(model), ask_hub)
+
+
+def model_folder(model: str | Path) -> Path | None:
+    """The folder of a model on this machine; None if only the hub can know the name.
+
+    Raises:
+        InputError: `model` is a file, or a folder without a model.
+    """
+    path = local_model(model)
+    if path and not path.is_dir():
+        raise InputError(f"model {model}: this is a file; give the folder that holds config.json and the weights")
+    if path and not any((path / file).exists() for file in MODEL_FILES):
+        encoder = path / "encoder"
+        instead = f"{encoder}, the encoder of this run" if (encoder / MODULES).exists() else "the folder of a model"
+        raise InputError(f"model {model}: there is no config.json in this folder; give {instead}")
+    return path
+
+
+@contextmanager
+def model_errors(model: str | Path) -> Iterator[None]:
+    """Turns the hub's errors about a model into an InputError of one line."""
+    from huggingface_hub import constants
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        yield
+    except GatedRepoError as error:
+        raise InputError(
+            f"model {model}: it is gated, and you have no access; ask for it at {constants.ENDPOINT}/{model}, and then "
+            "log in with `hf auth login` or set HF_TOKEN"
+        ) from error
+    except HFValidationError as error:
+        raise InputError(
+            f"model {model}: there is no such folder; nor can it be a name on the Hugging Face hub, such as "
+            "google-bert/bert-base-uncased"
+        ) from error
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise InputError(
+            f"model {model}: there is no such folder, and the Hugging Face hub gave none of that name ({reason}); "
+            "give a local folder, or a hub name while online"
+        ) from error
 
 
 def fetched_model(model: str) -> Path | None:
@@ -43,18 +91,19 @@ def _on_hub(model: str, ask_hub: bool) -> bool:
     import huggingface_hub
     from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 
-    reason = "it isn't asked"
-    if ask_hub:
+    with model_errors(model):
         try:
-            files = huggingface_hub.model_info(model, timeout=WAIT).siblings or ()
-            return any(file.rfilename == MODULES for file in files)
+            if ask_hub:
+                files = huggingface_hub.model_info(model, timeout=WAIT).siblings or ()
+                return any(file.rfilename == MODULES for file in files)
         except (HFValidationError, RepositoryNotFoundError):
-            return False
+            raise
         except Exception as error:  # libraries below raise errors of many classes
-            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            if not fetched_model(model):
+                raise OSError(str(error)) from error
     if folder := fetched_model(model):
         return (folder / MODULES).exists()
     raise InputError(
-        f"model {model}: there is no such folder, and the Hugging Face hub can't say whether it is a finished encoder "
-        f"({reason}); give a local folder, or name the recipe: adapt for a finished encoder, default for any other"
+        f"model {model}: there is no such folder, and a dry run doesn't ask the Hugging Face hub whether it is a "
+        "finished encoder; give a local folder, or name the recipe: adapt for a finished encoder, default for any other"
     )

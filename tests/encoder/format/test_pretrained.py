@@ -18,6 +18,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
 from isotune.encoder.heads.language import LanguageHead
 from isotune.errors import InputError
+from isotune.recipes import recipe_of_model
 
 
 @pytest.fixture
@@ -240,11 +241,19 @@ def test_a_name_that_is_no_folder_is_refused(monkeypatch: pytest.MonkeyPatch, tm
         with pytest.raises(InputError, match="there is no such folder") as caught:
             Encoder.load(name)
         assert "\n" not in str(caught.value)
+        assert ("nor can it be a name on the Hugging Face hub" in str(caught.value)) == (name != "nobody/nothing")
 
 
 def test_a_file_is_refused(model: Path) -> None:
     with pytest.raises(InputError, match="this is a file"):
         Encoder.load(model / "config.json")
+
+
+def test_the_folder_of_a_run_is_no_model(tiny_model: Path, tmp_path: Path) -> None:
+    Encoder.load(tiny_model).save(tmp_path / "encoder")
+    for use in (Encoder.load, recipe_of_model):
+        with pytest.raises(InputError, match=f"no config.json in this folder; give {tmp_path}/encoder, the encoder of"):
+            use(tmp_path)
 
 
 @pytest.mark.parametrize(

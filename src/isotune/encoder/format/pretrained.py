@@ -24,7 +24,7 @@ from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTo
 from isotune.bundled import local_model
 from isotune.data.fetch import Fetch
 from isotune.data.hub import WAIT, without_bars
-from isotune.encoder.finished import fetched_model
+from isotune.encoder.finished import fetched_model, model_errors, model_folder
 from isotune.encoder.heads import Dense
 from isotune.errors import InputError
 from isotune.files import inside
@@ -52,16 +52,14 @@ def local_folder(model: str | Path) -> Path:
     """Finds the folder of a model: the path itself, the bundled model, or a snapshot of a repository on the hub.
 
     Raises:
-        InputError: `model` is a file, or neither a folder nor a repository, or the hub can't be reached, or the
-            repository is gated.
+        InputError: `model` is a file, a folder without a model, or neither a folder nor a repository; or the hub can't
+            be reached, or the repository is gated.
     """
     from huggingface_hub import snapshot_download
 
-    if path := local_model(model):
-        if path.is_dir():
-            return path
-        raise InputError(f"model {model}: this is a file; give the folder that holds config.json and the weights")
-    with _model_errors(model):
+    if path := model_folder(model):
+        return path
+    with model_errors(model):
         try:
             _await_answer(str(model))
         except OSError:
@@ -90,27 +88,6 @@ def _await_answer(model: str) -> None:
         raise OSError(str(error)) from error
 
 
-@contextmanager
-def _model_errors(model: str | Path) -> Iterator[None]:
-    """Turns the hub's errors about a model into an InputError of one line."""
-    from huggingface_hub import constants
-    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
-    try:
-        yield
-    except GatedRepoError as error:
-        raise InputError(
-            f"model {model}: it is gated, and you have no access; ask for it at {constants.ENDPOINT}/{model}, and then "
-            "log in with `hf auth login` or set HF_TOKEN"
-        ) from error
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        reason = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise InputError(
-            f"model {model}: there is no such folder, and the Hugging Face hub gave none of that name ({reason}); "
-            "give a local folder, or a hub name while online"
-        ) from error
-
-
 def plan_model_fetch(model: str) -> Fetch | None:
     """What has to be fetched for a model on the hub; None for a model on this machine.
 
@@ -121,7 +98,7 @@ def plan_model_fetch(model: str) -> Fetch | None:
 
     if local_model(model):
         return None
-    with _model_errors(model), without_bars():
+    with model_errors(model), without_bars():
         _await_answer(model)
         files = snapshot_download(model, allow_patterns=HUB_FILES, dry_run=True)
         if pickles := _pickles(Path(file.filename) for file in files):
