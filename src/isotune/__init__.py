@@ -1,6 +1,6 @@
 """isotune: from a pretrained language model to a sentence encoder, by contrastive learning.
 
-    encoder = isotune.Encoder.load("runs/demo/encoder")
+    encoder = isotune.Encoder.load("runs/notes/encoder")
     vectors = encoder.encode(["one sentence", "another"])
 
 Each name is imported when it is first used, so `import isotune` loads neither torch nor transformers. Importing isotune

@@ -14,7 +14,13 @@ from io import TextIOWrapper
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code: 0, 2 for wrong input, or 128 + the signal that stopped it."""
+    """Runs one command and returns its exit code.
+
+    Returns:
+        0 if all went well; 1 if a run of `study` or `reproduce` failed, or `doctor` found the encoder wrong; 2 for
+        wrong input, a file that can't be read or written, or a training that failed; 128 + the number of the signal
+        that stopped the command.
+    """
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # what the terminal can't show, as on standard error
     try:

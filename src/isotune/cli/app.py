@@ -61,7 +61,7 @@ isotune COMMAND --help explains a command. isotune --version prints the version.
 def run(arguments: Sequence[str]) -> int:
     """Runs the command that the arguments name and returns its exit code.
 
-    The exit code is 2 if the arguments cannot be used; one line on standard error then says why.
+    The exit code is 2 if the arguments cannot be used or a training fails; one line on standard error then says why.
     """
     if not arguments:
         print(HELP, file=sys.stderr)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-ENCODER = "The folder of an encoder, such as runs/demo/encoder, or of its ONNX export."
+ENCODER = "The folder of an encoder, such as runs/notes/encoder, or of its ONNX export."
 REPOSITORY = "The repository, as OWNER/NAME. It is made if it is not there."
 PRIVATE = "Make a private repository: only its owner sees it."
 

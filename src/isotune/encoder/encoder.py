@@ -120,10 +120,10 @@ class Encoder(nn.Module, StreamEncoder):
         """Loads a sentence-transformers folder, or any pretrained language model in Hugging Face's format.
 
         Args:
-            model: a local folder, or a name on the Hugging Face hub.
-            pooling, layers, prompt: replace the folder's settings, see `EncoderOptions`. The default for a plain
-                language model, which has no such settings, is the mean of its last layer. A pooling that is given
-                weighs all tokens equally.
+            model: a local folder, a name on the Hugging Face hub, or "mini" for the bundled model.
+            pooling, layers, prompt: replace the folder's settings; `isotune.encoder.options.EncoderOptions` has the
+                values. The default for a plain language model, which has no such settings, is the mean of its last
+                layer. A pooling that is given weighs all tokens equally.
             precision: what the pretrained model computes in; None for the type of the saved weights. In int8, for CPUs
                 only, linear layers compute in 8-bit integers and the rest in float32.
             device: where the encoder computes; None for a GPU if there is one.

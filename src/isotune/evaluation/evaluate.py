@@ -34,8 +34,13 @@ def evaluate(
 
     Args:
         encoder: anything with a method `encode`; or a folder, hub name or file of word vectors to load.
-        tasks: names or files, as `load_tasks` takes them.
+        tasks: names or files, as `isotune.evaluation.load_tasks` takes them. If None, the seven STS tasks (the group
+            "sts") if this machine has their data, and "stsb-open" otherwise.
         name: the encoder's name in the result. If None, it is the folder or hub name, or else the encoder's class.
+
+    Returns:
+        The result of each task, and the averages of complete groups. Correlations are in [-1, 1] and accuracies in
+        [0, 1]; tables print both x 100. `scores()` has them by name.
 
     Raises:
         InputError: the encoder cannot be loaded, a task cannot be read, or the encoder's space has collapsed.

@@ -38,13 +38,22 @@ from isotune.training.workers import SharedEncoder, Workers
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a run."""
+    """The result of a run.
 
-    folder: Path  # the run folder
-    encoder: Path  # the folder of the kept encoder, in sentence-transformers' form
-    report: Path  # the report page
-    evaluation: RunEvaluation  # the scores of the start and of the kept encoder on the same tasks
-    stopped: str | None  # the name of the signal that stopped the run early; None if the run is finished
+    Attributes:
+        folder: the run folder.
+        encoder: the folder of the kept encoder, in sentence-transformers' form.
+        report: the report page.
+        evaluation: the scores of the start (`before`) and of the kept encoder (`after`) on the same tasks; correlations
+            in [-1, 1], accuracies in [0, 1].
+        stopped: the name of the signal that stopped the run early, such as "SIGINT"; None if the run is finished.
+    """
+
+    folder: Path
+    encoder: Path
+    report: Path
+    evaluation: RunEvaluation
+    stopped: str | None
 
 
 def save_kept(encoder: Encoder, folder: Path) -> Path:

@@ -72,8 +72,7 @@ def train(
     Args:
         sources: files, patterns, named datasets, "hub:owner/name" or "-"; see `data.read`.
         out: the run folder to make.
-        rows: sentences (or rows of the method's type) from Python, in place of sources. A resumed run needs the same
-            rows again.
+        rows: sentences (or rows of the method's type) in place of sources; a resumed run needs the same ones again.
         recipe: a recipe's name or TOML file.
         method: a method's name; the method's defaults then replace a recipe. With neither, the recipe is "mini" for
             the bundled model, "adapt" for a finished encoder, and "default" for any other model.
@@ -84,10 +83,13 @@ def train(
             method's options. `model` may also be an `Encoder`, or a `SentenceTransformer` of sentence-transformers; it
             is saved in the run folder, and not changed.
 
+    Returns:
+        An `isotune.training.Result`: the run folder, the folder of the kept encoder, the report and the scores.
+
     Raises:
         InputError: the input can't be used. Nothing that existed before is lost.
-        TrainingFailed: the loss, its gradient or the encoder's vectors are not finite. The error names the best encoder
-            so far.
+        isotune.training.TrainingFailed: the loss, its gradient or the encoder's vectors are not finite. The error names
+            the best encoder so far.
     """
     folder = Path(out)
     start = None if isinstance(options.get("model"), str | Path | None) else options["model"]
