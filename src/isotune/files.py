@@ -159,7 +159,7 @@ def read_toml(kind: str, name: str | Path, packaged: Mapping[str, Traversable]) 
     """
     is_path = Path(name).suffix == TOML
     if not is_path and str(name) not in packaged:
-        raise unknown(kind, str(name), [*packaged, f"FILE{TOML}"])
+        raise InputError(f"{unknown(kind, str(name), packaged)}; or a file whose name ends in {TOML}")
     try:
         with (Path(name) if is_path else packaged[str(name)]).open("rb") as file:
             content = file.read(LARGEST_TOML + 1)

@@ -234,6 +234,7 @@ FILES: dict[str, bytes] = {
     "same.txt": b"the dog eats\n" * 20,
     "few.txt": b"a dog\na cat\na man\n",
     "columns.csv": b"title,body\na,b\n",
+    "semicolons.csv": b"sentence;score\na dog;1\n",
     "nan.tsv": f"{TABLE}a dog\ta cat\t1\na man\ta dog\tnan\n".encode(),
     "flat.tsv": f"{TABLE}a dog\ta cat\t1\na man\ta dog\t1\n".encode(),
     "not.toml": b"method simcse",
@@ -250,7 +251,7 @@ BAD = {
     "blank file": (["blank.txt"], "blank.txt: nothing in it but blank lines"),
     "gigantic line": (["giant.txt"], "giant.txt:1: a line of more than 1,000,000 bytes"),
     "not UTF-8": (["latin.txt"], "latin.txt:2: byte 6 of the line, 0xe9, is not UTF-8"),
-    "one sentence": (["one.txt"], "one.txt: one sentence only"),
+    "one sentence": (["one.txt"], "one.txt: one sentence only; training needs different sentences"),
     "same sentence": (["same.txt"], "same.txt: 20 sentences, all of them the same"),
     "batch too large": (["few.txt"], "batch_size 8 is larger than the data (3 rows)"),
     "no column": (["columns.csv"], "columns.csv: can't tell which columns hold sentence: it has 'title', 'body'"),
@@ -267,6 +268,9 @@ BAD = {
     "steps and epochs": (["text.txt", "--epochs", "1"], "epochs and steps are both given"),
     "out of range": (["text.txt", "--temperature", "0"], "temperature: Input should be greater than 0 (got 0.0)"),
     "no such layer": (["text.txt", "--layers", "9"], "pooling layer 9: the model has 3 blocks"),
+    "semicolons": (["semicolons.csv"], "semicolons.csv:1: the columns seem to be separated by semicolons; separate"),
+    "a model for text": (["encoder"], "encoder: a folder with a model, where text is needed; the encoder stands"),
+    "missing task": (["text.txt", "--tasks", "missing.tsv"], "missing.tsv: no such file"),
     "missing dev": (["text.txt", "--dev", "missing.tsv"], "missing.tsv: no such file"),
     "dev without scores": (["text.txt", "--dev", "text.txt"], "text.txt: it has sentences only"),
     "dev with NaN": (["text.txt", "--dev", "nan.tsv"], "nan.tsv:3: score must be a finite number, not 'nan'"),
@@ -279,6 +283,8 @@ def files(text: Path) -> None:
     """Writes the files of `FILES` beside text.txt."""
     for name, content in FILES.items():
         Path(name).write_bytes(content)
+    Path("encoder").mkdir()
+    Path("encoder/modules.json").write_text("[]")
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -291,10 +297,21 @@ def test_bad_input_is_one_line_and_leaves_no_folder(refused: Refused, few_steps:
     assert not Path("run").exists()
 
 
+@pytest.mark.usefixtures("files")
+def test_too_few_sentences_to_whiten_are_refused_before_an_evaluation(
+    refused: Refused, tiny_model: Path, pairs: Path
+) -> None:
+    words = ["few.txt", "--method=whitening", f"--model={tiny_model}", f"--dev={pairs}", f"--tasks={pairs}"]
+    message = "whitening to 32 dimensions: there are 3 sentences, and more of them than dimensions are needed"
+    assert message in refused("train", *words, "--out", "run")
+    assert not Path("run").exists()
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("mni", "unknown recipe 'mni': did you mean 'mini'?"),
+        ("mni", "unknown recipe 'mni': did you mean 'mini'? Known: adapt"),
+        ("mni", "; or a file whose name ends in .toml"),
         ("missing.toml", "it can't be read"),
         ("not.toml", "not TOML"),
         ("empty.toml", "stages: Field required"),
@@ -313,7 +330,7 @@ def test_invalid_recipes(refused: Refused, name: str, message: str) -> None:
 
 
 def test_out_folders_that_are_refused(refused: Refused, text: Path, few_steps: list[str]) -> None:
-    assert "text.txt: this folder exists already" in refused("train", text, *few_steps, "--out", "text.txt")
+    assert "text.txt: this is a file; choose another --out" in refused("train", text, *few_steps, "--out", "text.txt")
     assert "folder can't be written (Not a directory)" in refused("train", text, *few_steps, "--out", "text.txt/run")
     Path("mine").mkdir()
     Path("mine/notes.txt").write_text("mine")

@@ -121,7 +121,7 @@ def test_a_score_that_is_no_finite_number_is_refused(score: object) -> None:
             {"a": "x", "score": 1},
             ScoredPair,
             "corpus.tsv: can't tell which columns hold sentence1, sentence2, score: it has 'a', 'score'. "
-            "Name them with columns, or call them sentence1, sentence2 or anchor, positive, and score",
+            "Call them sentence1, sentence2 or anchor, positive, and score; or name them with columns (--columns sent",
         ),
         ({"sentence1": "a", "sentence2": "b"}, ScoredPair, "it has 'sentence1', 'sentence2'"),
         ({"sentence": "a", "label": " "}, LabelledSentence, "corpus.tsv:2: label is blank"),

@@ -165,7 +165,7 @@ def test_what_is_refused_leaves_nothing(both: Both, tmp_path: Path, monkeypatch:
     monkeypatch.setattr(onnx_export, "_write_graph", lambda encoder, path: shutil.copy(graph, path))
     (tmp_path / "there").mkdir()
     with pytest.raises(InputError, match="there: it exists already; give another name"):
-        export_onnx(encoder, tmp_path / "there")
+        export_onnx(tmp_path / "missing", tmp_path / "there")
     monkeypatch.setattr("isotune.export.onnx.TOLERANCE", 1e-12)
     with pytest.raises(InputError, match=r"gives other vectors than the encoder \(off by .*; nothing is exported"):
         export_onnx(encoder, tmp_path / "new")

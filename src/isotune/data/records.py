@@ -21,6 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
+from isotune.bundled import MODEL_FILES
 from isotune.data.rows import Records
 from isotune.errors import InputError
 
@@ -47,6 +48,11 @@ def read_file(path: Path) -> Records:
     Raises:
         InputError: the path is a folder or has an unknown format; with the first record: the file can't be read.
     """
+    if any((path / file).exists() for file in MODEL_FILES):
+        raise InputError(
+            f"{path}: a folder with a model, where text is needed; the encoder stands before the text, but isotune "
+            "train takes it as --model"
+        )
     if path.is_dir():
         raise InputError(f"{path}: a folder; name its files with a pattern, such as '{path}/*.txt'")
     read = format_of(path)
@@ -155,6 +161,11 @@ def _table(lines: Iterator[tuple[int, list[str]]], name: str) -> Records:
     """Records from lines of fields; the first line names the columns."""
     number, fields = next(lines, (0, []))
     header = [field.strip() for field in fields]
+    if len(header) == 1 and ";" in header[0]:
+        raise InputError(
+            f"{name}:{number}: the columns seem to be separated by semicolons; separate them by commas (.csv) or tabs "
+            "(.tsv)"
+        )
     if len(set(header)) < len(header):
         raise InputError(f"{name}:{number}: two columns have the same name; the first line must name the columns")
     for number, fields in lines:

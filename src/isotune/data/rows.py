@@ -172,7 +172,7 @@ def checked_columns(
     also = "".join(f", and {field}" for field in row_type._fields[len(fields) :])
     raise InputError(
         f"{source}: can't tell which columns hold {', '.join(row_type._fields)}: it has {_names(available)}. "
-        f"Name them with columns, or call them {usual}{also}"
+        f"Call them {usual}{also}; or name them with columns (--columns {fields[0]}=body, where the command has it)"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from isotune.data import DATASETS, available, read_scored_pairs, scored_pairs
-from isotune.errors import unknown
+from isotune.errors import InputError, unknown
 from isotune.evaluation.classifiers import Classifier, Logistic, SentEval
 from isotune.evaluation.geometry_task import load_geometry, load_labelled_geometry
 from isotune.evaluation.results import TaskResult
@@ -135,6 +136,8 @@ def source_of(task: str | Path) -> str:
         return str(task) if source else f"{task}:test"
     if isinstance(task, Path) or Path(task).is_file():
         return str(task)
+    if "." in task or os.path.basename(task) != task:
+        raise InputError(f"{task}: no such file")
     raise unknown("task or file", task, [*TASKS, *GROUPS])
 
 

@@ -66,12 +66,12 @@ def export_onnx(model: str | Path, out: str | Path, *, int8: bool = False) -> Ex
             exists already or can't be written.
     """
     require_extra("onnx", "onnx", "onnxscript", "onnxruntime")
-    encoder = Encoder.load(model, precision="float32", device="cpu")
-    tokenizer = _tokenizer(encoder)
-    pairs = read_scored_pairs(TEST_PAIRS)
-    sentences = list(dict.fromkeys(pairs.sentence1 + pairs.sentence2))
-    expected = encoder.encode(sentences)
     with new_path(Path(out)) as folder:
+        encoder = Encoder.load(model, precision="float32", device="cpu")
+        tokenizer = _tokenizer(encoder)
+        pairs = read_scored_pairs(TEST_PAIRS)
+        sentences = list(dict.fromkeys(pairs.sentence1 + pairs.sentence2))
+        expected = encoder.encode(sentences)
         folder.mkdir()
         tokenizer.save(str(folder / "tokenizer.json"))
         (folder / "encode.py").write_text(_example(encoder), "utf-8")

@@ -121,6 +121,13 @@ class ChecksStart(ABC):
 class ClosedForm(ABC):
     """A method that minimises nothing. Such a method is `cached` too."""
 
+    def check(self, texts: int) -> None:  # noqa: B027 (most methods take any number)
+        """Checks that the number of texts is enough, before anything is computed.
+
+        Raises:
+            InputError: there are too few texts.
+        """
+
     @abstractmethod
     def fit(self, encoder: Encoder, vectors: Tensor) -> None:
         """Sets the weights of the layers that the method has added, from the pooled vectors [N, d] of all texts."""

@@ -41,7 +41,15 @@ class Whitening(Method, ClosedForm):
         nn.init.eye_(whitened.linear.weight)
         nn.init.zeros_(whitened.linear.bias)
         self.adds = Additions(heads=(whitened,))
-        self.strength = options.strength
+        self.kept, self.strength = kept, options.strength
+
+    def check(self, texts: int) -> None:
+        """Checks that there are more texts than features to keep."""
+        if texts <= self.kept:
+            raise InputError(
+                f"whitening to {self.kept} dimensions: there are {texts} sentences, and more of them than "
+                "dimensions are needed; give more text, or keep fewer dimensions (--dimensions)"
+            )
 
     def fit(self, encoder: Encoder, vectors: Tensor) -> None:
         """Computes the map from the pooled vectors [N, d] of the text, after the encoder's earlier heads."""

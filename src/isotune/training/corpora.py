@@ -24,7 +24,7 @@ from isotune.errors import InputError
 from isotune.files import new_path, write_text
 from isotune.methods import method_class
 from isotune.methods.method import Method
-from isotune.methods.protocols import SINGLE_FEED, DerivesRows, Feed, ScoresRows, SeveralFeeds
+from isotune.methods.protocols import SINGLE_FEED, ClosedForm, DerivesRows, Feed, ScoresRows, SeveralFeeds
 from isotune.recipes import Recipe, Stage, TrainingOptions
 from isotune.training.recorder import Recorder
 from isotune.training.seeds import derive_seed
@@ -135,7 +135,9 @@ class Corpora:
                 count = store.fingerprint.sentences
                 content = "one sentence only" if count == 1 else f"{count} sentences, all of them the same"
                 named = ", ".join(feed.data) or "rows"
-                raise InputError(f"{named}: {content}; contrastive learning needs different sentences")
+                raise InputError(f"{named}: {content}; training needs different sentences")
+            if isinstance(method, ClosedForm):
+                method.check(len(store))
             title = f"stage {number + 1}, {name}".removesuffix(", ")
             self._record(title, feed.data, store.fingerprint, shared, source_rows.commits)
             self._describe(name, store.fingerprint, shared, length)

@@ -207,10 +207,12 @@ def check_new(folder: Path) -> None:
     """Checks that a new run can have this folder. A run that was killed before its recipe was written has not begun.
 
     Raises:
-        InputError: the folder has something in it.
+        InputError: the folder has something in it, or is a file.
     """
+    if folder.is_file():
+        raise InputError(f"{folder}: this is a file; choose another --out, a new folder")
     if folder.exists():
-        names = {path.name for path in folder.iterdir()} if folder.is_dir() else {folder.name}
+        names = {path.name for path in folder.iterdir()}
         begun = {LOCK, ENVIRONMENT} if CHECKSUM in _read_json(folder / ENVIRONMENT) else {LOCK}
         if any(name not in begun and not FIRST_PARTS.fullmatch(name) for name in names):
             raise InputError(f"{folder}: this folder exists already; choose another --out, or continue with --resume")
