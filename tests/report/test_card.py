@@ -50,6 +50,16 @@ def test_a_run_writes_a_card_that_the_hub_can_read(run: Path) -> None:
     assert 'method = "simcse"' in card.text
 
 
+def test_a_card_says_that_the_start_was_kept(run: Path, tmp_path: Path) -> None:
+    assert "by simcse" in card_of(run)
+    kept = shutil.copytree(run, tmp_path / "run")
+    evaluation = json.loads((run / "evaluation.json").read_text())
+    (kept / "evaluation.json").write_text(json.dumps({**evaluation, "selected_step": 0}))
+    write_card(Encoder.load(kept / "encoder"), kept / "encoder")
+    assert "from tiny: no step of the training was better, so the weights are those of that model." in card_of(kept)
+    assert "by simcse" not in card_of(kept)
+
+
 def test_a_card_tells_no_paths(run: Path, tiny_model: Path) -> None:
     assert str(run.parent) not in card_of(run)
     assert str(tiny_model) not in card_of(run)

@@ -60,15 +60,19 @@ def test_two_hangups_of_a_closed_terminal_are_remembered_alike() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_is_remembered_and_a_second_one_acts_as_before(number: signal.Signals) -> None:
+def test_a_signal_is_remembered_and_a_second_one_acts_as_before(
+    number: signal.Signals, capfd: pytest.CaptureFixture[str]
+) -> None:
     heard: list[int] = []
     before = signal.signal(number, lambda signal_number, frame: heard.append(signal_number))
     try:
-        with StopSignal() as stop:
+        with StopSignal(tell=True) as stop:
             os.kill(os.getpid(), number)
+            assert capfd.readouterr().err.strip().startswith("the run stops after this step")
             assert (stop.received, heard) == (number, [])
             os.kill(os.getpid(), number)
             assert heard == [number]
+            assert capfd.readouterr().err == ""
         os.kill(os.getpid(), number)
         assert heard == [number, number]
     finally:

@@ -87,7 +87,9 @@ def test_a_run_can_be_evaluated_on_geometry_alone(train: Train, pairs: Path) -> 
     result = train(tasks=(f"geometry:{pairs}",), steps=4)
     measured = result.evaluation.after.scores()
     assert all(key.startswith(f"geometry:{pairs}-") for key in measured)
-    assert f"geometry:{pairs}-uniformity: " in (result.folder / "train.log").read_text()
+    name = f"geometry:{pairs}-uniformity"
+    values = [side.scores()[name] for side in (result.evaluation.before, result.evaluation.after)]
+    assert "{}: {:.2f} -> {:.2f}\n".format(name, *values) in (result.folder / "train.log").read_text()
     assert not (result.folder / "cosines.npz").exists()  # there are no gold scores to draw them against
     assert "No verdict" in result.report.read_text()
 
@@ -232,6 +234,14 @@ def test_equal_views_are_warned_about(train: Train) -> None:
     result = train(model_dropout=0.0)
     warnings = [record["message"] for record in metrics(result.folder, "warning")]
     assert any("the two views of a sentence are identical" in warning for warning in warnings)
+
+
+def test_dev_pairs_that_are_test_pairs_too_are_warned_about(train: Train, pairs: Path) -> None:
+    result = train(dev=str(pairs), tasks=[str(pairs)])
+    messages = [record["message"] for record in metrics(result.folder, "warning")]
+    assert "the dev pairs are test pairs too, so that score is too good; give other dev pairs" in messages
+    scores = [100 * side.scores()[str(pairs)] for side in (result.evaluation.before, result.evaluation.after)]
+    assert "{}: {:.2f} -> {:.2f}\n".format(pairs, *scores) in (result.folder / "train.log").read_text()
 
 
 def test_repeats_and_cuts_are_warned_about(train: Train, text: Path) -> None:

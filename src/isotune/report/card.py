@@ -65,6 +65,7 @@ class _Run:
     isotune: str
     model: str
     model_licence: str
+    kept_start: bool  # whether no step was better than the model
     methods: Sequence[str]
     seeds: Sequence[int]  # of this run and those beside it with the same recipe; empty if there is only this run
     scores: Sequence[_Score]
@@ -153,6 +154,7 @@ def _read_run(folder: Path) -> _Run:
         isotune=_json(folder / "environment.json").get("isotune", UNKNOWN),
         model=local.name if local else model,
         model_licence="none is needed" if "scratch" in recipe else _model_licence(model),
+        kept_start=_json(folder / "evaluation.json").get("selected_step") == 0,
         methods=[stage["method"] for stage in recipe["stages"]],
         seeds=sorted(_recipe(run)["seed"] for run in runs) if len(runs) > 1 else [],
         scores=list(_scores(runs)),

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
+from contextlib import suppress
 from types import FrameType
+
+STOPPING = b"\nthe run stops after this step and evaluates the best encoder so far; Ctrl-C again stops it at once\n"
 
 
 class StopSignal:
     """Within it, the first of these signals sets `received`; a second Ctrl-C or SIGTERM acts as it would without this.
 
-    A program that was started to ignore a hangup, as by nohup, goes on ignoring it.
+    A program that was started to ignore a hangup, as by nohup, goes on ignoring it. With `tell`, standard error says
+    that the signal was heard.
     """
 
     SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-    def __init__(self) -> None:
+    def __init__(self, tell: bool = False) -> None:
+        self.tell = tell
         self.received: signal.Signals | None = None
 
     def __enter__(self) -> StopSignal:
@@ -28,6 +34,9 @@ class StopSignal:
         return self
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.tell and not self.received:
+            with suppress(OSError):  # the terminal may be closed
+                os.write(2, STOPPING)  # at once: this may have interrupted a writer to the buffer of sys.stderr
         self.received = signal.Signals(number)
         if self.received != signal.SIGHUP:  # a closed terminal may send two: one from the system, one from the shell
             signal.signal(number, self._before[self.received])

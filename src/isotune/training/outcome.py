@@ -27,7 +27,7 @@ from isotune.evaluation import (
     sentence_vectors,
 )
 from isotune.evaluation.intervals import CorrelatedPairs, interval, resampled_scores
-from isotune.evaluation.results import DevGain
+from isotune.evaluation.results import MEASURES, DevGain
 from isotune.files import put_into_place, remove, replacing, write_text
 from isotune.recipes import Recipe
 from isotune.report.text_changes import CHANGES, FEWEST_SENTENCES, compare_text
@@ -78,7 +78,8 @@ def compare_with_start(
     in it.
     """
     recorder = run.recorder
-    recorder.say(f"encoder: {kept}, from step {progress.best_step}; evaluating this encoder and the start")
+    names = ", ".join(task.name for task in scored_on.tasks)
+    recorder.say(f"encoder: {kept}, from step {progress.best_step}; evaluating this encoder and the start: {names}")
     if progress.best_step == 0 and progress.best_score is not None:
         recorder.warn(0, "no step scored better on the dev data than the start, so the start was kept")
     before = _measure(start, plan.encoder, scored_on, run.workers)
@@ -87,10 +88,11 @@ def compare_with_start(
     comparison = RunEvaluation(
         before=before.evaluation, after=after.evaluation, selected_step=progress.best_step, dev=dev
     )
-    recorder.say("scores of the start -> of the kept encoder; correlations are Spearman's")
+    recorder.say("the start -> the kept encoder; Spearman's correlations and accuracies are multiplied by 100")
     scores_before = before.evaluation.scores()
     for name, score_after in after.evaluation.scores().items():
-        recorder.say(f"{name}: {scores_before[name]:.4f} -> {score_after:.4f}")
+        factor = 1 if name.endswith(MEASURES) else 100
+        recorder.say(f"{name}: {factor * scores_before[name]:.2f} -> {factor * score_after:.2f}")
     if run.workers.leads:
         _write(run.folder, comparison, scored_on, before, after)
     return comparison

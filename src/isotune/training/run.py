@@ -80,16 +80,14 @@ def train(
         resume: continue the run in `out`. All options stay as they were.
         quiet: write nothing to standard error.
         options: values that differ from the recipe's: fields of `Recipe`, `EncoderOptions`, `TrainingOptions` and the
-            method's options. `model` may also be an `Encoder`, or a `SentenceTransformer` of sentence-transformers; it
-            is saved in the run folder, and not changed.
+            method's options. `model` may also be an `Encoder` or a `SentenceTransformer`; the run folder gets a copy.
 
     Returns:
         An `isotune.training.Result`: the run folder, the folder of the kept encoder, the report and the scores.
 
     Raises:
         InputError: the input can't be used. Nothing that existed before is lost.
-        isotune.training.TrainingFailed: the loss, its gradient or the encoder's vectors are not finite. The error names
-            the best encoder so far.
+        isotune.training.TrainingFailed: loss, gradient or vectors are not finite. It names the best encoder so far.
     """
     folder = Path(out)
     start = None if isinstance(options.get("model"), str | Path | None) else options["model"]
@@ -119,7 +117,7 @@ def train(
             leads = workers.leads
             with (
                 Recorder(folder if leads else None, progress.metrics_bytes, quiet or not leads) as recorder,
-                StopSignal() as stop,
+                StopSignal(tell=leads and not quiet) as stop,
                 torch.random.fork_rng(),
             ):
                 if fitting:
@@ -181,8 +179,10 @@ class _Run:
         self._describe()
         dev = read_scored_pairs(self.recipe.dev_pairs) if self.recipe.dev_pairs else None
         tasks = self._load_tasks()  # before training, because a name may be wrong
-        evaluated_on = [task.pairs for task in tasks if isinstance(task, STSTask)] + ([dev] if dev else [])
-        workers = self.context.workers
+        tested_on = [task.pairs for task in tasks if isinstance(task, STSTask)]
+        if dev and any((pairs.name, pairs.split) == (dev.name, dev.split) for pairs in tested_on):
+            self.recorder.warn(0, "the dev pairs are test pairs too, so that score is too good; give other dev pairs")
+        workers, evaluated_on = self.context.workers, tested_on + ([dev] if dev else [])
         corpora = Corpora(self.recipe, self.rows, evaluated_on, self.folder, self.recorder, workers)
         corpora.check(self.progress.stage)
         workers.by_leader(partial(corpora.make_scratch_model, Path(self.model)))
