@@ -13,11 +13,8 @@ from tests.crashes.test_kills import run
 from tests.crashes.work import WORKS
 
 CUTS = int(os.environ.get("ISOTUNE_CUTS", "25"))
-UNSEEN = {
-    "two processes",
-    "encoding by two processes",
-    "indexing",
-}  # other processes, and a library that brings nothing to the disk
+# The record does not see what other processes do, and LanceDB brings nothing to the disk by itself.
+UNSEEN = {"two processes", "encoding by two processes", "indexing"}
 
 
 @pytest.mark.parametrize(

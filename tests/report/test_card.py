@@ -56,7 +56,7 @@ def test_a_card_says_that_the_start_was_kept(run: Path, tmp_path: Path) -> None:
     evaluation = json.loads((run / "evaluation.json").read_text())
     (kept / "evaluation.json").write_text(json.dumps({**evaluation, "selected_step": 0}))
     write_card(Encoder.load(kept / "encoder"), kept / "encoder")
-    assert "from tiny: no step of the training was better, so the weights are those of that model." in card_of(kept)
+    assert "from tiny, whose weights it has: the run kept the encoder that it started from." in card_of(kept)
     assert "by simcse" not in card_of(kept)
 
 

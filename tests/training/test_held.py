@@ -68,7 +68,7 @@ def test_a_signal_is_remembered_and_a_second_one_acts_as_before(
     try:
         with StopSignal(tell=True) as stop:
             os.kill(os.getpid(), number)
-            assert capfd.readouterr().err.strip().startswith("the run stops after this step")
+            assert capfd.readouterr().err.strip().startswith("the run stops after the step")
             assert (stop.received, heard) == (number, [])
             os.kill(os.getpid(), number)
             assert heard == [number]

@@ -137,7 +137,7 @@ def source_of(task: str | Path) -> str:
     if isinstance(task, Path) or Path(task).is_file():
         return str(task)
     if "." in task or os.path.basename(task) != task:
-        raise InputError(f"{task}: no such file")
+        raise InputError(f"{task}: no such file, and no task has this name")
     raise unknown("task or file", task, [*TASKS, *GROUPS])
 
 

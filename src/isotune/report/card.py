@@ -65,7 +65,7 @@ class _Run:
     isotune: str
     model: str
     model_licence: str
-    kept_start: bool  # whether no step was better than the model
+    kept_start: bool  # whether the kept encoder is that of step 0
     methods: Sequence[str]
     seeds: Sequence[int]  # of this run and those beside it with the same recipe; empty if there is only this run
     scores: Sequence[_Score]

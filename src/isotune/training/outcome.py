@@ -91,8 +91,8 @@ def compare_with_start(
     recorder.say("the start -> the kept encoder; Spearman's correlations and accuracies are multiplied by 100")
     scores_before = before.evaluation.scores()
     for name, score_after in after.evaluation.scores().items():
-        factor = 1 if name.endswith(MEASURES) else 100
-        recorder.say(f"{name}: {factor * scores_before[name]:.2f} -> {factor * score_after:.2f}")
+        factor, digits = (1, 4) if name.endswith(MEASURES) else (100, 2)
+        recorder.say(f"{name}: {factor * scores_before[name]:.{digits}f} -> {factor * score_after:.{digits}f}")
     if run.workers.leads:
         _write(run.folder, comparison, scored_on, before, after)
     return comparison

@@ -209,7 +209,7 @@ def check_new(folder: Path) -> None:
     Raises:
         InputError: the folder has something in it, or is a file.
     """
-    if folder.is_file():
+    if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: this is a file; choose another --out, a new folder")
     if folder.exists():
         names = {path.name for path in folder.iterdir()}
