@@ -181,9 +181,7 @@ class _Run:
         tasks = self._load_tasks()  # before training, because a name may be wrong
         tested_on = [task.pairs for task in tasks if isinstance(task, STSTask)]
         if dev and any((dev.sentence1, dev.sentence2) == (test.sentence1, test.sentence2) for test in tested_on):
-            self.recorder.warn(
-                0, "the dev pairs are test pairs too: what chose the best step scores it, so its score is too high"
-            )
+            self.recorder.warn(0, "the dev pairs are test pairs too: they chose the step, so its score is too high")
         workers, evaluated_on = self.context.workers, tested_on + ([dev] if dev else [])
         corpora = Corpora(self.recipe, self.rows, evaluated_on, self.folder, self.recorder, workers)
         corpora.check(self.progress.stage)
