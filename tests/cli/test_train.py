@@ -93,7 +93,7 @@ def test_a_run_ends_with_the_path_of_its_report(isotune: Call, text: Path, few_s
     steps = [line for line in err.splitlines() if line.startswith("step ")]
     assert [line.partition(":")[0] for line in steps] == ["step 0 of 4", "step 2 of 4", "step 4 of 4"]
     assert "\x1b" not in err
-    assert re.search(r"pairs\.tsv: -?\d\.\d{4} -> -?\d\.\d{4}", err)
+    assert re.search(r"pairs\.tsv: -?\d+\.\d\d -> -?\d+\.\d\d\n", err)
 
 
 def test_a_progress_bar_on_a_terminal(
