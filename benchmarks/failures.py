@@ -14,7 +14,7 @@ import random
 from heapq import heapify, heappop, heappush
 from statistics import fmean
 
-from isotune.encoding.claims import STALE
+from isotune.use.bulk.claims import STALE
 
 SLOW = 2.0  # how many times as long as others the slow machine needs
 CASES = [

@@ -58,7 +58,7 @@ def sentences(count: int, model: str) -> None:
     """Encodes so many sentences."""
     import pyarrow as pa
 
-    from isotune.encoding.vector_file import VECTOR_FILES
+    from isotune.use.bulk.vector_file import VECTOR_FILES
 
     encoder = Encoder.load(model)
     text = TEXT.read_text("utf-8").splitlines()

@@ -102,7 +102,7 @@ def measure(x: float, model: str, count: int, length: int | None = None, tokens:
     from isotune import Encoder, tune_process
     from isotune.bundled import bundled_data
     from isotune.encoder import encoder as module
-    from isotune.encoding.vector_file import VECTOR_FILES
+    from isotune.use.bulk.vector_file import VECTOR_FILES
 
     tune_process()
     encoder = Encoder.load(Path(os.environ["ISOTUNE_MODELS"]) / model, precision=PRECISION, device="cpu")

@@ -21,7 +21,7 @@ from scipy.stats import spearmanr
 
 from isotune import Encoder
 from isotune.evaluation.intervals import CorrelatedPairs, interval, resampled_scores
-from isotune.labelling.choose import choose
+from isotune.evaluation.labelling.choose import choose
 
 Floats = NDArray[np.float64]
 

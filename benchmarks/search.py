@@ -56,7 +56,7 @@ def clustered(rows: int, dimension: int) -> Array:
 
 def isotune(vectors: Array) -> Search:
     """The exact search of an index in memory."""
-    from isotune.search.exact import Vectors
+    from isotune.use.search.exact import Vectors
 
     searched = Vectors(vectors)
     return lambda queries: searched.nearest(queries, K)[1]

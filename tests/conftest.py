@@ -23,7 +23,7 @@ from isotune.data.draws import split_seeds
 from isotune.data.packed import Packed
 from isotune.encoder.encoder import Encoder
 from isotune.methods.method import Method, View
-from isotune.training.encoding import Adversary, StepEncoding
+from isotune.training.forward import Adversary, StepEncoding
 from isotune.training.passes import backward
 from isotune.training.workers import Workers
 from tests.hub.server import LocalHub

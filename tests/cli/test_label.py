@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from isotune.data import read_scored_pairs
-from isotune.labelling import session
+from isotune.evaluation.labelling import session
 from tests.cli.conftest import Call
 
 Refused = Callable[..., str]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from isotune.encoder.encoder import Encoder
-from isotune.search import Index
-from isotune.serve.gate import is_local
-from isotune.serve.server import listen, read_keys
+from isotune.use.search import Index
+from isotune.use.serve.gate import is_local
+from isotune.use.serve.server import listen, read_keys
 
 Refused = Callable[..., str]
 
@@ -35,7 +35,7 @@ def test_an_index_of_another_encoder_is_refused(refused: Refused, tiny_model: Pa
 
 
 def test_a_missing_extra_is_named(refused: Refused, tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("isotune.serve.app", "isotune.serve.server", "isotune.serve.protocol"):
+    for module in ("isotune.use.serve.app", "isotune.use.serve.server", "isotune.use.serve.protocol"):
         monkeypatch.delitem(__import__("sys").modules, module, raising=False)
     monkeypatch.setitem(__import__("sys").modules, "uvicorn", None)
     assert "pip install 'isotune[serve]'" in refused("serve", tiny_model)

@@ -20,15 +20,6 @@ from typing import Any, NamedTuple
 import tests.conftest  # noqa: F401 (before all else: it sets the environment of huggingface_hub)
 
 # isort: on
-import isotune.cli.app
-import isotune.encoding.job
-import isotune.evaluation
-import isotune.lab.analyses
-import isotune.lab.studies.run_study
-import isotune.map.page
-import isotune.search.duplicates
-import isotune.search.mining
-import isotune.training  # noqa: F401
 from isotune.cli import main
 from tests.crashes.kills import check_whole
 from tests.crashes.work import Inputs, run_result

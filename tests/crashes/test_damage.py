@@ -19,10 +19,10 @@ from isotune.encoder.format.checksums import verify_checksums
 from isotune.errors import InputError
 from isotune.lab.studies.job import COSINES, read_arrays, read_result, write_result
 from isotune.recipes import Recipe
-from isotune.search import Index
-from isotune.search.documents import Document
-from isotune.search.seal import HINT
 from isotune.training.run_folder import create, held, last_checkpoint, save_tensors, started_recipe
+from isotune.use.search import Index
+from isotune.use.search.documents import Document
+from isotune.use.search.seal import HINT
 
 WITHOUT_EFFECT = {HINT, "lock"}  # of an index
 TEXTS = [f"sentence {number}" for number in range(40)]

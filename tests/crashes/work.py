@@ -16,17 +16,17 @@ from typing import Any
 import tomli_w
 
 import isotune
-from isotune.encoding.job import Job
-from isotune.encoding.parts import find_parts
 from isotune.files import write_text
 from isotune.lab.studies import job, run_study, runs
 from isotune.lab.studies.results import Results
 from isotune.methods import self_guided
 from isotune.report.stages import read_records
-from isotune.search import Index, read_documents, store
-from isotune.search import index as index_module
 from isotune.training import run as training_run
 from isotune.training.run_folder import is_finished, load_tensors
+from isotune.use.bulk.job import Job
+from isotune.use.bulk.parts import find_parts
+from isotune.use.search import Index, read_documents, store
+from isotune.use.search import index as index_module
 from tests.conftest import WORDS, make_tiny_model
 from tests.lab.studies.conftest import InThisProcess
 

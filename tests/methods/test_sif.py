@@ -19,10 +19,10 @@ from isotune.data.packed import pack
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
-from isotune.export.graph import PaddedEncoder
-from isotune.export.onnx import export_onnx
-from tests.export.test_onnx import encode_padded
+from isotune.use.export.graph import PaddedEncoder
+from isotune.use.export.onnx import export_onnx
 from tests.reference import sif
+from tests.use.export.test_onnx import encode_padded
 
 OTHERS = ["the dog sees the dog", "unheard zebras !", "a", ""]
 

@@ -19,7 +19,7 @@ from isotune.methods.options.flow import BERTCFOptions, FlowOptions
 from isotune.methods.options.mlm import MLMOptions
 from isotune.methods.options.self_guided import SelfGuidedOptions
 from isotune.methods.protocols import SeveralFeeds
-from isotune.training.encoding import StepEncoding
+from isotune.training.forward import StepEncoding
 from isotune.training.objectives import Objectives
 from isotune.training.workers import Workers
 from tests.methods.test_methods import make_batch

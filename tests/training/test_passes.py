@@ -18,7 +18,7 @@ from isotune.methods.method import Batch, View
 from isotune.methods.options.simcse import SimCSEOptions
 from isotune.methods.simcse import SimCSE
 from isotune.training import Result
-from isotune.training.encoding import StepEncoding
+from isotune.training.forward import StepEncoding
 from isotune.training.objectives import Objectives
 from isotune.training.workers import Workers
 from tests.conftest import WORDS, encode_views

@@ -31,8 +31,8 @@ def duplicates(
     from isotune.encoder.load import load_encoder
     from isotune.errors import InputError
     from isotune.files import new_path
-    from isotune.search.documents import read_documents
-    from isotune.search.duplicates import find_duplicates
+    from isotune.use.search.documents import read_documents
+    from isotune.use.search.duplicates import find_duplicates
 
     if not 0 < above <= 1:
         raise InputError(f"--above {above:g}: a cosine above 0 and up to 1 is needed")

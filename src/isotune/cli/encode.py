@@ -56,13 +56,13 @@ def encode(
         return
 
     from isotune.encoder.stream import progress
-    from isotune.encoding.job import Job
-    from isotune.encoding.parts import find_parts
+    from isotune.use.bulk.job import Job
+    from isotune.use.bulk.parts import find_parts
 
     suffix = f".{format or 'parquet'}"
     job = Job(encoder, tuple(find_parts(file, suffix)), out, suffix, precision, normalize, named_columns)
     if engine == "ray":
-        from isotune.encoding.on_ray import run_on_ray
+        from isotune.use.bulk.on_ray import run_on_ray
 
         outcome = run_on_ray(job)
     else:
@@ -88,8 +88,8 @@ def _encode_to_file(
     from isotune.data import Sentence, read
     from isotune.encoder.load import load_encoder
     from isotune.encoder.stream import progress
-    from isotune.encoding.vector_file import VECTOR_FILES
     from isotune.files import new_path
+    from isotune.use.bulk.vector_file import VECTOR_FILES
 
     if out.suffix not in VECTOR_FILES:
         raise InputError(f"--out {out}: vectors are written as {' or '.join(VECTOR_FILES)}, or into a folder")

@@ -30,7 +30,7 @@ def export(
     """
     from rich.console import Console
 
-    from isotune.export.onnx import TEST_PAIRS, export_onnx
+    from isotune.use.export.onnx import TEST_PAIRS, export_onnx
 
     with Console(stderr=True).status("exporting"):
         result = export_onnx(encoder, out, int8=int8)

@@ -43,8 +43,8 @@ def label(
     from isotune.data import Sentence, read
     from isotune.encoder.load import load_encoder
     from isotune.errors import InputError
-    from isotune.labelling.choose import choose_pairs
-    from isotune.labelling.session import read_labels, score_pairs
+    from isotune.evaluation.labelling.choose import choose_pairs
+    from isotune.evaluation.labelling.session import read_labels, score_pairs
 
     if out.suffix != ".tsv":
         raise InputError(f"--out {out}: scored pairs are written as .tsv")

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from isotune.cli.parameters import COLUMNS, COLUMNS_FORM, ENCODER, key_values
-from isotune.map import Projection
+from isotune.use.map import Projection
 
 FILE = (
     "The sentences: files (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), file patterns, named datasets, or - for "
@@ -41,9 +41,9 @@ def map(
     from isotune.encoder.load import load_encoder
     from isotune.errors import InputError, require_extra
     from isotune.files import new_path
-    from isotune.map.page import write_map
-    from isotune.map.projection import project
-    from isotune.search.documents import read_documents
+    from isotune.use.map.page import write_map
+    from isotune.use.map.projection import project
+    from isotune.use.search.documents import read_documents
 
     if out.suffix != ".html":
         raise InputError(f"--out {out}: a map is written as .html")

@@ -32,8 +32,8 @@ def mine(
     from isotune.encoder.load import load_encoder
     from isotune.errors import InputError
     from isotune.files import new_path
-    from isotune.search.duplicates import write_csv
-    from isotune.search.mining import MinedPair, mine_pairs
+    from isotune.use.search.duplicates import write_csv
+    from isotune.use.search.mining import MinedPair, mine_pairs
 
     if not 0 < above < 1:
         raise InputError(f"--above {above:g}: a cosine above 0 and below 1 is needed")

@@ -24,7 +24,7 @@ def push(
     All files of the folder but hidden ones are uploaded, after a list of them is printed. A folder without a model
     card (README.md) gets one. The token is that of `hf auth login`, or HF_TOKEN.
     """
-    from isotune.export.push import prepare, push
+    from isotune.use.export.push import prepare, push
 
     upload = prepare(encoder, repository, private)
     exists = "exists" if upload.exists else "new"

@@ -28,7 +28,7 @@ def rows(
     quiet_lancedb()
     from isotune.cli.tables import print_table
     from isotune.errors import InputError
-    from isotune.search import Index
+    from isotune.use.search import Index
 
     if k < 0:
         raise InputError(f"-k {k}: it is a number of rows, 0 or more")

@@ -32,7 +32,7 @@ def search(
     import sys
 
     quiet_lancedb()
-    from isotune.search import Index
+    from isotune.use.search import Index
 
     index = Index.open(folder, encoder)
     hits = index.search(query, k, where=where, hybrid=hybrid)

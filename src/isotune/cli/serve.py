@@ -52,11 +52,11 @@ def serve(
         raise InputError(f"--queue {queue}, --timeout {timeout:g}: at least one request, and more than no time")
     require_extra("serve", "fastapi", "prometheus_client", "starlette", "uvicorn")
     from isotune.encoder.encoder import Encoder
-    from isotune.serve.app import application
-    from isotune.serve.gate import is_local
-    from isotune.serve.limits import Limits
-    from isotune.serve.server import listen, read_keys
-    from isotune.serve.server import serve as run
+    from isotune.use.serve.app import application
+    from isotune.use.serve.gate import is_local
+    from isotune.use.serve.limits import Limits
+    from isotune.use.serve.server import listen, read_keys
+    from isotune.use.serve.server import serve as run
 
     accepted = read_keys(keys)
     listener, url = listen(host, port)  # first: loading takes seconds, and the port may be taken
@@ -65,7 +65,7 @@ def serve(
         limits = Limits(requests=queue, seconds=timeout)
         opened = None
         if index:
-            from isotune.search import Index
+            from isotune.use.search import Index
 
             prints = {model.fingerprint(): model for model in encoders.values()}
             opened = Index.open(index)

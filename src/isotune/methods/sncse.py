@@ -30,11 +30,11 @@ from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.losses import bidirectional_margin, info_nce
 from isotune.methods.method import Additions, Batch, Method
+from isotune.methods.negation import RULES, negator
 from isotune.methods.options.sncse import SNCSEOptions
 from isotune.methods.projection import tanh_projection
 from isotune.methods.protocols import DerivesRows
 from isotune.views.masking import mask_token_id
-from isotune.views.negation import RULES, negator
 
 ANCHOR = 'This sentence : " {sentence} " means {mask} .'
 POSITIVE = 'This sentence of " {sentence} " means {mask} .'

@@ -21,7 +21,7 @@ from isotune.files import replacing
 from isotune.methods.method import Batch, Method
 from isotune.methods.protocols import Feed, ScoresRows, SeveralFeeds
 from isotune.training.corpora import StageData
-from isotune.training.encoding import StepEncoding
+from isotune.training.forward import StepEncoding
 from isotune.training.recorder import Recorder
 from isotune.training.run_folder import Progress
 from isotune.training.workers import Workers

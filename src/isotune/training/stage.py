@@ -22,8 +22,8 @@ from isotune.methods.method import Batch
 from isotune.methods.protocols import SINGLE_FEED, ChecksStart, ClosedForm, CountsTokens, ScoresRows, SeveralFeeds
 from isotune.recipes import TrainingOptions
 from isotune.training.corpora import StageData
-from isotune.training.encoding import StepEncoding
 from isotune.training.feed import Feeder
+from isotune.training.forward import StepEncoding
 from isotune.training.interrupt import StopSignal
 from isotune.training.monitor import Monitor
 from isotune.training.objectives import Objectives

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.recipes import TrainingOptions
-from isotune.training.encoding import StepEncoding
 from isotune.training.feed import Feeder
+from isotune.training.forward import StepEncoding
 from isotune.training.objectives import Objectives
 from isotune.training.optimizer import Optimizers, schedule
 from isotune.training.seeds import derive_seed

@@ -1,0 +1,203 @@
+"""Negated sentences, the soft negatives of SNCSE (Wang et al., 2022): nearly the same words, another meaning.
+
+The rules are those of the authors' released code. The first that applies is used:
+
+1. the first "not" of the sentence is removed;
+2. "not" is put after the first auxiliary before the root verb;
+3. "not" is put after the root verb, if that is a form of be or a modal; another root verb becomes "do not", "does not"
+   or "did not" and its lemma;
+4. "Not" is put before the sentence.
+
+The rules need a dependency parse. It is made by spaCy if an English model is installed; otherwise `guess` finds the
+verb by word lists and misses some verbs. Two things differ from the authors' code: "n't" counts as "not", and a
+sentence keeps its spacing (theirs puts a space around every token).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+
+from isotune.errors import InputError
+from isotune.methods.verbs import WORDS, base_of_past, base_of_third_person, is_past
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
+
+DEFAULT_MODEL = "en_core_web_sm"  # the spaCy model that the authors use
+
+Rule = Literal["removed", "auxiliary", "verb", "prefix"]
+RULES: tuple[Rule, ...] = get_args(Rule)
+
+_NOT = frozenset(["not", "n't"])
+_BEFORE_NOT = {"ca": "can", "wo": "will", "sha": "shall"}  # "ca" of "can't" -> "can"
+_BE = frozenset(["am", "is", "was", "are", "were"])
+_MODALS = frozenset(["can", "could", "will", "would", "shall", "should", "may", "must", "might"])
+_DO = {"VBP": "do not", "VBZ": "does not", "VBD": "did not"}
+
+
+class Word(NamedTuple):
+    """A token of a parsed sentence."""
+
+    text: str
+    space: str  # the text between this token and the next
+    dep: str = ""  # spaCy's dependency label; only "aux", "auxpass" and "ROOT" matter
+    tag: str = ""  # the Penn Treebank tag; only VBP, VBZ and VBD of the root matter
+    lemma: str = ""  # the base form of the verb, if the token is the root
+
+
+class Negated(NamedTuple):
+    """A negated sentence, and the rule that was used."""
+
+    text: str
+    rule: Rule
+
+
+def negate(words: Sequence[Word]) -> Negated:
+    """The negation of a parsed sentence.
+
+    >>> negate([Word("It", " "), Word("ca", ""), Word("n't", " "), Word("rain", "")])
+    Negated(text='It can rain', rule='removed')
+    """
+    for i, word in enumerate(words):
+        if _lower(word.text) in _NOT and len(words) > 1:
+            before = list(words[:i])
+            if before:
+                last = before[-1].text
+                text = last if _lower(word.text) == "not" else _BEFORE_NOT.get(last.lower(), last)
+                before[-1] = before[-1]._replace(text=text, space=word.space)
+            return Negated(_join([*before, *words[i + 1 :]]), "removed")
+    for i, word in enumerate(words):
+        if word.dep in ("aux", "auxpass"):
+            return _replaced(words, i, f"{word.text} not", "auxiliary")
+        if word.dep == "ROOT":
+            if word.text.lower() in _BE | _MODALS:
+                return _replaced(words, i, f"{word.text} not", "verb")
+            if word.tag in _DO:
+                return _replaced(words, i, f"{_DO[word.tag]} {word.lemma}", "verb")
+            break
+    return Negated(f"Not {_join(words)}", "prefix")
+
+
+def _lower(text: str) -> str:
+    return text.lower().replace("\u2019", "'")
+
+
+def _replaced(words: Sequence[Word], place: int, text: str, rule: Rule) -> Negated:
+    return Negated(_join([*words[:place], words[place]._replace(text=text), *words[place + 1 :]]), rule)
+
+
+def _join(words: Iterable[Word]) -> str:
+    return "".join(word.text + word.space for word in words)
+
+
+@dataclass(frozen=True)
+class Negator:
+    """Parses sentences and negates them."""
+
+    name: str  # how the verb is looked for, for the log
+    settings: Mapping[str, object]  # everything besides the sentence that the negation depends on
+    parse: Callable[[Iterable[str]], Iterator[list[Word]]]
+
+    def __call__(self, sentences: Iterable[str]) -> Iterator[Negated]:
+        """The negation of each sentence, in order."""
+        return map(negate, self.parse(sentences))
+
+
+def negator(parser: str) -> Negator:
+    """Makes a negator. `parser` is an option of SNCSE (`SNCSEOptions.parser`).
+
+    Raises:
+        InputError: spaCy or the model is not installed, or the model doesn't parse.
+    """
+    by_words = Negator("word lists", {"parser": "words 1"}, partial(map, guess))  # the number changes with the lists
+    if parser == "words":
+        return by_words
+    if parser == "auto":
+        if find_spec(DEFAULT_MODEL) is None:
+            return replace(by_words, name=f"word lists, as spaCy's {DEFAULT_MODEL} is not installed")
+        parser = DEFAULT_MODEL
+    try:
+        import spacy
+    except ImportError as error:
+        raise InputError(
+            f"parser {parser}: spaCy is not installed; pip install 'isotune[negation]', then python -m spacy download "
+            f"{parser}, or take words"
+        ) from error
+    try:
+        language = spacy.load(parser, exclude=["ner"])
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"parser {parser}: spaCy has no such model; python -m spacy download {DEFAULT_MODEL} gets the authors', "
+            "and words needs none"
+        ) from error
+    for component in "parser", "tagger", "lemmatizer":
+        if component not in language.pipe_names:
+            raise InputError(f"parser {parser}: this spaCy model has no {component}; {DEFAULT_MODEL} has all it takes")
+    return spacy_negator(language)
+
+
+def spacy_negator(language: Language) -> Negator:
+    """Negates sentences that a spaCy model has parsed."""
+    name = f"spaCy's {language.meta['lang']}_{language.meta['name']} {language.meta['version']}"
+    return Negator(name, {"parser": name}, lambda sentences: map(parsed, language.pipe(sentences)))
+
+
+def parsed(document: Doc) -> list[Word]:
+    """The words of a parsed spaCy document."""
+    return [Word(token.text, token.whitespace_, token.dep_, token.tag_, token.lemma_) for token in document]
+
+
+# Words as spaCy splits them: do|n't, ca|n't, can|not, it|'s.
+_WORD = re.compile(
+    r"\w+?(?=n['\u2019]t\b)|n['\u2019]t\b|can(?=not\b)|['\u2019](?:re|ve|ll|m|d|s)\b|\w+(?:-\w+)*|\S", re.IGNORECASE
+)
+_AUXILIARIES = _BE | _MODALS | {"do", "does", "did", "'m", "'re", "'ll", "'d"}
+_HAVE = {"have": "VBP", "has": "VBZ", "had": "VBD", "'ve": "VBP"}
+_HE = frozenset(["he", "she", "it", "who", "which"])
+_THEY = frozenset(["i", "you", "we", "they"])
+_BEFORE_IS = _HE | {"that", "there", "what"}  # after other words, 's is a genitive
+_ADVERBS = frozenset(WORDS["adverbs"])
+_NO_VERB_AFTER = frozenset(WORDS["no_verb_after"])
+
+
+def guess(sentence: str) -> list[Word]:
+    """The words of a sentence, with labels for the verb that is to be negated, as far as word lists tell.
+
+    This is the first form of be, modal or form of do; otherwise the first form of have; otherwise the first word that
+    looks like a finite verb.
+    """
+    matches = list(_WORD.finditer(sentence))
+    ends = [match.start() for match in matches[1:]] + [len(sentence)]
+    words = [Word(match[0], sentence[match.end() : end]) for match, end in zip(matches, ends, strict=True)]
+    lower = [_lower(word.text) for word in words]
+
+    def labelled(i: int, dep: str, tag: str = "", lemma: str = "") -> list[Word]:
+        return [*words[:i], words[i]._replace(dep=dep, tag=tag, lemma=lemma), *words[i + 1 :]]
+
+    for i, text in enumerate(lower):
+        if i and not words[i].text.islower():  # May, Will
+            continue
+        if text in _AUXILIARIES or (text == "'s" and lower[i - 1] in _BEFORE_IS):
+            return labelled(i, "aux")
+    for i, text in enumerate(lower):
+        if text in _HAVE:
+            after = next((word for word in lower[i + 1 :] if word not in _ADVERBS and not word.endswith("ly")), "")
+            participle = is_past(after) or after.endswith("en")
+            return labelled(i, "aux" if participle else "ROOT", _HAVE[text], "have")
+    for i, text in enumerate(lower[1:], 1):
+        before = lower[i - 1]
+        if before in _NO_VERB_AFTER or not words[i].text.islower():
+            continue
+        if is_past(text):
+            return labelled(i, "ROOT", "VBD", base_of_past(text))
+        if base := base_of_third_person(text, after_pronoun=before in _HE):
+            return labelled(i, "ROOT", "VBZ", base)
+        if before in _THEY:
+            return labelled(i, "ROOT", "VBP", text)
+    return words

@@ -1,0 +1,210 @@
+"""Exports an encoder as an ONNX folder: the whole graph, the tokenizer, and an example that needs neither torch.
+
+    model.onnx      token ids and mask -> sentence vectors: model, pooling and heads
+    tokenizer.json  for the tokenizers library; it cuts to the encoder's length, and pads to the longest of a batch
+    encode.py       the example, complete with the encoder's prompt
+    README.md       the model card
+
+The folder appears only after the example, run from it, has given the vectors of `Encoder.encode`.
+"""
+
+from __future__ import annotations
+
+import logging
+import runpy
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from isotune.data import read_scored_pairs
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.format.prompt import fill_mask, split_prompt, with_suffix
+from isotune.errors import InputError, require_extra
+from isotune.evaluation import STSTask
+from isotune.files import new_path
+from isotune.report.card import CARD, RoundedWeights, model_card
+from isotune.use.export.graph import PaddedEncoder
+
+TEST_PAIRS = "stsb-open:test"  # the bundled pairs that an export is checked on
+# The largest difference from the vectors of `encode`, as a share of a vector's length.
+TOLERANCE = 1e-4
+BATCH = 32  # sentences that the check encodes at once
+INPUTS = ("input_ids", "attention_mask")
+OUTPUT = "sentence_embedding"  # sentence-transformers' name of it
+
+Vectors = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What an export gave: the folder, and what its check measured on the bundled test pairs."""
+
+    folder: Path
+    difference: float  # the largest distance between a float32 vector and that of `encode`, as a share of its length
+    score: float  # Spearman's correlation of the float32 graph
+    int8: RoundedWeights | None  # None without int8
+
+
+def export_onnx(model: str | Path, out: str | Path, *, int8: bool = False) -> Exported:
+    """Writes a new ONNX folder for an encoder, and checks it.
+
+    Args:
+        model: a folder, or a name on the Hugging Face hub.
+        out: the folder to make.
+        int8: round the weights of the model to 8-bit integers. Heads stay in float32.
+
+    Raises:
+        InputError: the encoder can't be loaded or exported, or the exported graph gives other vectors; or the folder
+            exists already or can't be written.
+    """
+    require_extra("onnx", "onnx", "onnxscript", "onnxruntime")
+    with new_path(Path(out)) as folder:
+        encoder = Encoder.load(model, precision="float32", device="cpu")
+        tokenizer = _tokenizer(encoder)
+        pairs = read_scored_pairs(TEST_PAIRS)
+        sentences = list(dict.fromkeys(pairs.sentence1 + pairs.sentence2))
+        expected = encoder.encode(sentences)
+        folder.mkdir()
+        tokenizer.save(str(folder / "tokenizer.json"))
+        (folder / "encode.py").write_text(_example(encoder), "utf-8")
+        nodes = _write_graph(encoder, folder / "model.onnx")
+        example = _Example(folder)
+        difference = _largest_difference(example.encode(sentences), expected)
+        if not difference <= TOLERANCE:
+            raise InputError(
+                f"model {model}: the exported graph gives other vectors than the encoder (off by {difference:.0e} of "
+                f"their length, allowed is {TOLERANCE:.0e}); nothing is exported"
+            )
+        score = STSTask(pairs).score(example).spearman.all
+        rounded = None
+        if int8:
+            _round_weights(folder / "model.onnx", nodes)
+            example = _Example(folder)
+            cosine = _mean_cosine(example.encode(sentences), expected)
+            rounded = RoundedWeights(TEST_PAIRS, cosine, STSTask(pairs).score(example).spearman.all, score)
+        (folder / CARD).write_text(model_card(encoder, model, onnx=True, int8=rounded), "utf-8")
+    return Exported(Path(out), difference, score, rounded)
+
+
+def _tokenizer(encoder: Encoder) -> Tokenizer:
+    """The tokenizer of `tokenizer.json`, with the text after the sentence, but not the text before it.
+
+    Some published tokenizers pad every sentence to a fixed length; all of them forget to cut.
+    """
+    if not encoder.tokenizer.is_fast:
+        raise InputError(f"export: {type(encoder.tokenizer).__name__} can't be written as a tokenizer.json")
+    _, after = split_prompt(encoder.prompt, encoder.lowercase)
+    source = with_suffix(encoder.tokenizer, after) if after else encoder.tokenizer
+    tokenizer: Tokenizer = Tokenizer.from_str(source.backend_tokenizer.to_str())
+    tokenizer.enable_truncation(encoder.max_length)
+    tokenizer.enable_padding(pad_id=source.pad_token_id or 0, pad_token=source.pad_token or "")
+    return tokenizer
+
+
+def _example(encoder: Encoder) -> str:
+    """The text of `encode.py`."""
+    before, _ = split_prompt(encoder.prompt, encoder.lowercase)
+    environment = Environment(
+        loader=PackageLoader("isotune", "export"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template("encode.py.j2").render(
+        prompt=repr(fill_mask(before, encoder.tokenizer)) if before else "",
+        lowercase=encoder.lowercase,
+        max_length=encoder.max_length,
+        dimension=encoder.dimension,
+    )
+
+
+class _Example:
+    """The example in an ONNX folder, some sentences at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.run: Callable[[Sequence[str]], Vectors] = runpy.run_path(str(folder / "encode.py"))["encode"]
+
+    def encode(self, sentences: Sequence[str], /) -> Vectors:
+        """Returns [N, d]."""
+        return np.concatenate([self.run(sentences[i : i + BATCH]) for i in range(0, len(sentences), BATCH)])
+
+
+def _largest_difference(vectors: Vectors, expected: Vectors) -> float:
+    distances = np.linalg.norm(vectors - expected, axis=1)  # [N]
+    return float((distances / np.linalg.norm(expected, axis=1)).max())
+
+
+def _mean_cosine(vectors: Vectors, expected: Vectors) -> float:
+    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(expected, axis=1)  # [N]
+    return float((np.einsum("nd,nd->n", vectors, expected) / lengths).mean())
+
+
+def _write_graph(encoder: Encoder, path: Path) -> list[str]:
+    """Writes the encoder's graph; returns the names of the nodes that belong to the model, not to pooling and heads.
+
+    The encoder's model has another attention afterwards.
+    """
+    from onnx_ir.passes.common import ClearMetadataAndDocStringPass
+
+    graph = PaddedEncoder(encoder).eval()
+    ids = torch.full((2, 3), encoder.tokenizer.pad_token_id or 0)  # sizes that torch takes for no constant
+    with _quiet(), torch.no_grad():
+        program = torch.onnx.export(
+            graph,
+            (ids, torch.ones_like(ids)),
+            dynamo=True,
+            verbose=False,
+            input_names=INPUTS,
+            output_names=[OUTPUT],
+            dynamic_shapes={name: {0: "sentences", 1: "tokens"} for name in INPUTS},
+        )
+    assert program is not None  # it is None without `dynamo` only
+    nodes = [str(node.name) for node in program.model.graph if "/model: " in node.metadata_props.get("namespace", "")]
+    ClearMetadataAndDocStringPass()(program.model)  # the metadata has paths of this machine
+    program.save(str(path))
+    return nodes
+
+
+def _round_weights(path: Path, nodes: list[str]) -> None:
+    """Rounds the weights of these nodes of an ONNX file to 8-bit integers, with a scale for each output feature."""
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+    from onnxruntime.quantization.quant_utils import add_pre_process_metadata
+
+    graph = onnx.load(path)
+    del graph.graph.value_info[:]  # torch names some shapes wrongly, and onnxruntime infers them again
+    add_pre_process_metadata(graph)  # torch has folded constants
+    rounded = path.with_name("int8.onnx")
+    operations = ["MatMul", "Gather"]  # linear layers and embeddings
+    quantize_dynamic(
+        graph,
+        rounded,
+        op_types_to_quantize=operations,
+        per_channel=True,
+        weight_type=QuantType.QInt8,
+        nodes_to_quantize=nodes,
+    )
+    path.with_name(f"{path.name}.data").unlink(missing_ok=True)  # weights of 2 GB and more lie there
+    rounded.replace(path)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keeps torch's exporter from its warnings, which concern its developers."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

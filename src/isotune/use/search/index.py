@@ -1,0 +1,308 @@
+"""A search index: documents on disk with their vectors and words, and the encoder that made the vectors.
+
+An index is a folder: `index.json` says which encoder made the vectors, and `rows.lance` is a table of LanceDB
+(`store.py`). Up to `EXACT_ROWS` rows, a query is compared with all vectors (`in_memory.py`). A larger index is searched
+approximately (`approximate.py`).
+
+Documents are told apart by their ids. Adding documents makes the index agree with them: new ids are added, rows with
+another text or other columns are replaced, and the rest is left alone and not encoded. So a command that was killed
+goes on when it is given again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from filelock import FileLock, Timeout
+from numpy.typing import NDArray
+
+from isotune.data.rows import blocks
+from isotune.encoder import Precision
+from isotune.encoder.load import load_encoder
+from isotune.encoder.stream import PART, StreamEncoder, progress
+from isotune.errors import InputError
+from isotune.files import make_folder
+from isotune.use.search import approximate
+from isotune.use.search.description import read_description, write_description
+from isotune.use.search.documents import Document
+from isotune.use.search.in_memory import InMemory
+from isotune.use.search.seal import verify
+from isotune.use.search.snapshot import FIXED, Snapshot
+from isotune.use.search.store import Store
+
+# Up to this number of rows, exact search takes a tenth of a second or less and some gigabytes of memory.
+EXACT_ROWS = 1_000_000
+# Hybrid search adds 1 / (60 + rank) over both rankings: Cormack, Clarke and Buettcher (2009), "Reciprocal rank fusion".
+FUSION = 60
+FUSED = 100  # rows of each ranking, at least
+
+
+class Hit(NamedTuple):
+    """A row of the index that fits a query, and the cosine of its vector and the query's."""
+
+    cosine: float
+    id: str
+    text: str
+    columns: dict[str, Any]
+
+
+class Changes(NamedTuple):
+    """How many rows were added, were replaced, and were in the index already."""
+
+    added: int
+    replaced: int
+    unchanged: int
+
+
+class Index:
+    """A search index in a folder; `create` or `open` gives one.
+
+    Attributes:
+        folder: where the index is.
+        store: the rows.
+        exact_rows: up to how many rows the search is exact.
+    """
+
+    def __init__(self, folder: Path, description: dict[str, Any], exact_rows: int) -> None:
+        """Opens the index that a description belongs to, without its encoder."""
+        self.folder = folder
+        self.description = description
+        self.exact_rows = exact_rows
+        self.store = Store(folder, description["dimension"])
+        self._encoder: StreamEncoder | None = None
+        self._exact = InMemory()
+
+    @classmethod
+    def create(
+        cls,
+        folder: str | Path,
+        encoder: str | Path | StreamEncoder,
+        *,
+        precision: Precision | None = None,
+        exact_rows: int = EXACT_ROWS,
+    ) -> Index:
+        """Creates an empty index in a new or empty folder.
+
+        Args:
+            folder: where to make the index.
+            encoder: a folder, a hub name or a file of word vectors, which `open` will load again; or a loaded encoder,
+                which `open` has to be given again.
+            precision: what a named encoder computes in; None for the type of its weights.
+            exact_rows: a larger index is searched approximately.
+
+        Raises:
+            InputError: the folder is not empty or can't be written, the encoder can't be loaded, or LanceDB is not
+                installed.
+        """
+        folder = Path(folder)
+        name = None
+        if not isinstance(encoder, StreamEncoder):
+            name = str(Path(encoder).resolve()) if Path(encoder).exists() else str(encoder)
+            encoder = load_encoder(encoder, precision)
+        try:
+            make_folder(folder)
+            if any(path.suffix != ".part" for path in folder.iterdir()):  # which a killed process has left
+                raise InputError(f"{folder}: it exists already and is not empty; an index is made in a new folder")
+            description = {
+                "encoder": name,
+                "precision": precision,
+                "fingerprint": encoder.fingerprint(),
+                "dimension": encoder.dimension,
+            }
+            write_description(folder, description)  # first: `open` makes a missing table, so a killed command can go on
+            index = cls(folder, description, exact_rows)
+        except OSError as error:
+            raise InputError(f"{folder}: it can't be written ({error.strerror or error})") from error
+        index._encoder = encoder
+        return index
+
+    @classmethod
+    def open(
+        cls,
+        folder: str | Path,
+        encoder: str | Path | StreamEncoder | None = None,
+        *,
+        exact_rows: int = EXACT_ROWS,
+    ) -> Index:
+        """Opens an index. Its encoder is loaded when it is needed, unless another copy of it is given.
+
+        Raises:
+            InputError: the folder is no index or is damaged, the given encoder is not the index's, or LanceDB is not
+                installed.
+        """
+        folder = Path(folder)
+        description = read_description(folder)
+        if "approximate" not in description:  # a larger index would take minutes
+            verify(folder)
+        index = cls(folder, description, exact_rows)
+        if encoder is not None:
+            index._use(encoder)
+        return index
+
+    @property
+    def encoder(self) -> StreamEncoder:
+        """The encoder that made the vectors.
+
+        Raises:
+            InputError: the encoder can't be loaded, or has changed since the index was made.
+        """
+        if self._encoder is None:
+            if self.description["encoder"] is None:
+                raise InputError(f"{self.folder}: it was made with an encoder without a name; give the encoder")
+            self._use(self.description["encoder"])
+        assert self._encoder is not None
+        return self._encoder
+
+    @property
+    def recall(self) -> float | None:
+        """The measured recall of approximate search; None while the search is exact."""
+        built = self._approximate(self.store.now())
+        return built["recall"] if built else None
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    def add(self, documents: Iterable[Document], *, show_progress: bool = False) -> Changes:
+        """Makes the index agree with documents: adds those with new ids and replaces those that have changed.
+
+        Each part of some thousand rows is a commit, and stays if the process is killed afterwards.
+
+        Raises:
+            InputError: two documents have the same id, a column can't be kept, or another process changes the index.
+        """
+        pending: deque[Document] = deque()
+        counts = {"added": 0, "replaced": 0, "unchanged": 0}
+
+        def texts() -> Iterator[str]:
+            for document in self._changed(documents, counts):
+                pending.append(document)
+                yield document.text
+
+        with self._changing(), progress(None, show_progress) as advance:
+            for part, vectors in self.encoder.encode_parts(texts(), normalize=True, advance=advance):
+                self.store.put(self._table([pending.popleft() for _ in part]), vectors)
+                self.store.tend(finished=False)
+            self.store.tend(finished=True)
+            self._build_approximate()
+        return Changes(**counts)
+
+    def delete(self, where: str) -> int:
+        """Deletes the rows that fit a filter, such as "lang = 'en'" or "id = 'notes.txt:7'"; returns their number.
+
+        Raises:
+            InputError: the filter can't be read, or another process changes the index.
+        """
+        with self._changing():
+            count = self.store.delete(where)
+            self.store.tend(finished=True)
+        return count
+
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        where: str | None = None,
+        hybrid: bool = False,
+        vector: NDArray[np.float32] | None = None,
+    ) -> list[Hit]:
+        """The k rows nearest to a query, the nearest first.
+
+        Args:
+            query: a text.
+            k: how many rows; fewer come back if fewer fit.
+            where: a condition in SQL on the columns, such as "lang = 'en' and year > 2020".
+            hybrid: whether to join the ranking by cosine with a ranking by words (BM25).
+            vector: the query's vector [d] of length 1, if it is known already.
+
+        Raises:
+            InputError: the query is blank, `k` is below 1, or the filter can't be read.
+        """
+        if not query.strip():
+            raise InputError("the query is empty; write what to search for")
+        if k < 1:
+            raise InputError(f"k {k}: at least 1 row must be asked for")
+        if vector is None:
+            vector = self.encoder.encode(query.strip(), normalize=True)
+        snapshot = self.store.now()
+        nearest = approximate.nearest if self._approximate(snapshot) else self._exact.nearest
+        rows = nearest(snapshot, vector, max(k, FUSED) if hybrid else k, where)
+        if hybrid:
+            rows = _fuse(rows, snapshot.by_words(query, max(k, FUSED), where))[:k]
+        contents = snapshot.rows(rows)
+        return [_hit(contents[row], vector) for row in rows]
+
+    def _approximate(self, snapshot: Snapshot) -> dict[str, Any] | None:
+        """What `approximate.build` said, maybe in another process; None while the search is exact."""
+        return None if len(snapshot) <= self.exact_rows else read_description(self.folder).get("approximate")
+
+    def _changed(self, documents: Iterable[Document], counts: dict[str, int]) -> Iterator[Document]:
+        """The documents that are not in the index as they are; `counts` is kept up to date."""
+        ids: set[str] = set()
+        for batch in blocks(documents, PART, lambda document: [document.text]):
+            for document in batch:
+                if document.id in ids:
+                    raise InputError(f"two rows have the id {document.id!r}; ids must differ, or name another column")
+                ids.add(document.id)
+            rows = self._table(batch).to_pylist()  # first, so that known rows have the new columns too
+            known = self.store.with_ids([document.id for document in batch]) if len(self) else {}
+            for document, row in zip(batch, rows, strict=True):
+                if repr(known.get(document.id)) == repr(row):  # as text, so that NaN equals NaN
+                    counts["unchanged"] += 1
+                else:
+                    counts["replaced" if document.id in known else "added"] += 1
+                    yield document
+
+    def _table(self, documents: list[Document]) -> Any:
+        ids, texts, columns = zip(*documents, strict=True)
+        return self.store.to_table(ids, texts, columns)
+
+    def _build_approximate(self) -> None:
+        """Builds the approximate index if there are many rows, and again if they have grown by a fifth since."""
+        description = read_description(self.folder)
+        if len(self) > self.exact_rows and len(self) > 1.2 * description.get("approximate", {}).get("rows", 0):
+            built = approximate.build(self.store)
+            self.store.seal()
+            write_description(self.folder, description | {"approximate": built})
+
+    def _use(self, encoder: str | Path | StreamEncoder) -> None:
+        """Takes an encoder, if it is the one that made the vectors."""
+        loaded = encoder
+        if not isinstance(loaded, StreamEncoder):
+            loaded = load_encoder(loaded, self.description["precision"])
+        if (fingerprint := loaded.fingerprint()) != (expected := self.description["fingerprint"]):
+            name = "the given encoder" if isinstance(encoder, StreamEncoder) else encoder
+            raise InputError(
+                f"{self.folder}: its vectors are of the encoder {self.description['encoder'] or ''} with the "
+                f"fingerprint {expected}, but {name} has {fingerprint}; give that encoder, or make a new index"
+            )
+        self._encoder = loaded
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Keeps other processes from changing the index at the same time."""
+        try:
+            with FileLock(self.folder / "lock", timeout=0):
+                yield
+        except Timeout:
+            raise InputError(f"{self.folder}: another process is changing it; try again when it has ended") from None
+
+
+def _fuse(*rankings: list[int]) -> list[int]:
+    """One ranking of several: by the sum of 1 / (60 + rank), the largest first."""
+    scores: dict[int, float] = {}
+    for ranking in rankings:
+        for rank, row in enumerate(ranking, 1):
+            scores[row] = scores.get(row, 0) + 1 / (FUSION + rank)
+    return sorted(scores, key=lambda row: -scores[row])
+
+
+def _hit(row: dict[str, Any], vector: NDArray[np.float32]) -> Hit:
+    cosine = float(np.dot(np.asarray(row["vector"], np.float32), vector))
+    others = {name: value for name, value in row.items() if name not in FIXED}
+    return Hit(cosine, row["id"], row["text"], others)

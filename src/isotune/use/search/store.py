@@ -1,0 +1,161 @@
+"""The rows of an index on disk: a table of LanceDB with an id, a text, a vector and any other columns.
+
+A change of rows is one commit: it is there completely or not at all. What a commit has left is read as a snapshot
+(`snapshot.py`). LanceDB writes a new fragment of the table with each commit, and `tend` merges fragments when there are
+many of them, so that reading stays fast, and seals the table (`seal.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from isotune.errors import InputError
+from isotune.use.search.seal import is_sealed, seal
+from isotune.use.search.snapshot import FIXED, Snapshot, filtering
+
+TABLE = "rows"
+# Fragments are merged when there are more of them, and rows are put into the text index when more of them are not in
+# it; until then such rows are searched one by one.
+FRAGMENTS, UNINDEXED = 16, 10_000
+# Another process may still read a version of the table of this age.
+KEPT = timedelta(minutes=10)
+# The name of another column; LanceDB fails at other names, or can't filter by them.
+NAME = re.compile(r"(?![_*])[^.`\0\ud800-\udfff]+")
+
+
+def lancedb() -> Any:
+    """The module lancedb, which takes a second to import.
+
+    Raises:
+        InputError: it is not installed.
+    """
+    try:
+        import lancedb
+    except ImportError as error:
+        raise InputError(f"an index needs LanceDB: pip install 'isotune[search]' ({error})") from error
+    return lancedb
+
+
+class Store:
+    """The table of an index. Threads may share it."""
+
+    def __init__(self, folder: Path, dimension: int) -> None:
+        """Opens the table in a folder, or makes an empty one, for vectors of this dimension."""
+        # Each call looks for changes that other processes have made.
+        self.folder = folder
+        self._database = lancedb().connect(folder, read_consistency_interval=timedelta(0))
+        self._lock = Lock()
+        self._snapshot: Snapshot | None = None
+        self.dimension = dimension
+        if is_sealed(folder) or any((folder / f"{TABLE}.lance" / "_versions").glob("*.manifest")):
+            try:
+                self.table = self._database.open_table(TABLE)
+            except (ValueError, RuntimeError) as error:
+                raise InputError(f"{folder}: it can't be read ({error}); remove it and make the index again") from error
+            if self.table.schema.field("vector").type.list_size != dimension:
+                raise InputError(f"{folder}: its vectors don't have the {dimension} features that it describes")
+        else:  # no table, or a folder without any commit, which a killed process or a full disk has left
+            types = pa.string(), pa.string(), pa.list_(pa.float32(), dimension)
+            fields = [pa.field(name, type_, nullable=False) for name, type_ in zip(FIXED, types, strict=True)]
+            with writing(folder):
+                self.table = self._database.create_table(TABLE, schema=pa.schema(fields))
+        if not any(index.columns == ["text"] for index in self.table.list_indices()):
+            # Words are cut by Unicode's rules, so that languages without spaces have words too. Positions are left
+            # out: only phrases need them, and merging fragments has failed with them.
+            words = lancedb().index.FTS(base_tokenizer="icu", remove_stop_words=False, with_position=False)
+            with writing(folder):
+                self.table.create_index("text", config=words)
+
+    def __len__(self) -> int:
+        return int(self.table.count_rows())
+
+    def now(self) -> Snapshot:
+        """The rows after the last commit."""
+        with self._lock:
+            if self._snapshot is None or self._snapshot.version != int(self.table.version):
+                self._snapshot = Snapshot(self._database.open_table(TABLE), self.dimension)
+            return self._snapshot
+
+    def to_table(self, ids: Sequence[str], texts: Sequence[str], columns: Sequence[Mapping[str, object]]) -> pa.Table:
+        """Rows without their vectors, with the types of the table's columns; new columns are added to the table.
+
+        Raises:
+            InputError: a column can't have this name, or a value does not fit the type of its column.
+        """
+        for name in dict.fromkeys(name for values in columns for name in values):
+            if name in FIXED or not NAME.fullmatch(name):
+                raise InputError(
+                    f"column {name!r}: an index can't have another column of this name (id, text and vector are taken; "
+                    "a name begins with no underscore or asterisk, and has no dot, backtick, NUL or half of a "
+                    "surrogate pair); rename it in the file"
+                )
+            if name not in self.table.schema.names:
+                fitting = _array(name, [values.get(name) for values in columns], None).type
+                self.table.add_columns([pa.field(name, pa.string() if pa.types.is_null(fitting) else fitting)])
+        arrays = {"id": _array("id", ids, pa.string()), "text": _array("text", texts, pa.string())}
+        for field in self.table.schema:
+            if field.name not in FIXED:
+                arrays[field.name] = _array(field.name, [values.get(field.name) for values in columns], field.type)
+        return pa.table(arrays)
+
+    def with_ids(self, ids: Sequence[str]) -> dict[str, dict[str, object]]:
+        """The rows that have one of these ids, without vectors: {id: {column: value}}."""
+        quoted = ", ".join("'{}'".format(name.replace("'", "''")) for name in ids)
+        names = [name for name in self.table.schema.names if name != "vector"]
+        query = self.table.search().where(f"id IN ({quoted})").select(names)
+        return {row["id"]: row for row in query.limit(len(ids)).to_list()}
+
+    def put(self, rows: pa.Table, vectors: NDArray[np.float32]) -> None:
+        """Adds rows, or replaces those whose ids are there already, with their vectors [n, d]: one commit."""
+        column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), self.dimension)
+        table = rows.append_column("vector", column).select(self.table.schema.names)
+        with writing(self.folder):
+            self.table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(table)
+
+    def delete(self, where: str) -> int:
+        """Deletes the rows that fit a filter, in one commit; returns their number."""
+        with filtering(where, self.now().columns):
+            return int(self.table.delete(f"({where})").num_deleted_rows)
+
+    def tend(self, finished: bool) -> None:
+        """Merges fragments if there are many of them, completes the text index if `finished`, and seals the table."""
+        fragments = self.table.stats()["fragment_stats"]["num_fragments"]
+        unindexed = max(index.num_unindexed_rows for index in self.table.list_indices())
+        if fragments > FRAGMENTS or (finished and unindexed > UNINDEXED):
+            with writing(self.folder):
+                self.table.optimize(cleanup_older_than=KEPT)
+        self.seal()
+
+    def seal(self) -> None:
+        """Brings the table to the disk, with its checksums."""
+        with writing(self.folder):
+            seal(self.folder, self.folder / f"{TABLE}.lance")
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Turns an error of LanceDB or of the disk, while an index is written, into one line."""
+    try:
+        yield
+    except (RuntimeError, OSError) as error:
+        reason = re.sub(r", /\S+\.rs:\d.*", "", " ".join(str(error).split()))
+        raise InputError(f"{folder}: it can't be written ({reason}); rows of earlier commits stay") from error
+
+
+def _array(name: str, values: Sequence[object], type_: pa.DataType | None) -> pa.Array:
+    """Values as a column of a type, or of the type that fits them."""
+    try:
+        return pa.array(values, type_)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        kind = f"its type in the index, {type_}" if type_ is not None else "one type"
+        raise InputError(f"column {name!r}: its values don't fit {kind} ({error})") from error

@@ -1,0 +1,320 @@
+"""The routes of the server: what each request is answered with."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.middleware.cors import CORSMiddleware
+from numpy.typing import NDArray
+from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
+
+import isotune
+from isotune.encoder.encoder import Encoder
+from isotune.errors import InputError
+from isotune.use.serve import bodies
+from isotune.use.serve.batcher import Batcher, Encoded
+from isotune.use.serve.errors import FAILED, ErrorBody, Refused
+from isotune.use.serve.gate import Gate, Keys
+from isotune.use.serve.limits import USUAL, Limits
+from isotune.use.serve.metrics import Metrics
+
+if TYPE_CHECKING:
+    from isotune.use.search import Index
+
+# The files of the page, by their paths at the server.
+PAGE = {
+    "/": ("index.html", "text/html"),
+    "/page.css": ("page.css", "text/css"),
+    "/element.js": ("element.js", "text/javascript"),
+    "/page.js": ("page.js", "text/javascript"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+    "/docs": ("docs.html", "text/html"),
+    "/docs.js": ("docs.js", "text/javascript"),
+}
+HEALTH = "/health"
+SCHEMA = "/openapi.json"
+INPUT_MESSAGE = (
+    "input: a text or a list of at least one text is needed; token ids are refused, because they are of another "
+    "model's tokenizer (LangChain's OpenAIEmbeddings sends texts with check_embedding_ctx_length=False)"
+)
+ERRORS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": ErrorBody, "description": "The request is refused; the message says why"},
+    "5XX": {"model": ErrorBody, "description": "The server failed, or was too busy"},
+}
+
+
+class Service:
+    """What the routes work with: encoders by name, the batcher, and an index if there is one."""
+
+    def __init__(
+        self,
+        encoders: Mapping[str, Encoder],
+        limits: Limits,
+        metrics: Metrics,
+        index: Index | None,
+        needs_key: bool,
+    ) -> None:
+        """Starts the batcher's workers."""
+        self.encoders, self.limits, self.metrics, self.index = dict(encoders), limits, metrics, index
+        self.needs_key = needs_key
+        self.batcher = Batcher(list(encoders.values()), metrics.batch_tokens.observe)
+        self.created = int(time.time())
+
+    async def encode(self, model: str, texts: Sequence[str], param: str) -> Encoded:
+        """Encodes texts; `param` is the field of the request that they come from, for errors.
+
+        Raises:
+            Refused: there is no such model, or there is too much text.
+        """
+        if model not in self.encoders:
+            message = f"unknown model {model!r:.200}; this server has {', '.join(self.encoders)}"
+            raise Refused(404, message, code="model_not_found", param="model")
+        if len(texts) > self.limits.items:
+            raise Refused(400, f"{len(texts):,} texts; a request may have {self.limits.items:,}", param=param)
+        if (longest := max(map(len, texts))) > (limit := self.limits.characters):
+            raise Refused(400, f"a text of {longest:,} characters; a text may have {limit:,}", param=param)
+        encoder = self.encoders[model]
+        ids = await self.batcher.tokenize(encoder, texts)
+        if (tokens := sum(map(len, ids))) > self.limits.tokens:
+            raise Refused(400, f"{tokens:,} tokens; a request may have {self.limits.tokens:,}", param=param)
+        encoded = await self.batcher.encode(encoder, ids)
+        self.metrics.texts.labels(model).inc(len(texts))
+        self.metrics.tokens.labels(model).inc(encoded.tokens)
+        self.metrics.cut.labels(model).inc(encoded.cut)
+        return encoded
+
+    @property
+    def default(self) -> str:
+        """The model of a request that names none."""
+        return next(iter(self.encoders))
+
+
+def application(
+    encoders: Mapping[str, Encoder],
+    *,
+    limits: Limits = USUAL,
+    keys: Sequence[str] = (),
+    origins: Sequence[str] = (),
+    index: Index | None = None,
+    local: bool = True,
+) -> ASGIApp:
+    """Makes the whole ASGI application for encoders by name.
+
+    Args:
+        encoders: the first is the one for requests that name none.
+        limits: what is accepted of a request.
+        keys: API keys; without any, requests need none.
+        origins: origins of other web pages whose scripts may call the server (CORS).
+        index: what /search searches; its encoder is one of the encoders.
+        local: whether a server without keys answers to the names of this machine only.
+    """
+    metrics = Metrics()
+    service = Service(encoders, limits, metrics, index, bool(keys))
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await asyncio.to_thread(service.batcher.close)
+
+    api = FastAPI(
+        title="isotune",
+        version=isotune.__version__,
+        description="Sentence encoders. An API key, where the server needs one, is sent as: Authorization: Bearer KEY",
+        openapi_url=SCHEMA,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    api.include_router(_encoding(service), responses=ERRORS)
+    api.include_router(_information(service), responses=ERRORS)
+    for path, (name, kind) in PAGE.items():
+        api.add_api_route(path, partial(_file, name, kind), methods=["GET"], include_in_schema=False)
+    api.add_exception_handler(RequestValidationError, _invalid)
+    api.add_exception_handler(HTTPException, _http)
+    api.add_exception_handler(InputError, _input)
+    api.add_exception_handler(Refused, _refused)
+    api.add_exception_handler(Exception, _failed)
+    gate = Gate(
+        api,
+        limits=limits,
+        metrics=metrics,
+        keys=Keys(keys),
+        open_paths=[*PAGE, HEALTH, SCHEMA],
+        paths=[*PAGE, SCHEMA, *api.openapi()["paths"]],
+        local=local and not keys,
+    )
+    if not origins:
+        return gate
+    # Outside of the gate: a browser asks without the key whether it may send the key, and reads errors only so.
+    headers = ["Authorization", "Content-Type"]
+    return CORSMiddleware(gate, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=headers)
+
+
+def _encoding(service: Service) -> APIRouter:
+    """The routes that encode texts."""
+    router = APIRouter()
+
+    @router.post("/v1/embeddings", response_model=bodies.Embeddings)
+    async def embeddings(body: bodies.EmbeddingsRequest) -> Response:
+        """Encode texts, as OpenAI's embeddings."""
+        texts = [body.input] if isinstance(body.input, str) else body.input
+        known = service.encoders.get(body.model)
+        if known and body.dimensions not in (None, known.dimension):
+            size = known.dimension
+            message = f"dimensions {body.dimensions}: vectors of {body.model} have {size}; leave the field out"
+            raise Refused(400, message, param="dimensions")
+        encoded = await service.encode(body.model, texts, "input")
+        write = _base64 if body.encoding_format == "base64" else _numbers
+        made = bodies.Embedding.model_construct
+        data = (made(index=i, embedding=write(vector)).model_dump_json() for i, vector in enumerate(encoded.vectors))
+        return await _answer(bodies.Embeddings(data=[], model=body.model, usage=_usage(encoded)), "data", data)
+
+    @router.post("/similarity", response_model=bodies.Similarities)
+    async def similarity(body: bodies.SimilarityRequest) -> Response:
+        """Compare texts by the cosine of their vectors."""
+        model = body.model or service.default
+        if len(body.first) * len(body.second or body.first) > service.limits.items**2 // 4:
+            raise Refused(400, "too many pairs of texts in a request", param="first")
+        encoded = await service.encode(model, [*body.first, *(body.second or [])], "first")
+        first = encoded.vectors[: len(body.first)]
+        second = encoded.vectors[len(body.first) :] if body.second else first
+        rows = (json.dumps(np.clip(second @ vector, -1, 1).tolist()) for vector in first)
+        return await _answer(
+            bodies.Similarities(model=model, similarities=[], usage=_usage(encoded)), "similarities", rows
+        )
+
+    if (index := service.index) is not None:
+        model = next(name for name, encoder in service.encoders.items() if encoder is index.encoder)
+
+        @router.post("/search", response_model=bodies.Hits)
+        async def search(body: bodies.SearchRequest) -> Response:
+            """Search the index."""
+            if not body.query.strip():
+                raise Refused(400, "the query is empty; write what to search for", param="query")
+            encoded = await service.encode(model, [body.query.strip()], "query")
+            find = partial(index.search, body.query, body.k, where=body.where, hybrid=body.hybrid)
+            hits = await asyncio.to_thread(find, vector=encoded.vectors[0])
+            made = bodies.Hit.model_construct
+            return await _answer(
+                bodies.Hits(hits=[]), "hits", (made(**hit._asdict()).model_dump_json() for hit in hits)
+            )
+
+    return router
+
+
+def _information(service: Service) -> APIRouter:
+    """The routes that encode nothing."""
+    router = APIRouter()
+
+    def model(name: str, encoder: Encoder) -> bodies.Model:
+        limit = encoder.max_length
+        return bodies.Model(id=name, created=service.created, dimension=encoder.dimension, max_tokens=limit)
+
+    @router.get("/v1/models")
+    async def models() -> bodies.Models:
+        """List the encoders."""
+        return bodies.Models(data=[model(name, encoder) for name, encoder in service.encoders.items()])
+
+    @router.get("/v1/models/{name:path}")
+    async def model_named(name: str) -> bodies.Model:
+        """Describe an encoder."""
+        if name not in service.encoders:
+            raise Refused(404, f"unknown model {name!r:.200}", code="model_not_found", param="model")
+        return model(name, service.encoders[name])
+
+    @router.get(HEALTH)
+    async def health() -> bodies.Health:
+        """Say that the server takes requests."""
+        return bodies.Health(keys=service.needs_key, index=service.index is not None)
+
+    @router.get("/metrics", response_class=Response)
+    async def metrics() -> Response:
+        """Count requests, texts and tokens, for Prometheus."""
+        return Response(service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+    return router
+
+
+async def _answer(body: BaseModel, field: str, items: Iterable[str]) -> Response:
+    """An answer whose list `field`, empty in `body`, gets items that are JSON already.
+
+    A large answer takes half a second to write. The items are made one by one in a thread, so other requests go on.
+    """
+    head, name, tail = body.model_dump_json().partition(f'"{field}":[')
+    written = await asyncio.to_thread(lambda: f"{head}{name}{','.join(items)}{tail}".encode())
+    return Response(written, media_type="application/json")
+
+
+def _usage(encoded: Encoded) -> bodies.Usage:
+    return bodies.Usage(prompt_tokens=encoded.tokens, total_tokens=encoded.tokens)
+
+
+def _numbers(vector: NDArray[np.float32]) -> list[float]:
+    numbers: list[float] = vector.tolist()
+    return numbers
+
+
+def _base64(vector: NDArray[np.float32]) -> str:
+    return base64.b64encode(vector.astype("<f4").tobytes()).decode()
+
+
+def _file(name: str, kind: str) -> Response:
+    return Response((files("isotune.use.serve") / "page" / name).read_bytes(), media_type=kind)
+
+
+def _response(refused: Refused) -> Response:
+    return Response(refused.body(), refused.status, refused.headers, "application/json")
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refused)
+    return _response(error)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    return _response(FAILED)
+
+
+async def _input(request: Request, error: Exception) -> Response:
+    return _response(Refused(400, str(error)))
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _response(Refused(error.status_code, str(error.detail), headers=error.headers))
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    """Says the first thing that is wrong with a request's body, without the text that is wrong."""
+    assert isinstance(error, RequestValidationError)
+    # A wrong text in a list is also not a text by itself, so the most telling error comes first.
+    first = max(error.errors(), key=lambda problem: problem["type"] == "value_error")
+    # A place in the body is ("body", "input", "str"): the last is one of the types that a field may have.
+    _, *place = first["loc"]
+    match first["type"]:
+        case "json_invalid":
+            return _response(Refused(400, f"not JSON: {first['ctx']['error']} at character {place[0]}"))
+        case "value_error":
+            reason = str(first["ctx"]["error"])
+        case _ if place[:1] == ["input"]:
+            return _response(Refused(400, INPUT_MESSAGE, param="input"))
+        case _:
+            reason = first["msg"]
+    if not place:
+        reason = "the body has to be a JSON object, with the header content-type: application/json"
+        return _response(Refused(400, reason))
+    return _response(Refused(400, f"{place[0]}: {reason}", param=str(place[0])))

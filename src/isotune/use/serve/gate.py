@@ -1,0 +1,231 @@
+"""Everything that a request has to pass before its route: host, key, queue, size, and time.
+
+A request is refused as early as possible: host, key, declared size and queue are checked before a byte of the body is
+read. The queue has one rule for every kind and size of request: if `Limits.requests` are in progress, the next one is
+answered with 429. (A GET request encodes nothing and needs no place.) Texts of all requests are encoded in turn
+(`batcher.py`), so the wait of a small request depends on the number of requests before it, not on their size.
+
+A request whose client has gone, or that takes too long, is cancelled, and what is left of it is not encoded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import math
+import time
+import traceback
+from collections.abc import Sequence
+from ipaddress import ip_address
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from isotune.use.serve.errors import FAILED, Refused
+from isotune.use.serve.limits import Limits
+from isotune.use.serve.metrics import Metrics
+
+logger = logging.getLogger("isotune.use.serve")
+
+SECURITY_HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+
+
+def is_local(host: str) -> bool:
+    """Whether a host, such as "localhost", "127.0.0.1" or "[::1]", can only be this machine."""
+    try:
+        return host == "localhost" or ip_address(host.strip("[]")).is_loopback
+    except ValueError:  # another name: it may begin with 127., too
+        return False
+
+
+class Keys:
+    """The API keys that a server accepts; without any, every request is accepted."""
+
+    def __init__(self, keys: Sequence[str] = ()) -> None:
+        self._digests = [hashlib.sha256(key.encode()).digest() for key in keys]
+
+    def __bool__(self) -> bool:
+        return bool(self._digests)
+
+    def accept(self, authorization: bytes) -> bool:
+        """Whether the header has a key. Compares with every key, each in constant time."""
+        scheme, _, key = authorization.partition(b" ")
+        digest = hashlib.sha256(key.strip()).digest()
+        return (scheme.lower() == b"bearer") & any([hmac.compare_digest(digest, known) for known in self._digests])
+
+
+class Gate:
+    """ASGI middleware around the routes; only that of CORS stands outside of it."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        limits: Limits,
+        metrics: Metrics,
+        keys: Keys,
+        open_paths: Sequence[str],
+        paths: Sequence[str],
+        local: bool,
+    ) -> None:
+        """Takes the routes' application and what to ask of requests.
+
+        `paths` are the names by which requests are logged and counted; those of `open_paths` need no key. `local`: only
+        requests to a name of this machine are answered, so that no page of the web reaches the server by a name that
+        it lets point here (DNS rebinding).
+        """
+        self.app, self.limits, self.metrics, self.keys = app, limits, metrics, keys
+        self.open_paths, self.paths, self.local = frozenset(open_paths), frozenset(paths), local
+        self._in_progress = 0
+        self._mean_seconds = 1.0  # of the last requests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        request = _Request(scope, receive, send)
+        start = time.perf_counter()
+        try:
+            await self._pass(request)
+        except Refused as refused:
+            await request.refuse(refused)
+        except Exception as error:
+            # An error's text may have a client's text in it; the names of its functions have not.
+            frames = "".join(traceback.format_tb(error.__traceback__))
+            logger.error("%s in answering a request:\n%s", type(error).__name__, frames)
+            await request.refuse(FAILED)
+        seconds = time.perf_counter() - start
+        path = scope["path"] if scope["path"] in self.paths else "other"
+        self.metrics.requests.labels(path, request.status).inc()
+        self.metrics.seconds.labels(path).observe(seconds)
+        client = scope["client"][0] if scope["client"] else "-"
+        logger.info("%s %s %s %s %.0f ms", client, scope["method"], path, request.status or "gone", 1000 * seconds)
+
+    async def _pass(self, request: _Request) -> None:
+        """Lets a request through, or refuses it."""
+        if self.local and not is_local(request.host()):
+            raise Refused(403, "a server without API keys answers to localhost, 127.x.x.x and [::1] only")
+        is_open = request.scope["path"] in self.open_paths
+        if self.keys and not is_open and not self.keys.accept(request.header(b"authorization")):
+            message = "the API key is missing or wrong; send the header: Authorization: Bearer KEY"
+            raise Refused(401, message, code="invalid_api_key", headers={"www-authenticate": "Bearer"})
+        if is_open or request.scope["method"] != "POST":
+            await self.app(request.scope, request.receive, request.send)
+            return
+        request.check_size(self.limits)
+        if self._in_progress >= self.limits.requests:
+            wait = max(1, math.ceil(self._mean_seconds))
+            message = f"{self.limits.requests} requests are in progress, which is the limit; try again in {wait} s"
+            raise Refused(429, message, code="rate_limit_exceeded", headers={"retry-after": str(wait)})
+        start = time.perf_counter()
+        self._in_progress += 1
+        self.metrics.in_progress.inc()
+        try:
+            body = await request.read(self.limits)
+            await request.run(self.app, body, self.limits)
+        finally:
+            self._in_progress -= 1
+            self.metrics.in_progress.dec()
+            self._mean_seconds += 0.1 * (time.perf_counter() - start - self._mean_seconds)
+
+
+class _Request:
+    """A request, and what became of its answer."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope, self.receive, self._send = scope, receive, send
+        self.status = 0  # of the answer; 0 before it
+
+    def header(self, name: bytes) -> bytes:
+        """The value of a header; empty without it."""
+        return next((bytes(value) for key, value in self.scope["headers"] if key == name), b"")
+
+    def host(self) -> str:
+        """The name by which the client calls the server, without the port."""
+        host = self.header(b"host").decode("latin-1").lower()
+        return host if host.endswith("]") else host.rpartition(":")[0] or host
+
+    def check_size(self, limits: Limits) -> None:
+        """Refuses a body that is declared too large."""
+        length = self.header(b"content-length")
+        if length.isdigit() and int(length) > limits.body_bytes:
+            raise _too_large(limits)
+
+    async def read(self, limits: Limits) -> bytes:
+        """The whole body."""
+        body = bytearray()
+        try:
+            async with asyncio.timeout(limits.body_seconds):
+                while True:
+                    message = await self.receive()
+                    if message["type"] == "http.disconnect":
+                        raise Refused(400, "the client has gone")
+                    body += message.get("body", b"")
+                    if len(body) > limits.body_bytes:
+                        raise _too_large(limits)
+                    if not message.get("more_body"):
+                        return bytes(body)
+        except TimeoutError:
+            seconds = limits.body_seconds
+            raise Refused(
+                408, f"the body of the request was not complete after {seconds:g} s", headers={"connection": "close"}
+            ) from None
+
+    async def run(self, app: ASGIApp, body: bytes, limits: Limits) -> None:
+        """Has the routes answer; cancels them if the client goes, or if the answer takes too long to begin."""
+        messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def replay() -> Message:
+            return messages.pop() if messages else {"type": "http.disconnect"}
+
+        answer = asyncio.ensure_future(app(self.scope, replay, self.send))
+        gone = asyncio.ensure_future(self.receive())
+        try:
+            await asyncio.wait([answer, gone], timeout=limits.seconds, return_when=asyncio.FIRST_COMPLETED)
+            if self.status:
+                await answer
+            elif not answer.done():
+                answer.cancel()
+                if not gone.done():
+                    raise Refused(
+                        503,
+                        f"the server was too busy to answer within {limits.seconds:g} s",
+                        headers={"retry-after": "10"},
+                    )
+            else:
+                await answer
+        finally:
+            answer.cancel()
+            gone.cancel()
+
+    async def send(self, message: Message) -> None:
+        """Sends a part of the answer, with the headers that every answer has."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message["headers"] = [
+                *message["headers"],
+                *((name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()),
+            ]
+        await self._send(message)
+
+    async def refuse(self, refused: Refused) -> None:
+        """Answers with an error, if no answer has begun."""
+        if self.status:
+            return
+        body = refused.body()
+        headers = {"content-type": "application/json", "content-length": str(len(body)), **refused.headers}
+        pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+        await self.send({"type": "http.response.start", "status": refused.status, "headers": pairs})
+        await self.send({"type": "http.response.body", "body": body})
+
+
+def _too_large(limits: Limits) -> Refused:
+    return Refused(413, f"the body is larger than {limits.body_bytes:,} bytes; send fewer texts in a request")

@@ -1,0 +1,63 @@
+"""Which pairs are chosen to be scored by a person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isotune.evaluation.labelling.choose import choose, choose_pairs
+
+
+class Angles:
+    """Encodes the text of a number as the unit vector [2] at this angle, in degrees."""
+
+    def encode(self, sentences: Sequence[str], /) -> NDArray[np.float64]:
+        angles = np.radians([float(sentence) for sentence in sentences])
+        return np.stack([np.cos(angles), np.sin(angles)], 1)
+
+
+def pairs_of(n: int) -> NDArray[np.int64]:
+    """n pairs without a common sentence."""
+    return np.arange(2 * n).reshape(n, 2)
+
+
+def test_chosen_pairs_cover_the_range_of_cosines_evenly() -> None:
+    cosines = np.linspace(-1, 1, 1001)[None] ** 3  # most of them near 0
+    chosen = choose(cosines, pairs_of(1001), 10, np.random.default_rng(0))
+    assert sorted(((cosines[0, chosen] + 1) / 0.2).clip(max=9.9).astype(int)) == list(range(10))
+
+
+def test_the_first_of_the_chosen_are_spread_too() -> None:
+    cosines = np.linspace(0, 1, 1000)[None]
+    first = choose(cosines, pairs_of(1000), 40, np.random.default_rng(0))[:10]
+    assert np.ptp(cosines[0, first]) > 0.5
+
+
+def test_of_similar_pairs_the_one_on_which_encoders_disagree_is_chosen() -> None:
+    cosines = np.tile(np.repeat([0.1, 0.4, 0.6, 0.9], 5), (2, 1)) + 0.001 * np.arange(20)
+    disputed = [2, 8, 11, 19]
+    cosines[:, disputed] += [[0.05], [-0.05]]  # the same mean
+    assert sorted(choose(cosines, pairs_of(20), 4, np.random.default_rng(0))) == disputed
+
+
+def test_no_sentence_is_asked_for_twice() -> None:
+    pairs = choose_pairs([str(angle) for angle in range(0, 180, 5)], [Angles()], 12)
+    assert len(pairs) == 12
+    assert len({sentence for pair in pairs for sentence in pair}) == 24
+
+
+def test_neighbours_are_among_the_chosen() -> None:
+    angles = [*range(0, 360, 40), *range(1, 360, 40)]  # each has one neighbour, one degree away
+    pairs = choose_pairs([str(angle) for angle in angles], [Angles()], 3)
+    assert 1 in [abs(float(first) - float(second)) for first, second in pairs]
+
+
+def test_repeats_and_lonely_sentences_give_no_pair() -> None:
+    assert choose_pairs(["1", "1"], [Angles()], 3) == []
+
+
+def test_the_choice_is_the_same_each_time() -> None:
+    angles = [str(angle) for angle in range(90)]
+    assert choose_pairs(angles, [Angles()], 7) == choose_pairs(angles, [Angles()], 7)

@@ -1,0 +1,126 @@
+"""A session of scoring pairs: answers, undo, and going on later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from isotune.data import read_scored_pairs
+from isotune.errors import InputError
+from isotune.evaluation.labelling.session import read_labels, score_pairs
+
+PAIRS = [("a cat", "a dog"), ("a car", "the car"), ("rain", "a stone")]
+
+
+def answers(*given: str) -> Callable[[str], str]:
+    """Gives one answer after the other, and then ends the input."""
+    rest = iter(given)
+
+    def ask(prompt: str) -> str:
+        try:
+            return next(rest)
+        except StopIteration:
+            raise EOFError from None
+
+    return ask
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "pairs.tsv"
+
+
+def test_scores_are_written_as_dev_pairs(path: Path) -> None:
+    score_pairs(PAIRS, path, answers("3", "4.5", "0"), print)
+    pairs = read_scored_pairs(path)
+    assert [*zip(pairs.sentence1, pairs.sentence2, strict=True)] == PAIRS
+    assert pairs.scores.tolist() == [3, 4.5, 0]
+
+
+def test_every_answer_is_written_before_the_next_question(path: Path) -> None:
+    seen = []
+
+    def ask(prompt: str) -> str:
+        seen.append(len(read_labels(path)))
+        return "1"
+
+    score_pairs(PAIRS, path, ask, print)
+    assert seen == [0, 1, 2]
+
+
+@pytest.mark.parametrize("end", [EOFError, KeyboardInterrupt])
+def test_a_session_goes_on_where_it_ended(path: Path, end: type[BaseException]) -> None:
+    given = iter(["2"])
+
+    def ask(prompt: str) -> str:
+        for answer in given:
+            return answer
+        raise end
+
+    score_pairs(PAIRS, path, ask, print)
+    said: list[str] = []
+    labels = score_pairs(PAIRS, path, answers("5", "q"), said.append)
+    assert [label.score for label in labels] == [2, 5]
+    assert "a car" in said[1]
+    assert "1 of 3 pairs scored" in said[1]
+
+
+def test_undo_takes_answers_and_skips_back(path: Path) -> None:
+    labels = score_pairs(PAIRS, path, answers("2", "s", "u", "u", "1", "4", "0"), print)
+    assert [label.score for label in labels] == [1, 4, 0]
+    assert [label.score for label in read_labels(path)] == [1, 4, 0]
+
+
+def test_undo_of_the_only_answer_leaves_no_file(path: Path) -> None:
+    assert score_pairs(PAIRS, path, answers("2", "u"), print) == []
+    assert not path.exists()
+
+
+def test_earlier_sessions_are_not_undone(path: Path) -> None:
+    score_pairs(PAIRS, path, answers("2"), print)
+    said: list[str] = []
+    score_pairs(PAIRS, path, answers("u"), said.append)
+    assert "nothing to undo" in " ".join(said)
+    assert len(read_labels(path)) == 1
+
+
+def test_skipped_pairs_come_again_in_the_next_session(path: Path) -> None:
+    score_pairs(PAIRS, path, answers("1", "s", "3"), print)
+    assert [label[:2] for label in score_pairs(PAIRS, path, answers("2"), print)] == [PAIRS[0], PAIRS[2], PAIRS[1]]
+
+
+@pytest.mark.parametrize("answer", ["", "6", "-1", "nan", "inf", "three", "3,5"])
+def test_other_answers_are_asked_for_again(path: Path, answer: str) -> None:
+    said: list[str] = []
+    assert [label.score for label in score_pairs(PAIRS[:1], path, answers(answer, "3"), said.append)] == [3]
+    assert "from 0 to 5" in " ".join(said)
+
+
+def test_a_sentence_cannot_steer_the_terminal(path: Path) -> None:
+    said: list[str] = []
+    score_pairs([("\x1b[2Jwiped", "b")], path, answers(), said.append)
+    assert "\x1b" not in " ".join(said)
+    assert "wiped" in " ".join(said)
+
+
+def test_a_file_of_something_else_is_refused(path: Path) -> None:
+    path.write_text("name\tage\nx\t3\n")
+    with pytest.raises(InputError, match="sentence1"):
+        score_pairs(PAIRS, path, answers("1"), print)
+    assert path.read_text() == "name\tage\nx\t3\n"
+
+
+def test_a_file_with_further_columns_is_refused_and_kept(path: Path) -> None:
+    text = "sentence1\tsentence2\tscore\tannotator\na cat\ta dog\t3\tAnn\n"
+    path.write_text(text)
+    with pytest.raises(InputError, match="annotator, and sentence1, sentence2, score are needed; name a new file"):
+        score_pairs(PAIRS, path, answers("1"), print)
+    assert path.read_text() == text
+
+
+def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="can't be written"):
+        score_pairs(PAIRS, tmp_path / "file" / "pairs.tsv", answers("1"), print)

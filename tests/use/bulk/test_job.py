@@ -1,0 +1,187 @@
+"""A folder of vectors: its files and manifest, what is refused, and how the same job goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.stream import StreamEncoder
+from isotune.errors import InputError
+from isotune.use.bulk import claims
+from isotune.use.bulk.claims import Claim
+from isotune.use.bulk.job import Outcome
+from isotune.use.bulk.part_file import encode_file
+from isotune.use.bulk.parts import find_parts
+from tests.use.bulk.conftest import COUNT, MakeJob, visible_files
+
+STATE = Path("out/.encoding")
+NO_PROCESS = 2**22 + 1  # larger than the number of any process
+
+
+def write_claim(path: Path, **holder: object) -> str:
+    """Writes the claim of another process, and returns its key."""
+    claim = Claim(path)
+    content = json.loads(claim.text)
+    content["claimed_by"] |= holder
+    path.write_text(json.dumps(content))
+    return claim.key
+
+
+def test_each_file_becomes_a_file_of_vectors(make_job: MakeJob, tiny_model: Path, sentences: list[str]) -> None:
+    done: list[int] = []
+    assert make_job().run(done.append) == Outcome(parts=COUNT, rows=60, dimension=32, parts_encoded_here=COUNT)
+    assert sum(done) == 60
+    table = pq.read_table("out")  # the whole folder, without the manifest and the state
+    assert table["id"].to_pylist() == [f"{number}-{i}" for number in range(COUNT) for i in range(10)]
+    vectors = np.array(table["vector"].to_pylist(), np.float32)
+    np.testing.assert_allclose(vectors, Encoder.load(tiny_model).encode(sentences), atol=1e-5)
+    assert sorted(visible_files(Path("out"))) == [f"{number}.parquet" for number in range(COUNT)]
+
+
+def test_the_manifest_lists_the_parts(make_job: MakeJob, tiny_model: Path, text_files: list[Path]) -> None:
+    make_job(suffix=".npy", normalize=True, out=Path("a/b")).run()
+    manifest = json.loads(Path("a/b/_manifest.json").read_text())
+    parts = manifest.pop("parts")
+    assert manifest == {
+        "isotune": version("isotune"), "encoder": str(tiny_model),
+        "fingerprint": Encoder.load(tiny_model).fingerprint(), "dimension": 32, "precision": "as saved",
+        "normalize": True, "columns": {}, "suffix": ".npy", "rows": 60,
+    }  # fmt: skip
+    for part, source in zip(parts, text_files, strict=True):
+        content = Path("a/b", part["file"]).read_bytes()
+        assert part == {
+            "file": f"{source.stem}.npy", "source": str(source), "source_bytes": source.stat().st_size,
+            "source_modified": source.stat().st_mtime_ns, "rows": 10, "bytes": len(content),
+            "sha256": hashlib.sha256(content).hexdigest(),
+        }  # fmt: skip
+    np.testing.assert_allclose(np.linalg.norm(np.load("a/b/0.npy"), axis=1), 1, rtol=1e-6)
+
+
+def test_going_on_encodes_only_what_is_missing_or_has_changed(make_job: MakeJob, text_files: list[Path]) -> None:
+    make_job("text/[01].tsv").run()
+    assert make_job().run().parts_encoded_here == COUNT - 2
+    assert make_job().run().parts_encoded_here == 0
+    before = visible_files(Path("out"))
+    Path("out/1.parquet").unlink()
+    shutil.copy("out/3.parquet", "out/2.parquet")  # of another size
+    text_files[4].write_text("id\tsentence\n7\ta dog\n")
+    assert make_job().run() == Outcome(COUNT, 51, 32, 3)
+    after = visible_files(Path("out"))
+    assert [name for name in before if before[name] != after[name]] == ["4.parquet"]
+
+
+def test_another_source_of_the_same_name_and_size_is_encoded(make_job: MakeJob, text_files: list[Path]) -> None:
+    make_job("text/0.tsv").run()
+    other = Path("other/0.tsv")
+    other.parent.mkdir()
+    other.write_bytes(text_files[0].read_bytes().upper().replace(b"ID\tSENTENCE", b"id\tsentence"))
+    assert other.stat().st_size == text_files[0].stat().st_size
+    assert make_job("other/0.tsv").run().parts_encoded_here == 1
+
+
+def test_a_part_whose_process_died_is_taken_over(make_job: MakeJob) -> None:
+    make_job().run()
+    before, manifest = visible_files(Path("out")), json.loads(Path("out/_manifest.json").read_text())
+    # One process died while it wrote vectors, another between the vectors and the record.
+    for name, is_written in (("0.parquet", False), ("1.parquet", True)):
+        key = write_claim(STATE / f"{name}.json", pid=NO_PROCESS)
+        (STATE / f"{name}.{key}.part").write_text("half of a fi")
+        if not is_written:
+            Path("out", name).unlink()
+    assert make_job().run().parts_encoded_here == 1
+    assert visible_files(Path("out")) == before
+    assert json.loads(Path("out/_manifest.json").read_text()) == manifest
+    assert {path.suffix for path in STATE.iterdir()} == {".json"}
+
+
+def test_a_process_waits_for_others_and_takes_over_if_their_hearts_stop(
+    make_job: MakeJob, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(claims, "STALE", 0.3)
+    monkeypatch.setattr("isotune.use.bulk.job.PAUSE", 0.05)
+    STATE.mkdir(parents=True)
+    write_claim(STATE / "3.parquet.json", machine="elsewhere")
+    assert make_job("text/3.tsv").run().parts_encoded_here == 1
+    assert caplog.messages == ["Waiting for other processes; parts left: 1."]
+
+
+def test_vectors_of_a_claim_that_was_lost_are_not_kept(make_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    def lose_the_claim(encoder: StreamEncoder, source: Path, target: Path, **options: Any) -> None:
+        encode_file(encoder, source, target, **options)
+        calls.append(source.stem)
+        if len(calls) == 1:  # another process has taken the claim over, and died
+            assert not Path("out/1.parquet").exists()
+            write_claim(STATE / "1.parquet.json", pid=NO_PROCESS)
+
+    monkeypatch.setattr("isotune.use.bulk.job.encode_file", lose_the_claim)
+    assert make_job("text/[12].tsv").run() == Outcome(2, 20, 32, 2)
+    assert calls == ["1", "2", "1"]
+    assert {path.suffix for path in STATE.iterdir()} == {".json"}
+
+
+def test_a_bad_part_is_named_and_the_others_are_encoded(make_job: MakeJob, text_files: list[Path]) -> None:
+    good = text_files[2].read_text()
+    text_files[2].write_bytes(b"id\tsentence\n7\tcaf\xe9\n")
+    with pytest.raises(InputError, match=r"text/2.tsv:2: .* is not UTF-8 \(1 of 6 parts can't be encoded"):
+        make_job().run()
+    assert len(visible_files(Path("out"))) == COUNT - 1
+    assert not Path("out/_manifest.json").exists()
+    assert not Path(STATE / "2.parquet.json").exists()
+    text_files[2].write_text(good)
+    assert make_job().run() == Outcome(COUNT, 60, 32, 1)
+
+
+def test_a_folder_of_other_vectors_is_refused(make_job: MakeJob, tiny_model: Path) -> None:
+    make_job().run()
+    before = visible_files(Path("out"))
+    encoder = Encoder.load(tiny_model, pooling="cls")
+    encoder.save("other")
+    for options, message in [
+        ({"encoder": "other"}, f"out: it holds vectors of another encoder, {tiny_model}; name another folder"),
+        ({"normalize": True}, "out: its vectors were made with normalize False, not True; name another folder or give"),
+        ({"suffix": ".npy"}, "out: its vectors were made with suffix .parquet, not .npy"),
+        ({"precision": "bfloat16"}, "out: its vectors were made with precision as saved, not bfloat16"),
+        ({"columns": {"sentence": "id"}}, "out: its vectors were made with columns {}, not"),
+        ({"out": Path("text")}, "text: it has files that isotune encode did not make; name a new folder"),
+        ({"out": Path("text/0.tsv")}, "text/0.tsv: it can't be written"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            make_job(**options).run()
+    assert visible_files(Path("out")) == before
+    shutil.copytree(tiny_model, "copy")
+    assert make_job(encoder="copy").run().parts_encoded_here == 0
+
+
+def test_the_names_of_parts(text_files: list[Path]) -> None:
+    Path("text/2024/05").mkdir(parents=True)
+    Path("text/2024/05/1.tsv").write_text("sentence\na dog\n")
+    Path("text/notes.old.jsonl.gz").write_bytes(b"")
+
+    def names(*sources: str) -> list[str]:
+        return [part.name for part in find_parts(sources, ".npy")]
+
+    assert names("text/**/1.tsv", "./text/1.tsv") == ["1.npy", "2024/05/1.npy"]
+    assert names("text/2024/*/1.tsv") == ["05/1.npy"]
+    assert names(str(Path("text/notes.old.jsonl.gz").absolute())) == ["notes.old.npy"]
+    for sources, message in [
+        ([], "no files"),
+        (["text/1.tsv", "text/2024/05/1.tsv"], "text/1.tsv and text/2024/05/1.tsv: both would become 1.npy"),
+        (["-"], "-: a folder of vectors gets a file for each file"),
+        (["hub:a/b"], "hub:a/b: a folder of vectors"),
+        (["stsb-open:train"], "stsb-open:train: a folder of vectors"),
+        (["text/*.parquet"], "no file matches"),
+        (["text/2024"], "unknown format"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            names(*sources)

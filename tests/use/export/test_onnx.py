@@ -1,0 +1,175 @@
+"""ONNX folders: the vectors of `encode`, from a process without torch, for every pooling, head and prompt."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from torch import nn
+
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.heads import Dense, Head, Normalize, NormalizingFlow
+from isotune.encoder.heads.whitening import whitening
+from isotune.encoder.options import PoolingMode
+from isotune.encoder.pooling import Pooling
+from isotune.errors import InputError
+from isotune.use.export import onnx as onnx_export
+from isotune.use.export.graph import PaddedEncoder
+from isotune.use.export.onnx import Exported, export_onnx
+
+TOLERANCE = 1e-5
+# Runs the example as somebody without torch, transformers and isotune.
+WITHOUT_TORCH = """
+import json, runpy, sys
+sys.modules.update(dict.fromkeys(["torch", "transformers", "isotune"]))
+print(json.dumps(runpy.run_path(sys.argv[1])["encode"](json.load(sys.stdin)).tolist()))
+"""
+
+
+def encode_without_torch(folder: Path, sentences: Sequence[str], python: str = sys.executable) -> np.ndarray:
+    command = [python, "-c", WITHOUT_TORCH, str(folder / "encode.py")]
+    done = subprocess.run(command, input=json.dumps(sentences), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return np.array(json.loads(done.stdout), np.float32)
+
+
+def encode_padded(graph: PaddedEncoder, encoder: Encoder, sentences: Sequence[str]) -> np.ndarray:
+    """The vectors of the graph in torch; the padding has ids that must not matter."""
+    ids = encoder.tokenize(sentences)
+    longest = max(map(len, ids))
+    padded = torch.tensor([[*tokens, *[7] * (longest - len(tokens))] for tokens in ids])
+    mask = torch.tensor([[1] * len(tokens) + [0] * (longest - len(tokens)) for tokens in ids])
+    with torch.no_grad():
+        return np.asarray(graph.eval()(padded, mask))
+
+
+def random_flow() -> NormalizingFlow:
+    flow = NormalizingFlow(32, mixing="lu", levels=2)
+    for parameter in flow.parameters():
+        nn.init.normal_(parameter, std=0.1)
+    return flow
+
+
+@pytest.fixture
+def load(tiny_model: Path) -> Callable[..., Encoder]:
+    def load(*heads: Head, **options: Any) -> Encoder:
+        encoder = Encoder.load(tiny_model, **options)
+        encoder.heads.extend(heads)
+        return encoder.eval()
+
+    return load
+
+
+@pytest.mark.parametrize(
+    ("mode", "layers"),
+    [("cls", [-1]), ("mean", [-1]), ("max", [1]), ("weightedmean", [-1]), ("mask", [-1]), ("mean", [0, 2, -1])],
+)
+def test_every_pooling(
+    load: Callable[..., Encoder], sentences: list[str], mode: PoolingMode, layers: list[int]
+) -> None:
+    encoder = load(pooling=mode, layers=layers, prompt="a {sentence} is {mask}")
+    expected = encoder.encode(sentences)
+    np.testing.assert_allclose(encode_padded(PaddedEncoder(encoder), encoder, sentences), expected, atol=TOLERANCE)
+
+
+def test_layers_with_weights(load: Callable[..., Encoder], sentences: list[str]) -> None:
+    encoder = load()
+    encoder.pooling = Pooling("mean", (0, -1), (1.0, 3.0))
+    expected = encoder.encode(sentences)
+    np.testing.assert_allclose(encode_padded(PaddedEncoder(encoder), encoder, sentences), expected, atol=TOLERANCE)
+
+
+def test_wk_pooling_is_refused(load: Callable[..., Encoder]) -> None:
+    with pytest.raises(InputError, match="pooling wk: its QR decompositions don't exist in ONNX"):
+        PaddedEncoder(load(pooling="wk"))
+
+
+class Both(NamedTuple):
+    """An encoder, and the two folders of one export."""
+
+    encoder: Encoder
+    float32: Path
+    exported: Exported  # in int8
+
+
+@pytest.fixture(scope="module")
+def both(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Both:
+    """An encoder with all that can go wrong, and its export. The float32 graph is kept."""
+    folder = tmp_path_factory.mktemp("export")
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        encoder = Encoder.load(tiny_model, pooling="mask", layers=[1, -1], prompt='Ball, "Big" {sentence} is {mask} .')
+        vectors = torch.randn(200, 32) @ torch.randn(32, 32)
+        encoder.heads.extend([Dense(32, 32), random_flow(), whitening(vectors, 20), Normalize()])
+    encoder.lowercase = True
+    encoder.tokenizer.backend_tokenizer.enable_padding(length=30)  # as in the published all-MiniLM-L6-v2
+    encoder.save(folder / "encoder")
+    round_weights = onnx_export._round_weights
+
+    def keep_float32(path: Path, nodes: list[str]) -> None:
+        shutil.copytree(path.parent, folder / "float32")
+        round_weights(path, nodes)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(onnx_export, "_round_weights", keep_float32)
+        exported = export_onnx(folder / "encoder", folder / "int8", int8=True)
+    return Both(Encoder.load(folder / "encoder"), folder / "float32", exported)
+
+
+def test_a_process_without_torch_gives_the_same_vectors(both: Both, sentences: list[str]) -> None:
+    assert both.exported.difference < TOLERANCE
+    texts = [*sentences, "A DOG", "", "big " * 100, "café 犬 \n ball"]
+    vectors = encode_without_torch(both.float32, texts)
+    assert vectors.shape == (64, 20)
+    np.testing.assert_allclose(vectors, both.encoder.encode(texts), atol=TOLERANCE)
+
+
+def test_the_files_of_an_export(both: Both) -> None:
+    folder = both.exported.folder
+    assert {path.name for path in folder.iterdir()} == {"README.md", "encode.py", "model.onnx", "tokenizer.json"}
+    tokenizer = json.loads((folder / "tokenizer.json").read_text("utf-8"))
+    assert tokenizer["padding"]["strategy"] == "BatchLongest"
+    assert tokenizer["truncation"]["max_length"] == 32
+    graph = onnx.load(both.float32 / "model.onnx").graph
+    assert [value.name for value in graph.input] == ["input_ids", "attention_mask"]
+    assert [value.name for value in graph.output] == ["sentence_embedding"]
+    assert not any(node.metadata_props for node in graph.node)  # paths of this machine would be there
+    assert len((folder / "encode.py").read_text("utf-8").splitlines()) < 30
+
+
+def test_int8_rounds_the_model_and_no_head(both: Both, sentences: list[str]) -> None:
+    rounded = both.exported.int8
+    assert rounded
+    assert 0.9 < rounded.cosine < 1
+    assert rounded.exact == both.exported.score
+    vectors, expected = encode_without_torch(both.exported.folder, sentences), both.encoder.encode(sentences)
+    assert abs(vectors - expected).max() > 10 * TOLERANCE
+    graph = onnx.load(both.exported.folder / "model.onnx").graph
+    types = {tensor.name: tensor.data_type for tensor in graph.initializer}
+    assert onnx.TensorProto.INT8 in types.values()
+    assert {types[name] for name in types if name.startswith("heads.")} == {onnx.TensorProto.FLOAT}
+
+
+def test_what_is_refused_leaves_nothing(both: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = both.float32.parent / "encoder"
+    graph = both.float32 / "model.onnx"
+    monkeypatch.setattr(onnx_export, "_write_graph", lambda encoder, path: shutil.copy(graph, path))
+    (tmp_path / "there").mkdir()
+    with pytest.raises(InputError, match="there: it exists already; give another name"):
+        export_onnx(tmp_path / "missing", tmp_path / "there")
+    monkeypatch.setattr("isotune.use.export.onnx.TOLERANCE", 1e-12)
+    with pytest.raises(InputError, match=r"gives other vectors than the encoder \(off by .*; nothing is exported"):
+        export_onnx(encoder, tmp_path / "new")
+    monkeypatch.setattr("isotune.errors.find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"not installed: onnx, onnxscript, .*; pip install 'isotune\[onnx\]'"):
+        export_onnx(encoder, tmp_path / "new")
+    assert {path.name for path in tmp_path.iterdir()} == {"there"}

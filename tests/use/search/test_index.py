@@ -1,0 +1,322 @@
+"""An index: what a search gives, what a change does, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import logging
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from isotune.encoder.encoder import Encoder
+from isotune.errors import InputError
+from isotune.use.search import Changes, Document, Index, approximate, store
+from isotune.use.search import index as index_module
+from isotune.use.search.in_memory import InMemory
+
+QUERY = "the dog eats a red ball"
+NAMES = ("a.b", "_a", "a`b", "a\0", "\ud800", "*", "")  # that a column can't have
+
+
+def expected_ids(encoder: Encoder, documents: list[Document], query: str = QUERY) -> list[str]:
+    """The ids of all documents by their cosine to the query."""
+    vectors = encoder.encode([document.text for document in documents], normalize=True)
+    cosines = vectors @ encoder.encode(query, normalize=True)
+    return [documents[i].id for i in np.argsort(-cosines)]
+
+
+def test_a_search_gives_the_nearest_rows_with_all_their_columns(
+    index: Index, encoder: Encoder, documents: list[Document]
+) -> None:
+    hits = index.search(QUERY, 5)
+    assert [hit.id for hit in hits] == expected_ids(encoder, documents)[:5]
+    vectors = encoder.encode([hit.text for hit in hits], normalize=True)
+    np.testing.assert_allclose([hit.cosine for hit in hits], vectors @ encoder.encode(QUERY, normalize=True), atol=1e-6)
+    by_id = {document.id: document for document in documents}
+    assert all(Document(hit.id, hit.text, hit.columns) == by_id[hit.id] for hit in hits)
+
+
+def test_a_known_vector_needs_no_encoder(index: Index, encoder: Encoder) -> None:
+    vector = encoder.encode(QUERY, normalize=True)
+    reopened = Index.open(index.folder)  # its encoder has no name, so it can't be loaded
+    assert reopened.search(QUERY, vector=vector) == index.search(QUERY)
+    with pytest.raises(InputError, match="an encoder without a name; give the encoder"):
+        reopened.search(QUERY)
+
+
+def test_more_rows_than_there_are(index: Index) -> None:
+    assert len(index.search(QUERY, 1000)) == len(index) == 60
+    assert len(index.search(QUERY, 1000, where="id = 'd3'")) == 1
+
+
+def test_a_filter_is_applied_before_the_nearest_are_chosen(
+    index: Index, encoder: Encoder, documents: list[Document]
+) -> None:
+    some = [document for document in documents if document.columns["lang"] == "de" and document.columns["year"] == 1991]
+    hits = index.search(QUERY, 4, where="lang = 'de' AND year = 1991")
+    assert [hit.id for hit in hits] == expected_ids(encoder, some)[:4]
+    assert index.search(QUERY, 4, where="year > 3000") == []
+
+
+def test_hybrid_search_finds_a_rare_word(index: Index, encoder: Encoder) -> None:
+    index.add([Document("rare", "zyzzyva " + "a big cat plays at the blue house . " * 3)])
+    query = "zyzzyva"  # an unknown word to the encoder
+    assert "rare" not in [hit.id for hit in index.search(query, 3)]
+    assert "rare" in [hit.id for hit in index.search(query, 3, hybrid=True)]
+    assert "rare" not in [hit.id for hit in index.search(query, 3, hybrid=True, where="lang = 'en'")]
+    assert len(index.search("the", 7, hybrid=True)) == 7  # a stop word, and more rows than words find
+
+
+def test_rankings_are_fused_by_their_reciprocal_ranks() -> None:
+    assert index_module._fuse([1, 2, 3], [3, 4]) == [3, 1, 2, 4]
+
+
+def test_adding_again_changes_nothing_and_new_texts_and_columns_replace_rows(
+    index: Index, documents: list[Document]
+) -> None:
+    version = index.store.now().version
+    assert index.add(documents) == Changes(0, 0, 60)
+    assert index.store.now().version == version
+    changed = [documents[0]._replace(text="a cat"), documents[1]._replace(columns={"lang": "fr", "year": 2000})]
+    assert index.add([*changed, *documents[2:5], Document("new", "a man")]) == Changes(1, 2, 3)
+    assert len(index) == 61
+    rows = index.store.now().first(5, "id IN ('d0', 'new')")
+    assert {row["id"]: row["text"] for row in rows} == {"d0": "a cat", "new": "a man"}
+    assert index.search("a man", 1)[0].columns == {"lang": None, "year": None}
+    assert index.search(documents[1].text, 1)[0].columns["lang"] == "fr"
+
+
+def test_only_changed_documents_are_encoded(
+    index: Index, documents: list[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoded: list[str] = []
+    tokenize = index.encoder.tokenize  # type: ignore[attr-defined]
+    monkeypatch.setattr(index.encoder, "tokenize", lambda texts: (encoded.extend(texts), tokenize(texts))[1])
+    index.add([*documents, Document("new", "a man")])
+    assert encoded == ["a man"]
+
+
+def test_new_columns_are_added_and_are_empty_in_older_rows(index: Index) -> None:
+    index.add([Document("new", "a man", {"tags": ["x", "y"], "empty": None})])
+    assert index.store.now().columns == ["lang", "year", "tags", "empty"]
+    (hit,) = index.search(QUERY, where="tags IS NOT NULL")
+    assert hit.columns == {"lang": None, "year": None, "tags": ["x", "y"], "empty": None}
+
+
+def test_deleted_rows_are_found_no_more(index: Index, encoder: Encoder, documents: list[Document]) -> None:
+    assert index.delete("lang = 'en' OR id = 'd1'") == 31
+    left = [document for document in documents if document.columns["lang"] == "de" and document.id != "d1"]
+    assert [hit.id for hit in index.search(QUERY, 100)] == expected_ids(encoder, left)
+    assert {hit.id for hit in index.search("a", 100, hybrid=True)} == {document.id for document in left}
+
+
+def test_changes_of_another_index_object_are_seen(index: Index, encoder: Encoder) -> None:
+    other = Index.open(index.folder, encoder)
+    assert other.search("a man", 1)[0].id != "new"
+    index.add([Document("new", "a man")])
+    assert other.search("a man", 1)[0].id == "new"
+
+
+def test_a_search_reads_the_rows_of_one_moment(index: Index, encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = index.search(QUERY, 5, where="lang = 'de'")
+    other, nearest = Index.open(index.folder, encoder), InMemory.nearest
+
+    def then_changed(*arguments: Any) -> list[int]:
+        rows = nearest(*arguments)
+        other.delete("lang = 'de'")
+        other.store.table.optimize()  # gives the rows that are left other numbers
+        return rows
+
+    monkeypatch.setattr(InMemory, "nearest", then_changed)
+    assert index.search(QUERY, 5, where="lang = 'de'") == expected
+    assert index.search(QUERY, 5, where="lang = 'de'") == []
+
+
+def test_rows_with_a_number_that_is_none_are_not_replaced(index: Index) -> None:
+    new = [Document("new", "a man", {"share": float("nan"), "parts": [float("nan"), -0.0]})]
+    assert index.add(new) == Changes(1, 0, 0)
+    assert index.add(new) == Changes(0, 0, 1)
+
+
+def test_fragments_are_merged_and_new_rows_are_in_the_text_index(
+    index: Index, documents: list[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "FRAGMENTS", 3)
+    for i in range(9):
+        index.add([Document(f"new{i}", f"a dog number{i}")])
+        assert index.store.table.stats()["fragment_stats"]["num_fragments"] <= 4
+    assert index.search("number7", 1, hybrid=True)[0].id == "new7"
+    monkeypatch.setattr(store, "UNINDEXED", 0)
+    index.add([Document("last", "a cat")])
+    (words,) = index.store.table.list_indices()
+    assert (words.num_unindexed_rows, words.index_details["with_position"]) == (0, False)
+
+
+def test_a_large_index_is_searched_approximately_and_its_recall_is_measured(
+    index: Index, encoder: Encoder, documents: list[Document], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert index.recall is None
+    large = Index.open(index.folder, encoder, exact_rows=50)
+    assert large.recall is None  # it is not built yet, and so the search is exact
+    large.add(documents)
+    assert large.recall == 1.0
+    assert built(index) == {"rows": 60, "recall": 1.0}
+    assert caplog.messages == []
+    hits = large.search(QUERY, 5)
+    assert hits == index.search(QUERY, 5)
+    assert large.search(QUERY, 5, where="lang = 'de'") == index.search(QUERY, 5, where="lang = 'de'")
+    assert large.search("dog", 5, hybrid=True)
+    large.add([Document("new", QUERY)])
+    assert large.search(QUERY, 1)[0].id == "new"  # rows that came later are found too
+    assert built(index)["rows"] == 60
+    large.add([Document(f"more{i}", f"a dog and {text}") for i, text in enumerate(d.text for d in documents)])
+    assert built(index)["rows"] == 121  # a fifth more rows: built again
+
+
+def test_all_parts_of_an_approximate_index_are_searched_after_most_rows_are_deleted(
+    index: Index, encoder: Encoder, documents: list[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(approximate, "PARTS", 1)
+    reading = Index.open(index.folder, encoder, exact_rows=5)  # as a server that runs while the index grows
+    large = Index.open(index.folder, encoder, exact_rows=5)
+    large.add(documents)
+    assert large.recall == reading.recall
+    large.delete("id NOT IN ('d7', 'd18', 'd29', 'd40', 'd51', 'd53')")
+    left = [documents[i] for i in (7, 18, 29, 40, 51, 53)]
+    assert [hit.id for hit in reading.search(QUERY, 6)] == expected_ids(encoder, left)
+
+
+def built(index: Index) -> dict[str, float]:
+    """What the index's folder says of its approximate index."""
+    facts: dict[str, float] = json.loads((index.folder / "index.json").read_text())["approximate"]
+    return facts
+
+
+def test_a_low_recall_is_warned_of(
+    index: Index, encoder: Encoder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    nearest = approximate.nearest
+    monkeypatch.setattr(approximate, "nearest", lambda snapshot, vector, k: nearest(snapshot, -vector, k))
+    with caplog.at_level(logging.WARNING):
+        large = Index.open(index.folder, encoder, exact_rows=50)
+        large.add([])
+    assert large.recall is not None
+    assert large.recall < 0.5
+    assert f"only a recall@10 of {large.recall:.3f}" in caplog.text
+
+
+def test_the_encoder_is_loaded_by_its_name_and_another_is_refused(
+    tiny_model: Path, encoder: Encoder, documents: list[Document], tmp_path: Path
+) -> None:
+    index = Index.create(tmp_path / "named", tiny_model)
+    index.add(documents)
+    assert Index.open(index.folder).search(QUERY) == index.search(QUERY)
+    other = Encoder.load(tiny_model, pooling="cls")
+    with pytest.raises(InputError, match=r"with the fingerprint .*; give that encoder, or make a new index"):
+        Index.open(index.folder, other)
+    description = json.loads((index.folder / "index.json").read_text())
+    assert description["fingerprint"] == encoder.fingerprint()
+    (index.folder / "index.json").write_text(json.dumps(description | {"fingerprint": "0"}))
+    with pytest.raises(InputError, match="fingerprint 0"):
+        Index.open(index.folder).search(QUERY)
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("lang = ", "filter 'lang = ': Expected: an expression"),
+        ("lang = de", "No field named de. Its columns are id, text, lang, year; text stands in single quotes"),
+        ("colour = 'red'", "No field named colour"),
+        ("year = 'x' AND", "Expected"),
+        ("lang = 'de' ORDER BY id", "Expected"),
+        ("lang = 3", "could not convert"),
+        ("1=1" + "+1" * 1000, "2,003 characters; give at most 1,000"),
+    ],
+)
+def test_a_filter_that_is_refused(index: Index, where: str, message: str) -> None:
+    for use in (
+        index.delete,
+        lambda where: index.search(QUERY, where=where),
+        lambda where: index.store.now().first(1, where),
+    ):
+        with pytest.raises(InputError, match=message) as error:
+            use(where)
+        assert "\n" not in str(error.value)
+        assert ".rs" not in str(error.value)
+    assert len(index) == 60
+
+
+def test_what_is_refused(index: Index, encoder: Encoder, tmp_path: Path, documents: list[Document]) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    for call, message in [
+        (lambda: index.search(" "), "the query is empty"),
+        (lambda: index.search(QUERY, 0), "k 0: at least 1 row"),
+        (lambda: index.add([documents[0], documents[0]]), "two rows have the id 'd0'"),
+        (lambda: index.add([Document("a", "b", {"vector": 1})]), "column 'vector': an index can't have"),
+        *((partial(index.add, [Document("a", "b", {name: 1})]), "column .*: an index can't") for name in NAMES),
+        (lambda: index.add([Document("a", "b", {"year": "x"})]), "column 'year': its values don't fit .* int64"),
+        (lambda: Index.create(index.folder, encoder), "it exists already and is not empty"),
+        (lambda: Index.create(tmp_path / "full", encoder), "it exists already and is not empty"),
+        (lambda: Index.create(tmp_path / "full" / "file", encoder), "it can't be written"),
+        (lambda: Index.open(tmp_path / "none"), "none: no index; make one with isotune index"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            call()  # type: ignore[operator]
+    assert len(index) == 60
+
+
+def test_two_processes_can_not_change_an_index_at_the_same_time(index: Index, encoder: Encoder) -> None:
+    with index._changing(), pytest.raises(InputError, match="another process is changing it"):
+        Index.open(index.folder, encoder).add([])
+
+
+def test_without_lancedb_the_error_says_how_to_install_it(
+    encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "lancedb", None)
+    with pytest.raises(InputError, match=r"an index needs LanceDB: pip install 'isotune\[search\]'"):
+        Index.create(tmp_path / "index", encoder)
+
+
+@pytest.mark.parametrize("description", ["{}", "[]", '{"dimension": 8, "encoder": null, "fingerprint": "a"}', "{"])
+def test_a_broken_description_is_refused(tmp_path: Path, description: str) -> None:
+    (tmp_path / "index.json").write_text(description)
+    with pytest.raises(InputError, match=r"index\.json: "):
+        Index.open(tmp_path)
+
+
+def test_an_index_that_was_killed_before_its_table_was_made_is_opened(
+    tmp_path: Path, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_module, "Store", _interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Index.create(tmp_path / "index", encoder)
+    monkeypatch.undo()
+    (tmp_path / "index" / "rows.lance" / "_versions").mkdir(parents=True)  # before the first commit
+    assert Index.open(tmp_path / "index", encoder).add([Document("a", "a dog")]).added == 1
+
+
+def _interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_id_that_is_no_unicode_is_refused(index: Index) -> None:
+    with pytest.raises(InputError, match="column 'id': its values don't fit"):
+        index.add([Document("\ud800", "a dog")])
+
+
+def test_a_new_column_leaves_the_other_rows_alone(index: Index, documents: list[Document]) -> None:
+    new = Document("new", "a dog", {"lang": "en", "year": 1990, "colour": "red"})
+    assert index.add([*documents, new]) == Changes(1, 0, 60)
+
+
+@pytest.mark.parametrize("name", ['a"b', "a'b", "a b", "a\nb", "A", "Text", "select", "犬"])
+def test_a_column_with_an_unusual_name(index: Index, name: str) -> None:
+    index.add([Document("new", "a man", {name: 1})])
+    (hit,) = index.search("a man", where=f"`{name}` = 1")
+    assert hit.columns[name] == 1
+    assert index.add([Document("new", "a man", {name: 1})]) == Changes(0, 0, 1)

@@ -1,0 +1,87 @@
+"""A server in this process, answering over a real socket."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx2
+import pytest
+import uvicorn
+
+from isotune.encoder.encoder import Encoder
+from isotune.use.search import Document, Index
+from isotune.use.serve.app import application
+from isotune.use.serve.limits import USUAL, Limits
+from isotune.use.serve.protocol import patient
+from isotune.use.serve.server import listen
+
+
+class Running(NamedTuple):
+    """A running server, and a client of it."""
+
+    url: str
+    client: httpx2.Client
+    server: uvicorn.Server
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    def post(self, path: str, **body: Any) -> httpx2.Response:
+        return self.client.post(path, json=body)
+
+    def embed(self, input: Any, **fields: Any) -> httpx2.Response:
+        return self.post("/v1/embeddings", model="tiny", input=input, **fields)
+
+
+Serve = Callable[..., Running]
+
+
+@contextmanager
+def running(encoders: dict[str, Encoder], limits: Limits = USUAL, **options: Any) -> Iterator[Running]:
+    """Runs a server in a thread for a `with` block."""
+    listener, url = listen("127.0.0.1", 0)
+    app = application(encoders, limits=limits, **options)
+    server = uvicorn.Server(uvicorn.Config(app, http=patient(limits), ws="none", log_config=None, lifespan="on"))
+    thread = threading.Thread(target=server.run, args=([listener],))
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    with httpx2.Client(base_url=url, trust_env=False) as client:
+        yield Running(url, client, server)
+    server.should_exit = True
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+@pytest.fixture(scope="session")
+def tiny(tiny_model: Path) -> Encoder:
+    return Encoder.load(tiny_model)
+
+
+@pytest.fixture
+def searching(tiny: Encoder, tiny_model: Path, sentences: list[str], tmp_path: Path) -> Iterator[Running]:
+    """A server with two encoders and an index of the sentences, whose ids and places are their numbers."""
+    index = Index.create(tmp_path / "index", tiny)
+    index.add(Document(f"{i}", text, {"place": i}) for i, text in enumerate(sentences))
+    with running({"tiny": tiny, "cls": Encoder.load(tiny_model, pooling="cls")}, index=index) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def server(tiny: Encoder, tiny_model: Path) -> Iterator[Running]:
+    """A server with two encoders and the usual limits."""
+    with running({"tiny": tiny, "cls": Encoder.load(tiny_model, pooling="cls")}) as server:
+        yield server
+
+
+@pytest.fixture
+def serve(tiny: Encoder) -> Iterator[Serve]:
+    """A function that starts a server with other options."""
+    with ExitStack() as stack:
+        yield lambda **options: stack.enter_context(running({"tiny": tiny}, **options))

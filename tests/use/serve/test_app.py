@@ -1,0 +1,206 @@
+"""What each route answers, over HTTP and through OpenAI's client."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import openai
+import pytest
+
+from isotune.encoder.encoder import Encoder
+from isotune.use.search import Document, Index
+from isotune.use.serve import app, bodies
+from tests.use.serve.conftest import Running, Serve
+
+
+def vectors(answer: Any) -> np.ndarray:
+    return np.array([item["embedding"] for item in answer.json()["data"]], np.float32)
+
+
+def test_vectors_are_those_of_encode(server: Running, tiny: Encoder, sentences: list[str]) -> None:
+    answer = server.embed(sentences)
+    assert answer.status_code == 200
+    np.testing.assert_allclose(vectors(answer), tiny.encode(sentences, normalize=True), atol=1e-6)
+    assert [item["index"] for item in answer.json()["data"]] == list(range(60))
+    assert answer.json()["usage"]["total_tokens"] == sum(map(len, tiny.tokenize(sentences)))
+
+
+def test_answers_are_written_outside_of_the_event_loop(searching: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside: list[bool] = []
+
+    def noted(name: str, *arguments: Any, **options: Any) -> Any:
+        inside.append(asyncio._get_running_loop() is not None)
+        return original[name](*arguments, **options)
+
+    original = {"numbers": app._numbers, "dumps": json.dumps, "hit": bodies.Hit.model_dump_json}
+    monkeypatch.setattr(app, "_numbers", partial(noted, "numbers"))
+    searching.embed(["a dog", "a cat"])
+    monkeypatch.setattr(bodies.Hit, "model_dump_json", lambda hit: noted("hit", hit))
+    searching.post("/search", query="a dog", k=3)
+    monkeypatch.setattr(app, "json", SimpleNamespace(dumps=partial(noted, "dumps")))
+    searching.post("/similarity", first=["a dog"], second=["a cat", "a man"])
+    assert inside == [False] * 6
+
+
+def test_bytes_of_an_index_are_written_in_base64(tiny: Encoder, serve: Serve, tmp_path: Path) -> None:
+    index = Index.create(tmp_path / "index", tiny)
+    index.add([Document("a", "a dog", {"picture": b"\xff\x00", "parts": [{"hash": b"\xfe"}], "share": float("nan")})])
+    (hit,) = serve(index=index).post("/search", query="a dog").json()["hits"]
+    assert hit["columns"] == {"picture": "_wA=", "parts": [{"hash": "_g=="}], "share": None}
+
+
+def test_a_text_and_a_list_of_one_text_are_the_same(server: Running) -> None:
+    assert server.embed("a dog").json() == server.embed(["a dog"]).json()
+
+
+def test_base64_holds_the_same_numbers(server: Running) -> None:
+    encoded = server.embed("a dog", encoding_format="base64").json()["data"][0]["embedding"]
+    vector = np.frombuffer(base64.b64decode(encoded), "<f4")
+    assert vector.tolist() == server.embed("a dog").json()["data"][0]["embedding"]
+
+
+def test_a_model_is_chosen_by_its_name(server: Running, sentences: list[str]) -> None:
+    first, second = (vectors(server.post("/v1/embeddings", model=m, input="a dog")) for m in ("tiny", "cls"))
+    assert not np.allclose(first, second)
+    answer = server.post("/v1/embeddings", model="gpt", input="a dog")
+    assert answer.status_code == 404
+    assert answer.json()["error"]["code"] == "model_not_found"
+
+
+def test_openais_client(server: Running, tiny: Encoder, sentences: list[str]) -> None:
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
+        assert [model.id for model in client.models.list()] == ["tiny", "cls"]
+        assert client.models.retrieve("cls").id == "cls"
+        result = client.embeddings.create(model="tiny", input=sentences)  # in base64, which the client decodes
+        floats = client.embeddings.create(model="tiny", input=sentences, encoding_format="float")
+        expected = tiny.encode(sentences, normalize=True)
+        for answer in (result, floats):
+            np.testing.assert_allclose([item.embedding for item in answer.data], expected, atol=1e-6)
+        with pytest.raises(openai.NotFoundError, match="unknown model 'other'; this server has tiny, cls"):
+            client.embeddings.create(model="other", input="a dog")
+        with pytest.raises(openai.BadRequestError, match="token ids are refused"):
+            client.embeddings.create(model="tiny", input=[[1, 2, 3]])
+        with pytest.raises(openai.BadRequestError, match="dimensions 8: vectors of tiny have 32"):
+            client.embeddings.create(model="tiny", input="a dog", dimensions=8)
+        assert len(client.embeddings.create(model="tiny", input="a dog", dimensions=32).data[0].embedding) == 32
+
+
+def test_similarities_are_cosines(server: Running, tiny: Encoder) -> None:
+    first, second = ["a dog", "the man sees a cat"], ["a cat", "a dog", "the house"]
+    a, b = (tiny.encode(texts, normalize=True) for texts in (first, second))
+    answer = server.post("/similarity", first=first, second=second).json()
+    np.testing.assert_allclose(answer["similarities"], a @ b.T, atol=1e-6)
+    np.testing.assert_allclose(server.post("/similarity", first=first).json()["similarities"], a @ a.T, atol=1e-6)
+    assert server.post("/similarity", first=first, model="cls").json()["model"] == "cls"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "the body has to be a JSON object"),
+        (b"{", "not JSON: "),
+        (b"[1]", "the body has to be a JSON object"),
+        (b'{"input": "\xff", "model": "tiny"}', ""),
+        (b'{"model": "tiny", "input": []}', "a list of at least one text is needed"),
+        (b'{"model": "tiny"}', "a text or a list"),
+        (b'{"model": "tiny", "input": null}', "a text or a list"),
+        (b'{"model": "tiny", "input": [[1, 2]]}', "token ids are refused"),
+        (b'{"model": "tiny", "input": [1, 2]}', "token ids are refused"),
+        (b'{"model": "tiny", "input": ["a", 2]}', "token ids are refused"),
+        (b'{"model": "tiny", "input": "\\ud800"}', "input: a text has half of a surrogate pair"),
+        (b'{"model": 1, "input": "a"}', "model: "),
+        (b'{"model": "tiny", "input": "a", "encoding_format": "hex"}', "encoding_format: "),
+        (b'{"model": "tiny", "input": "a", "dimensions": 3}', "dimensions 3: vectors of tiny have 32"),
+        (b'{"model": "tiny", "input": "a", "task": "query"}', "task: "),
+        (b"[" * 100_000, ""),
+        (b'{"model": "tiny", "input": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", ""),
+        (b'{"model": "tiny", "input": "a", "dimensions": 1' + b"0" * 5000 + b"}", ""),
+        (json.dumps({"model": "tiny", "input": ["a"] * 2049}).encode(), "2,049 texts; a request may have 2,048"),
+        (json.dumps({"model": "tiny", "input": "a" * 65_537}).encode(), "65,537 characters"),
+    ],
+    ids=lambda value: str(value)[:50],
+)
+def test_a_wrong_body_is_refused_in_openais_form(server: Running, body: bytes, message: str) -> None:
+    answer = server.client.post("/v1/embeddings", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert error.keys() == {"message", "type", "param", "code"}
+    assert error["type"] == "invalid_request_error"
+    assert message in error["message"]
+    assert "\n" not in error["message"]
+    assert len(error["message"]) < 300
+
+
+def test_a_body_without_the_type_of_json_is_refused(server: Running) -> None:
+    # A page of another origin may send text/plain without asking first.
+    answer = server.client.post("/v1/embeddings", content=b'{"model": "tiny", "input": "a"}')
+    assert answer.status_code == 400
+    assert "content-type: application/json" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(("path", "status"), [("/none", 404), ("/v1/embeddings", 405), ("/v1/models/x", 404)])
+def test_unknown_paths_have_openais_errors_too(server: Running, path: str, status: int) -> None:
+    answer = server.client.get(path)
+    assert answer.status_code == status
+    assert answer.json()["error"]["message"]
+
+
+def test_health_models_and_metrics(server: Running) -> None:
+    assert server.client.get("/health").json() == {"status": "ok", "keys": False, "index": False}
+    assert server.client.get("/v1/models").json()["data"][0] | {"created": 0} == {
+        "id": "tiny", "object": "model", "created": 0, "owned_by": "isotune", "dimension": 32, "max_tokens": 32,
+    }  # fmt: skip
+    before = counts(server)
+    server.embed(["a dog", "a " * 100])
+    after = counts(server)
+    assert after['isotune_texts_total{model="tiny"}'] - before['isotune_texts_total{model="tiny"}'] == 2
+    assert after['isotune_tokens_total{model="tiny"}'] - before['isotune_tokens_total{model="tiny"}'] == 4 + 32
+    assert after['isotune_cut_texts_total{model="tiny"}'] - before['isotune_cut_texts_total{model="tiny"}'] == 1
+    assert after["isotune_requests_in_progress"] == 0
+
+
+def counts(server: Running) -> dict[str, float]:
+    lines = server.client.get("/metrics").text.splitlines()
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
+
+
+def test_search_finds_the_texts_nearest_to_a_query(searching: Running, tiny: Encoder, sentences: list[str]) -> None:
+    hits = searching.post("/search", query="the man sees a dog", k=3).json()["hits"]
+    cosines = tiny.encode(sentences, normalize=True) @ tiny.encode("the man sees a dog", normalize=True)
+    assert [int(hit["id"]) for hit in hits] == np.argsort(-cosines)[:3].tolist()
+    np.testing.assert_allclose([hit["cosine"] for hit in hits], np.sort(cosines)[::-1][:3], atol=1e-5)
+    (hit,) = searching.post("/search", query="a dog", where="place = 7").json()["hits"]
+    assert (hit["text"], hit["columns"]) == (sentences[7], {"place": 7})
+    assert searching.post("/search", query="dog", hybrid=True).status_code == 200
+    long = "place = 1" + "+1" * 2000  # overflows the stack of LanceDB's parser
+    for wrong in (
+        {"query": " "},
+        {"query": "a", "k": 0},
+        {"query": "a", "where": "nowhere = 1"},
+        {"query": "a", "where": long},
+    ):
+        answer = searching.post("/search", **wrong)
+        assert answer.status_code == 400
+        assert answer.json()["error"]["message"]
+    assert searching.client.get("/health").json()["index"]
+
+
+def test_scripts_of_other_pages_are_let_in_on_request_only(server: Running, serve: Serve) -> None:
+    asked = {"origin": "https://example.com", "access-control-request-method": "POST"}
+    assert server.client.options("/v1/embeddings", headers=asked).status_code == 405
+    open_server = serve(origins=["https://example.com"])
+    answer = open_server.client.options("/v1/embeddings", headers=asked)
+    assert answer.headers["access-control-allow-origin"] == "https://example.com"
+    other = open_server.client.options("/v1/embeddings", headers=asked | {"origin": "https://example.org"})
+    assert "access-control-allow-origin" not in other.headers
+    with_keys = serve(origins=["https://example.com"], keys=["key"])
+    assert with_keys.client.options("/v1/embeddings", headers=asked).status_code == 200
+    refused = with_keys.client.post("/v1/embeddings", headers={"origin": "https://example.com"})
+    assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, "https://example.com")

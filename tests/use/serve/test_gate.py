@@ -1,0 +1,217 @@
+"""What is refused before a route: wrong keys and hosts, too much, too slow; and what is logged."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from isotune.encoder.encoder import Encoder
+from isotune.use.serve import batcher
+from isotune.use.serve.gate import Keys
+from isotune.use.serve.limits import Limits
+from tests.use.serve.conftest import Running, Serve
+
+HEAD = "POST /v1/embeddings HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Holds every batch back until the event is set."""
+    event, encode = threading.Event(), batcher._encode
+
+    def wait(batch: batcher._Batch) -> np.ndarray:
+        event.wait(20)
+        return encode(batch)
+
+    monkeypatch.setattr(batcher, "_encode", wait)
+    return event
+
+
+def answer(server: Running, *parts: bytes, wait: float = 0) -> tuple[int, dict[str, str]]:
+    """Sends bytes, with a pause after each part, and returns the status and the error."""
+    with socket.create_connection(("127.0.0.1", server.port), 10) as connection:
+        for part in parts:
+            connection.sendall(part)
+            time.sleep(wait)
+        received = b""
+        while part := connection.recv(65536):
+            received += part
+            head, end, body = received.partition(b"\r\n\r\n")
+            if end and body.endswith(b"}"):
+                break
+    return int(head.split()[1]), json.loads(body)["error"]
+
+
+def until(condition: object, seconds: float = 10) -> None:
+    assert callable(condition)
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def in_progress(server: Running) -> float:
+    lines = server.client.get("/metrics").text.splitlines()
+    (line,) = [line for line in lines if line.startswith("isotune_requests_in_progress")]
+    return float(line.split()[1])
+
+
+def test_a_key_is_needed_for_all_but_health_and_the_page(serve: Serve) -> None:
+    server = serve(keys=["first", "second"])
+    for path in ("/health", "/", "/docs", "/openapi.json"):
+        assert server.client.get(path).status_code == 200
+    for path in ("/v1/models", "/metrics", "/none"):
+        assert server.client.get(path).status_code == 401
+    for wrong in ("", "Bearer", "Bearer third", "Bearer firstsecond", "Basic first", "first", "Bearer \xff"):
+        refused = server.client.post("/v1/embeddings", headers={"authorization": wrong.encode("latin-1")})
+        assert refused.status_code == 401
+        assert refused.json()["error"]["code"] == "invalid_api_key"
+    for key in ("first", "second"):
+        server.client.headers["authorization"] = f"Bearer {key}"
+        assert server.embed("a dog").status_code == 200
+
+
+def test_keys_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = []
+    monkeypatch.setattr("hmac.compare_digest", lambda a, b: compared.append((len(a), len(b))) or a == b)
+    keys = Keys(["a", "longer key", "b"])
+    for header in (b"Bearer a", b"Bearer b", b"Bearer x", b"Bearer " + b"x" * 1000):
+        keys.accept(header)
+    assert compared == [(32, 32)] * 12  # every key each time, and never by its length
+
+
+def test_a_server_without_keys_answers_to_local_names_only(server: Running, serve: Serve) -> None:
+    for host in ("localhost", "127.0.0.1:80", "[::1]:8000", "[::1]", "127.8.0.1:1", "LOCALHOST:1"):
+        assert server.client.get("/health", headers={"host": host}).status_code == 200
+    for host in ("example.com", "example.com:8000", "127.0.0.1.example.com", "127.example.com:80", ""):
+        assert server.client.get("/health", headers={"host": host}).status_code == 403
+    for options in ({"keys": ["a"]}, {"local": False}):
+        assert serve(**options).client.get("/health", headers={"host": "example.com"}).status_code == 200
+
+
+def test_a_full_queue_refuses_every_kind_of_request_with_429(serve: Serve, slow: threading.Event) -> None:
+    server = serve(limits=Limits(requests=2))
+    with ThreadPoolExecutor(2) as pool:
+        accepted = [pool.submit(server.embed, "a dog") for _ in range(2)]
+        until(lambda: in_progress(server) == 2)
+        for refused in (
+            server.embed("a dog"),
+            server.embed(["a dog"] * 100),
+            server.post("/similarity", first=["a dog"]),
+        ):
+            assert refused.status_code == 429
+            assert int(refused.headers["retry-after"]) >= 1
+            assert refused.json()["error"]["type"] == "rate_limit_error"
+        assert server.client.get("/v1/models").status_code == 200
+        slow.set()
+        assert [future.result().status_code for future in accepted] == [200, 200]
+    assert server.embed("a dog").status_code == 200
+
+
+def test_a_request_that_waits_too_long_is_refused_and_not_encoded(serve: Serve, slow: threading.Event) -> None:
+    server = serve(limits=Limits(seconds=0.2))
+    refused = server.embed(["a dog"] * 10)
+    assert refused.status_code == 503
+    assert "within 0.2 s" in refused.json()["error"]["message"]
+    slow.set()
+    until(lambda: server.embed("a dog").status_code == 200)
+
+
+def test_a_request_whose_client_has_gone_is_dropped(serve: Serve, slow: threading.Event) -> None:
+    server = serve()
+    body = json.dumps({"model": "tiny", "input": ["a dog"]}).encode()
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(f"{HEAD}content-length: {len(body)}\r\n\r\n".encode() + body)
+        until(lambda: in_progress(server) == 1)
+    until(lambda: in_progress(server) == 0)
+    slow.set()
+    assert server.embed("a dog").status_code == 200
+
+
+def test_large_bodies_are_refused(serve: Serve) -> None:
+    server = serve(limits=Limits(body_bytes=1000))
+    status, error = answer(server, f"{HEAD}content-length: 1001\r\n\r\n".encode())
+    assert (status, error["type"]) == (413, "invalid_request_error")
+    status, error = answer(server, f"{HEAD}transfer-encoding: chunked\r\n\r\n3e9\r\n{'a' * 1001}\r\n".encode())
+    assert status == 413
+    assert "larger than 1,000 bytes" in error["message"]
+    assert server.embed("a dog").status_code == 200
+
+
+def test_many_tokens_are_refused(serve: Serve) -> None:
+    refused = serve(limits=Limits(tokens=10)).embed(["a dog"] * 3)
+    assert refused.status_code == 400
+    assert refused.json()["error"]["message"] == "12 tokens; a request may have 10"
+
+
+def test_half_a_body_is_refused_after_a_while(serve: Serve) -> None:
+    server = serve(limits=Limits(body_seconds=0.2))
+    status, error = answer(server, f"{HEAD}content-length: 100\r\n\r\n{{".encode())
+    assert (status, error["message"]) == (408, "the body of the request was not complete after 0.2 s")
+
+
+@pytest.mark.parametrize("parts", [[b""], [b"POST /v1/emb"], [HEAD.encode()], [b"G", b"E", b"T", b" ", b"/", b" "]])
+def test_half_a_header_is_refused_after_a_while(serve: Serve, parts: list[bytes]) -> None:
+    server = serve(limits=Limits(header_seconds=0.2))
+    start = time.monotonic()
+    status, error = answer(server, *parts, wait=0.03)
+    assert status == 408
+    assert time.monotonic() - start < 2
+    assert "header" in error["message"]
+
+
+def test_what_is_not_http_is_refused(server: Running) -> None:
+    assert answer(server, b"hello\r\n\r\n")[0] == 400
+    assert answer(server, b"GET / HTTP/1.1\r\nhost: localhost\r\n" + b"a: " + b"b" * 100_000)[0] == 400
+
+
+def test_a_client_that_takes_nothing_of_its_answer_is_cut_off(serve: Serve) -> None:
+    server = serve(limits=Limits(stalled_seconds=0.3))
+    body = json.dumps({"model": "tiny", "input": ["a dog"] * 2000}).encode()
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        for _ in range(5):
+            connection.sendall(f"{HEAD}content-length: {len(body)}\r\n\r\n".encode() + body)
+        until(lambda: in_progress(server) == 1)
+        until(lambda: in_progress(server) == 0)
+
+
+def test_a_request_in_progress_is_finished_when_the_server_stops(serve: Serve, slow: threading.Event) -> None:
+    server = serve()
+    with ThreadPoolExecutor(1) as pool:
+        accepted = pool.submit(server.embed, "a dog")
+        until(lambda: in_progress(server) == 1)
+        server.server.should_exit = True
+        time.sleep(0.2)
+        slow.set()
+        assert accepted.result().status_code == 200
+
+
+def test_the_log_has_no_text_and_no_made_up_path(
+    server: Running, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with caplog.at_level(logging.INFO):
+        server.embed("secret")
+        server.client.get("/secret?secret=secret")
+        server.post("/similarity", first=["secret", 1])
+        monkeypatch.setattr(Encoder, "tokenize", lambda *_: {}["secret"])
+        failed = server.embed("secret")
+        assert (failed.status_code, failed.json()["error"]["type"]) == (500, "server_error")
+        until(lambda: "/v1/embeddings 500 " in caplog.text)  # a request is logged after its answer
+    messages = [record.getMessage() for record in caplog.records if record.name == "isotune.use.serve"]
+    assert [message.split()[:4] for message in messages if message.startswith("127.0.0.1")] == [
+        ["127.0.0.1", "POST", "/v1/embeddings", "200"],
+        ["127.0.0.1", "GET", "other", "404"],
+        ["127.0.0.1", "POST", "/similarity", "400"],
+        ["127.0.0.1", "POST", "/v1/embeddings", "500"],
+    ]
+    assert "KeyError in answering a request" in "".join(messages)
+    own = [line for line in "".join(messages).splitlines() if "File" not in line and "tests/" not in line]
+    assert not [line for line in own if "secret" in line and "lambda" not in line]

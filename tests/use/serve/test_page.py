@@ -1,0 +1,131 @@
+"""The page at the server's root in a browser: Debian's Chromium, where it is installed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from isotune.encoder.encoder import Encoder
+from tests.use.serve.conftest import Running, Serve
+
+CHROMIUM = shutil.which("chromium")
+QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync"]  # fmt: skip
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield browser
+        browser.close()
+
+
+def opened(browser: Browser, url: str, width: int = 1440, scheme: str = "light") -> tuple[Page, list[str]]:
+    """A page, and what goes wrong in it: errors, and requests to anything but the server."""
+    wrong: list[str] = []
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
+    page.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("request", lambda request: None if request.url.startswith(url) else wrong.append(request.url))
+    page.goto(url)
+    return page, wrong
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1440])
+def test_the_page_shows_similarities_heat_maps_clusters_and_hits(
+    browser: Browser, searching: Running, tiny: Encoder, sentences: list[str], width: int, scheme: str
+) -> None:
+    page, wrong = opened(browser, searching.url, width, scheme)
+    page.wait_for_selector("text=Encoders: tiny, cls.")
+
+    page.fill("#first", "a dog")
+    page.fill("#second", "the small cat")
+    page.press("#second", "Enter")
+    page.wait_for_selector(".bar")
+    first, second = tiny.encode(["a dog", "the small cat"], normalize=True)
+    assert float(page.locator(".bar b").first.inner_text()) == pytest.approx(float(first @ second), abs=6e-4)
+    assert page.locator(".bar").count() == 2  # an encoder each
+
+    page.fill("#texts", "\n".join(sentences[:4] + sentences[:1]))  # two of the five are the same
+    page.click("#list button")
+    page.wait_for_selector(".heat td")
+    shown = np.array(page.locator(".map").first.locator("td").all_inner_texts(), float).reshape(5, 5)
+    vectors = tiny.encode(sentences[:4] + sentences[:1], normalize=True)
+    np.testing.assert_allclose(np.sort(shown, axis=None), np.sort(vectors @ vectors.T, axis=None), atol=6e-3)
+    page.locator("#threshold-0").fill("1")
+    groups = [item.split("\n") for item in page.locator(".map").first.locator("ol > li").all_inner_texts()]
+    assert sorted(map(len, groups)) in ([1, 1, 1, 2], [1, 1, 1, 1, 1])  # rounding may keep equal texts below 1
+    page.locator("#threshold-0").fill("-0.2")
+    assert page.locator(".map").first.locator("ol > li").count() == 1
+
+    page.fill("#query", sentences[7])
+    page.press("#query", "Enter")
+    page.wait_for_selector("#search-result li")
+    assert page.locator("#search-result li").first.inner_text().startswith(sentences[7])
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert wrong == []
+    page.close()
+
+
+def test_the_heat_map_is_used_by_keyboard(browser: Browser, server: Running) -> None:
+    page, wrong = opened(browser, server.url)
+    page.wait_for_selector("text=Encoders:")
+    page.fill("#texts", "a dog\na cat\nthe house")
+    page.focus("#list button")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".heat td")
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    said = page.locator(".said").first.inner_text()
+    assert re.fullmatch(r"-?\d\.\d{3}: (a dog|a cat|the house) / (a dog|a cat|the house)", said)
+    assert len(set(said.split(": ")[1].split(" / "))) == 2
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "threshold-0"
+    assert page.locator("#search-section").is_hidden()
+    assert wrong == []
+    page.close()
+
+
+def test_an_error_is_shown(browser: Browser, server: Running) -> None:
+    page, _ = opened(browser, server.url)
+    page.wait_for_selector("text=Encoders:")
+    page.fill("#texts", "alone")
+    page.click("#list button")
+    assert page.locator("#error").inner_text() == "1 sentences; write 2 to 60, one a line"
+    page.close()
+
+
+def test_a_server_with_keys_is_used_with_a_key(browser: Browser, serve: Serve) -> None:
+    page, wrong = opened(browser, serve(keys=["secret"]).url)
+    page.wait_for_selector("text=This server needs an API key.")
+    page.fill("#key", "secret")
+    page.press("#key", "Enter")
+    page.wait_for_selector("text=Encoders: tiny.")
+    page.click("#pair button")
+    page.wait_for_selector(".bar")
+    assert wrong == []
+    page.close()
+
+
+@pytest.mark.parametrize("width", [360, 1440])
+def test_the_api_page_lists_every_operation(browser: Browser, searching: Running, width: int) -> None:
+    page, wrong = opened(browser, f"{searching.url}/docs", width)
+    page.wait_for_selector(".operation")
+    titles = page.locator(".operation h2").all_inner_texts()
+    paths = searching.client.get("/openapi.json").json()["paths"]
+    assert titles == [f"{method.upper()} {path}" for path, methods in paths.items() for method in methods]
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert [problem for problem in wrong if not problem.startswith(searching.url)] == []
+    page.close()
