@@ -105,7 +105,7 @@ def _mean_without_each(encoder: Encoder, ranks: Mapping[int, int]) -> Pool:
     shares = encoder.pooling.resolve(encoder.backbone.layers)
     heads = encoder.heads if encoder.pooling.mode == "mean" else None
 
-    def pool(states: Sequence[Tensor], tokens: Packed) -> Tensor:
+    def pool(states: Mapping[int, Tensor], tokens: Packed) -> Tensor:
         x = torch.stack([share * states[layer].float() for layer, share in shares.items()]).sum(0)  # [T, d]
         weights = x.new_ones(len(x)) if encoder.token_weights is None else encoder.token_weights[tokens.ids]  # [T]
         n, places = len(tokens), tokens.segments * ways + first_way[tokens.ids]  # [T]
