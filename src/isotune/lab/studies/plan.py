@@ -107,9 +107,7 @@ def _planned(
         table = recipe.table()
         *stages, encoder_table = _with_elements([*table["stages"], table["encoder"]], elements, name)
         recipe = Recipe.from_table({**table, "encoder": encoder_table, "stages": stages}, name)
-    if recipe.scratch and (arm.start or arm.model):
-        raise InputError(f"{name}: its recipe makes a model from scratch; give it no {'start' if start else 'model'}")
-    model = start.model if start else "" if recipe.scratch else model
+    model = start.model if start else model
     return PlannedRun(arm.name, cell, seed, model, recipe.encoder, recipe, start, baseline=start)
 
 

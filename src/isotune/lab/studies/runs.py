@@ -130,7 +130,7 @@ class StudyRuns:
         recipe = None
         if run.recipe:
             model = str(self._folder(run.start) / "encoder") if run.start else run.model
-            recipe = {**run.recipe.table(), **({} if run.recipe.scratch else {"model": model}), "tasks": QUICK_TASKS}
+            recipe = {**run.recipe.table(), "model": model, "tasks": QUICK_TASKS}
         return Job(
             folder=self._folder(run),
             recipe=recipe,
