@@ -82,8 +82,11 @@ def compare_with_start(
     recorder.say(f"encoder: {kept}, from step {progress.best_step}; evaluating this encoder and the start: {names}")
     if progress.best_step == 0 and progress.best_score is not None:
         recorder.warn(0, "no step scored better on the dev data than the start, so the start was kept")
+    recorder.start("evaluation", 0, 2)
     before = _measure(start, plan.encoder, scored_on, run.workers)
+    recorder.advance()
     after = _measure(kept, EncoderOptions(), scored_on, run.workers)
+    recorder.advance()
     dev = _dev_gain(scored_on.dev, before, after) if scored_on.dev else None
     comparison = RunEvaluation(
         before=before.evaluation, after=after.evaluation, selected_step=progress.best_step, dev=dev

@@ -30,10 +30,11 @@ class Recorder:
         self.warnings = _cut(folder / "metrics.jsonl", metrics_bytes) if folder else []
         self._metrics: IO[bytes] = (folder / "metrics.jsonl").open("ab") if folder else BytesIO()
         self._log: IO[str] = (folder / "train.log").open("a", encoding="utf-8") if folder else StringIO()
-        self._console = Console(stderr=True, quiet=quiet, highlight=False)
-        self._console.soft_wrap = not self._console.is_terminal  # a log's lines stay whole
+        self._console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)  # commands stay whole
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-        self._bar = Progress(*columns, console=self._console, disable=quiet or not self._console.is_terminal)
+        shown = TextColumn("{task.fields[shown]}")
+        self._bar = Progress(*columns, shown, console=self._console, disable=quiet or not self._console.is_terminal)
+        self._shown: dict[str, str] = {}
 
     def __enter__(self) -> Recorder:
         self._bar.start()
@@ -80,12 +81,19 @@ class Recorder:
         """Shows a new progress bar."""
         for task in self._bar.task_ids:
             self._bar.remove_task(task)
-        self._bar.add_task(description, completed=done, total=total)
+        self._shown = {}
+        self._bar.add_task(description, completed=done, total=total, shown="")
 
     def advance(self) -> None:
         """Moves the progress bar one step on."""
         for task in self._bar.task_ids:
             self._bar.advance(task)
+
+    def show(self, name: str, value: str) -> None:
+        """Shows the latest value of a quantity, such as the loss, behind the progress bar."""
+        self._shown[name] = value
+        for task in self._bar.task_ids:
+            self._bar.update(task, shown=", ".join(f"{name} {value}" for name, value in self._shown.items()))
 
     def _write(self, text: str) -> None:
         self._log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")

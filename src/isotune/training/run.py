@@ -13,6 +13,7 @@ metrics and checkpoints, then the kept encoder, and last its evaluation and the 
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -305,6 +306,16 @@ class _Run:
             self.recorder.say("no step scored better than the encoder without the new layers: the layers are dropped")
             method.adds.drop_from(encoder)
 
+    def _say_what_next(self, kept: Path) -> None:
+        """Names commands to go on with."""
+        encoder, index = shlex.quote(str(kept)), shlex.quote(f"{self.folder}-index")
+        data = self.recipe.inputs(self.recipe.stages[0]).data
+        text = "TEXT" if "-" in data or not data else shlex.join(data)
+        self.recorder.say("try the encoder in a browser, or search in the text by meaning:")
+        self.recorder.say(f"  isotune serve {encoder}")
+        self.recorder.say(f"  isotune index {encoder} {text} --out {index}")
+        self.recorder.say(f'  isotune search {index} "YOUR QUESTION"')
+
     def _finish(self, encoder: Encoder, scored_on: Scored) -> Result:
         """Saves the kept encoder, compares it with the start, and writes the report."""
         workers = self.context.workers
@@ -315,6 +326,7 @@ class _Run:
         if self.progress.done and self.progress.stage == len(self.recipe.stages) - 1:
             self.recorder.sync()
             workers.by_leader(partial(run_folder.mark_finished, self.folder))
+            self._say_what_next(kept)
         signal = self.context.stop.received
         stopped = signal.name if signal and not self.progress.done else None
         return Result(self.folder, kept, report, comparison, stopped)

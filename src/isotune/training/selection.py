@@ -88,6 +88,7 @@ class Selection:
         text = ""
         if result:
             record("dev", metric=result.name, score=result.value, best=best, **result.parts)
+            self.recorder.show("dev", f"{100 * result.value:.2f}")
             text = f"dev {result.name} {100 * result.value:.2f}{' (best)' if best else ''}, "
         text += f"mean cosine {space['mean_cosine']:.3f}, effective rank {space['effective_rank']:.1f}"
         self.recorder.say(f"step {progress.step} of {total}: {text}")

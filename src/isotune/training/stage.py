@@ -130,6 +130,7 @@ class StageTraining:
         if isinstance(method, ClosedForm) and not progress.done:
             method.fit(self.encoder, self.feeder.vectors)
             progress.step, progress.done = 1, True
+            self.run.recorder.advance()
             self.evaluate()
         clock, first_step = time.perf_counter(), progress.step
         while not (progress.done or self._stopped()):
@@ -194,6 +195,7 @@ class StageTraining:
     def _record(self, update: Update, steps: int, seconds: float) -> None:
         """Writes the values of an update, and the speed of the last steps, to metrics.jsonl."""
         progress = self.progress
+        self.run.recorder.show("loss", f"{update.loss.item():.4f}")
         self.run.recorder.record(
             "train",
             stage=progress.stage + 1,
