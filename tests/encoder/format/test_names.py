@@ -8,7 +8,6 @@ import pytest
 
 from isotune.bundled import bundled_model, local_model
 from isotune.encoder.format.pretrained import local_folder
-from isotune.lab.studies.estimate import model_folder
 
 
 @pytest.mark.parametrize("file", ["config.json", "modules.json"])
@@ -18,10 +17,10 @@ def test_a_folder_takes_the_bundled_models_name_only_if_it_holds_a_model(
     monkeypatch.chdir(tmp_path)
     assert local_model("mini") == bundled_model()
     Path("mini", "encoder").mkdir(parents=True)  # as `--out mini` leaves it
-    assert local_model("mini") == local_folder("mini") == model_folder("mini") == bundled_model()
+    assert local_model("mini") == local_folder("mini") == bundled_model()
     assert local_model(tmp_path / "mini") == tmp_path / "mini"
     Path("mini", file).touch()
-    assert local_model("mini") == local_folder("mini") == model_folder("mini") == Path("mini")
+    assert local_model("mini") == local_folder("mini") == Path("mini")
 
 
 def test_a_name_that_is_not_on_this_machine_may_be_on_the_hub(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import pytest
 
 from isotune.errors import InputError
 from isotune.lab.studies import Study
-from isotune.lab.studies.estimate import CPU, models_of, seconds
 from isotune.lab.studies.plan import PlannedRun, plan_runs
 from isotune.lab.studies.run_key import forget_files, run_key
 
@@ -19,7 +18,6 @@ def runs(**table: Any) -> list[PlannedRun]:
 
 SIMCSE = {"name": "SimCSE", "method": "simcse", "data": ["stsb-open:train"], "options": {"projection": False}}
 CONSERT = {"name": "ConSERT", "method": "consert", "data": ["stsb-open:train"]}
-SCRATCH = {"name": "new", "recipe": "mini-pretrain"}
 MODEL = {"name": "as it is", "options": {"pooling": "cls"}}
 
 
@@ -71,15 +69,6 @@ def test_study_options_apply_to_arms_that_have_them_and_arm_options_win() -> Non
     assert [stage.options.model_dump()["temperature"] for stage in stages] == [0.5, 0.5]
 
 
-def test_a_run_from_scratch_loads_no_model() -> None:
-    (planned,), (same,) = (
-        runs(arms=[SCRATCH], model=model, scores=["start:dev"]) for model in ("mini", "no/such-model")
-    )
-    assert (planned.model, planned.baseline, list(models_of(planned))) == ("", None, [])
-    assert key(planned) == key(same)
-    assert seconds(planned, (), CPU) > 0
-
-
 def test_an_arm_can_replace_the_grid_and_start_from_another_arm() -> None:
     first = {**SIMCSE, "grid": {}}
     second = {**CONSERT, "start": "SimCSE"}
@@ -110,8 +99,6 @@ def test_classifiers_have_the_seed_of_the_run_and_untrained_arms_have_seeds_then
             "arm ConSERT: data.0: data is no list of values; give",
         ),
         ({"arms": [MODEL], "options": {"layers.0": 1}}, "arm as it is: layers.0: layers is no list of values"),
-        ({"arms": [{**SCRATCH, "model": "mini"}]}, "arm new: its recipe makes a model from scratch; give it no model"),
-        ({"arms": [CONSERT, {**SCRATCH, "start": "ConSERT"}]}, "arm new: its recipe makes a model from scratch; give"),
         ({"options": {"batch_size": 1}}, "batch_size: Input should be greater than or equal to 2"),
         ({"arms": [{"name": "m", "options": {"pooling": "men"}}]}, "arm m: pooling: Input should be 'cls'"),
         ({"arms": [{**MODEL, "grid": {"steps": [1]}}]}, "unknown option of arm as it is 'steps'"),

@@ -1,20 +1,22 @@
 """One run of a study: trained unless it is there already, evaluated on the study's tasks, and kept as result.json.
 
 A run has its own folder. While it is made, the lock file beside the folder is held, so two studies that share their
-runs never make the same run at the same time.
+runs never make the same run at the same time. `main` makes a run in a process of its own (`processes.py`).
 """
 
 from __future__ import annotations
 
 import json
+import os
+import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ from filelock import FileLock
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
+import isotune
 from isotune.data import ScoredPairs, Sentence, read
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.fingerprint import short_hash
@@ -59,10 +62,6 @@ class Job(BaseModel):
     pairs: tuple[tuple[str, str], ...] = ()  # sentences whose cosines are needed
     classifier_seed: int | None = None  # of SentEval's classifiers; SentEval's own if None
     keep: bool  # whether the trained encoder is needed later
-
-
-class Stopped(Exception):
-    """A signal stopped the run. It can be resumed."""
 
 
 def is_done(folder: Path, keep: bool) -> bool:
@@ -114,8 +113,7 @@ def make(job: Job) -> None:
     """Makes a run, or resumes one that was stopped, and then removes its weights. Does nothing if the run is done.
 
     Raises:
-        InputError: the run can't be made.
-        Stopped: a signal ended it early.
+        InputError: the run can't be made, or a signal ended it early.
     """
     folder = job.folder
     make_folder(folder.parent)
@@ -151,9 +149,8 @@ def load_untrained(model: str, options: EncoderOptions) -> Encoder | WordVectors
     return Encoder.load(model, **given) if given else load_encoder(model)
 
 
-@cache
-def read_tasks(names: tuple[str, ...]) -> list[Task]:
-    """Reads a study's tasks, once a process; without names there are none."""
+def read_tasks(names: Sequence[str]) -> list[Task]:
+    """Reads a study's tasks; without names there are none."""
     return load_tasks(names) if names else []
 
 
@@ -197,7 +194,7 @@ def _train(folder: Path, recipe: Mapping[str, Any]) -> None:
             path.write_text(tomli_w.dumps(recipe), "utf-8")
             result = train(out=folder, recipe=path, quiet=True)
     if result.stopped:
-        raise Stopped
+        raise InputError(f"{result.stopped} stopped it")
 
 
 def _training_scores(folder: Path) -> dict[str, float]:
@@ -223,3 +220,23 @@ def _speed(encoder: SentenceEncoder) -> float:
     start = time.perf_counter()
     encoder.encode(sentences)
     return len(sentences) / (time.perf_counter() - start)
+
+
+def main() -> None:
+    """Makes the run that the first line of standard input describes; ends at once when standard input ends."""
+    job = Job.model_validate_json(sys.stdin.buffer.readline())
+    Thread(target=_end_with_input, daemon=True).start()
+    isotune.tune_process()
+    try:
+        make(job)
+    except (InputError, OSError) as error:
+        sys.exit(str(error))  # with code 1
+
+
+def _end_with_input() -> None:
+    os.read(0, 1)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -17,7 +17,7 @@ from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError, invalid, unknown
 from isotune.lab.studies.study import START, STUDY_KEYS, Arm, Cell, Study
 from isotune.lab.studies.wording import line_title
-from isotune.recipes import Recipe, TrainingOptions, plan_table, resolve
+from isotune.recipes import Inputs, Recipe, TrainingOptions, plan_table, resolve
 from isotune.recipes.recipe import RUN_OPTIONS
 
 
@@ -28,7 +28,7 @@ class PlannedRun:
     arm: str  # the name of its arm
     cell: Cell  # its place in the grid; only options that the arm has
     seed: int | None  # None for an untrained model, unless the seed is its classifiers'
-    model: str  # the pretrained model at the beginning of its chain of runs; "" if that is made from scratch
+    model: str  # the pretrained model at the beginning of its chain of runs
     encoder: EncoderOptions  # how vectors are taken from the model
     recipe: Recipe | None = None  # what is trained, without the model; None for an untrained model
     start: PlannedRun | None = None  # the run whose encoder it starts from
@@ -42,9 +42,16 @@ class PlannedRun:
         return ", ".join([line_title(self.arm, self.cell), *seed])
 
     @property
-    def depth(self) -> int:
-        """How many runs come before it, each starting from the one before."""
-        return 1 + self.start.depth if self.start else 0
+    def inputs(self) -> Inputs:
+        """What all stages read, each source and model once. Dev pairs that choose a stage's best step are among it."""
+        recipe = self.recipe
+        stages = [recipe.inputs(stage) for stage in recipe.stages] if recipe else []
+        dev_pairs = (recipe.dev_pairs,) if recipe and recipe.dev_pairs else ()
+        return Inputs(
+            tuple(dict.fromkeys(source for stage in stages for source in stage.data)),
+            tuple(dict.fromkeys(source for stage in stages for source in stage.dev or dev_pairs)),
+            tuple(dict.fromkeys(model for stage in stages for model in stage.models)),
+        )
 
 
 def plan_runs(study: Study, model: str | None = None) -> list[PlannedRun]:
@@ -73,7 +80,7 @@ def plan_runs(study: Study, model: str | None = None) -> list[PlannedRun]:
                 start = _start(arm, cell, seed, runs) if arm.start else None
                 options = {**shared, **arm.options, **cell}
                 run = _planned(arm, options, cell, seed, start_model, start, study.stand_ins)
-                if with_baselines and run.recipe and run.model and not start:
+                if with_baselines and run.recipe and not start:
                     baseline = PlannedRun(f"{arm.name}, start", cell, None, run.model, run.encoder)
                     run = replace(run, baseline=baseline)
                 runs.append(replace(run, classifier_seed=seed) if study.classifier_seeds else run)
@@ -107,10 +114,7 @@ def _planned(
         table = recipe.table()
         *stages, encoder_table = _with_elements([*table["stages"], table["encoder"]], elements, name)
         recipe = Recipe.from_table({**table, "encoder": encoder_table, "stages": stages}, name)
-    if recipe.scratch and (arm.start or arm.model):
-        raise InputError(f"{name}: its recipe makes a model from scratch; give it no {'start' if start else 'model'}")
-    model = start.model if start else "" if recipe.scratch else model
-    return PlannedRun(arm.name, cell, seed, model, recipe.encoder, recipe, start, baseline=start)
+    return PlannedRun(arm.name, cell, seed, start.model if start else model, recipe.encoder, recipe, start, start)
 
 
 def _start(arm: Arm, cell: Cell, seed: int | None, runs: Sequence[PlannedRun]) -> PlannedRun:

@@ -1,19 +1,19 @@
 """A study from its file to its page: what `isotune study` does.
 
-Each run is made once, in RUNS/KEY. A study that was killed and is started again, or another study that shares RUNS,
-uses the runs that are there. Then the study's folder is written anew, also if runs failed or were stopped: study.json
-and study.parquet, the figures, and the page last.
+Each run is made once, in RUNS/KEY. A study that was stopped and is started again, or another study that shares RUNS,
+uses the runs that are there. Then the study's folder is written anew, also if runs failed: study.json and
+study.parquet, the figures, and the page last.
 """
 
 from __future__ import annotations
 
 import os
 import platform
-import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from math import inf
 from pathlib import Path
 
 import torch
@@ -23,13 +23,11 @@ from isotune.data import DATASETS, Sentence
 from isotune.errors import InputError
 from isotune.files import make_folder
 from isotune.lab.studies import read_study
-from isotune.lab.studies.estimate import Budget
 from isotune.lab.studies.page import write_page
 from isotune.lab.studies.processes import Processes
 from isotune.lab.studies.results import Results
 from isotune.lab.studies.runs import StudyRuns
 from isotune.lab.studies.study import SIZES, Study
-from isotune.training.interrupt import StopSignal
 
 
 @dataclass(frozen=True)
@@ -38,12 +36,6 @@ class StudyOutcome:
 
     page: Path  # the path of its page
     failed: int  # the number of runs that failed
-    stopped: str | None  # the name of the signal that ended it early, if one did
-
-    @property
-    def code(self) -> int:
-        """The exit code of the command."""
-        return 128 + signal.Signals[self.stopped] if self.stopped else int(bool(self.failed))
 
 
 def run_study(
@@ -54,7 +46,7 @@ def run_study(
     runs: str | Path | None = None,
     model: str = "",
     seeds: Sequence[int] = (),
-    budget: float | None = None,
+    minutes: float = inf,
     stand_ins: bool = False,
     processes: int | None = None,
     threads: int | None = None,
@@ -69,7 +61,7 @@ def run_study(
         runs: the folder of the runs, which studies can share; OUT/runs if None.
         model: replaces every model of the study.
         seeds: replace the study's.
-        budget: minutes. A run begins only if it will end in time, by its estimate. No limit if None.
+        minutes: no run begins after this time.
         stand_ins: train on data that stand in for published data where these are only on the hub.
         processes: runs made side by side; if None, one a GPU, or without a GPU one a core, at most 4.
         threads: threads of each process; an equal share of the cores if None.
@@ -94,10 +86,8 @@ def run_study(
     except OSError as error:
         raise InputError(f"{error.filename}: it can't be made ({error.strerror}); name another folder") from error
     all_runs = StudyRuns(study, folder, model, Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True))
-    limit = None if budget is None else Budget(budget, study.tasks)
-    with Processes(out / "processes.log", processes, threads) as workers, StopSignal() as stop:
-        all_runs.make(workers, stop, limit)
-    analyses = () if stop.received else all_runs.analyse(out / "analyses")
+    with Processes(processes, threads) as workers:
+        all_runs.make(workers, minutes)
     made = all_runs.made()
     results = Results(
         name=str(name),
@@ -107,11 +97,11 @@ def run_study(
         runs=made,
         statistics={dataset: _sizes(dataset) for dataset in study.statistics},
         comparisons=all_runs.compare(made),
-        analyses=analyses,
+        analyses=all_runs.analyse(out / "analyses"),
         facts=_facts(workers),
     )
     results.write(out)
-    return StudyOutcome(write_page(out), len(all_runs.problems), stop.received.name if stop.received else None)
+    return StudyOutcome(write_page(out), len(all_runs.problems))
 
 
 def _sizes(name: str) -> dict[str, float]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections import UserDict
-from collections.abc import Mapping, Sequence
+from collections import Counter, UserDict
+from collections.abc import Sequence
 from functools import partial
+from math import inf
 from pathlib import Path
 from statistics import fmean
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,6 @@ from isotune.errors import InputError
 from isotune.evaluation import Evaluation, SentenceEncoder, STSTask
 from isotune.lab.analyses import analyse
 from isotune.lab.studies.comparison import Comparison, compare
-from isotune.lab.studies.estimate import Budget
 from isotune.lab.studies.job import (
     COSINES,
     PAIRS,
@@ -35,7 +36,6 @@ from isotune.lab.studies.processes import Processes
 from isotune.lab.studies.run_key import forget_files, run_key
 from isotune.lab.studies.study import COSINE, PREDICTED, START, Study
 from isotune.lab.studies.wording import line_title, measured_digits
-from isotune.training.interrupt import StopSignal
 from isotune.training.predictions import PREDICTIONS
 
 QUICK_TASKS = ("stsb-open",)  # for the training's own report; the study's tasks are evaluated after it
@@ -54,7 +54,6 @@ class StudyRuns:
         self.study, self.folder, self.console = study, folder, console
         self.planned = plan_runs(study, model or None)
         forget_files()  # they may have changed since an earlier study of this process
-        read_tasks.cache_clear()
         self.tasks = read_tasks(study.tasks)  # now, so that a wrong name costs no run
         self.keys: dict[PlannedRun, str] = {}
         self.problems: dict[PlannedRun, str] = {}
@@ -68,55 +67,48 @@ class StudyRuns:
             needed |= {run for run in self.planned if run.recipe and run.seed == study.seeds[0]}
         self._kept = {self.keys[run] for run in needed if run in self.keys}  # whose encoders are kept
 
-    def make(self, processes: Processes, stop: StopSignal, budget: Budget | None = None) -> None:
-        """Makes the runs that are not done, first the first seed's in the first cell of each arm.
+    def make(self, processes: Processes, minutes: float = inf) -> None:
+        """Makes the runs that are not done, the first seed's in the first cell of each arm first.
 
-        Without a budget, all runs that others start from are made before the others, so that as many as possible are
-        made side by side. With a budget, each run comes right after the runs that it starts from, so that whole lines
-        are complete when the time is over.
+        After `minutes`, no run begins.
         """
         done = {key: self._is_done(run) for run, key in self.keys.items()}
         self._say(f"{self.study.title}: {len(done)} runs, {sum(done.values())} of them already done")
-        for runs in self._rounds(by_line=budget is not None and any(run.start for run in self.keys)):
-            ready = {self._folder(run): run for run in runs if self._is_ready(run, budget)}
+        waiting: dict[str, PlannedRun] = {}
+        for run in sorted(self.keys, key=self._turns().__getitem__):
+            if not done[key := self.keys[run]]:
+                waiting.setdefault(key, run)
+        making: dict[Path, PlannedRun] = {}
+        begun, told = monotonic(), False
+        while waiting or making:
+            failed = next((run for run in waiting.values() if run.start in self.problems), None)
+            ready = next((run for run in waiting.values() if not run.start or self._is_done(run.start)), None)
+            if failed and failed.start:
+                self._ended(waiting.pop(self.keys[failed]), f"{failed.start.title} failed, from which it starts")
+            elif ready and processes.may_start and monotonic() < begun + 60 * minutes:
+                making[self._folder(ready)] = waiting.pop(self.keys[ready])
+                processes.start(self._job(ready))
+            elif making:
+                job, problem = processes.wait()
+                self._ended(making.pop(job.folder), problem)
+                if waiting and not problem and not told:
+                    told, rest = True, len(waiting) * (monotonic() - begun) / 60 / processes.count
+                    self._say(f"{len(waiting)} runs have not begun; at this pace they take {rest:,.0f} minutes")
+            else:
+                self._say(f"{minutes:g} minutes are over; {len(waiting)} runs have not been made")
+                break
 
-            def admit(job: Job, ready: Mapping[Path, PlannedRun] = ready) -> bool:
-                return budget is None or budget.admit(ready[job.folder])
-
-            for job, problem in processes.make([self._job(run) for run in ready.values()], stop, admit):
-                if budget and not problem:  # a run that fails early says nothing of how long the others take
-                    budget.finished(ready[job.folder])
-                self._finished(ready[job.folder], problem)
-        if budget and budget.left_out:
-            titles = "; ".join(run.title for run in budget.left_out)
-            self._say(f"left out, because they would not end within {budget.minutes:g} minutes: {titles}")
-
-    def _rounds(self, by_line: bool) -> list[list[PlannedRun]]:
-        """The runs in the order in which they are made; a round begins when the one before has ended."""
-        counts: dict[tuple[str, int | None], int] = {}
-        turns = dict.fromkeys(self.keys, (0, 0))  # the place of a run's seed in the study, and of its cell in the arm
+    def _turns(self) -> dict[PlannedRun, tuple[int, int]]:
+        """The place of each run's seed in the study, and of its cell in the arm; 0 and 0 of a baseline."""
+        turns = dict.fromkeys(self.keys, (0, 0))
+        counts: Counter[tuple[str, int | None]] = Counter()
         for run in self.planned:
-            cell = counts[run.arm, run.seed] = counts.get((run.arm, run.seed), -1) + 1
-            turns[run] = (0 if run.seed is None else self.study.seeds.index(run.seed), cell)
-        rounds: dict[tuple[int, ...], list[PlannedRun]] = {}
-        for run in sorted(self.keys, key=turns.__getitem__):
-            rounds.setdefault((*(turns[run] if by_line else ()), run.depth), []).append(run)
-        return [rounds[place] for place in sorted(rounds)]
+            turns[run] = (0 if run.seed is None else self.study.seeds.index(run.seed), counts[run.arm, run.seed])
+            counts[run.arm, run.seed] += 1
+        return turns
 
-    def _is_ready(self, run: PlannedRun, budget: Budget | None) -> bool:
-        """Whether a run can be made now. If the run that it starts from is not there, notes why."""
-        if self._is_done(run):
-            return False
-        if run.start is None or self._is_done(run.start):
-            return True
-        if run.start in self.problems:
-            self.problems[run] = f"{run.start.title} failed, from which it starts"
-        elif budget:
-            budget.left_out.append(run)
-        return False
-
-    def _finished(self, run: PlannedRun, problem: str) -> None:
-        """Notes a failure for all runs of the same key, and says how the run ended."""
+    def _ended(self, run: PlannedRun, problem: str) -> None:
+        """Says how a run ended, and notes a failure for all runs of the same key."""
         if problem:
             self.problems |= {same: problem for same, key in self.keys.items() if key == self.keys[run]}
             self._say(f"{run.title}: failed: {problem}")
@@ -130,7 +122,7 @@ class StudyRuns:
         recipe = None
         if run.recipe:
             model = str(self._folder(run.start) / "encoder") if run.start else run.model
-            recipe = {**run.recipe.table(), **({} if run.recipe.scratch else {"model": model}), "tasks": QUICK_TASKS}
+            recipe = {**run.recipe.table(), "model": model, "tasks": QUICK_TASKS}
         return Job(
             folder=self._folder(run),
             recipe=recipe,
@@ -145,9 +137,8 @@ class StudyRuns:
     @property
     def stand_ins(self) -> tuple[str, ...]:
         """The sources of the study's runs that stand in for published data."""
-        stages = [(run.recipe, stage) for run in self.planned if run.recipe for stage in run.recipe.stages]
-        sources = [source for recipe, stage in stages for source in recipe.inputs(stage).data]
-        return tuple(dict.fromkeys(filter(is_stand_in, sources)))
+        sources = dict.fromkeys(source for run in self.planned for source in run.inputs.data)
+        return tuple(filter(is_stand_in, sources))
 
     def _folder(self, run: PlannedRun) -> Path:
         return self.folder / self.keys[run]
