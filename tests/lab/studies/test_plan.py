@@ -7,6 +7,7 @@ import pytest
 
 from isotune.errors import InputError
 from isotune.lab.studies import Study
+from isotune.lab.studies import run_key as run_key_module
 from isotune.lab.studies.plan import PlannedRun, plan_runs
 from isotune.lab.studies.run_key import forget_files, run_key
 
@@ -128,6 +129,29 @@ def test_the_key_depends_on_what_the_result_depends_on() -> None:
     ]
     assert len({key(same), *(key(run) for (run,) in different)}) == 6
     assert run_key(same, ("stsb-open", "stsb")) != key(same)
+
+
+def test_the_key_depends_on_the_sources_of_isotune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (run_key_module.PACKAGE / "losses" / "__init__.py").exists()
+    monkeypatch.setattr(run_key_module, "PACKAGE", tmp_path)
+    (run,) = runs(arms=[SIMCSE])
+
+    def fresh(name: str, content: str) -> str:
+        (tmp_path / name).write_text(content)
+        forget_files()
+        return key(run)
+
+    keys = [
+        fresh("loss.py", "loss = 1"),
+        fresh("loss.py", "loss = 2"),
+        fresh("recipe.toml", "steps = 1"),
+        fresh("recipe.toml", "steps = 2"),
+        fresh("page.css", ""),
+        fresh("loss.pyc", "compiled"),
+        fresh("loss.py", "loss = 1"),
+    ]
+    assert len(set(keys)) == 5
+    assert keys[3] == keys[4] == keys[5]
 
 
 def test_the_key_depends_on_the_content_of_files_and_models(tmp_path: Path, tiny_model: Path, text: Path) -> None:
