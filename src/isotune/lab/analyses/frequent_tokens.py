@@ -19,15 +19,12 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
-from isotune.data import ScoredPairs
-from isotune.data.packed import Packed
-from isotune.encoder.encoder import Encoder
-from isotune.encoder.pooling import LEAST_WEIGHT
+from isotune.data import Packed, ScoredPairs
+from isotune.encoder import LEAST_WEIGHT, Encoder
 from isotune.evaluation import SentenceEncoder
 from isotune.lab.analyses.analysis import Row, Table, grouped, per_encoder, task_name
 from isotune.lab.analyses.hidden_states import Pool, language_models, spearman_by_task
-from isotune.report.chart import Chart, Mark, Panel, Series
-from isotune.report.style import look
+from isotune.report import Chart, Mark, Panel, Series, look
 
 COUNTED_ON = "stsb:test"
 

@@ -10,8 +10,7 @@ from statistics import fmean
 
 import numpy as np
 
-from isotune.evaluation import GROUPS, STSTask
-from isotune.evaluation.intervals import CorrelatedPairs, Floats, interval, resampled_scores
+from isotune.evaluation import GROUPS, CorrelatedPairs, Floats, STSTask, interval, resampled_scores
 from isotune.lab.studies.lines import Line
 from isotune.lab.studies.statistics import PairedTest, holm, paired_test, williams_p
 from isotune.lab.studies.study import Study

@@ -15,8 +15,7 @@ from matplotlib.colors import Normalize, to_hex
 from isotune.lab.studies.lines import Line
 from isotune.lab.studies.study import FigureSpec, Study
 from isotune.lab.studies.wording import digits, heading, label, line_title, scaled, score_title, value_text
-from isotune.report.chart import Band, Bars, Chart, Mark, Panel, Series
-from isotune.report.style import INK, Look, look
+from isotune.report import INK, Band, Bars, Chart, Look, Mark, Panel, Series, look
 
 COLOURS = colormaps["cividis"]  # in order also for the colour-blind, and in grey
 LETTER = 0.075  # inches of a letter in an axis's names

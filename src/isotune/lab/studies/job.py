@@ -27,20 +27,23 @@ from pydantic import BaseModel, ConfigDict
 
 import isotune
 from isotune.data import ScoredPairs, Sentence, read
-from isotune.encoder.encoder import Encoder
-from isotune.encoder.fingerprint import short_hash
-from isotune.encoder.load import load_encoder
-from isotune.encoder.options import EncoderOptions
-from isotune.encoder.word_vectors import WordVectors
+from isotune.encoder import Encoder, EncoderOptions, WordVectors, load_encoder, short_hash
 from isotune.errors import InputError
-from isotune.evaluation import RunEvaluation, STSTask, Task, cosine_similarities, evaluate_on, load_tasks, score
-from isotune.evaluation.results import STSResult
-from isotune.evaluation.transfer import TransferTask
-from isotune.evaluation.vectors import SentenceEncoder
+from isotune.evaluation import (
+    RunEvaluation,
+    SentenceEncoder,
+    STSResult,
+    STSTask,
+    Task,
+    TransferTask,
+    cosine_similarities,
+    evaluate_on,
+    load_tasks,
+    score,
+)
 from isotune.files import make_folder, remove, replacing, sync, write_text
-from isotune.report.stages import group_by_stage, read_records
-from isotune.training import train
-from isotune.training.run_folder import is_finished
+from isotune.report import group_by_stage, read_records
+from isotune.training import is_finished, train
 
 RESULT = "result.json"
 COSINES = "study-cosines.npz"

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isotune.bundled import local_model
-from isotune.data import DATASETS, available
-from isotune.data.datasets import stand_ins
-from isotune.encoder.finished import fetched_model
-from isotune.evaluation.tasks import named_tasks, source_of
+from isotune.data import DATASETS, available, stand_ins
+from isotune.encoder import fetched_model
+from isotune.evaluation import named_tasks, source_of
 from isotune.lab.studies.plan import plan_runs
 from isotune.lab.studies.study import Study
 

@@ -13,12 +13,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from isotune.encoder.options import EncoderOptions
+from isotune.encoder import EncoderOptions
 from isotune.errors import InputError, invalid, unknown
 from isotune.lab.studies.study import START, STUDY_KEYS, Arm, Cell, Study
 from isotune.lab.studies.wording import line_title
-from isotune.recipes import Inputs, Recipe, TrainingOptions, plan_table, resolve
-from isotune.recipes.recipe import RUN_OPTIONS
+from isotune.recipes import RUN_OPTIONS, Inputs, Recipe, TrainingOptions, plan_table, resolve
 
 
 @dataclass(frozen=True, eq=False)

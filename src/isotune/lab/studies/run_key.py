@@ -17,9 +17,8 @@ from typing import Any
 
 import isotune
 from isotune.data import DATASETS
-from isotune.encoder.fingerprint import short_hash
-from isotune.encoder.format.pretrained import local_folder
-from isotune.evaluation.tasks import named_tasks, source_of
+from isotune.encoder import local_folder, short_hash
+from isotune.evaluation import named_tasks, source_of
 from isotune.lab.studies.plan import PlannedRun
 
 MODEL_FILES = frozenset({".json", ".txt", ".model", ".safetensors", ".bin"})  # the files that an encoder is read from

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from isotune.data.datasets import is_stand_in
-from isotune.encoder.encoder import Encoder
+from isotune.data import is_stand_in
+from isotune.encoder import Encoder
 from isotune.errors import InputError
 from isotune.evaluation import Evaluation, SentenceEncoder, STSTask
 from isotune.lab.analyses import analyse
@@ -36,7 +36,7 @@ from isotune.lab.studies.processes import Processes
 from isotune.lab.studies.run_key import forget_files, run_key
 from isotune.lab.studies.study import COSINE, PREDICTED, START, Study
 from isotune.lab.studies.wording import line_title, measured_digits
-from isotune.training.predictions import PREDICTIONS
+from isotune.training import PREDICTIONS
 
 QUICK_TASKS = ("stsb-open",)  # for the training's own report; the study's tasks are evaluated after it
 

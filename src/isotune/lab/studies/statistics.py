@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from isotune.evaluation.intervals import CorrelatedPairs
-from isotune.evaluation.sts import correlations
+from isotune.evaluation import CorrelatedPairs, correlations
 
 
 @dataclass(frozen=True)

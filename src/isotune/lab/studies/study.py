@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from isotune.data.catalogue import DATASETS
-from isotune.encoder.options import EncoderOptions
+from isotune.data import DATASETS
+from isotune.encoder import EncoderOptions
 from isotune.errors import invalid, unknown
 from isotune.lab.analyses import ANALYSES
 from isotune.methods import METHODS
