@@ -17,11 +17,10 @@ if TYPE_CHECKING:
     from isotune.encoder.format.pretrained import local_folder
     from isotune.encoder.load import load_encoder
     from isotune.encoder.options import EncoderOptions, PoolingMode
-    from isotune.encoder.pooling import LEAST_WEIGHT, EachLayer
+    from isotune.encoder.pooling import EachLayer
     from isotune.encoder.word_vectors import WordVectors
 
 __all__ = [
-    "LEAST_WEIGHT",
     "EachLayer",
     "Encoder",
     "EncoderOptions",
@@ -37,7 +36,6 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        "LEAST_WEIGHT": "isotune.encoder.pooling",
         "EachLayer": "isotune.encoder.pooling",
         "Encoder": "isotune.encoder.encoder",
         "EncoderOptions": "isotune.encoder.options",

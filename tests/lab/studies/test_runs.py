@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.console import Console
 
 from isotune.lab.studies import Study
-from isotune.lab.studies.job import Job, write_result
+from isotune.lab.studies.job import COSINES, Job, write_result
 from isotune.lab.studies.runs import StudyRuns
 
 EVALUATION = '{"encoder": "x", "tasks": [], "averages": {}, "versions": {}, "created": "2026-01-01T00:00:00Z"}'
@@ -56,6 +57,7 @@ class Workers:
         if job.recipe["stages"][0]["method"] == self.failing:
             return job, "no data"
         (job.folder / "encoder").mkdir(parents=True)
+        np.savez(job.folder / COSINES)
         write_result(job.folder, {"scores": {}, "evaluation": json.loads(EVALUATION)})
         return job, ""
 

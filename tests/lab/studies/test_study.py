@@ -62,10 +62,13 @@ def test_the_packages_studies_can_be_read() -> None:
         ({"published": [{"arm": "a", "scores": {"sts": 1}}]}, "unknown score in published 1 'sts'"),
         ({"published": [{"arm": "a", "at": {"batch": 1}, "scores": {}}]}, "unknown option of the grid in published 1"),
         ({"published": [{"arm": "a", "analysis": "layers", "scores": {}}]}, "unknown analysis in published 1 'layers'"),
-        ({"figures": [{"kind": "curve", "y": "stsb"}]}, "figures: 1: a figure of kind curve needs x, an option"),
-        ({"figures": [{"kind": "bars", "y": "stsb", "log": True}]}, "figures: 1: a figure of kind bars has no log"),
+        ({"figures": [{"kind": "curve", "y": "stsb"}]}, "figures: 1: curve: x: Field required"),
+        (
+            {"figures": [{"kind": "bars", "y": "stsb", "log": True}]},
+            "figures: 1: bars: log: Extra inputs are",
+        ),
         ({"figures": [{"kind": "bars", "y": "sts"}]}, "unknown score of figure 1 'sts'"),
-        ({"figures": [{"kind": "bars", "y": "stsb", "x": "steps"}]}, "unknown option of the grid in figure 1 'steps'"),
+        ({"figures": [{"kind": "curve", "y": "stsb", "x": "steps"}]}, "unknown option of the grid in figure 1 'steps'"),
     ],
 )
 def test_an_invalid_study_is_refused_in_one_line(table: dict[str, Any], change: dict[str, Any], message: str) -> None:

@@ -22,9 +22,9 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from isotune.files import read_toml, toml_files
-from isotune.lab.studies.study import Arm, FigureSpec, Published, Study
+from isotune.lab.studies.study import Arm, Published, Study
 
-__all__ = ["Arm", "FigureSpec", "Published", "Study", "paper_names", "read_study", "study_names"]
+__all__ = ["Arm", "Published", "Study", "paper_names", "read_study", "study_names"]
 
 
 def study_names() -> list[str]:

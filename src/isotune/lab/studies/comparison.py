@@ -60,26 +60,29 @@ def compare(study: Study, lines: Sequence[Line], tasks: Sequence[STSTask], cosin
     def resampled(line: Line, seed: int | None) -> Floats:
         return resampled_scores(pairs_of(line, seed), spearman)
 
-    comparisons = []
-    for first, second in _compared_lines(study, lines):
+    def compared(first: Line, second: Line) -> Comparison | None:
         # The seeds to subtract. The one value of an untrained model is paired with every seed of the other line.
         seeds = [(a, b) for a in first.values[score] for b in second.values[score] if a == b or None in (a, b)]
         if not seeds:
-            continue
+            return None
         differences = [first.values[score][a] - second.values[score][b] for a, b in seeds]
-        test = paired_test(differences) if len(seeds) > 1 else None
-        n = 0 if seeds == [(None, None)] else len(seeds)
-        comparison = Comparison(first.title, second.title, fmean(differences), n, test)
+        ends = williams = None
         if judged_tasks:
-            over_pairs = [resampled(first, a) - resampled(second, b) for a, b in seeds]
-            significant = [
-                williams_p(of_first, of_second, spearman) < LEVEL
-                for a, b in seeds
-                for of_first, of_second in zip(pairs_of(first, a), pairs_of(second, b), strict=True)
-            ]
-            ends, williams = interval(np.mean(over_pairs, axis=0)), (sum(significant), len(significant))
-            comparison = replace(comparison, pairs=ends, williams=williams)
-        comparisons.append(comparison)
+            ends = interval(np.mean([resampled(first, a) - resampled(second, b) for a, b in seeds], axis=0))
+            both = [zip(pairs_of(first, a), pairs_of(second, b), strict=True) for a, b in seeds]
+            p_values = [williams_p(*pair, spearman) for pairs in both for pair in pairs]
+            williams = sum(p < LEVEL for p in p_values), len(p_values)
+        return Comparison(
+            first.title,
+            second.title,
+            fmean(differences),
+            n=0 if seeds == [(None, None)] else len(seeds),
+            test=paired_test(differences) if len(seeds) > 1 else None,
+            pairs=ends,
+            williams=williams,
+        )
+
+    comparisons = [made for lines_of_both in _compared_lines(study, lines) if (made := compared(*lines_of_both))]
     corrected = iter(holm([comparison.test.p for comparison in comparisons if comparison.test]))
     return tuple(replace(each, p=next(corrected)) if each.test else each for each in comparisons)
 

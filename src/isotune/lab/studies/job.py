@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
-from tempfile import TemporaryDirectory
+from tempfile import NamedTemporaryFile
 from threading import Thread
 from typing import Any
 
@@ -53,7 +53,7 @@ SPEED_SENTENCES = 500  # of the bundled training text; sentences_per_second is m
 
 
 class Job(BaseModel):
-    """What a run needs."""
+    """What a process needs to know to make a run."""
 
     model_config = ConfigDict(ser_json_inf_nan="constants")
 
@@ -123,11 +123,9 @@ def make(job: Job) -> None:
     with FileLock(f"{folder}.lock"):
         if is_done(folder, job.keep):
             return
-        make_folder(folder)
         if (folder / RESULT).exists() or not (folder / "recipe.toml").exists():
-            # It was made without the encoder that is needed now, or killed before it began. Without a recipe it is
-            # removed again if this process is killed meanwhile.
-            _remove(folder, "recipe.toml", "*")
+            _drop(folder)  # it was made without the encoder that is needed now, or killed before it began
+        make_folder(folder)
         if job.recipe is None:
             encoder = load_untrained(job.model, job.encoder)
         else:
@@ -143,7 +141,8 @@ def make(job: Job) -> None:
             np.savez_compressed(file, **cosines)  # type: ignore[arg-type]  # numpy's own option has another type
         scores = {"sentences_per_second": _speed(encoder), **(_training_scores(folder) if job.recipe else {})}
         write_result(folder, {"scores": scores, "evaluation": evaluation.model_dump(mode="json")})
-        _remove(folder, "last.safetensors", "best-*.safetensors", "start", *([] if job.keep else ["encoder"]))
+        for path in (*folder.glob("*.safetensors"), folder / "start", *(() if job.keep else (folder / "encoder",))):
+            _drop(path)
 
 
 def load_untrained(model: str, options: EncoderOptions) -> Encoder | WordVectors:
@@ -175,14 +174,13 @@ def _of_run(task: Task, classifier_seed: int | None) -> Task:
     return task.with_seed(classifier_seed) if isinstance(task, TransferTask) and classifier_seed is not None else task
 
 
-def _remove(folder: Path, *patterns: str) -> None:
-    for path in [path for pattern in patterns for path in folder.glob(pattern)]:
-        if path.is_dir():  # a process that is killed meanwhile leaves no part of it under its name
-            old = path.with_name(f"{path.name}.old")
-            remove(old)
-            path = path.rename(old)
-            sync(folder)
-        remove(path)
+def _drop(path: Path) -> None:
+    """Removes a file or folder, of which no part stays under its name if this process is killed meanwhile."""
+    remove(old := path.with_name(f"{path.name}.old"))
+    if path.exists():
+        path.rename(old)
+        sync(path.parent)
+        remove(old)
 
 
 def _train(folder: Path, recipe: Mapping[str, Any]) -> None:
@@ -192,10 +190,10 @@ def _train(folder: Path, recipe: Mapping[str, Any]) -> None:
             return
         result = train(out=folder, resume=True, quiet=True)
     else:
-        with TemporaryDirectory() as temporary:
-            path = Path(temporary, "recipe.toml")
-            path.write_text(tomli_w.dumps(recipe), "utf-8")
-            result = train(out=folder, recipe=path, quiet=True)
+        with NamedTemporaryFile(suffix=".toml") as file:
+            tomli_w.dump(recipe, file)
+            file.flush()
+            result = train(out=folder, recipe=file.name, quiet=True)
     if result.stopped:
         raise InputError(f"{result.stopped} stopped it")
 

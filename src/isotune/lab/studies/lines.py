@@ -26,7 +26,7 @@ class MadeRun(BaseModel):
     cell: dict[str, Value]
     run: str  # its key; "" if its model is not on this machine
     problem: str = ""  # why it failed; "" if it did not
-    values: dict[str, float] = {}  # score -> value; empty if it failed or has not been made yet
+    values: dict[str, float]  # score -> value; empty if it failed or has not been made yet
 
 
 @dataclass(eq=False)

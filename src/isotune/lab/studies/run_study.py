@@ -74,11 +74,8 @@ def run_study(
         if count is not None and count < 1:
             raise InputError(f"{option} {count}: at least 1 is needed")
     study = study or read_study(name)
-    if seeds:
-        study = study.model_copy(update={"seeds": tuple(seeds)})
-    if stand_ins:
-        study = study.model_copy(update={"stand_ins": True})
-    out = Path(out)
+    changes = {"seeds": tuple(seeds) or study.seeds, "stand_ins": stand_ins or study.stand_ins}
+    study, out = study.model_copy(update=changes), Path(out)
     folder = Path(runs or out / "runs")
     try:
         make_folder(out)
@@ -89,7 +86,7 @@ def run_study(
     with Processes(processes, threads) as workers:
         all_runs.make(workers, minutes)
     made = all_runs.made()
-    results = Results(
+    Results(
         name=str(name),
         study=study,
         model=model,
@@ -99,8 +96,7 @@ def run_study(
         comparisons=all_runs.compare(made),
         analyses=all_runs.analyse(out / "analyses"),
         facts=_facts(workers),
-    )
-    results.write(out)
+    ).write(out)
     return StudyOutcome(write_page(out), len(all_runs.problems))
 
 

@@ -156,13 +156,15 @@ class StudyRuns:
                 cell=dict(run.cell),
                 run=self.keys.get(run, ""),
                 problem=self.problems.get(run, ""),
-                values=self._values(run) if self._is_done(run) else {},
+                values=self._values(run),
             )
             for run in self.planned
         )
 
-    def _values(self, run: PlannedRun) -> dict[str, float]:
-        """Every score of a run that is done."""
+    def _values(self, run: PlannedRun | None) -> dict[str, float]:
+        """Every score of a run; none if it is not done."""
+        if run is None or not self._is_done(run):
+            return {}
         study, folder = self.study, self._folder(run)
         result = read_result(folder)
         evaluation = Evaluation.model_validate(result["evaluation"])
@@ -170,19 +172,16 @@ class StudyRuns:
         for name, members in study.averages.items():
             if values.keys() >= set(members):
                 values[name] = fmean(values[member] for member in members)
+        baseline, cosines = self._values(run.baseline), read_arrays(folder / COSINES)
+        predictions = read_arrays(folder / PREDICTIONS) if (folder / PREDICTIONS).exists() else {}
+        arrays = {f"{PREDICTED}:{key[4:]}": array for key, array in predictions.items() if key.startswith("dev")}
+        arrays[COSINE] = cosines.get(PAIRS, next(iter(cosines.values()), np.zeros(0)))
         for score in study.scores:
-            kind, _, rest = score.partition(":")
-            name, _, row = rest.partition(":")
-            if kind == COSINE and rest.isdecimal():
-                cosines = read_arrays(folder / COSINES)
-                of_pairs = cosines.get(PAIRS, next(iter(cosines.values()), np.zeros(0)))
-                values |= {score: float(of_pairs[int(rest)])} if int(rest) < len(of_pairs) else {}
-            if kind == PREDICTED and row.isdecimal() and (folder / PREDICTIONS).exists():
-                predicted = read_arrays(folder / PREDICTIONS).get(f"dev:{name}".rstrip(":"), np.zeros(0))
-                values |= {score: float(predicted[int(row)])} if int(row) < len(predicted) else {}
-            if score.startswith(START) and run.baseline and self._is_done(run.baseline):
-                baseline = self._values(run.baseline)
-                values |= {score: baseline[rest]} if rest in baseline else {}
+            name, _, number = score.rpartition(":")
+            if name in arrays and number.isdecimal() and int(number) < len(arrays[name]):
+                values[score] = float(arrays[name][int(number)])
+            if score.startswith(START) and score.removeprefix(START) in baseline:
+                values[score] = baseline[score.removeprefix(START)]
         return values
 
     def compare(self, made: Sequence[MadeRun]) -> tuple[Comparison, ...]:

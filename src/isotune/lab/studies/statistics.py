@@ -11,15 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from isotune.evaluation import CorrelatedPairs, correlations
+from isotune.evaluation import CorrelatedPairs
 
 
-@dataclass(frozen=True)
-class Summary:
+class Summary(NamedTuple):
     """A summary of n values; the standard deviation (divided by n - 1) is None for a single value."""
 
     mean: float
@@ -37,36 +37,33 @@ def summary(values: Sequence[float]) -> Summary:
 
 @dataclass(frozen=True)
 class PairedTest:
-    """The test whether n paired differences have mean 0."""
+    """The test whether paired differences have mean 0."""
 
-    mean: float  # the mean difference
-    low: float  # low and high are the ends of its 95 % interval
+    low: float  # low and high are the ends of the mean's 95 % interval
     high: float
     p: float  # two-sided, of the paired t-test
     p_exact: float  # two-sided, of the sign permutation test
-    n: int  # the number of pairs
 
 
 def paired_test(differences: Sequence[float]) -> PairedTest:
     """Tests whether differences [n], n > 1, have mean 0. Equal differences have no variance to test by: p is 1 or 0."""
     values = np.asarray(differences, np.float64)
     mean = float(values.mean())
-    exact = stats.permutation_test((values,), np.mean, permutation_type="samples", rng=0)
+    exact = float(stats.permutation_test((values,), np.mean, permutation_type="samples", rng=0).pvalue)
     if np.ptp(values) <= 1e-12 * max(1.0, abs(mean)):
-        return PairedTest(mean, mean, mean, float(abs(mean) <= 1e-12), float(exact.pvalue), len(values))
+        return PairedTest(mean, mean, float(abs(mean) <= 1e-12), exact)
     test = stats.ttest_1samp(values, 0.0)
     low, high = test.confidence_interval(0.95)
-    return PairedTest(mean, float(low), float(high), float(test.pvalue), float(exact.pvalue), len(values))
+    return PairedTest(float(low), float(high), float(test.pvalue), exact)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """Corrects k p values for multiple comparisons (Holm, Scandinavian Journal of Statistics, 1979)."""
-    corrected = [0.0] * len(p_values)
-    worst = 0.0
-    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        worst = max(worst, min(1.0, (len(p_values) - rank) * p_values[place]))
-        corrected[place] = worst
-    return corrected
+    order = np.argsort(p_values)
+    factors = np.arange(len(order), 0, -1)
+    corrected = np.empty(len(order))
+    corrected[order] = np.maximum.accumulate(np.minimum(1, factors * np.asarray(p_values)[order]))
+    return [float(p) for p in corrected]
 
 
 def williams(r12: float, r13: float, r23: float, n: int) -> tuple[float, float]:
@@ -89,7 +86,8 @@ def williams(r12: float, r13: float, r23: float, n: int) -> tuple[float, float]:
 
 def williams_p(first: CorrelatedPairs, second: CorrelatedPairs, spearman: bool) -> float:
     """The p of Williams' test between two encoders on the same pairs; a constant variable has correlation 0."""
-    variables = ((first.gold, first.cosines), (first.gold, second.cosines), (first.cosines, second.cosines))
-    both = [correlations(*pair) for pair in variables]  # Spearman and Pearson, or None
-    r12, r13, r23 = (0.0 if values is None else values[0 if spearman else 1] for values in both)
+    variables = np.stack([first.gold, first.cosines, second.cosines])  # [3, N]
+    with np.errstate(invalid="ignore", divide="ignore"):  # of a constant variable
+        correlations = np.corrcoef(stats.rankdata(variables, axis=1) if spearman else variables)  # [3, 3]
+    r12, r13, r23 = np.nan_to_num(correlations[np.triu_indices(3, 1)])
     return williams(r12, r13, r23, len(first.gold))[1]
