@@ -10,7 +10,7 @@ from isotune.data import ScoredPairs
 from isotune.evaluation import STSTask
 from isotune.evaluation.intervals import Floats
 from isotune.lab.studies import Published, Study
-from isotune.lab.studies.comparison import Comparison, compare, sentence
+from isotune.lab.studies.comparison import Comparison, _correlated_pairs, compare, sentence
 from isotune.lab.studies.lines import Line, MadeRun, table_lines
 from isotune.lab.studies.statistics import PairedTest
 
@@ -62,7 +62,6 @@ def test_a_difference_is_tested_over_seeds_and_over_pairs() -> None:
     assert worse.differs
     assert worse.pairs is not None
     assert worse.pairs[0] < worse.difference < worse.pairs[1] < 0
-    assert worse.williams == (5, 5)
     assert not same.differs
     assert same.pairs is not None
     assert same.pairs[0] < 0 < same.pairs[1]
@@ -83,21 +82,27 @@ def test_an_untrained_model_is_compared_with_every_seed() -> None:
     assert both.differs
 
 
-@pytest.mark.parametrize(("aggregation", "count"), [("all", 1), ("mean", 2), ("wmean", 2)])
-def test_pairs_are_resampled_as_the_score_is_aggregated(aggregation: str, count: int) -> None:
-    scored = task()
+@pytest.mark.parametrize(
+    ("aggregation", "weights"),
+    [("all", {201: 1.0}), ("mean", {101: 0.5, 100: 0.5}), ("wmean", {101: 101 / 201, 100: 100 / 201})],
+)
+def test_pairs_are_resampled_as_the_score_is_aggregated(aggregation: str, weights: dict[int, float]) -> None:
+    scored = task(201)
     encoders = Encoders({"a": 1.0, "b": 2.0}, scored)
     study = STUDY.model_copy(update={"aggregation": aggregation})
-    (comparison,) = compare(study, encoders.lines([7]), [scored], encoders.cosines)
-    assert comparison.williams is not None
-    assert comparison.williams[1] == count
+    lines = encoders.lines([7])
+    parts = _correlated_pairs(study, [scored], encoders.cosines(lines[0], 7))
+    assert {len(part.gold): part.weight for part in parts} == pytest.approx(weights)
+    (comparison,) = compare(study, lines, [scored], encoders.cosines)
+    assert comparison.pairs is not None
+    assert comparison.pairs[0] < comparison.difference < comparison.pairs[1]
     assert (comparison.n, comparison.test, comparison.p) == (1, None, None)
 
 
 def test_a_score_that_is_no_correlation_has_no_interval_over_pairs() -> None:
     lines = [Line(name, {}, values={"dev": {0: value, 1: value + 0.01}}) for name, value in (("a", 0.5), ("b", 0.6))]
     (comparison,) = compare(Study(title="x", scores=("dev",), arms=()), lines, [], lambda *_: {})
-    assert (comparison.pairs, comparison.williams) == (None, None)
+    assert comparison.pairs is None
     assert comparison.differs
 
 

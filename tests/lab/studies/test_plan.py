@@ -99,7 +99,7 @@ def test_classifiers_have_the_seed_of_the_run_and_untrained_arms_have_seeds_then
             {"grid": {"data.0": ["x", "y"]}},
             "arm ConSERT: data.0: data is no list of values; give",
         ),
-        ({"arms": [MODEL], "options": {"layers.0": 1}}, "arm as it is: layers.0: layers is no list of values"),
+        ({"arms": [MODEL], "options": {"layers.0": 1}}, "arm as it is: layers.0: Extra inputs are not permitted"),
         ({"options": {"batch_size": 1}}, "batch_size: Input should be greater than or equal to 2"),
         ({"arms": [{"name": "m", "options": {"pooling": "men"}}]}, "arm m: pooling: Input should be 'cls'"),
         ({"arms": [{**MODEL, "grid": {"steps": [1]}}]}, "unknown option of arm as it is 'steps'"),
@@ -133,25 +133,24 @@ def test_the_key_depends_on_what_the_result_depends_on() -> None:
 
 def test_the_key_depends_on_the_sources_of_isotune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (run_key_module.PACKAGE / "losses" / "__init__.py").exists()
-    monkeypatch.setattr(run_key_module, "PACKAGE", tmp_path)
     (run,) = runs(arms=[SIMCSE])
 
-    def fresh(name: str, content: str) -> str:
-        (tmp_path / name).write_text(content)
-        forget_files()
+    def key_with(number: int, **sources: str) -> str:
+        package = tmp_path / str(number)
+        package.mkdir()
+        for name, content in sources.items():
+            (package / name.replace("_", ".")).write_text(content)
+        monkeypatch.setattr(run_key_module, "PACKAGE", package)
         return key(run)
 
-    keys = [
-        fresh("loss.py", "loss = 1"),
-        fresh("loss.py", "loss = 2"),
-        fresh("recipe.toml", "steps = 1"),
-        fresh("recipe.toml", "steps = 2"),
-        fresh("page.css", ""),
-        fresh("loss.pyc", "compiled"),
-        fresh("loss.py", "loss = 1"),
+    first = key_with(0, loss_py="loss = 1", recipe_toml="steps = 1")
+    assert first == key_with(1, loss_py="loss = 1", recipe_toml="steps = 1", page_css="p {}", loss_pyc="compiled")
+    others = [
+        key_with(2, loss_py="loss = 2", recipe_toml="steps = 1"),
+        key_with(3, loss_py="loss = 1", recipe_toml="steps = 2"),
+        key_with(4, other_py="loss = 1", recipe_toml="steps = 1"),
     ]
-    assert len(set(keys)) == 5
-    assert keys[3] == keys[4] == keys[5]
+    assert len({first, *others}) == 4
 
 
 def test_the_key_depends_on_the_content_of_files_and_models(tmp_path: Path, tiny_model: Path, text: Path) -> None:

@@ -4,8 +4,8 @@
 |---|---|
 | what a study file may say | `study.py` |
 | the runs of a study, and the key of each | `plan.py`, `run_key.py` |
-| what runs need, how long they take, and which fit into a budget | `estimate.py` |
-| one run, made by a worker process | `job.py`, `processes.py` |
+| what runs need, and whether it is on this machine | `needs.py` |
+| one run, made by a process | `job.py`, `processes.py` |
 | all runs of a study, and their scores | `runs.py` |
 | the lines of its table, and the files it is kept in | `lines.py`, `results.py`, `wording.py` |
 | which differences are real | `statistics.py`, `comparison.py` |

@@ -12,7 +12,7 @@ import numpy as np
 
 from isotune.evaluation import GROUPS, CorrelatedPairs, Floats, STSTask, interval, resampled_scores
 from isotune.lab.studies.lines import Line
-from isotune.lab.studies.statistics import PairedTest, holm, paired_test, williams_p
+from isotune.lab.studies.statistics import PairedTest, holm, paired_test
 from isotune.lab.studies.study import Study
 from isotune.lab.studies.wording import is_share, measured_digits
 
@@ -33,9 +33,6 @@ class Comparison:
     p: float | None = None  # its p after Holm's correction for all comparisons of the study
     # the bootstrap's 95 % interval over test pairs, if the score is a correlation
     pairs: tuple[float, float] | None = None
-    # the number of correlations (a task's or subset's, at a seed) in which Williams' test has p below 0.05, and the
-    # number of all correlations
-    williams: tuple[int, int] | None = None
 
     @property
     def pairs_differ(self) -> bool:
@@ -50,15 +47,11 @@ class Comparison:
 
 def compare(study: Study, lines: Sequence[Line], tasks: Sequence[STSTask], cosines: Cosines) -> tuple[Comparison, ...]:
     """Makes all comparisons of a study, by the score that it judges by."""
-    judged_tasks = _judged_tasks(study, tasks)
-    score, spearman = study.judged, study.metric == "spearman"
-
-    def pairs_of(line: Line, seed: int | None) -> list[CorrelatedPairs]:
-        return _correlated_pairs(study, judged_tasks, cosines(line, seed))
+    judged_tasks, score = _judged_tasks(study, tasks), study.judged
 
     @cache
     def resampled(line: Line, seed: int | None) -> Floats:
-        return resampled_scores(pairs_of(line, seed), spearman)
+        return resampled_scores(_correlated_pairs(study, judged_tasks, cosines(line, seed)), study.metric == "spearman")
 
     def compared(first: Line, second: Line) -> Comparison | None:
         # The seeds to subtract. The one value of an untrained model is paired with every seed of the other line.
@@ -66,20 +59,14 @@ def compare(study: Study, lines: Sequence[Line], tasks: Sequence[STSTask], cosin
         if not seeds:
             return None
         differences = [first.values[score][a] - second.values[score][b] for a, b in seeds]
-        ends = williams = None
-        if judged_tasks:
-            ends = interval(np.mean([resampled(first, a) - resampled(second, b) for a, b in seeds], axis=0))
-            both = [zip(pairs_of(first, a), pairs_of(second, b), strict=True) for a, b in seeds]
-            p_values = [williams_p(*pair, spearman) for pairs in both for pair in pairs]
-            williams = sum(p < LEVEL for p in p_values), len(p_values)
+        over_pairs = [resampled(first, a) - resampled(second, b) for a, b in seeds if judged_tasks]
         return Comparison(
             first.title,
             second.title,
             fmean(differences),
             n=0 if seeds == [(None, None)] else len(seeds),
             test=paired_test(differences) if len(seeds) > 1 else None,
-            pairs=ends,
-            williams=williams,
+            pairs=interval(np.mean(over_pairs, axis=0)) if over_pairs else None,
         )
 
     comparisons = [made for lines_of_both in _compared_lines(study, lines) if (made := compared(*lines_of_both))]

@@ -9,10 +9,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from statistics import fmean
 from tempfile import NamedTemporaryFile
@@ -26,7 +24,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 import isotune
-from isotune.data import ScoredPairs, Sentence, read
+from isotune.data import ScoredPairs
 from isotune.encoder import Encoder, EncoderOptions, WordVectors, load_encoder, short_hash
 from isotune.errors import InputError
 from isotune.evaluation import (
@@ -49,7 +47,6 @@ RESULT = "result.json"
 COSINES = "study-cosines.npz"
 CHECKSUM = "checksum"  # of the rest of a result
 PAIRS = "pairs"  # the cosines of the study's pairs among those of its tasks
-SPEED_SENTENCES = 500  # of the bundled training text; sentences_per_second is measured on them
 
 
 class Job(BaseModel):
@@ -139,7 +136,7 @@ def make(job: Job) -> None:
             cosines[PAIRS] = cosine_similarities(encoder, ScoredPairs(PAIRS, "", first, second, np.empty(0), []))
         with replacing(folder / COSINES) as part, part.open("wb") as file:
             np.savez_compressed(file, **cosines)  # type: ignore[arg-type]  # numpy's own option has another type
-        scores = {"sentences_per_second": _speed(encoder), **(_training_scores(folder) if job.recipe else {})}
+        scores = _training_scores(folder) if job.recipe else {}
         write_result(folder, {"scores": scores, "evaluation": evaluation.model_dump(mode="json")})
         for path in (*folder.glob("*.safetensors"), folder / "start", *(() if job.keep else (folder / "encoder",))):
             _drop(path)
@@ -212,15 +209,6 @@ def _training_scores(folder: Path) -> dict[str, float]:
         scores |= {"test": fmean(tested.values()), **{f"test:{part}": value for part, value in tested.items()}}
     seconds = sum(record["seconds"] for record in records["train"])  # of the steps, without evaluations
     return scores | ({"seconds": seconds} if records["train"] else {})
-
-
-def _speed(encoder: SentenceEncoder) -> float:
-    """Sentences that the encoder encodes in a second."""
-    sentences = [row.sentence for row in islice(read("stsb-open:train", Sentence), SPEED_SENTENCES)]
-    encoder.encode(sentences[: SPEED_SENTENCES // 10])  # warms up
-    start = time.perf_counter()
-    encoder.encode(sentences)
-    return len(sentences) / (time.perf_counter() - start)
 
 
 def main() -> None:

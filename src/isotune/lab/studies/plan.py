@@ -33,6 +33,7 @@ class PlannedRun:
     start: PlannedRun | None = None  # the run whose encoder it starts from
     baseline: PlannedRun | None = None  # the evaluation of what it starts from, if the study has scores of that
     classifier_seed: int | None = None  # of SentEval's classifiers, if it is not SentEval's own
+    turn: tuple[int, int] = (0, 0)  # the place of its seed in the study, and of its cell in the arm
 
     @property
     def title(self) -> str:
@@ -73,16 +74,17 @@ def plan_runs(study: Study, model: str | None = None) -> list[PlannedRun]:
         grid = {key: values for key, values in grid.items() if _has(known[arm.name], key)}
         shared = {key: value for key, value in study.options.items() if _has(known[arm.name], key)}
         start_model = model or arm.model or study.model
-        for values in product(*grid.values()):
+        seeds = study.seeds if arm.trained or study.classifier_seeds else (None,)
+        for (i, values), (j, seed) in product(enumerate(product(*grid.values())), enumerate(seeds)):
             cell = dict(zip(grid, values, strict=True))
-            for seed in study.seeds if arm.trained or study.classifier_seeds else (None,):
-                start = _start(arm, cell, seed, runs) if arm.start else None
-                options = {**shared, **arm.options, **cell}
-                run = _planned(arm, options, cell, seed, start_model, start, study.stand_ins)
-                if with_baselines and run.recipe and not start:
-                    baseline = PlannedRun(f"{arm.name}, start", cell, None, run.model, run.encoder)
-                    run = replace(run, baseline=baseline)
-                runs.append(replace(run, classifier_seed=seed) if study.classifier_seeds else run)
+            start = _start(arm, cell, seed, runs) if arm.start else None
+            options = {**shared, **arm.options, **cell}
+            run = _planned(arm, options, cell, seed, start_model, start, study.stand_ins)
+            baseline = start
+            if with_baselines and run.recipe and not start:
+                baseline = PlannedRun(f"{arm.name}, start", cell, None, run.model, run.encoder)
+            classifier_seed = seed if study.classifier_seeds else None
+            runs.append(replace(run, baseline=baseline, classifier_seed=classifier_seed, turn=(j, i)))
     return runs
 
 
@@ -96,14 +98,13 @@ def _planned(
     with_stand_ins: bool,
 ) -> PlannedRun:
     name = f"arm {arm.name}"
-    whole = {key: value for key, value in options.items() if "." not in key}
-    elements = {key: value for key, value in options.items() if "." in key}
     if not arm.trained:
-        (table,) = _with_elements([whole], elements, name)
         try:
-            return PlannedRun(arm.name, cell, seed, model, EncoderOptions.model_validate(table))
+            return PlannedRun(arm.name, cell, seed, model, EncoderOptions.model_validate(options))
         except ValidationError as error:
             raise invalid(name, error) from error
+    whole = {key: value for key, value in options.items() if "." not in key}
+    elements = {key: value for key, value in options.items() if "." in key}
     sources = whole.pop("data", arm.data)
     given = {**whole, "seed": seed}
     recipe = resolve(sources, arm.recipe or None, arm.method or None, given, with_stand_ins=with_stand_ins)
@@ -113,7 +114,7 @@ def _planned(
         table = recipe.table()
         *stages, encoder_table = _with_elements([*table["stages"], table["encoder"]], elements, name)
         recipe = Recipe.from_table({**table, "encoder": encoder_table, "stages": stages}, name)
-    return PlannedRun(arm.name, cell, seed, start.model if start else model, recipe.encoder, recipe, start, start)
+    return PlannedRun(arm.name, cell, seed, start.model if start else model, recipe.encoder, recipe, start)
 
 
 def _start(arm: Arm, cell: Cell, seed: int | None, runs: Sequence[PlannedRun]) -> PlannedRun:

@@ -13,7 +13,6 @@ import json
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import isotune
 from isotune.data import DATASETS
@@ -36,26 +35,31 @@ def run_key(run: PlannedRun, tasks: Sequence[str], pairs: Sequence[tuple[str, st
     Raises:
         InputError: the model is not on this machine.
     """
-    content: dict[str, Any] = {
-        "isotune": _folder_hash(PACKAGE, SOURCE_FILES),
-        "model": run_key(run.start, tasks, pairs) if run.start else _model_hash(run.model),
-        "encoder": run.encoder.model_dump(),
-        "tasks": {str(task): _source_hash(source_of(task)) for task in named_tasks(tasks)} if tasks else {},
-    }
-    if pairs:
-        content["pairs"] = list(pairs)
-    if run.classifier_seed is not None:
-        content["classifier_seed"] = run.classifier_seed
-    if run.recipe:
-        content["recipe"] = {key: value for key, value in run.recipe.table().items() if key not in DESCRIPTION}
-        content["data"] = {source: _source_hash(source) for source in (*run.inputs.data, *run.inputs.dev)}
-    return short_hash(content)
+    recipe = run.recipe.table() if run.recipe else {}
+    return short_hash(
+        {
+            "isotune": sources_hash(PACKAGE),
+            "model": run_key(run.start, tasks, pairs) if run.start else _model_hash(run.model),
+            "encoder": run.encoder.model_dump(),
+            "recipe": {key: value for key, value in recipe.items() if key not in DESCRIPTION},
+            "data": {source: _source_hash(source) for source in (*run.inputs.data, *run.inputs.dev)},
+            "tasks": {str(task): _source_hash(source_of(task)) for task in named_tasks(tasks)} if tasks else {},
+            "classifier_seed": run.classifier_seed,
+            "pairs": list(pairs),
+        }
+    )
 
 
 def forget_files() -> None:
     """Makes `run_key` read files again, which may have changed."""
     _folder_hash.cache_clear()
     _source_hash.cache_clear()
+
+
+@cache
+def sources_hash(package: Path) -> str:
+    """The names and content of a package's sources, as they are when this is first called."""
+    return _folder_hash(package, SOURCE_FILES)
 
 
 def _model_hash(model: str) -> str:

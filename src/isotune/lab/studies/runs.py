@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter, UserDict
+from collections import UserDict
 from collections.abc import Sequence
 from functools import partial
 from math import inf
+from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
 from time import monotonic
@@ -75,7 +76,7 @@ class StudyRuns:
         done = {key: self._is_done(run) for run, key in self.keys.items()}
         self._say(f"{self.study.title}: {len(done)} runs, {sum(done.values())} of them already done")
         waiting: dict[str, PlannedRun] = {}
-        for run in sorted(self.keys, key=self._turns().__getitem__):
+        for run in sorted(self.keys, key=attrgetter("turn")):
             if not done[key := self.keys[run]]:
                 waiting.setdefault(key, run)
         making: dict[Path, PlannedRun] = {}
@@ -97,15 +98,6 @@ class StudyRuns:
             else:
                 self._say(f"{minutes:g} minutes are over; {len(waiting)} runs have not been made")
                 break
-
-    def _turns(self) -> dict[PlannedRun, tuple[int, int]]:
-        """The place of each run's seed in the study, and of its cell in the arm; 0 and 0 of a baseline."""
-        turns = dict.fromkeys(self.keys, (0, 0))
-        counts: Counter[tuple[str, int | None]] = Counter()
-        for run in self.planned:
-            turns[run] = (0 if run.seed is None else self.study.seeds.index(run.seed), counts[run.arm, run.seed])
-            counts[run.arm, run.seed] += 1
-        return turns
 
     def _ended(self, run: PlannedRun, problem: str) -> None:
         """Says how a run ended, and notes a failure for all runs of the same key."""

@@ -1,4 +1,4 @@
-"""Whether a difference is real: tests over seeds, and Williams' test over test pairs.
+"""Whether a difference between encoders of several seeds is real.
 
 Over seeds there are few values, 3 to 8. The paired t-test decides: it is exact if the differences are normal, and it
 gives an interval. The sign permutation test (Wilcoxon's test is the same on ranks) assumes no normality, but at n seeds
@@ -8,15 +8,12 @@ the t-test's. With several comparisons, Holm's correction keeps the chance of an
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
-
-from isotune.evaluation import CorrelatedPairs
 
 
 class Summary(NamedTuple):
@@ -64,30 +61,3 @@ def holm(p_values: Sequence[float]) -> list[float]:
     corrected = np.empty(len(order))
     corrected[order] = np.maximum.accumulate(np.minimum(1, factors * np.asarray(p_values)[order]))
     return [float(p) for p in corrected]
-
-
-def williams(r12: float, r13: float, r23: float, n: int) -> tuple[float, float]:
-    """Williams' test whether two correlations with the same variable differ: t, and its two-sided p.
-
-    Williams, JRSS B 1959, in the form of Steiger, Psychological Bulletin 1980, equation 7; t has n - 3 degrees of
-    freedom. Variable 1 is the gold score, 2 and 3 are two encoders' cosines. For Spearman's correlations the test is an
-    approximation. With 3 pairs or fewer nothing can be said: t is 0 and p is 1.
-    """
-    if n < 4:
-        return 0.0, 1.0
-    determinant = 1 - r12**2 - r13**2 - r23**2 + 2 * r12 * r13 * r23
-    mean = (r12 + r13) / 2
-    denominator = 2 * determinant * (n - 1) / (n - 3) + mean**2 * (1 - r23) ** 3
-    if r12 == r13 or denominator <= 0:  # negative only by rounding, when variables 2 and 3 are equal but for rounding
-        return 0.0, 1.0
-    t = (r12 - r13) * math.sqrt((n - 1) * (1 + r23) / denominator)
-    return t, float(2 * stats.t.sf(abs(t), n - 3))
-
-
-def williams_p(first: CorrelatedPairs, second: CorrelatedPairs, spearman: bool) -> float:
-    """The p of Williams' test between two encoders on the same pairs; a constant variable has correlation 0."""
-    variables = np.stack([first.gold, first.cosines, second.cosines])  # [3, N]
-    with np.errstate(invalid="ignore", divide="ignore"):  # of a constant variable
-        correlations = np.corrcoef(stats.rankdata(variables, axis=1) if spearman else variables)  # [3, 3]
-    r12, r13, r23 = np.nan_to_num(correlations[np.triu_indices(3, 1)])
-    return williams(r12, r13, r23, len(first.gold))[1]

@@ -25,10 +25,9 @@ Value = bool | int | float | str | tuple[bool | int | float | str, ...]
 Cell = Mapping[str, Value]
 """A place in the grid: the options that vary, with their values there."""
 
-RUN_SCORES = ("dev", "test", "kept_step", "steps", "seconds", "sentences_per_second")
-"""Scores of a run besides its evaluation: the best dev score, the step that reached it, the number of steps, the
-seconds that the steps took, and how many sentences the kept encoder encodes in a second. "test" is the score of a
-method's test rows at that step. If "dev" or "test" is a mean of named parts, "dev:NAME" is the part of that name."""
+RUN_SCORES = ("dev", "test", "kept_step", "steps", "seconds")
+"""Scores of a run besides its evaluation: the best dev score, the score of a method's test rows at that step, the step,
+the number of steps, and the seconds that they took. Of a mean of named parts, "dev:NAME" and "test:NAME" are parts."""
 
 COSINE = "cosine"
 """The score "cosine:7" is the cosine of pair 7, from 0: of the study's `pairs`, or else of its first task."""
