@@ -17,7 +17,7 @@ import tomli_w
 
 import isotune
 from isotune.files import write_text
-from isotune.lab.studies import run_study, runs
+from isotune.lab.studies import run_study
 from isotune.lab.studies.results import Results
 from isotune.methods import self_guided
 from isotune.report.stages import read_records
@@ -154,7 +154,7 @@ def study(inputs: Inputs) -> Work:
 
     def go_on(folder: Path) -> None:
         training_run.write_report = _short_report
-        runs.QUICK_TASKS = (inputs.pairs,)
+        run_study.QUICK_TASKS = (inputs.pairs,)
         InThisProcess.made = []
         run_study.Processes = InThisProcess
         folder.mkdir(exist_ok=True)

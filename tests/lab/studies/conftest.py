@@ -10,7 +10,7 @@ import pytest
 import tomli_w
 
 from isotune.errors import InputError
-from isotune.lab.studies import run_study, runs
+from isotune.lab.studies import run_study
 from isotune.lab.studies.job import Job, make
 
 
@@ -60,7 +60,7 @@ def empty_report(folder: Path) -> Path:
 def made(monkeypatch: pytest.MonkeyPatch, pairs: Path) -> list[str]:
     """The keys of the runs that studies make from now on, in this process, on little data and without figures."""
     keys: list[str] = []
-    monkeypatch.setattr(runs, "QUICK_TASKS", (str(pairs),))
+    monkeypatch.setattr(run_study, "QUICK_TASKS", (str(pairs),))
     monkeypatch.setattr("isotune.training.run.write_report", empty_report)
     monkeypatch.setattr(InThisProcess, "made", keys, raising=False)
     monkeypatch.setattr(run_study, "Processes", InThisProcess)

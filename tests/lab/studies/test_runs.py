@@ -11,7 +11,7 @@ from rich.console import Console
 
 from isotune.lab.studies import Study
 from isotune.lab.studies.job import COSINES, Job, write_result
-from isotune.lab.studies.runs import StudyRuns
+from isotune.lab.studies.run_study import StudyRuns
 
 EVALUATION = '{"encoder": "x", "tasks": [], "averages": {}, "versions": {}, "created": "2026-01-01T00:00:00Z"}'
 
@@ -66,7 +66,7 @@ def make(
     workers: Workers, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], **limit: float
 ) -> tuple[StudyRuns, list[str]]:
     """Makes the runs; returns them and the lines that were printed."""
-    monkeypatch.setattr("isotune.lab.studies.runs.monotonic", lambda: workers.now)
+    monkeypatch.setattr("isotune.lab.studies.run_study.monotonic", lambda: workers.now)
     runs = StudyRuns(STUDY, folder, "", Console(soft_wrap=True, highlight=False))
     runs.make(workers, **limit)  # type: ignore[arg-type]
     return runs, capsys.readouterr().out.splitlines()

@@ -6,11 +6,10 @@
 | the runs of a study, and the key of each | `plan.py`, `run_key.py` |
 | what runs need, and whether it is on this machine | `needs.py` |
 | one run, made by a process | `job.py`, `processes.py` |
-| all runs of a study, and their scores | `runs.py` |
 | the lines of its table, and the files it is kept in | `lines.py`, `results.py`, `wording.py` |
-| which differences are real | `statistics.py`, `comparison.py` |
+| which differences are real | `comparison.py` |
 | figures and page | `figures.py`, `page.py` |
-| all of it, in order | `run_study.py` |
+| all of it, in order, and the runs of a study | `run_study.py` |
 
 The papers' tables and figures are in `papers/`, with the numbers that they print; other studies are in `own/`.
 """
