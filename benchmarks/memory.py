@@ -1,6 +1,6 @@
 """Measures peak memory and time of a training step by batch size, with and without chunks (the gradient cache).
 
-    python benchmarks/memory.py [--model mini] [--method consert] [--batch-sizes 256 2048 16384] [--chunk-size 64]
+    python benchmarks/memory.py [--model bert-tiny] [--method consert] [--batch-sizes 256 2048 16384] [--chunk-size 64]
 
 Each line is measured in a fresh process with one thread, on the bundled text. The time is processor time. A batch that
 would not fit into the free memory is not run; its line has an estimate from the batch before. Prints a Markdown table.
@@ -31,7 +31,7 @@ class Measured(NamedTuple):
 def main() -> None:
     """Prints a line for each batch size, without and with chunks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="mini")
+    parser.add_argument("--model", default="bert-tiny")
     parser.add_argument("--method", default="consert")
     parser.add_argument("--batch-sizes", type=int, nargs="+", default=[256, 2048, 16384])
     parser.add_argument("--chunk-size", type=int, default=64)

@@ -20,7 +20,7 @@ def stepper(
     """What makes the steps of a method on sentences; `Stepper.update(number)` makes one step.
 
     Args:
-        model: a folder, or "mini".
+        model: a folder, or "bert-tiny".
         method: the method's name.
         options: the method's options.
         training: the training options.

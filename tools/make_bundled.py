@@ -18,13 +18,14 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from isotune.bundled import bundled_data
+from safetensors.torch import load_file, save_file
+
+from isotune.bundled import bundled_data, bundled_model
 from isotune.data.records import read_file
 from isotune.data.rows import Sentence, to_rows
 
 OPEN_SUBSETS = ("images", "headlines", "answers-forums")
 COLUMNS = ("subset", "sentence1", "sentence2", "score")
-MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
 
 
 def make_stsb_open(data: Path, to: Path) -> None:
@@ -62,10 +63,12 @@ def make_stsb_open(data: Path, to: Path) -> None:
     _write(to / "answers-forums-sources.tsv", [header, *attribution])
 
 
-def make_mini(model: Path, to: Path) -> None:
-    """Copy the model's files. Its README.md and LICENSE stay as they are."""
-    for name in MODEL_FILES:
+def make_bert_tiny(model: Path, to: Path) -> None:
+    """Write the model with float16 weights. Its README.md and LICENSE stay as they are."""
+    for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
         shutil.copyfile(model / name, to / name)
+    weights = load_file(model / "model.safetensors")
+    save_file({name: tensor.half() for name, tensor in weights.items()}, to / "model.safetensors", {"format": "pt"})
 
 
 def _member(archive: tarfile.TarFile, name: str) -> bytes:
@@ -80,4 +83,4 @@ def _write(path: Path, lines: Iterable[Iterable[object]]) -> None:
 
 if __name__ == "__main__":
     make_stsb_open(Path(os.environ["ISOTUNE_DATA"]), bundled_data() / "stsb-open")
-    make_mini(Path(sys.argv[1]), bundled_data() / "mini")
+    make_bert_tiny(Path(sys.argv[1]), bundled_model())

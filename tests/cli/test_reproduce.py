@@ -12,7 +12,7 @@ from tests.cli.conftest import Call
 
 def test_every_table_and_figure_is_listed(isotune: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
-    code, out, _ = isotune("reproduce", "--model", "mini")
+    code, out, _ = isotune("reproduce", "--model", "bert-tiny")
     lines = out.splitlines()
     assert code == 0
     rows = {line.split()[0]: line.split() for line in lines if "/" in line[:20] and line[0] != " "}
@@ -21,7 +21,7 @@ def test_every_table_and_figure_is_listed(isotune: Call, monkeypatch: pytest.Mon
     assert rows["bert-cf/table4"][1:4] == ["no", "yes", "3"]
     assert rows["consert/table4"][3] == "5"
     assert "sts (-), sts-unlabelled (-)" in out
-    assert "mini (-)" not in out
+    assert "bert-tiny (-)" not in out
     assert max(map(len, lines)) <= 100
 
 

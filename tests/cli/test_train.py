@@ -53,15 +53,15 @@ def test_the_help_groups_the_flags(isotune: Call) -> None:
     text = isotune("train", "--help").out
     for title, flag in [("Run", "--out DIR"), ("Encoder", "--pooling"), ("Training", "--max-length INT")]:
         assert flag in panel(text, title)
-    method = panel(text, "Method whitening")
+    method = panel(text, "Method consert")
     assert "isotune train --method NAME --help" in method
-    assert "--strength FLOAT" in method
+    assert "--temperature FLOAT" in method
     assert "--columns FIELD=COLUMN..." in panel(text, "Run")
     assert "--layers INT..." in panel(text, "Encoder")
     assert "such as -2 -1" in panel(text, "Encoder")
 
 
-@pytest.mark.parametrize("name", ["whitened-simcse", "consert-unsup-base", "simcse-unsup"])
+@pytest.mark.parametrize("name", ["default", "consert-unsup-base", "simcse-unsup"])
 def test_the_help_shows_the_values_of_the_recipe(isotune: Call, name: str) -> None:
     text = isotune("train", "--recipe", name, "--help").out
     stage = Recipe.from_table(plan_table(name, None, None)).stages[0]
@@ -77,9 +77,7 @@ def test_defaults_are_shown_as_they_are_typed(isotune: Call) -> None:
     assert "[default: -2 -1]" in panel(text, "Encoder")
     assert "[default: feature_cutoff shuffle]" in panel(text, "Method consert")
     assert "[default: 0.9 0.999]" in panel(text, "Training")
-    assert "[default: --no-projection]" in panel(
-        isotune("train", "--recipe", "whitened-simcse", "--help").out, "Method simcse"
-    )
+    assert "[default: --no-bias-correction]" in panel(text, "Training")
     Path("mine.toml").write_text("[columns]\nsentence = 'body'\n[[stages]]\nmethod = 'simcse'")
     assert "[default: sentence=body]" in panel(isotune("train", "--recipe=mine.toml", "--help").out, "Run")
 
@@ -261,7 +259,7 @@ BAD = {
     "unknown dataset": (["stsb-opne"], "unknown file or dataset 'stsb-opne': did you mean 'stsb-open'?"),
     "unknown split": (["stsb-open:tran"], "did you mean 'train'?"),
     "unknown method": (["text.txt", "--method=simsce"], "unknown method 'simsce': did you mean 'simcse'?"),
-    "method and recipe": (["text.txt", "--recipe=mini"], "recipe mini and method simcse are both given"),
+    "method and recipe": (["text.txt", "--recipe=mlm"], "recipe mlm and method simcse are both given"),
     "unknown task": (["text.txt", "--tasks", "sts99"], "unknown task or file 'sts99': did you mean"),
     "unknown model": (["text.txt", "--model", "no/model"], "model no/model: there is no such folder"),
     "no model": (["text.txt", "--model="], "model: String should have at least 1 character"),
@@ -310,8 +308,8 @@ def test_too_few_sentences_to_whiten_are_refused_before_an_evaluation(
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("mni", "unknown recipe 'mni': did you mean 'mini'? Known: adapt"),
-        ("mni", "; or a file whose name ends in .toml"),
+        ("mln", "unknown recipe 'mln': did you mean 'mlm'? Known: adapt"),
+        ("mln", "; or a file whose name ends in .toml"),
         ("missing.toml", "it can't be read"),
         ("not.toml", "not TOML"),
         ("empty.toml", "stages: Field required"),

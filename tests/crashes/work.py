@@ -220,12 +220,6 @@ def indexing(inputs: Inputs) -> Work:
     return Work(go_on, result)
 
 
-def from_scratch(inputs: Inputs) -> Work:
-    """Masked language modelling of a new model, which the run makes."""
-    new = {"layers": 1, "hidden": 16, "heads": 2, "intermediate": 16, "vocabulary": 50}
-    return training([{"method": "mlm"}], inputs, model=None, dev="none", scratch=new)
-
-
 def finetune(inputs: Inputs) -> Work:
     """Fine-tuning on labelled pairs, whose dev data choose the best step and score it."""
     stage = {"method": "finetune-pair", "classes": ["0", "1"], "dev_data": [inputs.labelled], "dev_share": 0.5}
@@ -253,7 +247,7 @@ WORKS: Mapping[str, Callable[[Inputs], Work]] = {
     "flow": partial(training, [{"method": "flow"}]),
     "clsr": lambda inputs: training([{"method": "clsr", "min_score": 3.0}], inputs, data=[inputs.pairs]),
     "sncse": partial(training, [{"method": "sncse", "parser": "words"}]),
-    "mlm, from scratch": from_scratch,
+    "mlm, the last step": partial(training, [{"method": "mlm"}], dev="none"),
     "finetune-pair": finetune,
     "multitask": multitask,
     "muon, the last step": partial(training, [{"method": "simcse", "optimizer": "muon"}], dev="none"),

@@ -5,6 +5,7 @@ import runpy
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file
 
 from isotune.bundled import bundled_data, bundled_model
 from isotune.data import Sentence, available, read, scored_pairs
@@ -50,7 +51,7 @@ def test_every_stack_exchange_sentence_has_its_author_and_address() -> None:
     assert len(sources) == len(required) == 375
 
 
-@pytest.mark.parametrize("folder", ["mini", "stsb-open"])
+@pytest.mark.parametrize("folder", ["bert-tiny", "stsb-open"])
 def test_the_readme_names_files_that_exist(folder: str) -> None:
     path = bundled_data() / folder
     names = re.findall(r"[\w-]+\.(?:txt|tsv|py|json|safetensors)\b|\bLICENSE\b(?!\.)", (path / "README.md").read_text())
@@ -69,18 +70,22 @@ def test_the_notices_of_the_release_are_there() -> None:
 
 def test_the_model_loads_whole() -> None:
     import torch
-    from transformers import AutoModelForMaskedLM, AutoTokenizer
+    from transformers import AutoModel, AutoTokenizer
 
-    model, info = AutoModelForMaskedLM.from_pretrained(bundled_model(), dtype=torch.float32, output_loading_info=True)
+    model, info = AutoModel.from_pretrained(bundled_model(), dtype=torch.float32, output_loading_info=True)
     assert not info["missing_keys"]
     assert not info["unexpected_keys"]
-    assert (model.config.num_hidden_layers, model.config.hidden_size) == (4, 256)
+    assert (model.config.num_hidden_layers, model.config.hidden_size) == (2, 128)
     tokenizer = AutoTokenizer.from_pretrained(bundled_model())
-    assert len(tokenizer) == model.config.vocab_size == 16384
-    batch = tokenizer("The second world [MASK] began in 1939.", return_tensors="pt")
-    place = batch["input_ids"][0].tolist().index(tokenizer.mask_token_id)
-    best = model.eval()(**batch).logits[0, place].argmax()
-    assert tokenizer.decode(best) == "war"
+    assert len(tokenizer) == model.config.vocab_size == 30522
+    assert tokenizer.tokenize("An unaffable dog") == ["an", "una", "##ffa", "##ble", "dog"]
+
+
+def test_the_model_is_the_checkpoint_in_float16(real_models: Path) -> None:
+    checkpoint = load_file(real_models / "bert-tiny" / "model.safetensors")
+    bundled = load_file(bundled_model() / "model.safetensors")
+    assert bundled.keys() == checkpoint.keys()
+    assert all((bundled[name] == weights.half()).all() for name, weights in checkpoint.items())
 
 
 def test_the_sample_can_be_rebuilt(real_data: Path, tmp_path: Path) -> None:

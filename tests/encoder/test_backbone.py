@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from isotune.data.packed import Packed, pack
 from isotune.encoder.backbone import PACKED_TYPES, PADDED_TYPES, Backbone, _warn_padded
 from isotune.errors import InputError
-from isotune.views.augmentation import FeatureCutoff, Shuffle
+from isotune.views.augmentation import Augmentation, FeatureCutoff, Shuffle
 from tests.conftest import seeded
 
 SMALL: dict[str, Any] = {
@@ -88,6 +88,40 @@ def in_order(tokens: Packed, state: torch.Tensor) -> list[torch.Tensor]:
     return [parts[i] for i in tokens.order.argsort().tolist()]
 
 
+def last(backbone: Backbone, tokens: Packed, augmentation: Augmentation | None = None) -> torch.Tensor:
+    """The last hidden state [T, d]."""
+    (state,) = backbone(tokens, augmentation).values()
+    return state
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")  # inside transformers' DeBERTa
+@pytest.mark.parametrize("name", ARCHITECTURES)
+@torch.no_grad()
+def test_no_block_above_the_highest_layer_is_run(name: str) -> None:
+    tokens, _, _ = batch()
+    backbone = Backbone(make(name)).eval()
+    states = backbone(tokens, layers=range(backbone.layers + 1))
+    runs = []
+    feed_forward = max((module for module in backbone.modules() if isinstance(module, torch.nn.Linear)), key=width)
+    for module in backbone.modules():
+        if isinstance(module, torch.nn.Linear) and width(module) == width(feed_forward):
+            module.register_forward_hook(lambda *_: runs.append(1))
+    last(backbone, tokens)
+    whole = len(runs)
+    for highest in range(backbone.layers):
+        runs.clear()
+        for layers in ((highest,), (0, highest)):
+            reached = backbone(tokens, layers=layers)
+            assert reached.keys() == set(layers)
+            assert all(torch.equal(state, states[layer]) for layer, state in reached.items())
+        assert len(runs) == 2 * whole * highest // backbone.layers
+    assert torch.equal(last(backbone, tokens), states[backbone.layers])  # a pass that ended early leaves nothing behind
+
+
+def width(linear: torch.nn.Linear) -> int:
+    return linear.out_features
+
+
 @pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")  # inside transformers' DeBERTa
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_states_and_gradients_equal_the_padded_models(name: str) -> None:
@@ -96,7 +130,7 @@ def test_states_and_gradients_equal_the_padded_models(name: str) -> None:
     # The reference makes its own positions, so that isotune's are tested too.
     expected = reference(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True).hidden_states
     backbone = Backbone(model)
-    states = backbone(tokens, all_layers=True)
+    states = [*backbone(tokens, layers=range(backbone.layers + 1)).values()]
 
     assert backbone.padded == (name in PADDED_TYPES)
     assert len(states) == len(expected) == backbone.layers + 1
@@ -125,9 +159,9 @@ def test_states_and_gradients_equal_the_padded_models(name: str) -> None:
 def test_bfloat16_is_close_to_float32(name: str) -> None:
     tokens, _, _ = batch()
     backbone = Backbone(make(name))
-    (exact,) = backbone(tokens)
+    exact = last(backbone, tokens)
     with torch.autocast("cpu", torch.bfloat16):
-        (state,) = backbone(tokens)
+        state = last(backbone, tokens)
     assert torch.cosine_similarity(state.float(), exact).min() > 0.99
 
 
@@ -145,10 +179,10 @@ def test_augmentations_reach_packed_and_padded_models_alike(name: str) -> None:
         if name not in PADDED_TYPES:
             model.set_attn_implementation("eager" if padded else "isotune_packed")
         for augmentation in (Shuffle(), FeatureCutoff(0.5)):
-            (state,) = backbone(seeded(tokens), augmentation)
+            state = last(backbone, seeded(tokens), augmentation)
             before = packed.setdefault(augmentation, state)
             torch.testing.assert_close(state, before, atol=2e-5, rtol=1e-4)
-    (plain,) = backbone(tokens)
+    plain = last(backbone, tokens)
     for state in packed.values():
         assert (state - plain).abs().max() > 1e-2
 
@@ -157,9 +191,9 @@ def test_the_attention_dropout_is_applied() -> None:
     tokens, _, _ = batch()
     backbone = Backbone(make("bert")).train()
     with backbone.dropout(0.0):
-        assert torch.equal(backbone(tokens)[0], backbone(tokens)[0])
+        assert torch.equal(last(backbone, tokens), last(backbone, tokens))
     with backbone.dropout(0.5):
-        assert not torch.equal(backbone(tokens)[0], backbone(tokens)[0])
+        assert not torch.equal(last(backbone, tokens), last(backbone, tokens))
     assert {module.p for module in backbone.modules() if isinstance(module, torch.nn.Dropout)} == {0.1}
 
 
@@ -169,7 +203,7 @@ def test_dropout_reaches_the_attention_of_modernbert(rate: float) -> None:
     backbone = Backbone(cls(cls.config_class(**options, attention_dropout=0.1))).train()
     tokens, _, _ = batch()
     with backbone.dropout(rate):
-        assert torch.equal(backbone(tokens)[0], backbone(tokens)[0]) == (rate == 0.0)
+        assert torch.equal(last(backbone, tokens), last(backbone, tokens)) == (rate == 0.0)
         assert {layer.attn.attention_dropout for layer in backbone.model.layers} == {rate}
     assert {layer.attn.attention_dropout for layer in backbone.model.layers} == {0.1}
 
@@ -242,9 +276,9 @@ def test_heads_are_dropped_anew_in_every_pass() -> None:
     backbone = Backbone(make("bert")).train()
     with backbone.dropout(0.0), backbone.drop_heads(0.5):
         torch.manual_seed(0)
-        first, second = backbone(tokens)[0], backbone(tokens)[0]
+        first, second = last(backbone, tokens), last(backbone, tokens)
         torch.manual_seed(0)
-        again = backbone(tokens)[0]
+        again = last(backbone, tokens)
     assert not torch.equal(first, second)
     assert torch.equal(first, again)
 
@@ -254,7 +288,7 @@ def test_heads_of_other_architectures_are_dropped_too(name: str) -> None:
     tokens, _, _ = batch()
     backbone = Backbone(make(name)).train()
     with backbone.dropout(0.0), backbone.drop_heads(0.5):
-        assert not torch.equal(backbone(tokens)[0], backbone(tokens)[0])
+        assert not torch.equal(last(backbone, tokens), last(backbone, tokens))
 
 
 def test_a_padded_model_drops_no_heads() -> None:

@@ -32,7 +32,7 @@ def test_the_head_equals_the_models_pooler(name: str, tmp_path: Path) -> None:
             take_pooler(backbone.model)
         return
     pooler = take_pooler(backbone.model)
-    vectors = pooler(tokens.restore(Pooling("cls")(backbone(tokens), tokens)))
+    vectors = pooler(tokens.restore(Pooling("cls").numbered(backbone.layers)(backbone(tokens), tokens)))
     expected = model(input_ids=ids, attention_mask=mask.long()).pooler_output
     torch.testing.assert_close(vectors, expected, atol=1e-6, rtol=1e-5)
 

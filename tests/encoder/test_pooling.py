@@ -35,9 +35,9 @@ def pool_sentence(mode: PoolingMode, x: Tensor) -> Tensor:
 @pytest.mark.parametrize("layers", [(-1,), (1, -1), (0, 2, 3)])
 def test_every_mode_and_layer_average(mode: PoolingMode, layers: tuple[int, ...]) -> None:
     tokens = pack([[MASK if i == length // 2 else 1 for i in range(length)] for length in LENGTHS])
-    states = [torch.randn(sum(LENGTHS), 6, dtype=torch.float64) for _ in range(4)]
-    pooled = tokens.restore(Pooling(mode, layers, mask_id=MASK)(states, tokens))
-    average = sum(states[layer] for layer in layers) / len(layers)
+    states = {layer: torch.randn(sum(LENGTHS), 6, dtype=torch.float64) for layer in range(4)}
+    pooled = tokens.restore(Pooling(mode, layers, mask_id=MASK).numbered(3)(states, tokens))
+    average = sum(states[layer % 4] for layer in layers) / len(layers)
     parts = average.split(tokens.lengths.tolist())
     for i, place in enumerate(tokens.order.argsort().tolist()):
         assert len(parts[place]) == LENGTHS[i]
@@ -46,7 +46,7 @@ def test_every_mode_and_layer_average(mode: PoolingMode, layers: tuple[int, ...]
 
 def test_layer_weights_are_scaled_to_sum_1() -> None:
     tokens = pack([[1, 1]])
-    states = [torch.full((2, 1), float(value)) for value in (0, 10, 20)]
+    states = {layer: torch.full((2, 1), 10.0 * layer) for layer in range(3)}
     assert Pooling("mean", (1, 2), (3.0, 1.0))(states, tokens).item() == pytest.approx(12.5)
 
 
@@ -54,12 +54,12 @@ def test_layer_weights_are_scaled_to_sum_1() -> None:
 def test_mask_pooling_needs_one_mask_in_each_sentence(sentences: list[list[int]]) -> None:
     tokens = pack(sentences)
     with pytest.raises(InputError, match="a sentence has no mask token or several"):
-        Pooling("mask", mask_id=MASK)([torch.randn(len(tokens.ids), 6)], tokens)
+        Pooling("mask", (0,), mask_id=MASK)({0: torch.randn(len(tokens.ids), 6)}, tokens)
 
 
 def test_bfloat16_states_give_float32_vectors() -> None:
     tokens = pack([[1] * 3])
-    assert Pooling()([torch.randn(3, 4).bfloat16()], tokens).dtype == torch.float32
+    assert Pooling(layers=(2,))({2: torch.randn(3, 4).bfloat16()}, tokens).dtype == torch.float32
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,9 @@ from isotune.lab.studies.results import Results
 
 
 def results(study: Study, **values: dict[str, float]) -> Results:
-    runs = [MadeRun(arm=arm, model="mini", seed=0, cell={}, run=arm, values=scores) for arm, scores in values.items()]
+    runs = [
+        MadeRun(arm=arm, model="bert-tiny", seed=0, cell={}, run=arm, values=scores) for arm, scores in values.items()
+    ]
     return Results(
         name="t",
         study=study,
@@ -71,10 +73,10 @@ def test_an_option_replaces_its_elements() -> None:
 
 def test_arms_that_differ_only_by_their_model_become_one() -> None:
     study = read_study("clsr/table3")
-    changed = changed_study(study, "mini", (), {})
+    changed = changed_study(study, "bert-tiny", (), {})
     assert [arm.name for arm in changed.arms] == ["BERT-base", "CLSR-BERT-base"]
-    assert departures(changed, study, "mini", {})[0] == (
-        "The model is mini, not the published google-bert/bert-base-uncased or google-bert/bert-large-uncased or "
+    assert departures(changed, study, "bert-tiny", {})[0] == (
+        "The model is bert-tiny, not the published google-bert/bert-base-uncased or google-bert/bert-large-uncased or "
         "sentence-transformers/bert-base-nli-mean-tokens or sentence-transformers/bert-large-nli-mean-tokens."
     )
     assert departures(study, study, "google-bert/bert-base-uncased", {}) != []  # for some are BERT-large
@@ -91,7 +93,7 @@ def test_an_arm_starts_from_the_arm_that_stays_and_is_compared_with_it() -> None
         return [first, second]
 
     third = {"name": "third", "method": "mirror", "data": ["x"], "start": "first large", "against": "second large"}
-    changed = changed_study(of_arms(*arms("base"), *arms("large"), third), "mini", (), {})
+    changed = changed_study(of_arms(*arms("base"), *arms("large"), third), "bert-tiny", (), {})
     assert {arm.name: (arm.start, arm.against) for arm in changed.arms} == {
         "first base": ("", ""),
         "second base": ("first base", ""),

@@ -115,7 +115,7 @@ def test_only_the_masked_tokens_count(encoder: Encoder, tokens: Packed) -> None:
     method = MLM(MLMOptions(), encoder)
     (view,) = method.views(method.draw(batch(tokens)))
     (states,) = encode_views(encoder, [view])
-    (every,) = encoder.backbone(view.tokens)
+    (every,) = encoder.backbone(view.tokens).values()
     assert torch.equal(states, every[view.pooling.places])
     assert len(states) == (view.tokens.ids == 4).sum() + sum(
         int(view.tokens.ids[place]) != 4 for place in view.pooling.places

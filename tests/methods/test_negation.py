@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from isotune.errors import InputError
 from isotune.methods.negation import Word, guess, negate, negator
 from isotune.methods.verbs import base_of_past, base_of_third_person, is_past
-from isotune.views import negation
+from isotune.methods import negation
 
 
 def parse(text: str) -> list[Word]:

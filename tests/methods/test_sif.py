@@ -47,7 +47,7 @@ def test_vectors_are_those_of_the_algorithm(
     @torch.no_grad()
     def mean(sentence: str) -> torch.Tensor:
         ids = start.tokenize([sentence])
-        states = [state.double() for state in start.backbone(pack(ids), None, True)]
+        states = [state.double() for state in start.backbone(pack(ids), layers=range(4)).values()]
         return sif.weighted_mean(ids[0], (states[0] + states[-1]) / 2, counts, 0.01)
 
     of_text, of_others = (torch.stack([mean(sentence) for sentence in some]) for some in (texts, OTHERS))

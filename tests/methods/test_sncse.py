@@ -61,7 +61,7 @@ def test_the_projection_is_trained_on_all_three_views(encoder: Encoder) -> None:
 
 
 def test_the_prompts_are_the_authors() -> None:
-    encoder = Encoder.load("mini")
+    encoder = Encoder.load("bert-tiny")
     method = attached(SNCSE(SNCSEOptions(parser="words"), encoder), encoder)
     batch = sncse_batch(method, encoder, ["He was here"])
     tokens = [" ".join(encoder.tokenizer.convert_ids_to_tokens(tokens.ids.tolist())) for tokens in batch.texts]

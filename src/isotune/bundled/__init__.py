@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-BUNDLED_MODEL = "mini"  # the name of the bundled model, wherever a model is named
+BUNDLED_MODEL = "bert-tiny"  # the name of the bundled model, wherever a model is named
 MODEL_FILES = ("config.json", "modules.json")  # a folder with a model has one of these
 
 
@@ -18,14 +18,14 @@ def bundled_data() -> Path:
 
 
 def bundled_model() -> Path:
-    """The folder of "mini", a masked language model of 7.5 M parameters that is not tuned yet."""
-    return bundled_data() / "mini"
+    """The folder of BERT-tiny: two blocks of 128 features, no sentence encoder yet."""
+    return bundled_data() / BUNDLED_MODEL
 
 
 def local_model(model: str | Path) -> Path | None:
     """Finds a file or folder on this machine, or the bundled model; None if only the hub can know the name.
 
-    A folder "mini" takes the place of the bundled model only if it holds a model; it may be the folder of a run.
+    A folder "bert-tiny" takes the place of the bundled model only if it holds a model; it may be the folder of a run.
     """
     path = Path(model).expanduser()
     if str(model) == BUNDLED_MODEL and not any((path / file).exists() for file in MODEL_FILES):

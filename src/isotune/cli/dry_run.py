@@ -35,7 +35,7 @@ def describe(plan: Recipe, out: Path) -> list[str]:
     sources += [(plan.dev_pairs, "dev pairs")] if plan.dev_pairs else []
     sources += [(source_of(task), f"task {task}") for task in named_tasks(plan.tasks or plan.published_on)]
     lines = [line for source, kind in sources for line in _source(source, kind)]
-    models = [] if plan.scratch else [plan.model or BUNDLED_MODEL]
+    models = [plan.model or BUNDLED_MODEL]
     lines += [_model(model) for model in (*models, *(name for of_stage in inputs for name in of_stage.models))]
     for stage, of_stage in zip(plan.stages, inputs, strict=True):
         if issubclass(method_class(stage.method), DerivesRows):

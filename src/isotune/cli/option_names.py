@@ -33,7 +33,7 @@ def option_names(command: str) -> set[str]:
     if command == "train":
         names.update(RUN_OPTIONS)
         for path in (path for pattern in _OPTION_MODELS for path in package.glob(pattern)):
-            models, *_ = path.read_text("utf-8").split("\nclass Scratch(")  # its fields are set in recipes only
+            models = path.read_text("utf-8")
             for name, is_bool in _FIELD.findall(models):
                 names.update([name, f"no_{name}"] if is_bool else [name])
     return names

@@ -60,8 +60,8 @@ def quiet_lancedb() -> None:
 def labels(encoders: Sequence[str]) -> list[str]:
     """A short label for each encoder: the name of its folder or run, or its whole path if two labels would be equal.
 
-    >>> labels(["models/mini", "runs/demo/encoder"])
-    ['mini', 'demo']
+    >>> labels(["models/bert-tiny", "runs/demo/encoder"])
+    ['bert-tiny', 'demo']
     """
     if not encoders:
         raise InputError("no encoder: name at least one folder or hub name")

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from isotune.cli.parameters import PROCESSES, STAND_INS, THREADS, key_values
 
 NAME = "The table or figure, such as consert/table4. Without a name, all are listed."
-MODEL = "Use this model instead of every published model: a folder, a name on the Hugging Face hub, or mini."
+MODEL = "Use this model instead of every published model: a folder, a name on the Hugging Face hub, or bert-tiny."
 SEEDS = "Use these seeds instead of the published ones."
 OPTIONS = (
     "Change options of all runs that have them, such as learning_rate=1e-4 steps=200. A small model needs a higher "

@@ -22,7 +22,7 @@ from isotune.cli.parameters import COLUMNS, COLUMNS_FORM, key_values
 from isotune.cli.parser import one_line_errors
 from isotune.errors import InputError
 from isotune.methods import METHODS
-from isotune.recipes import BUNDLED_RECIPE, DEFAULT_RECIPE, ENCODER_RECIPE, Recipe, plan_table, recipe_of_model, resolve
+from isotune.recipes import DEFAULT_RECIPE, ENCODER_RECIPE, Recipe, plan_table, recipe_of_model, resolve
 from isotune.recipes.training import WITHOUT_STEPS, TrainingOptions
 
 RUN = Group("Run", sort_key=1)
@@ -35,8 +35,8 @@ TEXT = (
 OUT = "A new folder for the run: encoder, report, metrics and checkpoints. Unset: runs/METHOD-DATE-TIME."
 RECIPE = (
     "The name of a recipe (isotune recipes lists them) or a TOML file. "
-    f"Unset: {BUNDLED_RECIPE} for the bundled model, {ENCODER_RECIPE} for a finished encoder (its folder has "
-    f"modules.json), {DEFAULT_RECIPE} for any other model."
+    f"Unset: {ENCODER_RECIPE} for a finished encoder (its folder has modules.json), {DEFAULT_RECIPE} for any other "
+    "model, the bundled one included."
 )
 METHOD = "Train with this method and its default options, instead of a recipe."
 STAND_INS = (
@@ -174,9 +174,7 @@ def _refuse_options_of_other_methods(words: Sequence[str], parameters: Iterable[
         if field not in known and (methods := [key for key in METHODS if field in METHODS[key].options.model_fields]):
             raise InputError(f"{option} is an option of another method: --method {' or '.join(methods)}")
         if field not in known and field in TrainingOptions.model_fields:
-            chosen = not {"recipe", "method"}.isdisjoint(given)
-            why = "" if chosen else f", the method of recipe {BUNDLED_RECIPE} for the bundled model,"
             raise InputError(
-                f"{option} is an option of methods with steps, and {plan.stages[0].method}{why} has none; choose "
-                "another --recipe, or a --method such as simcse"
+                f"{option} is an option of methods with steps, and {plan.stages[0].method} has none; choose another "
+                "--recipe, or a --method such as simcse"
             )

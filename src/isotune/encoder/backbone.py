@@ -17,10 +17,10 @@ type that looks alike can differ unnoticed: an embedding layer that joins neighb
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import torch
@@ -46,6 +46,29 @@ PADDED_TYPES = ("deberta", "deberta-v2", "megatron-bert", "mpnet", "rembert")
 
 _augment: ContextVar[Callable[[Tensor], Tensor]] = ContextVar("augment")
 """Changes the output of the embedding layer in the forward pass that a thread is in."""
+
+
+@dataclass
+class _Recording:
+    """The hidden states that a forward pass has reached, of those that are wanted."""
+
+    wanted: Collection[int]
+    states: dict[int, Tensor] = field(default_factory=dict)
+    layer: int = 0  # the number of the next state
+
+    def keep(self, state: Tensor) -> None:
+        """Takes the next hidden state."""
+        if self.layer in self.wanted:
+            self.states[self.layer] = state
+        self.layer += 1
+
+
+_recording: ContextVar[_Recording] = ContextVar("recording")
+"""Takes the hidden states of the forward pass that a thread is in."""
+
+
+class _NothingAboveIsRead(Exception):
+    """Ends a forward pass below the blocks whose output nobody reads."""
 
 
 class Backbone(nn.Module):
@@ -76,6 +99,9 @@ class Backbone(nn.Module):
         else:
             model.set_attn_implementation(PACKED)
         model.get_submodule("embeddings").register_forward_hook(_augment_embeddings)
+        # In every supported model the first list of modules holds the blocks. ALBERT calls a block several times.
+        for block in next(module for module in model.modules() if isinstance(module, nn.ModuleList)):
+            block.register_forward_pre_hook(_record)
         # RoBERTa and its kin count positions from padding_idx + 1; only their embedding layers have the attribute.
         self.first_position: int = getattr(model.get_submodule("embeddings"), "padding_idx", -1) + 1
 
@@ -105,15 +131,16 @@ class Backbone(nn.Module):
         self,
         tokens: Packed,
         augmentation: Augmentation | None = None,
-        all_layers: bool = False,
-    ) -> tuple[Tensor, ...]:
-        """Computes the hidden states of packed sentences.
+        layers: Collection[int] | None = None,
+    ) -> dict[int, Tensor]:
+        """Computes hidden states of packed sentences: {number of the layer: [T, d]}.
 
         Args:
             tokens: the batch. Its seeds decide the random numbers of augmentation and dropout; without seeds, torch's
                 generator does.
             augmentation: changes the sentences in the embedding layer; None changes nothing.
-            all_layers: return all `layers + 1` hidden states [T, d], embeddings first, instead of the last alone.
+            layers: the hidden states to return, from 0 (the embeddings) to `self.layers`; None for the last alone.
+                Blocks above the highest of them are not run.
         """
         augmentation = augmentation or NoAugmentation()
         if self.training and tokens.seeds is None:
@@ -122,7 +149,6 @@ class Backbone(nn.Module):
         inputs = {
             "input_ids": layout.to_model(tokens.ids),
             "position_ids": layout.to_model(augmentation.positions(tokens) + self.first_position),
-            "output_hidden_states": all_layers,
             **layout.inputs,
         }
         if tokens.types is not None and getattr(self.model.config, "type_vocab_size", 0) > 1:
@@ -135,9 +161,15 @@ class Backbone(nn.Module):
 
         changes = using(_augment, augment) if augmentation != NoAugmentation() else nullcontext()
         with changes, self._drawing(tokens, layout):
-            output = self.model(**inputs)
-        states = output.hidden_states if all_layers else (output.last_hidden_state,)
-        return tuple(layout.to_packed(state) for state in states)
+            states = self.run_model(inputs, (self.layers,) if layers is None else layers)
+        return {layer: layout.to_packed(state) for layer, state in states.items()}
+
+    def run_model(self, inputs: Mapping[str, object], layers: Collection[int]) -> dict[int, Tensor]:
+        """Calls the model with its own arguments, up to the highest of these layers: {layer: hidden state}."""
+        recording = _Recording(layers)
+        with using(_recording, recording), suppress(_NothingAboveIsRead):
+            recording.keep(self.model(**inputs).last_hidden_state)
+        return recording.states
 
     def _drawing(self, tokens: Packed, layout: _OneRow | _Padded) -> AbstractContextManager[None]:
         """Gives the dropout of a forward pass its random numbers, in training."""
@@ -197,6 +229,14 @@ def _augment_embeddings(module: nn.Module, inputs: tuple[Tensor, ...], embedding
     """Augments the embeddings in the forward pass that this thread is in."""
     augment = _augment.get(None)
     return augment(embeddings) if augment else embeddings
+
+
+def _record(block: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+    """Records the hidden state that goes into a block. Ends the pass if no higher one is wanted."""
+    if recording := _recording.get(None):
+        recording.keep(inputs[0])
+        if recording.layer > max(recording.wanted):
+            raise _NothingAboveIsRead
 
 
 @cache

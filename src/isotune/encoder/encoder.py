@@ -120,7 +120,7 @@ class Encoder(nn.Module, StreamEncoder):
         """Loads a sentence-transformers folder, or any pretrained language model in Hugging Face's format.
 
         Args:
-            model: a local folder, a name on the Hugging Face hub, or "mini" for the bundled model.
+            model: a local folder, a name on the Hugging Face hub, or "bert-tiny" for the bundled model.
             pooling, layers, prompt: replace the folder's settings; `isotune.encoder.options.EncoderOptions` has the
                 values. The default for a plain language model, which has no such settings, is the mean of its last
                 layer. A pooling that is given weighs all tokens equally.
@@ -218,8 +218,9 @@ class Encoder(nn.Module, StreamEncoder):
         `backbone` replaces the encoder's. `EachLayer` gives [N, layers, d], and `TokenStates` [M, d] in the order of
         its places.
         """
-        backbone, pooling = backbone or self.backbone, pooling or self.pooling
-        states = backbone(tokens, augmentation, pooling.needs_all_layers(backbone.layers))
+        backbone = backbone or self.backbone
+        pooling = (pooling or self.pooling).numbered(backbone.layers)
+        states = backbone(tokens, augmentation, pooling.layers)
         pooled = pooling(states, tokens, self.token_weights)
         return pooled if isinstance(pooling, TokenStates) else tokens.restore(pooled)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 PoolingMode = Literal["cls", "mean", "max", "weightedmean", "mask", "wk"]
 PoolingChoice = Literal[PoolingMode, "pooler"]  # the pooler is pooling cls and a head
@@ -29,33 +29,3 @@ class EncoderOptions(BaseModel):
     """Text put before every sentence, in training and in use. To put text around the sentence, write {sentence} for
     the sentence and {mask} for the model's mask token: This sentence : " {sentence} " means {mask} . Unset: as the
     model's folder says, or no text."""
-
-
-class Scratch(BaseModel):
-    """A new BERT with random weights. The defaults are those of the bundled model: BERT-mini's size, for short text."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-    layers: Annotated[int, Field(ge=1)] = 4
-    """Transformer blocks."""
-
-    hidden: Annotated[int, Field(ge=1)] = 256
-    """Features of a hidden state."""
-
-    heads: Annotated[int, Field(ge=1)] = 4
-    """Attention heads; hidden has to be a multiple of this number."""
-
-    intermediate: Annotated[int, Field(ge=1)] = 1024
-    """Features between the two feed-forward layers of a block."""
-
-    positions: Annotated[int, Field(ge=3)] = 64
-    """Tokens of the longest input. Positions beyond training's max_length are never trained."""
-
-    vocabulary: Annotated[int, Field(ge=6)] = 16_384
-    """Uncased WordPieces, made from the training text, including BERT's five special tokens."""
-
-    @model_validator(mode="after")
-    def _whole_heads(self) -> Scratch:
-        if self.hidden % self.heads:
-            raise ValueError(f"hidden {self.hidden} is not a multiple of heads {self.heads}")
-        return self

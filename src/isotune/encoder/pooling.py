@@ -8,7 +8,7 @@ of the three is called "first-last" or "last-2" in some paper; a number can't be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -59,21 +59,21 @@ class Pooling:
         """The same pooling of the last layer alone; ConSERT trains on it in every setting (section 4.1)."""
         return replace(self, layers=(-1,), weights=None)
 
-    def needs_all_layers(self, blocks: int) -> bool:
-        """Whether the pooling reads any hidden state but the last."""
-        return set(self.resolve(blocks)) != {blocks}
+    def numbered(self, blocks: int) -> Pooling:
+        """The same pooling, with layers from 0 to `blocks`. Raises errors as `resolve`."""
+        return replace(self, layers=tuple(self.resolve(blocks)))
 
-    def __call__(self, states: Sequence[Tensor], tokens: Packed, token_weights: Tensor | None = None) -> Tensor:
+    def __call__(self, states: Mapping[int, Tensor], tokens: Packed, token_weights: Tensor | None = None) -> Tensor:
         """Pools packed hidden states to [N, d] float32 (float64 for float64 states), in packed order.
 
-        `states` are all hidden states [T, d], embeddings first; or only the last, if the pooling needs no other. In
-        mode "mean", a token weighs what `token_weights` [vocabulary] says for its id; None for equal weights.
+        The pooling has to be `numbered`, and `states` are the hidden states [T, d] of its layers. In mode "mean", a
+        token weighs what `token_weights` [vocabulary] says for its id; None for equal weights.
 
         Raises:
             InputError: the mode is "mask", and a sentence has no mask token or several.
         """
-        shares = {0: 1.0} if len(states) == 1 else self.resolve(len(states) - 1)
-        dtype = torch.promote_types(states[0].dtype, torch.float32)
+        shares = self.resolve(max(self.layers))
+        dtype = torch.promote_types(states[self.layers[0]].dtype, torch.float32)
         if self.mode == "wk":
             return wk_pooling([states[layer].to(dtype) for layer in sorted(shares)], tokens)
         x = torch.stack([share * states[layer].to(dtype) for layer, share in shares.items()]).sum(0)  # [T, d]
@@ -119,12 +119,12 @@ class EachLayer:
     mode: PoolingMode
     layers: tuple[int, ...]
 
-    def needs_all_layers(self, blocks: int) -> bool:
-        """Whether the pooling reads any hidden state but the last: always."""
-        return True
+    def numbered(self, blocks: int) -> EachLayer:
+        """The same pooling, with layers from 0 to `blocks`."""
+        return replace(self, layers=Pooling(layers=self.layers).numbered(blocks).layers)
 
-    def __call__(self, states: Sequence[Tensor], tokens: Packed, token_weights: Tensor | None = None) -> Tensor:
-        """Every hidden state [T, d], embeddings first -> [N, len(layers), d] float32, in packed order."""
+    def __call__(self, states: Mapping[int, Tensor], tokens: Packed, token_weights: Tensor | None = None) -> Tensor:
+        """The hidden states [T, d] of the layers -> [N, len(layers), d] float32, in packed order."""
         poolings = [Pooling(self.mode, (layer,)) for layer in self.layers]
         return torch.stack([pooling(states, tokens, token_weights) for pooling in poolings], dim=1)
 
@@ -134,11 +134,13 @@ class TokenStates:
     """Takes the last hidden state of single tokens, without pooling (masked language modelling)."""
 
     places: Tensor  # [M] int64, the tokens' places in the packed row
+    layers: tuple[int, ...] = (-1,)
 
-    def needs_all_layers(self, blocks: int) -> bool:
-        """Whether any hidden state but the last is read: never."""
-        return False
+    def numbered(self, blocks: int) -> TokenStates:
+        """The same, with the number of the last layer."""
+        return replace(self, layers=(blocks,))
 
-    def __call__(self, states: Sequence[Tensor], tokens: Packed, token_weights: Tensor | None = None) -> Tensor:
+    def __call__(self, states: Mapping[int, Tensor], tokens: Packed, token_weights: Tensor | None = None) -> Tensor:
         """Hidden states [T, d] -> [M, d]."""
-        return states[-1][self.places]
+        (layer,) = self.layers
+        return states[layer][self.places]

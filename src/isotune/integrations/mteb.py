@@ -1,6 +1,7 @@
 """An encoder as a model of mteb, the Massive Text Embedding Benchmark; needs `pip install 'isotune[mteb]'`.
 
-    mteb.evaluate(isotune.integrations.mteb.BenchmarkModel("runs/notes/encoder"), mteb.get_tasks(tasks=["STSBenchmark.v2"]))
+    model = isotune.integrations.mteb.BenchmarkModel("runs/notes/encoder")
+    mteb.evaluate(model, mteb.get_tasks(tasks=["STSBenchmark.v2"]))
 
 The encoder's fingerprint is the revision of the model, so mteb's cache of results never mixes two encoders.
 """

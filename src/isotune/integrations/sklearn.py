@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from isotune.bundled import BUNDLED_MODEL
 from isotune.encoder.load import load_encoder
 from isotune.errors import InputError
 from isotune.training import train
@@ -33,7 +34,7 @@ class SentenceVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc] # 
 
     def __init__(
         self,
-        model: str = "mini",
+        model: str = BUNDLED_MODEL,
         *,
         method: str | None = None,
         options: Mapping[str, Any] | None = None,

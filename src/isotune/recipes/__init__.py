@@ -30,11 +30,9 @@ __all__ = [
     "resolve",
 ]
 
-BUNDLED_RECIPE = "mini"  # for the bundled model
 ENCODER_RECIPE = "adapt"  # for a finished encoder
 DEFAULT_RECIPE = "default"  # for any other model
 MODEL_KINDS = {
-    BUNDLED_RECIPE: "the bundled model",
     ENCODER_RECIPE: "a finished encoder: its folder has modules.json",
     DEFAULT_RECIPE: "a language model that is no sentence encoder yet: its folder has no modules.json",
 }  # what the models of each of these recipes are
@@ -75,9 +73,8 @@ def recipe_of_model(model: str | Path | None, *, ask_hub: bool = True) -> str:
     Raises:
         InputError: the model is not on this machine, and the hub can't be asked, or may not (`ask_hub`).
     """
-    if model is None or str(model) == BUNDLED_MODEL:
-        return BUNDLED_RECIPE
-    return ENCODER_RECIPE if is_finished_encoder(model, ask_hub=ask_hub) else DEFAULT_RECIPE
+    finished = is_finished_encoder(model or BUNDLED_MODEL, ask_hub=ask_hub)
+    return ENCODER_RECIPE if finished else DEFAULT_RECIPE
 
 
 def resolve(

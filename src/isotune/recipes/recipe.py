@@ -13,12 +13,13 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_serializer, model_validator
 
 from isotune.data.datasets import stand_ins
-from isotune.encoder.options import EncoderOptions, Scratch
+from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError, invalid, unknown
 from isotune.methods import METHODS
 from isotune.methods.options.base import MethodOptions
 from isotune.recipes.training import TrainingOptions
 
+RIVALS = {"steps": "epochs", "epochs": "steps", "learning_rate": "rate_width"}  # an option, and what it replaces
 RUN_OPTIONS = ("data", "columns", "model", "dev", "tasks", "seed")
 
 
@@ -108,12 +109,8 @@ class Recipe(BaseModel):
     """The columns of the data, where they have unusual names, such as sentence=body."""
 
     model: Annotated[str, Field(min_length=1)] | None = None
-    """The pretrained model to start from: a name on the Hugging Face hub, a local folder, or mini. Unset: mini, the
-    bundled model."""
-
-    scratch: Scratch | None = None
-    """The size of a new model with random weights, in place of a pretrained model. Its vocabulary is made from the text
-    of the first stage."""
+    """The pretrained model to start from: a name on the Hugging Face hub, a local folder, or bert-tiny. Unset:
+    bert-tiny, the bundled model."""
 
     dev: str = "stsb-open:dev"
     """How the best step is chosen: by the correlation with the scores of these pairs (a named dataset or a file). With
@@ -133,12 +130,10 @@ class Recipe(BaseModel):
     """The stages, in order. Each starts from the best encoder of the stage before."""
 
     @model_validator(mode="after")
-    def _some_stage_and_one_start(self) -> Recipe:
+    def _some_stage(self) -> Recipe:
         # A min_length of the field would count valid stages only, and so add a second error to one invalid stage.
         if not self.stages:
             raise ValueError("stages: a recipe has at least one stage")
-        if self.model is not None and self.scratch is not None:
-            raise ValueError(f"model {self.model} and scratch are both given; scratch makes a model of its own")
         return self
 
     @property
@@ -170,8 +165,8 @@ class Recipe(BaseModel):
     def with_options(self, options: Mapping[str, Any], name: str = "recipe") -> Recipe:
         """This recipe with other values of some options; `name` is for error messages.
 
-        An option of a stage is set in every stage that has it, but `mlm_weight` only in stages with steps. `steps`
-        takes the place of `epochs`, and `epochs` that of `steps`.
+        An option of a stage is set in every stage that has it, but `mlm_weight` only in stages with steps. An option
+        takes the place of its rival (`RIVALS`).
 
         Raises:
             InputError: no part of the recipe has an option of that name, or a value is not allowed.
@@ -188,7 +183,7 @@ class Recipe(BaseModel):
                 raise unknown("option", key, {known for keys, _ in parts for known in keys})
             for part in having:
                 part[key] = value
-            rival = {"steps": "epochs", "epochs": "steps"}.get(key)
+            rival = RIVALS.get(key)
             if rival and rival not in options:
                 for part in having:
                     part.pop(rival, None)

@@ -38,12 +38,17 @@ class TrainingOptions(BaseModel):
     learning_rate: Positive = 3e-5
     """The highest learning rate of the schedule. 3e-5: SimCSE, BERT-base; small models need more."""
 
+    rate_width: Count | None = None
+    """The width, in features of a hidden state, that learning_rate is meant for. A model of another width is trained
+    with learning_rate x rate_width / width (Yang et al. 2022, Tensor Programs V, table 3). A learning rate that is
+    given is meant for the model as it is. Unset: learning_rate suits any width."""
+
     schedule: Literal["linear", "cosine", "constant", "wsd"] = "linear"
     """How the learning rate falls after the warm-up. wsd (warm-up, stable, decay) stays at its highest value and falls
     linearly at the end."""
 
     cooldown: Share = 0.4
-    """Share of the steps in which a wsd schedule falls. 0.4: the run that made the bundled model."""
+    """Share of the steps in which a wsd schedule falls. 0.4: a common choice, not from a paper of this library."""
 
     warmup: Share = 0.1
     """Share of the steps in which the learning rate rises from 0. 0.1: ConSERT, section 4.1."""
@@ -126,6 +131,13 @@ class TrainingOptions(BaseModel):
         if self.epochs is not None and self.steps is not None:
             raise ValueError("epochs and steps are both given; give one of them")
         return self
+
+    def for_width(self, width: int) -> TrainingOptions:
+        """These options with the learning rate for a model of this width."""
+        if self.rate_width is None:
+            return self
+        rate = self.learning_rate * self.rate_width / width
+        return self.model_copy(update={"learning_rate": rate, "rate_width": None})
 
     def total_steps(self, steps_per_epoch: int) -> int:
         """The number of steps of the stage."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tomli_w
 
-from isotune.bundled import local_model
+from isotune.bundled import BUNDLED_MODEL, local_model
 from isotune.data import DATASETS
 from isotune.errors import InputError
 from isotune.evaluation.results import GeometryResult, RunEvaluation
@@ -146,14 +146,12 @@ def _metadata(run: _Run | None, source: str, licence: str, onnx: bool) -> str:
 def _read_run(folder: Path) -> _Run:
     recipe = tomllib.loads((folder / "recipe.toml").read_text("utf-8"))
     runs = [folder, *_runs_beside(folder, recipe)]
-    model = str(recipe.get("model", "mini"))
-    if "scratch" in recipe:
-        model = "random weights"
+    model = str(recipe.get("model", BUNDLED_MODEL))
     local = local_model(model)
     return _Run(
         isotune=_json(folder / "environment.json").get("isotune", UNKNOWN),
         model=local.name if local else model,
-        model_licence="none is needed" if "scratch" in recipe else _model_licence(model),
+        model_licence=_model_licence(model),
         kept_start=_json(folder / "evaluation.json").get("selected_step") == 0,
         methods=[stage["method"] for stage in recipe["stages"]],
         seeds=sorted(_recipe(run)["seed"] for run in runs) if len(runs) > 1 else [],

@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-import torch
-
 from isotune.data import ScoredPairs, read
 from isotune.data.cache import cache_folder
 from isotune.data.overlap import Overlap, Shared
@@ -19,9 +17,8 @@ from isotune.data.rows import Row, Sentence, text_fields
 from isotune.data.sources import Rows, Source
 from isotune.data.tokens import Fingerprint, TokenStore
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.scratch import make_model
 from isotune.errors import InputError
-from isotune.files import new_path, write_text
+from isotune.files import write_text
 from isotune.methods import method_class
 from isotune.methods.method import Method
 from isotune.methods.protocols import SINGLE_FEED, ClosedForm, DerivesRows, Feed, ScoresRows, SeveralFeeds
@@ -63,8 +60,6 @@ class Corpora:
         """
         recipe = self.recipe
         named = [recipe.inputs(stage).data for stage in recipe.stages[first:]]
-        if recipe.scratch and not first:
-            named.append(recipe.inputs(recipe.stages[0]).data)  # for the vocabulary
         for data in named:
             read(self._sources(data), Sentence)
         if (times := sum("-" in data for data in named)) > 1:
@@ -83,28 +78,15 @@ class Corpora:
                     next(self._read([source], feed, stage.training))
         method.tokenize(encoder, [["a"]] * len(text_fields(method.rows)), _max_length(stage, encoder))
 
-    def texts(self) -> Iterator[str]:
-        """The sentences of the first stage, to make a vocabulary from."""
-        recipe = self.recipe
-        rows = read(self._sources(recipe.inputs(recipe.stages[0]).data), Sentence, recipe.columns)
-        return (row.sentence for row in rows)
-
-    def make_scratch_model(self, folder: Path) -> None:
-        """Makes the new model of a recipe with `scratch`, unless a resumed run has made it already."""
-        if self.recipe.scratch is None or folder.exists():
-            return
-        self.recorder.say("a new model: its vocabulary is made from the text")
-        torch.manual_seed(derive_seed(self.recipe.seed, "scratch"))
-        with new_path(folder) as new:
-            make_model(new, self.recipe.scratch, self.texts())
-
     def sentences(self) -> Iterator[str]:
         """The sentences of the first stage; none if it trains on other rows, or on standard input, which is used up."""
         stage = self.recipe.stages[0]
         method = method_class(stage.method)
         row_type = method.reads if issubclass(method, DerivesRows) else getattr(method, "rows", None)
-        again = row_type is Sentence and "-" not in self.recipe.inputs(stage).data
-        return self.texts() if again else iter(())
+        data = self.recipe.inputs(stage).data
+        if row_type is not Sentence or "-" in data:
+            return iter(())
+        return (row.sentence for row in read(self._sources(data), Sentence, self.recipe.columns))
 
     def load(self, number: int, stage: Stage, method: Method, encoder: Encoder) -> StageData:
         """Reads and tokenizes the data of stage `number`, counted from 0.

@@ -74,8 +74,8 @@ def train(
         out: the run folder to make.
         rows: sentences (or rows of the method's type) in place of sources; a resumed run needs the same ones again.
         recipe: a recipe's name or TOML file.
-        method: a method's name; the method's defaults then replace a recipe. With neither, the recipe is "mini" for
-            the bundled model, "adapt" for a finished encoder, and "default" for any other model.
+        method: a method's name; the method's defaults then replace a recipe. With neither, the recipe is "adapt"
+            for a finished encoder, and "default" for any other model.
         stand_ins: take data that stand in for the recipe's published data where these are only on the hub.
         resume: continue the run in `out`. All options stay as they were.
         quiet: write nothing to standard error.
@@ -172,7 +172,7 @@ class _Run:
     ) -> None:
         self.recipe, self.rows, self.context, self.progress = recipe, rows, context, progress
         self.folder, self.recorder = context.folder, context.recorder
-        self.model = str(self.folder / START) if recipe.scratch else recipe.model or BUNDLED_MODEL
+        self.model = recipe.model or BUNDLED_MODEL
 
     def run(self, tensors: Mapping[str, Tensor]) -> Result:
         """Trains every stage that isn't over, from the last checkpoint's tensors on if there are any."""
@@ -185,7 +185,6 @@ class _Run:
         workers, evaluated_on = self.context.workers, tested_on + ([dev] if dev else [])
         corpora = Corpora(self.recipe, self.rows, evaluated_on, self.folder, self.recorder, workers)
         corpora.check(self.progress.stage)
-        workers.by_leader(partial(corpora.make_scratch_model, Path(self.model)))
         encoder = Encoder.load(self.model, **self.recipe.encoder.model_dump(), precision="float32")
         if self.progress.structure is not None:
             run_folder.restore_structure(encoder, self.progress.structure)
@@ -258,13 +257,14 @@ class _Run:
             if number > self.progress.stage:
                 self.progress = self.progress.next_stage(run_folder.encoder_structure(encoder))
             stage = self.recipe.stages[number]
+            options = stage.training.for_width(encoder.backbone.dimension)
             torch.manual_seed(derive_seed(self.recipe.seed, "method", number))
             objectives = build_objectives(stage, encoder)
             objectives.attach(encoder)
             self._describe_stage(number, objectives.method, encoder)
             data = corpora.load(number, stage, objectives.method, encoder)
             scorer = choose_scorer(stage.training.metric, objectives.method, dev, data.dev, self.context.workers)
-            training = StageTraining(self.context, encoder, objectives, data, scorer, stage.training, self.progress)
+            training = StageTraining(self.context, encoder, objectives, data, scorer, options, self.progress)
             if tensors:
                 run_folder.load_parts(tensors, training.parts)
                 tensors = {}

@@ -15,12 +15,12 @@ def test_a_folder_takes_the_bundled_models_name_only_if_it_holds_a_model(
     file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert local_model("mini") == bundled_model()
-    Path("mini", "encoder").mkdir(parents=True)  # as `--out mini` leaves it
-    assert local_model("mini") == local_folder("mini") == bundled_model()
-    assert local_model(tmp_path / "mini") == tmp_path / "mini"
-    Path("mini", file).touch()
-    assert local_model("mini") == local_folder("mini") == Path("mini")
+    assert local_model("bert-tiny") == bundled_model()
+    Path("bert-tiny", "encoder").mkdir(parents=True)  # as `--out bert-tiny` leaves it
+    assert local_model("bert-tiny") == local_folder("bert-tiny") == bundled_model()
+    assert local_model(tmp_path / "bert-tiny") == tmp_path / "bert-tiny"
+    Path("bert-tiny", file).touch()
+    assert local_model("bert-tiny") == local_folder("bert-tiny") == Path("bert-tiny")
 
 
 def test_a_name_that_is_not_on_this_machine_may_be_on_the_hub(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_scores_and_gradients_equal_the_models(name: str, tmp_path: Path) -> Non
 
     backbone = Backbone(load_model(tmp_path, torch.float32)).eval()
     head = LanguageHead(backbone.model)
-    (states,) = backbone(tokens)
+    (states,) = backbone(tokens).values()
     scores = torch.cat(in_order(tokens, head(states)))
 
     assert head.fresh == []

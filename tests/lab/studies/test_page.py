@@ -71,7 +71,7 @@ def results() -> Results:
         made.append(
             MadeRun(
                 arm=run.arm,
-                model="mini",
+                model="bert-tiny",
                 seed=run.seed,
                 cell=dict(run.cell),
                 run=f"run{number}",
@@ -82,7 +82,7 @@ def results() -> Results:
     return Results(
         name="consert/fake",
         study=STUDY,
-        model="mini",
+        model="bert-tiny",
         runs=tuple(made),
         statistics={},
         comparisons=compare(STUDY, table_lines(STUDY, made), [], lambda *_: {}),
@@ -101,7 +101,7 @@ def test_option_values_are_read_as_they_were_written(results: Results, tmp_path:
     arm = {"name": "a", "method": "simcse", "options": {"max_gradient_norm": float("inf")}}
     study = Study.from_table({"title": "x", "scores": ["dev"], "grid": grid, "arms": [arm]})
     cell = {"layers": (0, -1), "projection": True, "temperature": 1}
-    run = MadeRun(arm="a", model="mini", seed=0, cell=cell, run="key", values={"dev": 0.5})
+    run = MadeRun(arm="a", model="bert-tiny", seed=0, cell=cell, run="key", values={"dev": 0.5})
     written = results.model_copy(update={"study": study, "runs": (run,), "comparisons": ()})
     written.write(tmp_path)
     assert Results.read(tmp_path) == written
@@ -164,7 +164,7 @@ def test_the_page_shows_published_beside_measured(results: Results, tmp_path: Pa
     assert f"SimCSE, batch size 64 {100 * summary.mean:.2f} ± {100 * summary.deviation:.2f} 63.86 ± 0.50" in text
     assert "SBERT 74.19" in text
     assert "SBERT, published: For reference." in text
-    assert "Measured on mini; the published numbers are of google-bert/bert-base-uncased." in text
+    assert "Measured on bert-tiny; the published numbers are of google-bert/bert-base-uncased." in text
     assert "SimCSE, batch size 16: the disk <is> full" in text
     assert "3 of 19 runs have not been made yet" in text
     assert "-1.234 ± 0.000" in text or "-1.235 ± 0.000" in text
@@ -214,7 +214,7 @@ def test_a_logarithmic_axis_needs_numbers() -> None:
     table = {"title": "t", "tasks": ["sts"], "scores": ["sts"], "arms": [arm], "figures": [figure]}
     study = Study.from_table({**table, "grid": {"pooling": ["cls", "mean"]}})
     made = [
-        MadeRun(arm="SimCSE", model="mini", seed=0, cell={"pooling": mode}, run=mode, values={"sts": 0.5})
+        MadeRun(arm="SimCSE", model="bert-tiny", seed=0, cell={"pooling": mode}, run=mode, values={"sts": 0.5})
         for mode in ("cls", "mean")
     ]
     (panel,) = chart(study, study.figures[0], table_lines(study, made)).panels

@@ -196,7 +196,8 @@ def write_modules(parts: Modules, model: PreTrainedModel, tokenizer: PreTrainedT
 def _write_language_model(parts: Modules, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
     """Writes the model and the tokenizer, which gets the part of the prompt after the sentence."""
     folder = parts.transformer
-    model.config.output_hidden_states = parts.pooling.needs_all_layers(model.config.num_hidden_layers)
+    blocks = model.config.num_hidden_layers
+    model.config.output_hidden_states = parts.pooling.numbered(blocks).layers != (blocks,)
     with quiet():
         model.save_pretrained(folder)
     model.config.output_hidden_states = False
@@ -224,7 +225,7 @@ def _pooling_modules(
     if pooling.mode == "wk":
         yield "isotune.encoder.st_modules.WKPooling", {**dimension, "layers": sorted(shares)}, {}
         return
-    if pooling.needs_all_layers(blocks):
+    if set(shares) != {blocks}:
         weights = torch.tensor([shares.get(layer, 0.0) for layer in range(blocks + 1)])
         config = {**dimension, "layer_start": 0, "num_hidden_layers": blocks}
         yield "sentence_transformers.models.WeightedLayerPooling", config, {"layer_weights": weights}

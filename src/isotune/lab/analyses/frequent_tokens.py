@@ -99,7 +99,7 @@ def _mean_without_each(encoder: Encoder, tokens: Sequence[int]) -> Pool:
     if weights is None:
         weights = torch.ones(encoder.backbone.model.config.vocab_size, device=encoder.device)
 
-    def pool(states: Sequence[Tensor], packed: Packed) -> Tensor:
+    def pool(states: Mapping[int, Tensor], packed: Packed) -> Tensor:
         left, ways = weights.clone(), []
         for token in (None, *tokens):
             if token is not None:

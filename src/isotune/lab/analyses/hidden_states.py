@@ -16,7 +16,7 @@ from isotune.errors import InputError
 from isotune.evaluation import SentenceEncoder
 from isotune.lab.analyses.analysis import spearman, task_name
 
-Pool = Callable[[Sequence[Tensor], Packed], Tensor]
+Pool = Callable[[Mapping[int, Tensor], Packed], Tensor]
 """The hidden states [T, d] of each layer -> the vectors of N sentences in C ways, [N, C, d], in packed order."""
 
 
@@ -50,7 +50,7 @@ def pooled_cosines(encoder: Encoder, pairs: ScoredPairs, pool: Pool) -> NDArray[
     parts, batches = [], encoder.batches(lengths)
     for batch in batches:
         tokens = pack([side[i] for side in sides for i in batch]).to(encoder.device)  # n first sentences, n second
-        states = encoder.backbone(tokens, all_layers=True)
+        states = encoder.backbone(tokens, layers=range(encoder.backbone.layers + 1))
         unit = normalize(tokens.restore(pool(states, tokens)).double(), dim=-1)  # [2 n, C, d]
         first, second = unit.chunk(2)
         parts.append((first * second).sum(-1).cpu().numpy())  # [n, C]

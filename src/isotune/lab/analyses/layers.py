@@ -50,7 +50,7 @@ def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs
 
 
 def _pool(
-    states: Sequence[Tensor], tokens: Packed, layers: tuple[int, ...], generator: torch.Generator
+    states: Mapping[int, Tensor], tokens: Packed, layers: tuple[int, ...], generator: torch.Generator
 ) -> Tensor:  # [N, poolings x layers, d]
     drawn = (torch.rand(len(tokens), generator=generator).to(tokens.lengths.device) * tokens.lengths).long()
     random = torch.stack([states[layer][tokens.offsets + drawn].float() for layer in layers], dim=1)

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from isotune.bundled import BUNDLED_MODEL
 from isotune.data import DATASETS
 from isotune.encoder import EncoderOptions
 from isotune.errors import invalid, unknown
@@ -137,7 +138,7 @@ class Study(_Table):
     title: str  # what the study compares, in a line
     paper: str = ""  # the paper's short name; empty if the study is of no paper
     source: str = ""  # where the published numbers are printed
-    model: str = "mini"  # the published model. Arms that name no other start from it.
+    model: str = BUNDLED_MODEL  # the published model. Arms that name no other start from it.
     # each arm is run with each of them in each cell
     seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0,)
     tasks: tuple[str, ...] = ()  # what encoders are evaluated on; names as in `isotune.evaluation.load_tasks`

@@ -6,6 +6,9 @@ own attention with a mask. The vectors equal those of `Encoder.encode` up to rou
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add
+
 import torch
 from torch import Tensor, nn
 
@@ -29,27 +32,22 @@ class PaddedEncoder(nn.Module):
         backbone = encoder.backbone
         if not backbone.padded:
             backbone.model.set_attn_implementation("eager")  # its graph is smaller and faster than that of "sdpa"
-        self.model, self.heads = backbone.model, encoder.heads
+        self.backbone, self.heads = backbone, encoder.heads
         self.pooling, self.layers = encoder.pooling, encoder.pooling.resolve(backbone.layers)
         self.token_weights: Tensor | None
         self.register_buffer("token_weights", encoder.token_weights)
-        self.all_layers = encoder.pooling.needs_all_layers(backbone.layers)
-        self.first_position = backbone.first_position
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Encodes a padded batch."""
-        positions = torch.arange(input_ids.shape[1], device=input_ids.device) + self.first_position  # [L]
-        output = self.model(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            position_ids=positions.expand_as(input_ids),
-            output_hidden_states=self.all_layers,
-        )
-        if self.all_layers:
-            states = sum(share * output.hidden_states[layer] for layer, share in self.layers.items())  # [N, L, d]
-        else:
-            states = output.last_hidden_state
-        pooled = pool_padded(self.pooling, states, input_ids, attention_mask, self.token_weights)
+        positions = torch.arange(input_ids.shape[1], device=input_ids.device) + self.backbone.first_position  # [L]
+        inputs = {
+            "input_ids": input_ids,
+            "attention_mask": attention_mask,
+            "position_ids": positions.expand_as(input_ids),
+        }
+        states = self.backbone.run_model(inputs, self.layers)
+        average = reduce(add, (share * states[layer] for layer, share in self.layers.items()))  # [N, L, d]
+        pooled = pool_padded(self.pooling, average, input_ids, attention_mask, self.token_weights)
         vectors: Tensor = self.heads(pooled)
         return vectors
 
@@ -67,7 +65,7 @@ def pool_padded(
             weights = (ids == pooling.mask_id) * mask  # [N, L]
         case "weightedmean":
             weights = mask.cumsum(1) * mask
-        case _:
+        case "mean":
             weights = mask if token_weights is None else token_weights[ids] * mask
     weights = weights[:, :, None].to(states.dtype)  # [N, L, 1]
     return (states * weights).sum(1) / weights.sum(1).clamp(min=LEAST_WEIGHT)

@@ -113,7 +113,7 @@ def _example(encoder: Encoder) -> str:
     """The text of `encode.py`."""
     before, _ = split_prompt(encoder.prompt, encoder.lowercase)
     environment = Environment(
-        loader=PackageLoader("isotune", "export"),
+        loader=PackageLoader("isotune", "use/export"),
         undefined=StrictUndefined,
         trim_blocks=True,
         keep_trailing_newline=True,
@@ -167,7 +167,8 @@ def _write_graph(encoder: Encoder, path: Path) -> list[str]:
             dynamic_shapes={name: {0: "sentences", 1: "tokens"} for name in INPUTS},
         )
     assert program is not None  # it is None without `dynamo` only
-    nodes = [str(node.name) for node in program.model.graph if "/model: " in node.metadata_props.get("namespace", "")]
+    namespaces = {str(node.name): node.metadata_props.get("namespace", "") for node in program.model.graph}
+    nodes = [name for name, namespace in namespaces.items() if "backbone.model: " in namespace]
     ClearMetadataAndDocStringPass()(program.model)  # the metadata has paths of this machine
     program.save(str(path))
     return nodes
