@@ -93,7 +93,7 @@ def draw(table: Table) -> Chart:
 
 def _mean_without_each(encoder: Encoder, tokens: Sequence[int]) -> Pool:
     """Pools sentences by their mean without the first k of some tokens, for k from 0 to their number."""
-    pooling = replace(encoder.pooling, mode="mean")
+    pooling = replace(encoder.pooling, mode="mean").numbered(encoder.backbone.layers)
     heads = encoder.heads if encoder.pooling.mode == "mean" else None
     weights = encoder.token_weights
     if weights is None:
