@@ -18,6 +18,7 @@ PACKAGE = ROOT / "src" / "isotune"
 
 # The path of the data: a room may import from those before it and from no other.
 ROOMS = (
+    "lazy",
     "errors",
     "files",
     "bundled",
@@ -88,6 +89,19 @@ def test_a_module_imports_from_the_rooms_before_its_own() -> None:
             for name in imported(path)
             if name.startswith("isotune.") and room(name) not in allowed
         ]
+    assert wrong == []
+
+
+def test_the_lab_comes_in_through_the_front_doors() -> None:
+    """The lab imports public names, and those from a room itself, never from a module inside the room."""
+    wrong = []
+    for path in sorted((PACKAGE / "lab").rglob("*.py")):
+        for name in imported(path):
+            package, *inside = name.split(".")
+            if package == "isotune" and inside and inside[0] != "lab":
+                is_module = PACKAGE.joinpath(*inside).with_suffix(".py").exists()
+                if len(inside) != 2 or is_module or inside[1].startswith("_"):
+                    wrong.append(f"{path.relative_to(ROOT)} imports {name}")
     assert wrong == []
 
 

@@ -9,10 +9,10 @@ and using an `Encoder` change no setting of the process; `tune_process` does, fo
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from isotune.errors import InputError
+from isotune.lazy import lazy
 
 if TYPE_CHECKING:
     from isotune.encoder.encoder import Encoder
@@ -24,26 +24,23 @@ if TYPE_CHECKING:
 
 __all__ = ["Encoder", "InputError", "__version__", "evaluate", "train", "tune_process"]
 
-# The module of each name that is imported on first use.
-_MODULES = {
-    "Encoder": "isotune.encoder.encoder",
-    "evaluate": "isotune.evaluation",
-    "train": "isotune.training",
-    "tune_process": "isotune.kernels.memory",
-}
+_get = lazy(
+    __name__,
+    {
+        "Encoder": "isotune.encoder.encoder",
+        "evaluate": "isotune.evaluation",
+        "train": "isotune.training",
+        "tune_process": "isotune.kernels.memory",
+    },
+)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        from importlib.metadata import version
+    if name != "__version__":
+        return _get(name)
+    from importlib.metadata import version
 
-        value: Any = version("isotune")
-    elif name in _MODULES:
-        value = getattr(importlib.import_module(_MODULES[name]), name)
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value  # the next use finds the name without a call of this function
-    return value
+    return version("isotune")
 
 
 def __dir__() -> list[str]:

@@ -42,7 +42,7 @@ def test_the_page_of_a_study_can_be_written_again(isotune: Call, sizes: Path, tm
 
 
 def test_a_study_with_failed_runs_ends_with_1(isotune: Call, sizes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    outcome = StudyOutcome(Path("studies/sizes/study.html"), failed=2, stopped=None)
+    outcome = StudyOutcome(Path("studies/sizes/study.html"), failed=2)
     monkeypatch.setattr("isotune.lab.studies.run_study.run_study", lambda *_, **__: outcome)
     assert isotune("study", sizes.name) == (1, "studies/sizes/study.html\n", "")
 

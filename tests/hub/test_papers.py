@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,14 +13,13 @@ import pytest
 from isotune.data import DATASETS, Sentence, read
 from isotune.encoder.format.pretrained import local_folder
 from isotune.lab.reproduction import reproduce
-from isotune.lab.studies import job, paper_names, read_study
-from isotune.lab.studies.estimate import needs
-from isotune.lab.studies.job import Job
-from isotune.lab.studies.processes import Processes
+from isotune.lab.studies import paper_names, read_study, run_study
+from isotune.lab.studies.needs import needs
 from isotune.lab.studies.results import Results
 from tests.hub.model_files import with_safetensors
 from tests.hub.sentences import scored
 from tests.hub.server import LocalHub
+from tests.lab.studies.conftest import InThisProcess
 
 COUNTS = {"sts-train.csv": 24, "sts-dev.csv": 12, "sts-test-student.csv": 12, "quora-dev.csv": 20}
 
@@ -91,23 +89,15 @@ def test_a_table_of_each_paper_is_made(
     name: str,
 ) -> None:
     everywhere.add("me/tiny", with_safetensors(with_pooler))
-    monkeypatch.setattr(Processes, "make", _in_this_process)
+    monkeypatch.setattr(InThisProcess, "made", [], raising=False)  # where the catalogue is as the test wants it
+    monkeypatch.setattr(run_study, "Processes", InThisProcess)
     options = {"steps": 2, "batch_size": 4, "eval_every": 1, "max_length": 16}
     outcome = reproduce(name, tmp_path / "out", model="me/tiny", seeds=[0], options=options, quiet=True)
     results = Results.read(outcome.page.parent)
     assert [run.problem for run in results.runs if run.problem] == []
-    assert outcome.code == 0
+    assert outcome.failed == 0
     assert all(run.values for run in results.runs)
     assert results.stand_ins == ()
     assert "stand in for" not in outcome.page.read_text("utf-8")
     commits = [json.loads(path.read_text("utf-8")) for path in (tmp_path / "out" / "runs").glob("*/data.json")]
     assert commits
-
-
-def _in_this_process(
-    self: Processes, jobs: Sequence[Job], stop: object, admit: Callable[[Job], bool]
-) -> Iterator[tuple[Job, str]]:
-    """Makes runs where the catalogue is as the test wants it."""
-    for planned in filter(admit, jobs):
-        job.make(planned)
-        yield planned, ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import product
 
 import numpy as np
@@ -10,14 +9,6 @@ from numpy.typing import NDArray
 from scipy.stats import pearsonr, spearmanr
 
 Floats = NDArray[np.float64]
-
-
-def williams_t(r12: float, r13: float, r23: float, n: int) -> float:
-    """Steiger 1980, equation 7, with the determinant of the correlation matrix as such."""
-    matrix = np.array([[1, r12, r13], [r12, 1, r23], [r13, r23, 1]], np.float64)
-    r = np.linalg.det(matrix)
-    r_bar = 0.5 * (r12 + r13)
-    return (r12 - r13) * math.sqrt(((n - 1) * (1 + r23)) / (2 * ((n - 1) / (n - 3)) * r + r_bar**2 * (1 - r23) ** 3))
 
 
 def sign_permutation_p(differences: list[float]) -> float:

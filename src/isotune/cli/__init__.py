@@ -5,6 +5,7 @@ This module imports the standard library only. Everything else is imported insid
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -29,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = run(list(sys.argv[1:] if arguments is None else arguments))
         print(end="", flush=True)  # here, so that a failure to write is caught below
     except KeyboardInterrupt:
+        gc.freeze()  # so that Python ends in 0.2 s of processor time, and not in 1.4 s, once torch is loaded
         return 128 + signal.SIGINT
     except SystemExit:  # rich raises it when the pipe that it writes to is closed
         return 128 + signal.SIGPIPE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +23,7 @@ FETCH = (
     "Only fetch the data and models that the table or figure needs to this machine, for use without a network. Their "
     "size is printed first."
 )
-BUDGET = "Start only runs that are estimated to end within this many minutes from now. Unset: start all runs."
+BUDGET = "Start no run after this many minutes. Unset: start all runs."
 OUT = "The folder for all tables and figures: the page is written to DIR/NAME, the runs, which they share, to DIR/runs."
 
 
@@ -33,7 +34,7 @@ def reproduce(
     model: Annotated[str, Parameter(help=MODEL, metavar="NAME")] = "",
     seeds: Annotated[tuple[int, ...], Parameter(help=SEEDS, metavar="NUMBER...", consume_multiple=1)] = (),
     options: Annotated[tuple[str, ...], Parameter(help=OPTIONS, metavar="NAME=VALUE...", consume_multiple=1)] = (),
-    budget: Annotated[float | None, Parameter(help=BUDGET, metavar="MINUTES")] = None,
+    budget: Annotated[float, Parameter(help=BUDGET, metavar="MINUTES", show_default=False)] = inf,
     out: Annotated[Path, Parameter(help=OUT, metavar="DIR")] = Path("reproduced"),
     stand_ins: Annotated[bool, STAND_INS] = False,
     fetch: Annotated[bool, Parameter(help=FETCH)] = False,
@@ -42,9 +43,8 @@ def reproduce(
 ) -> int:
     """Reproduce a table or figure of a paper, or list them all.
 
-    The result shows the measured scores beside the published ones. The list shows which models and data each table or
-    figure needs, whether the published data or stand-ins for them are on this machine, and how many hours it is
-    estimated to take.
+    The result shows the measured scores beside the published ones. The list shows how many runs, which models and which
+    data each table or figure needs, and whether the published data or stand-ins for them are on this machine.
     """
     if not name:
         _list(model)
@@ -54,11 +54,11 @@ def reproduce(
         return 0
     from isotune.lab.reproduction import reproduce as reproduce_study
 
-    running = {"budget": budget, "stand_ins": stand_ins, "processes": processes, "threads": threads}
+    running: dict[str, Any] = {"minutes": budget, "stand_ins": stand_ins, "processes": processes, "threads": threads}
     outcome = reproduce_study(name, out, model=model, seeds=seeds, options=option_values(options), **running)
     _show(outcome.page.parent)
     print(outcome.page)
-    return outcome.code
+    return int(outcome.failed > 0)
 
 
 def option_values(words: Sequence[str]) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def _list(model: str) -> None:
 
     from isotune.cli.tables import print_table, stdout_console
     from isotune.lab.studies import paper_names, read_study
-    from isotune.lab.studies.estimate import needs
+    from isotune.lab.studies.needs import needs
 
     rows = []
     for name in paper_names():
@@ -89,17 +89,14 @@ def _list(model: str) -> None:
         need = needs(study, model)
         about = filter(None, [study.title.partition(": ")[2], _needed(need.models), _needed(need.data)])
         models = "yes" if all(need.models.values()) else "no"
-        rows.append(
-            (name, need.data_here, models, f"{need.runs}", _hours(need.cpu), _hours(need.gpu), "\n".join(about))
-        )
+        rows.append((name, need.data_here, models, f"{need.runs}", "\n".join(about)))
     names = [Column(header, no_wrap=True) for header in ("Table or figure", "Data here", "Models")]
-    numbers = [Column(header, justify="right", no_wrap=True) for header in ("Runs", "CPU h", "GPU h")]
-    print_table([*names, *numbers, Column("What it shows; models; data", overflow="fold")], rows)
+    runs = Column("Runs", justify="right", no_wrap=True)
+    print_table([*names, runs, Column("What it shows; models; data", overflow="fold")], rows)
     stdout_console().print(
-        "The hours are estimated from the sizes of model and data, for two CPU cores in float32, and for a GPU with 10 "
-        "TFLOPS and 10 steps a second. (-) means: not on this machine. A run reads what it lacks from the Hugging Face "
-        "hub; --fetch fetches it ahead. Data here: published; or stand-in, if the rest can be replaced by other data "
-        "that are here (--stand-ins); or no. --model MODEL lists the hours for another model."
+        "(-) means: not on this machine. A run reads what it lacks from the Hugging Face hub; --fetch fetches it "
+        "ahead. Data here: published; or stand-in, if the rest can be replaced by other data that are here "
+        "(--stand-ins); or no. --model MODEL lists the needs of another model."
     )
 
 
@@ -108,7 +105,7 @@ def _fetch(name: str, model: str, stand_ins: bool) -> None:
     from isotune.cli.fetching import fetch_all
     from isotune.data import DATASETS
     from isotune.lab.studies import read_study
-    from isotune.lab.studies.estimate import needs
+    from isotune.lab.studies.needs import needs
 
     need = needs(read_study(name).model_copy(update={"stand_ins": stand_ins}), model)
     fetch_all([source for source in need.data if source.partition(":")[0] in DATASETS], need.models)
@@ -129,10 +126,6 @@ def _needed(here: Mapping[str, bool]) -> str:
         sts = all([short.pop(task) for task in GROUPS["sts"]])
         short = {"sts": sts, **short}
     return ", ".join(label if is_here else f"{label} (-)" for label, is_here in short.items())
-
-
-def _hours(value: float) -> str:
-    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}" if value >= 0.1 else "0" if not value else "<0.1"
 
 
 def _show(folder: Path) -> None:

@@ -42,7 +42,7 @@ def study(
     running: dict[str, Any] = {"stand_ins": stand_ins, "processes": processes, "threads": threads}
     outcome = run_study(name, out, runs=runs, model=model, seeds=seeds, **running)
     print(outcome.page)
-    return outcome.code
+    return int(outcome.failed > 0)
 
 
 def _list() -> None:

@@ -1,10 +1,18 @@
 """Rows from files, the hub and named datasets; their tokens; packed batches of these."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from isotune.data.catalogue import DATASETS, Dataset
-from isotune.data.datasets import ScoredPairs, available, scored_pairs
+from isotune.data.datasets import ScoredPairs, available, is_stand_in, scored_pairs, stand_ins
 from isotune.data.overlap import Overlap, Shared
 from isotune.data.rows import LabelledPair, LabelledSentence, Pair, Row, ScoredPair, Sentence, Triplet
 from isotune.data.sources import read, read_scored_pairs
+from isotune.lazy import lazy
+
+if TYPE_CHECKING:
+    from isotune.data.packed import Packed, pack
 
 __all__ = [
     "DATASETS",
@@ -12,6 +20,7 @@ __all__ = [
     "LabelledPair",
     "LabelledSentence",
     "Overlap",
+    "Packed",
     "Pair",
     "Row",
     "ScoredPair",
@@ -20,7 +29,12 @@ __all__ = [
     "Shared",
     "Triplet",
     "available",
+    "is_stand_in",
+    "pack",
     "read",
     "read_scored_pairs",
     "scored_pairs",
+    "stand_ins",
 ]
+
+__getattr__ = lazy(__name__, dict.fromkeys(("Packed", "pack"), "isotune.data.packed"))  # loads torch

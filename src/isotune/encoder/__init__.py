@@ -1,10 +1,52 @@
 """The encoder that users keep: a pretrained model on packed sentences, pooling, heads, and their saved form.
 
 `load.py` loads an encoder, `encoder.py` is the encoder. Importing this package itself loads no torch, so that the
-command line can read the options without it.
+command line can read the options without it. Other rooms import the names of `__all__`.
 """
 
-from typing import Literal
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from isotune.lazy import lazy
+
+if TYPE_CHECKING:
+    from isotune.encoder.encoder import Encoder
+    from isotune.encoder.fingerprint import short_hash
+    from isotune.encoder.finished import fetched_model
+    from isotune.encoder.format.pretrained import local_folder
+    from isotune.encoder.load import load_encoder
+    from isotune.encoder.options import EncoderOptions, PoolingMode
+    from isotune.encoder.pooling import EachLayer
+    from isotune.encoder.word_vectors import WordVectors
+
+__all__ = [
+    "EachLayer",
+    "Encoder",
+    "EncoderOptions",
+    "PoolingMode",
+    "Precision",
+    "WordVectors",
+    "fetched_model",
+    "load_encoder",
+    "local_folder",
+    "short_hash",
+]
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "EachLayer": "isotune.encoder.pooling",
+        "Encoder": "isotune.encoder.encoder",
+        "EncoderOptions": "isotune.encoder.options",
+        "PoolingMode": "isotune.encoder.options",
+        "WordVectors": "isotune.encoder.word_vectors",
+        "fetched_model": "isotune.encoder.finished",
+        "load_encoder": "isotune.encoder.load",
+        "local_folder": "isotune.encoder.format.pretrained",
+        "short_hash": "isotune.encoder.fingerprint",
+    },
+)
 
 # The number types that an encoder can compute in. They are apart from the options so that help needs no pydantic.
 Precision = Literal["float32", "bfloat16", "int8"]

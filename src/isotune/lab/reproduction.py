@@ -36,7 +36,7 @@ def reproduce(
         model: replaces every published model.
         seeds: replace the published ones.
         options: replace the options of the recipes and of the study's arms.
-        running: budget, stand_ins, processes, threads and quiet, as of `run_study`.
+        running: minutes, stand_ins, processes, threads and quiet, as of `run_study`.
 
     Raises:
         InputError: there is no such table or figure, or an option can't be given.

@@ -12,12 +12,13 @@ from isotune.encoder.finished import is_finished_encoder
 from isotune.errors import InputError, unknown
 from isotune.files import read_toml, toml_files
 from isotune.methods import METHODS
-from isotune.recipes.recipe import Inputs, Recipe, Stage
+from isotune.recipes.recipe import RUN_OPTIONS, Inputs, Recipe, Stage
 from isotune.recipes.training import TrainingOptions
 
 __all__ = [
     "ENCODER_RECIPE",
     "MODEL_KINDS",
+    "RUN_OPTIONS",
     "Inputs",
     "Recipe",
     "Stage",

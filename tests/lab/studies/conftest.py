@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +10,12 @@ import pytest
 import tomli_w
 
 from isotune.errors import InputError
-from isotune.lab.studies import job, run_study, runs
-from isotune.lab.studies.job import Job, Stopped, make
+from isotune.lab.studies import run_study
+from isotune.lab.studies.job import Job, make
 
 
 class InThisProcess:
-    """Makes runs as `Processes` does, but one after the other and in this process.
+    """Makes runs as `Processes` does, but in this process.
 
     Attributes:
         made: the keys of the runs that it was asked to make.
@@ -24,26 +24,29 @@ class InThisProcess:
     count = threads = 1
     made: list[str]
 
-    def __init__(self, *_: object) -> None: ...
+    def __init__(self, *_: object) -> None:
+        self.started: list[Job] = []
 
     def __enter__(self) -> InThisProcess:
         return self
 
     def __exit__(self, *_: object) -> None: ...
 
-    def make(self, jobs: Sequence[Job], stop: Any, admit: Callable[[Job], bool]) -> Iterator[tuple[Job, str]]:
-        for asked in jobs:
-            if stop.received or not admit(asked):
-                continue
-            self.made.append(asked.folder.name)
-            problem = ""
-            try:
-                make(asked)
-            except Stopped:
-                continue
-            except InputError as error:
-                problem = str(error)
-            yield asked, problem
+    @property
+    def may_start(self) -> bool:
+        return not self.started
+
+    def start(self, job: Job) -> None:
+        self.started.append(job)
+
+    def wait(self) -> tuple[Job, str]:
+        job = self.started.pop()
+        self.made.append(job.folder.name)
+        try:
+            make(job)
+        except InputError as error:
+            return job, str(error)
+        return job, ""
 
 
 def empty_report(folder: Path) -> Path:
@@ -57,8 +60,7 @@ def empty_report(folder: Path) -> Path:
 def made(monkeypatch: pytest.MonkeyPatch, pairs: Path) -> list[str]:
     """The keys of the runs that studies make from now on, in this process, on little data and without figures."""
     keys: list[str] = []
-    monkeypatch.setattr(runs, "QUICK_TASKS", (str(pairs),))
-    monkeypatch.setattr(job, "SPEED_SENTENCES", 20)
+    monkeypatch.setattr(run_study, "QUICK_TASKS", (str(pairs),))
     monkeypatch.setattr("isotune.training.run.write_report", empty_report)
     monkeypatch.setattr(InThisProcess, "made", keys, raising=False)
     monkeypatch.setattr(run_study, "Processes", InThisProcess)

@@ -10,9 +10,17 @@ from isotune.data import ScoredPairs
 from isotune.evaluation import STSTask
 from isotune.evaluation.intervals import Floats
 from isotune.lab.studies import Published, Study
-from isotune.lab.studies.comparison import Comparison, compare, sentence
-from isotune.lab.studies.lines import Line, MadeRun, table_lines
-from isotune.lab.studies.statistics import PairedTest
+from isotune.lab.studies.comparison import (
+    Comparison,
+    PairedTest,
+    _correlated_pairs,
+    compare,
+    holm,
+    paired_test,
+    sentence,
+)
+from isotune.lab.studies.lines import Line, MadeRun, summary, table_lines
+from tests.reference.statistics import sign_permutation_p
 
 STUDY = Study(title="x", scores=("task",), tasks=("task",), arms=())
 SEEDS = (0, 1, 2, 3, 4)
@@ -62,7 +70,6 @@ def test_a_difference_is_tested_over_seeds_and_over_pairs() -> None:
     assert worse.differs
     assert worse.pairs is not None
     assert worse.pairs[0] < worse.difference < worse.pairs[1] < 0
-    assert worse.williams == (5, 5)
     assert not same.differs
     assert same.pairs is not None
     assert same.pairs[0] < 0 < same.pairs[1]
@@ -77,27 +84,33 @@ def test_an_untrained_model_is_compared_with_every_seed() -> None:
     differences = [value - start for value in lines[1].values["task"].values()]
     assert comparison.n == 5
     assert comparison.test is not None
-    assert comparison.test.mean == pytest.approx(np.mean(differences))
+    assert comparison.difference == pytest.approx(np.mean(differences))
     (both,) = compare(STUDY, encoders.lines([None]), [scored], encoders.cosines)
     assert (both.n, both.test) == (0, None)
     assert both.differs
 
 
-@pytest.mark.parametrize(("aggregation", "count"), [("all", 1), ("mean", 2), ("wmean", 2)])
-def test_pairs_are_resampled_as_the_score_is_aggregated(aggregation: str, count: int) -> None:
-    scored = task()
+@pytest.mark.parametrize(
+    ("aggregation", "weights"),
+    [("all", {201: 1.0}), ("mean", {101: 0.5, 100: 0.5}), ("wmean", {101: 101 / 201, 100: 100 / 201})],
+)
+def test_pairs_are_resampled_as_the_score_is_aggregated(aggregation: str, weights: dict[int, float]) -> None:
+    scored = task(201)
     encoders = Encoders({"a": 1.0, "b": 2.0}, scored)
     study = STUDY.model_copy(update={"aggregation": aggregation})
-    (comparison,) = compare(study, encoders.lines([7]), [scored], encoders.cosines)
-    assert comparison.williams is not None
-    assert comparison.williams[1] == count
+    lines = encoders.lines([7])
+    parts = _correlated_pairs(study, [scored], encoders.cosines(lines[0], 7))
+    assert {len(part.gold): part.weight for part in parts} == pytest.approx(weights)
+    (comparison,) = compare(study, lines, [scored], encoders.cosines)
+    assert comparison.pairs is not None
+    assert comparison.pairs[0] < comparison.difference < comparison.pairs[1]
     assert (comparison.n, comparison.test, comparison.p) == (1, None, None)
 
 
 def test_a_score_that_is_no_correlation_has_no_interval_over_pairs() -> None:
     lines = [Line(name, {}, values={"dev": {0: value, 1: value + 0.01}}) for name, value in (("a", 0.5), ("b", 0.6))]
     (comparison,) = compare(Study(title="x", scores=("dev",), arms=()), lines, [], lambda *_: {})
-    assert (comparison.pairs, comparison.williams) == (None, None)
+    assert comparison.pairs is None
     assert comparison.differs
 
 
@@ -162,7 +175,7 @@ def test_the_best_cell_of_each_arm_stands_for_the_arm() -> None:
     assert [each.difference for each in made] == pytest.approx([0.1, 0.03])
 
 
-TEST = PairedTest(0.02, 0.01, 0.03, 0.004, 0.0625, 5)
+TEST = PairedTest(0.01, 0.03, 0.004, 0.0625)
 
 
 @pytest.mark.parametrize(
@@ -174,18 +187,18 @@ TEST = PairedTest(0.02, 0.01, 0.03, 0.004, 0.0625, 5)
             "test pairs the difference may be 0.50 to 3.50.",
         ),
         (
-            Comparison("B", "A", -0.02, 5, PairedTest(-0.02, -0.03, -0.01, 1e-5, 0.06, 5), 1e-5, (-0.04, 0.01)),
+            Comparison("B", "A", -0.02, 5, PairedTest(-0.03, -0.01, 1e-5, 0.06), 1e-5, (-0.04, 0.01)),
             "A is 2.00 points better than B at 5 seeds (95 % interval 1.00 to 3.00, p below 0.001). On other test "
             "pairs the difference may be -1.00 to 4.00, so there may be none.",
         ),
         (
-            Comparison("A", "B", 0.02, 5, PairedTest(0.02, -0.01, 0.05, 0.1, 0.2, 5), 0.3, (-0.01, 0.04)),
+            Comparison("A", "B", 0.02, 5, PairedTest(-0.01, 0.05, 0.1, 0.2), 0.3, (-0.01, 0.04)),
             "No clear difference at 5 seeds between A and B: A is ahead by 2.00 points (95 % interval -1.00 to 5.00, "
             "p = 0.300 corrected). On other test pairs the difference may be "
             "-1.00 to 4.00.",
         ),
         (
-            Comparison("A", "B", 0.02, 5, PairedTest(0.02, -0.01, 0.05, 0.1, 0.2, 5), 0.3, (0.01, 0.04)),
+            Comparison("A", "B", 0.02, 5, PairedTest(-0.01, 0.05, 0.1, 0.2), 0.3, (0.01, 0.04)),
             "No clear difference at 5 seeds between A and B: A is ahead by 2.00 points (95 % interval -1.00 to 5.00, "
             "p = 0.300 corrected). On other test pairs the difference may be "
             "1.00 to 4.00. So these encoders differ, but encoders of other seeds may not.",
@@ -210,7 +223,46 @@ def test_the_sentence_of_a_comparison(comparison: Comparison, text: str) -> None
 def test_sentences_follow_the_scale_and_the_score() -> None:
     comparison = Comparison("A", "B", 0.02, 5, TEST, 0.012)
     assert sentence(Study(title="x", scores=("task",), scale=1), comparison).startswith("A is 0.020 better than B")
-    seconds = Comparison("A", "B", 20.0, 5, PairedTest(20, 10, 30, 0.01, 0.06, 5), 0.01)
+    seconds = Comparison("A", "B", 20.0, 5, PairedTest(10, 30, 0.01, 0.06), 0.01)
     assert sentence(Study(title="x", scores=("seconds",)), seconds) == (
         "A is 20 higher than B at 5 seeds (95 % interval 10 to 30, p = 0.010)."
     )
+
+
+def test_summary() -> None:
+    short = summary([0.5, 0.7, 0.9])
+    assert (short.mean, short.deviation, short.least, short.greatest, short.n) == (
+        pytest.approx(0.7),
+        pytest.approx(0.2),
+        0.5,
+        0.9,
+        3,
+    )
+    assert summary([0.5]).deviation is None
+
+
+def test_the_paired_test_equals_scipys() -> None:
+    first, second = [0.70, 0.72, 0.69, 0.74, 0.71], [0.68, 0.71, 0.70, 0.70, 0.69]
+    differences = [a - b for a, b in zip(first, second, strict=True)]
+    test, known = paired_test(differences), ttest_rel(first, second)
+    assert test.p == pytest.approx(known.pvalue)
+    assert (test.low, test.high) == pytest.approx(tuple(known.confidence_interval()))
+    assert test.p_exact == pytest.approx(sign_permutation_p(differences))
+
+
+def test_the_permutation_test_cannot_reach_five_percent_at_five_seeds() -> None:
+    assert paired_test([0.1, 0.11, 0.12, 0.13, 0.14]).p_exact == pytest.approx(2 / 2**5)
+    assert paired_test([0.1, 0.11, 0.12, 0.13, 0.14]).p < 0.001
+
+
+@pytest.mark.parametrize(("value", "p"), [(0.0, 1.0), (0.02, 0.0)])
+def test_equal_differences_have_p_1_or_0(value: float, p: float) -> None:
+    test = paired_test([value] * 4)
+    assert (test.low, test.high, test.p) == (value, value, p)
+
+
+def test_holms_correction_equals_the_one_by_hand() -> None:
+    # By hand: 0.01 x 4, 0.02 x 3, 0.03 x 2, 0.5 x 1, none below the one before.
+    assert holm([0.03, 0.01, 0.5, 0.02]) == pytest.approx([0.06, 0.04, 0.5, 0.06])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []

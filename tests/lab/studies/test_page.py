@@ -50,7 +50,6 @@ STUDY = Study.from_table(
         "figures": [
             {"kind": "curve", "x": "batch_size", "y": "sts", "log": True},
             {"kind": "heatmap", "rows": "augmentations.0", "columns": "batch_size", "y": "sts"},
-            {"kind": "bars", "x": "augmentations.0", "y": "sts"},
             {"kind": "bars", "y": "sts"},
         ],
     }
@@ -72,7 +71,7 @@ def results() -> Results:
         made.append(
             MadeRun(
                 arm=run.arm,
-                model="mini",
+                model="bert-tiny",
                 seed=run.seed,
                 cell=dict(run.cell),
                 run=f"run{number}",
@@ -83,7 +82,7 @@ def results() -> Results:
     return Results(
         name="consert/fake",
         study=STUDY,
-        model="mini",
+        model="bert-tiny",
         runs=tuple(made),
         statistics={},
         comparisons=compare(STUDY, table_lines(STUDY, made), [], lambda *_: {}),
@@ -102,7 +101,7 @@ def test_option_values_are_read_as_they_were_written(results: Results, tmp_path:
     arm = {"name": "a", "method": "simcse", "options": {"max_gradient_norm": float("inf")}}
     study = Study.from_table({"title": "x", "scores": ["dev"], "grid": grid, "arms": [arm]})
     cell = {"layers": (0, -1), "projection": True, "temperature": 1}
-    run = MadeRun(arm="a", model="mini", seed=0, cell=cell, run="key", values={"dev": 0.5})
+    run = MadeRun(arm="a", model="bert-tiny", seed=0, cell=cell, run="key", values={"dev": 0.5})
     written = results.model_copy(update={"study": study, "runs": (run,), "comparisons": ()})
     written.write(tmp_path)
     assert Results.read(tmp_path) == written
@@ -111,10 +110,6 @@ def test_option_values_are_read_as_they_were_written(results: Results, tmp_path:
 
 
 def test_a_folder_without_a_study_is_refused(results: Results, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="its study can't be read"):
-        Results.read(tmp_path)
-    results.write(tmp_path)
-    (tmp_path / "study.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match="its study can't be read"):
         Results.read(tmp_path)
     (tmp_path / "study.json").write_bytes(b"\xff")
@@ -169,7 +164,7 @@ def test_the_page_shows_published_beside_measured(results: Results, tmp_path: Pa
     assert f"SimCSE, batch size 64 {100 * summary.mean:.2f} ± {100 * summary.deviation:.2f} 63.86 ± 0.50" in text
     assert "SBERT 74.19" in text
     assert "SBERT, published: For reference." in text
-    assert "Measured on mini; the published numbers are of google-bert/bert-base-uncased." in text
+    assert "Measured on bert-tiny; the published numbers are of google-bert/bert-base-uncased." in text
     assert "SimCSE, batch size 16: the disk <is> full" in text
     assert "3 of 19 runs have not been made yet" in text
     assert "-1.234 ± 0.000" in text or "-1.235 ± 0.000" in text
@@ -177,9 +172,9 @@ def test_the_page_shows_published_beside_measured(results: Results, tmp_path: Pa
     assert "<is>" not in raw
     assert "Batches <&>" not in raw
     assert [link for link in page.links if link and not link.startswith("#")] == [
-        f"figures/figure-{number}.html" for number in (1, 2, 3, 4)
+        f"figures/figure-{number}.html" for number in (1, 2, 3)
     ]
-    for number in (1, 2, 3, 4):
+    for number in (1, 2, 3):
         picture = imread(tmp_path / "figures" / f"figure-{number}.png")
         assert min(picture.shape[:2]) > 500
         assert picture[..., :3].std() > 0.05
@@ -219,7 +214,7 @@ def test_a_logarithmic_axis_needs_numbers() -> None:
     table = {"title": "t", "tasks": ["sts"], "scores": ["sts"], "arms": [arm], "figures": [figure]}
     study = Study.from_table({**table, "grid": {"pooling": ["cls", "mean"]}})
     made = [
-        MadeRun(arm="SimCSE", model="mini", seed=0, cell={"pooling": mode}, run=mode, values={"sts": 0.5})
+        MadeRun(arm="SimCSE", model="bert-tiny", seed=0, cell={"pooling": mode}, run=mode, values={"sts": 0.5})
         for mode in ("cls", "mean")
     ]
     (panel,) = chart(study, study.figures[0], table_lines(study, made)).panels
@@ -245,16 +240,16 @@ def test_a_heatmap_has_a_panel_of_published_values(results: Results) -> None:
     assert place == (0, 1)
 
 
-def test_bars_are_side_by_side_or_one_below_the_other(results: Results) -> None:
+def test_bars_are_one_below_the_other(results: Results) -> None:
     lines = table_lines(STUDY, results.runs)
-    side, under = (chart(STUDY, figure, lines).panels[0] for figure in STUDY.figures[2:])
-    heights = [mark.height[0] for mark in side.marks if isinstance(mark, Bars)]
-    summary = lines[1].summary("sts")
+    (panel,) = chart(STUDY, STUDY.figures[2], lines).panels
+    widths = [mark.width[0] for mark in panel.marks if isinstance(mark, Bars)]
+    summary = lines[0].summary("sts")
     assert summary is not None
-    assert heights[0] == pytest.approx(100 * summary.mean)
-    assert len(heights) == 3  # ConSERT's cells that were made
-    assert len(under.y_names) == 6  # without the cells that have neither a value nor a published one
-    assert under.y_names[-1] == "SBERT"
+    assert widths[0] == pytest.approx(100 * summary.mean)
+    assert len(widths) == 5  # the cells that were made
+    assert len(panel.y_names) == 6  # without the cells that have neither a value nor a published one
+    assert panel.y_names[-1] == "SBERT"
 
 
 def test_an_analysis_is_shown_with_its_published_values(results: Results, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from isotune.errors import InputError
 from isotune.lab.studies import Study
-from isotune.lab.studies.estimate import CPU, models_of, seconds
+from isotune.lab.studies import run_key as run_key_module
 from isotune.lab.studies.plan import PlannedRun, plan_runs
 from isotune.lab.studies.run_key import forget_files, run_key
 
@@ -19,7 +19,6 @@ def runs(**table: Any) -> list[PlannedRun]:
 
 SIMCSE = {"name": "SimCSE", "method": "simcse", "data": ["stsb-open:train"], "options": {"projection": False}}
 CONSERT = {"name": "ConSERT", "method": "consert", "data": ["stsb-open:train"]}
-SCRATCH = {"name": "new", "recipe": "mini-pretrain"}
 MODEL = {"name": "as it is", "options": {"pooling": "cls"}}
 
 
@@ -71,15 +70,6 @@ def test_study_options_apply_to_arms_that_have_them_and_arm_options_win() -> Non
     assert [stage.options.model_dump()["temperature"] for stage in stages] == [0.5, 0.5]
 
 
-def test_a_run_from_scratch_loads_no_model() -> None:
-    (planned,), (same,) = (
-        runs(arms=[SCRATCH], model=model, scores=["start:dev"]) for model in ("mini", "no/such-model")
-    )
-    assert (planned.model, planned.baseline, list(models_of(planned))) == ("", None, [])
-    assert key(planned) == key(same)
-    assert seconds(planned, (), CPU) > 0
-
-
 def test_an_arm_can_replace_the_grid_and_start_from_another_arm() -> None:
     first = {**SIMCSE, "grid": {}}
     second = {**CONSERT, "start": "SimCSE"}
@@ -109,9 +99,7 @@ def test_classifiers_have_the_seed_of_the_run_and_untrained_arms_have_seeds_then
             {"grid": {"data.0": ["x", "y"]}},
             "arm ConSERT: data.0: data is no list of values; give",
         ),
-        ({"arms": [MODEL], "options": {"layers.0": 1}}, "arm as it is: layers.0: layers is no list of values"),
-        ({"arms": [{**SCRATCH, "model": "mini"}]}, "arm new: its recipe makes a model from scratch; give it no model"),
-        ({"arms": [CONSERT, {**SCRATCH, "start": "ConSERT"}]}, "arm new: its recipe makes a model from scratch; give"),
+        ({"arms": [MODEL], "options": {"layers.0": 1}}, "arm as it is: layers.0: Extra inputs are not permitted"),
         ({"options": {"batch_size": 1}}, "batch_size: Input should be greater than or equal to 2"),
         ({"arms": [{"name": "m", "options": {"pooling": "men"}}]}, "arm m: pooling: Input should be 'cls'"),
         ({"arms": [{**MODEL, "grid": {"steps": [1]}}]}, "unknown option of arm as it is 'steps'"),
@@ -141,6 +129,28 @@ def test_the_key_depends_on_what_the_result_depends_on() -> None:
     ]
     assert len({key(same), *(key(run) for (run,) in different)}) == 6
     assert run_key(same, ("stsb-open", "stsb")) != key(same)
+
+
+def test_the_key_depends_on_the_sources_of_isotune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (run_key_module.PACKAGE / "losses" / "__init__.py").exists()
+    (run,) = runs(arms=[SIMCSE])
+
+    def key_with(number: int, **sources: str) -> str:
+        package = tmp_path / str(number)
+        package.mkdir()
+        for name, content in sources.items():
+            (package / name.replace("_", ".")).write_text(content)
+        monkeypatch.setattr(run_key_module, "PACKAGE", package)
+        return key(run)
+
+    first = key_with(0, loss_py="loss = 1", recipe_toml="steps = 1")
+    assert first == key_with(1, loss_py="loss = 1", recipe_toml="steps = 1", page_css="p {}", loss_pyc="compiled")
+    others = [
+        key_with(2, loss_py="loss = 2", recipe_toml="steps = 1"),
+        key_with(3, loss_py="loss = 1", recipe_toml="steps = 2"),
+        key_with(4, other_py="loss = 1", recipe_toml="steps = 1"),
+    ]
+    assert len({first, *others}) == 4
 
 
 def test_the_key_depends_on_the_content_of_files_and_models(tmp_path: Path, tiny_model: Path, text: Path) -> None:

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from isotune.data import ScoredPairs
 from isotune.evaluation import correlations
 from isotune.files import make_folder, write_text
-from isotune.report.chart import Chart
-from isotune.report.drawing import save_png
+from isotune.report import Chart, save_png
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +64,7 @@ def write_figure(chart: Chart, picture: Path, title: str, texts: Sequence[str] =
     page = picture.with_suffix(".html")
     save_png(chart, picture)
     try:
-        from isotune.report.interactive import save_page
+        from isotune.report import save_page
 
         save_page(page, title, texts, chart)
     except ImportError:

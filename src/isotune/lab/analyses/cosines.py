@@ -13,8 +13,7 @@ import numpy as np
 from isotune.data import ScoredPairs
 from isotune.evaluation import SentenceEncoder, cosine_similarities
 from isotune.lab.analyses.analysis import Table, grouped, per_encoder, spearman
-from isotune.report.chart import Chart
-from isotune.report.figures import cosine_panel
+from isotune.report import Chart, cosine_panel
 
 
 def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs]) -> Table:

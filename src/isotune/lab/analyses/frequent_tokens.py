@@ -13,21 +13,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from statistics import fmean
 
 import torch
 from torch import Tensor
 
-from isotune.data import ScoredPairs
-from isotune.data.packed import Packed
-from isotune.encoder.encoder import Encoder
-from isotune.encoder.pooling import LEAST_WEIGHT
+from isotune.data import Packed, ScoredPairs
+from isotune.encoder import Encoder
 from isotune.evaluation import SentenceEncoder
 from isotune.lab.analyses.analysis import Row, Table, grouped, per_encoder, task_name
 from isotune.lab.analyses.hidden_states import Pool, language_models, spearman_by_task
-from isotune.report.chart import Chart, Mark, Panel, Series
-from isotune.report.style import look
+from isotune.report import Chart, Mark, Panel, Series, look
 
 COUNTED_ON = "stsb:test"
 
@@ -46,10 +44,10 @@ def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs
         ranks = {token: rank for rank, (token, _) in enumerate(frequent)}
         # A sentence is empty once its rarest token is removed.
         rarest = [max(ranks.get(token, most) for token in sentence) for sentence in everything]
-        scores = spearman_by_task(encoder, tasks, _mean_without_each(encoder, ranks))
+        scores = spearman_by_task(encoder, tasks, _mean_without_each(encoder, list(ranks)))
         texts = encoder.tokenizer.convert_ids_to_tokens(list(ranks))
         for k, (token, (_, count)) in enumerate(zip(["", *texts], [(0, 0), *frequent], strict=True)):
-            by_task = {task: values[-1 - k] for task, values in scores.items()}
+            by_task = {task: values[k] for task, values in scores.items()}
             table.append(
                 {
                     "encoder": name,
@@ -93,30 +91,22 @@ def draw(table: Table) -> Chart:
     return Chart([Panel(marks, "", "most frequent tokens removed", label, whole_x=True)], size=(4.4, 3.2))
 
 
-def _mean_without_each(encoder: Encoder, ranks: Mapping[int, int]) -> Pool:
-    """Pools sentences by their mean in K + 1 ways: without K tokens, without K - 1, and so on to without none.
-
-    `ranks` maps the K tokens to their ranks; the tokens of the lowest ranks are removed longest.
-    """
-    ways = len(ranks) + 1
-    first_way = torch.zeros(encoder.backbone.model.config.vocab_size, dtype=torch.long)  # [V] that has the token
-    first_way[list(ranks)] = len(ranks) - torch.tensor(list(ranks.values()))
-    first_way = first_way.to(encoder.device)
-    shares = encoder.pooling.resolve(encoder.backbone.layers)
+def _mean_without_each(encoder: Encoder, tokens: Sequence[int]) -> Pool:
+    """Pools sentences by their mean without the first k of some tokens, for k from 0 to their number."""
+    pooling = replace(encoder.pooling, mode="mean").numbered(encoder.backbone.layers)
     heads = encoder.heads if encoder.pooling.mode == "mean" else None
+    weights = encoder.token_weights
+    if weights is None:
+        weights = torch.ones(encoder.backbone.model.config.vocab_size, device=encoder.device)
 
-    def pool(states: Mapping[int, Tensor], tokens: Packed) -> Tensor:
-        x = torch.stack([share * states[layer].float() for layer, share in shares.items()]).sum(0)  # [T, d]
-        weights = x.new_ones(len(x)) if encoder.token_weights is None else encoder.token_weights[tokens.ids]  # [T]
-        n, places = len(tokens), tokens.segments * ways + first_way[tokens.ids]  # [T]
-        # Tokens are added way by way. Subtracting them would leave rounding errors if no token is left.
-        sums = x.new_zeros(n * ways, x.shape[1]).index_add(0, places, x * weights[:, None])
-        sums = sums.view(n, ways, -1).cumsum(1)  # [N, ways, d]
-        totals = x.new_zeros(n * ways).index_add(0, places, weights).view(n, ways, 1).cumsum(1)
-        means = sums / totals.clamp_min(LEAST_WEIGHT)  # [N, ways, d]
-        if heads is not None:
-            means = heads(means.flatten(0, 1)).view(n, ways, -1) * (totals > 0)
-        return means
+    def pool(states: Mapping[int, Tensor], packed: Packed) -> Tensor:
+        left, ways = weights.clone(), []
+        for token in (None, *tokens):
+            if token is not None:
+                left[token] = 0
+            means = pooling(states, packed, left)  # [N, d]
+            ways.append(heads(means) * means.any(1, keepdim=True) if heads else means)
+        return torch.stack(ways, 1)
 
     return pool
 

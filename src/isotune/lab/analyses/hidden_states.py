@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from isotune.data import ScoredPairs
-from isotune.data.packed import Packed, pack
-from isotune.encoder.encoder import Encoder
+from isotune.data import Packed, ScoredPairs, pack
+from isotune.encoder import Encoder
 from isotune.errors import InputError
 from isotune.evaluation import SentenceEncoder
 from isotune.lab.analyses.analysis import spearman, task_name

@@ -15,7 +15,7 @@ from matplotlib.colors import to_hex
 from isotune.data import ScoredPairs
 from isotune.evaluation import SentenceEncoder, cosine_similarities
 from isotune.lab.analyses.analysis import Row, Table, grouped, per_encoder
-from isotune.report.chart import Bars, Chart, Panel
+from isotune.report import Bars, Chart, Panel
 
 BANDS = 5
 BINS = 50  # from cosine 0 to 1

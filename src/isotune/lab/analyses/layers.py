@@ -15,15 +15,12 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
-from isotune.data import ScoredPairs
-from isotune.data.packed import Packed
-from isotune.encoder.options import PoolingMode
-from isotune.encoder.pooling import EachLayer
+from isotune.data import Packed, ScoredPairs
+from isotune.encoder import EachLayer, PoolingMode
 from isotune.evaluation import SentenceEncoder, cosine_similarities
 from isotune.lab.analyses.analysis import Table, grouped, per_encoder, spearman, task_name
 from isotune.lab.analyses.hidden_states import language_models, spearman_by_task
-from isotune.report.chart import Chart, Panel, Series
-from isotune.report.style import INK, look
+from isotune.report import INK, Chart, Panel, Series, look
 
 MODES: tuple[PoolingMode, ...] = ("cls", "mean", "max")
 RANDOM = "random token"

@@ -17,8 +17,7 @@ from scipy.stats import rankdata
 from isotune.data import ScoredPairs
 from isotune.evaluation import SentenceEncoder, cosine_similarities
 from isotune.lab.analyses.analysis import Table, grouped
-from isotune.report.chart import Chart, Panel, Series
-from isotune.report.style import INK, look
+from isotune.report import INK, Chart, Panel, Series, look
 
 LONGEST = 64  # letters of a sentence in the picture
 

@@ -16,8 +16,7 @@ import torch
 from isotune.data import ScoredPairs
 from isotune.evaluation import SentenceEncoder
 from isotune.lab.analyses.analysis import Table
-from isotune.report.chart import Bars, Chart, Panel, Series
-from isotune.report.style import BLUE, INK
+from isotune.report import BLUE, INK, Bars, Chart, Panel, Series
 
 
 def compute(

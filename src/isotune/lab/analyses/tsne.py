@@ -19,8 +19,7 @@ from sklearn.preprocessing import normalize
 from isotune.data import ScoredPairs
 from isotune.evaluation import SentenceEncoder, sentence_vectors
 from isotune.lab.analyses.analysis import Table, grouped, per_encoder
-from isotune.report.chart import Chart, Panel, Series
-from isotune.report.style import BLUE, VERMILION
+from isotune.report import BLUE, VERMILION, Chart, Panel, Series
 
 MOST, LEAST = "most similar", "least similar"
 PERPLEXITY = 30  # scikit-learn's default; the paper names none

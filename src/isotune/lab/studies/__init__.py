@@ -4,13 +4,12 @@
 |---|---|
 | what a study file may say | `study.py` |
 | the runs of a study, and the key of each | `plan.py`, `run_key.py` |
-| what runs need, how long they take, and which fit into a budget | `estimate.py` |
-| one run, made by a worker process | `job.py`, `processes.py` |
-| all runs of a study, and their scores | `runs.py` |
+| what runs need, and whether it is on this machine | `needs.py` |
+| one run, made by a process | `job.py`, `processes.py` |
 | the lines of its table, and the files it is kept in | `lines.py`, `results.py`, `wording.py` |
-| which differences are real | `statistics.py`, `comparison.py` |
+| which differences are real | `comparison.py` |
 | figures and page | `figures.py`, `page.py` |
-| all of it, in order | `run_study.py` |
+| all of it, in order, and the runs of a study | `run_study.py` |
 
 The papers' tables and figures are in `papers/`, with the numbers that they print; other studies are in `own/`.
 """
@@ -22,9 +21,9 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from isotune.files import read_toml, toml_files
-from isotune.lab.studies.study import Arm, FigureSpec, Published, Study
+from isotune.lab.studies.study import Arm, Published, Study
 
-__all__ = ["Arm", "FigureSpec", "Published", "Study", "paper_names", "read_study", "study_names"]
+__all__ = ["Arm", "Published", "Study", "paper_names", "read_study", "study_names"]
 
 
 def study_names() -> list[str]:

@@ -8,50 +8,54 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite, nan
+from operator import itemgetter
 
 from matplotlib import colormaps
 from matplotlib.colors import Normalize, to_hex
 
 from isotune.lab.studies.lines import Line
-from isotune.lab.studies.study import FigureSpec, Study
+from isotune.lab.studies.study import BarChart, Curve, Figure, Heatmap, Study
 from isotune.lab.studies.wording import digits, heading, label, line_title, scaled, score_title, value_text
-from isotune.report.chart import Band, Bars, Chart, Mark, Panel, Series
-from isotune.report.style import INK, Look, look
+from isotune.report import INK, Band, Bars, Chart, Look, Mark, Panel, Series, look
 
 COLOURS = colormaps["cividis"]  # in order also for the colour-blind, and in grey
 LETTER = 0.075  # inches of a letter in an axis's names
 SIZE = (5.6, 3.8)  # inches
 
 
-def chart(study: Study, figure: FigureSpec, lines: Sequence[Line]) -> Chart:
+def chart(study: Study, figure: Figure, lines: Sequence[Line]) -> Chart:
     """Draws a figure of a study."""
-    return {"curve": _curve, "heatmap": _heatmap, "bars": _bars}[figure.kind](study, figure, lines)
+    match figure:
+        case Curve():
+            return _curve(study, figure, lines)
+        case Heatmap():
+            return _heatmap(study, figure, lines)
+        case BarChart():
+            return _bars(study, figure.y, lines)
 
 
-def title(figure: FigureSpec) -> str:
+def title(figure: Figure) -> str:
     """What a figure shows, in words."""
     over = f" by {' and '.join(map(label, figure.axes))}" if figure.axes else ""
     return f"{score_title(figure.y)}{over}"
 
 
-def _curve(study: Study, figure: FigureSpec, lines: Sequence[Line]) -> Chart:
+def _curve(study: Study, figure: Curve, lines: Sequence[Line]) -> Chart:
     """A curve for each arm and each place in the rest of the grid; arms without the option are level lines."""
     values = list(dict.fromkeys(line.cell[figure.x] for line in lines if figure.x in line.cell))
     if not values:
         return Chart([])
     numbers = [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
     numeric = len(numbers) == len(values)
-    places = numbers if numeric else list(map(float, range(len(values))))
-    place_of = dict(zip(values, places, strict=True))
+    place_of = dict(zip(values, numbers if numeric else map(float, range(len(values))), strict=True))
     names = {place: f"{label(figure.x)} {value_text(value)}" for value, place in place_of.items()}
     marks: list[Mark] = []
     for number, (name, group) in enumerate(_without(lines, figure.x).items()):
-        if figure.x in group[0].cell:
-            points = sorted(((place_of[line.cell[figure.x]], line) for line in group), key=lambda point: point[0])
-            marks += _marks_of_curve(study, figure, name, points, names, look(number))
-        else:
-            ends = [(place, group[0]) for place in (min(names), max(names))]
-            marks += _marks_of_curve(study, figure, name, ends, names, look(number)._replace(marker=""))
+        style = look(number)
+        points = [(place_of[line.cell[figure.x]], line) for line in group if figure.x in line.cell]
+        if not points:
+            points, style = [(place, group[0]) for place in (min(names), max(names))], style._replace(marker="")
+        marks += _marks_of_curve(study, figure.y, name, sorted(points, key=itemgetter(0)), names, style)
     if any(isinstance(mark, Series) and mark.hollow and not mark.name for mark in marks):
         marks.append(Series([nan], [nan], "published", INK, ":", "o", hollow=True, width=1))  # one entry for all
     panel = Panel(
@@ -66,7 +70,7 @@ def _curve(study: Study, figure: FigureSpec, lines: Sequence[Line]) -> Chart:
 
 def _marks_of_curve(
     study: Study,
-    figure: FigureSpec,
+    score: str,
     name: str,
     points: Sequence[tuple[float, Line]],
     place_names: Mapping[float, str],
@@ -74,7 +78,7 @@ def _marks_of_curve(
 ) -> list[Mark]:
     """The measured curve with its band, and the published one, which has an entry of its own if nothing is measured."""
     marks: list[Mark] = []
-    measured = [(place, *_measured(study, line, figure.y)) for place, line in points]
+    measured = [(place, *_measured(study, line, score)) for place, line in points]
     if drawn := [point for point in measured if isfinite(point[1])]:
         x, mean, deviation = zip(*drawn, strict=True)
         if any(deviation):
@@ -82,7 +86,7 @@ def _marks_of_curve(
             marks.append(Band(x, low, high, name, style.colour))
         hover = [f"{name}, {place_names[place]}: {value:.2f}" for place, value, _ in drawn]
         marks.append(Series(x, mean, name, style.colour, style.dash, style.marker, hover=hover))
-    published = [_published(line, figure.y) for _, line in points]
+    published = [_published(line, score) for _, line in points]
     if any(map(isfinite, published)):
         everywhere, entry = [place for place, _ in points], "" if drawn else f"{name}, published"
         hover = [f"{name}, published: {value:g}" for value in published]
@@ -90,7 +94,7 @@ def _marks_of_curve(
     return marks
 
 
-def _heatmap(study: Study, figure: FigureSpec, lines: Sequence[Line]) -> Chart:
+def _heatmap(study: Study, figure: Heatmap, lines: Sequence[Line]) -> Chart:
     """A panel of measured values for each arm and each place in the rest of the grid, and one of published values."""
     gridded = [line for line in lines if figure.rows in line.cell and figure.columns in line.cell]
     rows, columns = (list(dict.fromkeys(line.cell[axis] for line in gridded)) for axis in (figure.rows, figure.columns))
@@ -125,53 +129,24 @@ def _squares(study: Study, score: str, cells: Sequence[tuple[int, int, float]]) 
     return marks
 
 
-def _bars(study: Study, figure: FigureSpec, lines: Sequence[Line]) -> Chart:
-    """A bar for each arm, side by side at each value of an option."""
-    if not figure.x:
-        return _list_of_bars(study, figure, lines)
-    gridded = [line for line in lines if figure.x in line.cell]
-    values = list(dict.fromkeys(line.cell[figure.x] for line in gridded))
-    groups = _without(gridded, figure.x)
-    width = 0.8 / max(1, len(groups))
-    marks: list[Mark] = []
-    for number, (name, group) in enumerate(groups.items()):
-        middles = [values.index(line.cell[figure.x]) - 0.4 + (number + 0.5) * width for line in group]
-        for x, line in zip(middles, group, strict=True):
-            mean, deviation = _measured(study, line, figure.y)
-            if isfinite(mean):
-                hover, colour = [f"{name}: {mean:.2f}"], look(number).colour
-                marks.append(Bars([x - width / 2], [0], [width], [mean], name, colour, hover=hover))
-                marks.append(Series([x, x], [mean - deviation, mean + deviation], colour=INK, dash="-"))
-        published = [_published(line, figure.y) for line in group]
-        marks += _rings(middles, published, published)
-    names = [value_text(value) for value in values]
-    panel = Panel(marks, x_label=label(figure.x), y_label=heading(study, figure.y), x_names=names)
-    return Chart([panel], size=SIZE)
-
-
-def _list_of_bars(study: Study, figure: FigureSpec, lines: Sequence[Line]) -> Chart:
-    """A bar for each line, one below the other."""
-    drawn = [line for line in lines if figure.y in line.values or isfinite(_published(line, figure.y))]
+def _bars(study: Study, score: str, lines: Sequence[Line]) -> Chart:
+    """A bar for each line, one below the other, and a ring for its published value."""
+    drawn = [line for line in lines if score in line.values or isfinite(_published(line, score))]
     marks: list[Mark] = []
     for place, line in enumerate(drawn):
-        mean, deviation = _measured(study, line, figure.y)
+        mean, deviation = _measured(study, line, score)
         if isfinite(mean):
             hover = [f"{line.title}: {mean:.2f}"]
             marks.append(Bars([0], [place - 0.35], [mean], [0.7], colour=look(0).colour, hover=hover))
             marks.append(Series([mean - deviation, mean + deviation], [place, place], colour=INK, dash="-"))
-    published = [_published(line, figure.y) for line in drawn]
-    marks += _rings(published, list(range(len(drawn))), published)
+    published = [_published(line, score) for line in drawn]
+    if any(map(isfinite, published)):
+        hover = [f"published: {value:g}" for value in published]
+        rings = Series(published, [*range(len(drawn))], "published", INK, marker="o", hollow=True, size=7, hover=hover)
+        marks.append(rings)
     names = [line.title for line in drawn]
-    panel = Panel(marks, x_label=heading(study, figure.y), y_names=names)
+    panel = Panel(marks, x_label=heading(study, score), y_names=names)
     return Chart([panel], size=(4 + LETTER * max(map(len, names), default=0), 1 + 0.32 * len(names)))
-
-
-def _rings(x: Sequence[float], y: Sequence[float], published: Sequence[float]) -> list[Series]:
-    """Published values as rings; nothing if there are none."""
-    if not any(map(isfinite, published)):
-        return []
-    hover = [f"published: {value:g}" for value in published]
-    return [Series(x, y, "published", INK, marker="o", hollow=True, size=7, hover=hover)]
 
 
 def _without(lines: Iterable[Line], *axes: str) -> Mapping[str, list[Line]]:

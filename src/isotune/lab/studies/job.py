@@ -1,20 +1,20 @@
 """One run of a study: trained unless it is there already, evaluated on the study's tasks, and kept as result.json.
 
 A run has its own folder. While it is made, the lock file beside the folder is held, so two studies that share their
-runs never make the same run at the same time.
+runs never make the same run at the same time. `main` makes a run in a process of its own (`processes.py`).
 """
 
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterator, Mapping
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
-from itertools import islice
 from pathlib import Path
 from statistics import fmean
-from tempfile import TemporaryDirectory
+from tempfile import NamedTemporaryFile
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -23,31 +23,34 @@ from filelock import FileLock
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from isotune.data import ScoredPairs, Sentence, read
-from isotune.encoder.encoder import Encoder
-from isotune.encoder.fingerprint import short_hash
-from isotune.encoder.load import load_encoder
-from isotune.encoder.options import EncoderOptions
-from isotune.encoder.word_vectors import WordVectors
+import isotune
+from isotune.data import ScoredPairs
+from isotune.encoder import Encoder, EncoderOptions, WordVectors, load_encoder, short_hash
 from isotune.errors import InputError
-from isotune.evaluation import RunEvaluation, STSTask, Task, cosine_similarities, evaluate_on, load_tasks, score
-from isotune.evaluation.results import STSResult
-from isotune.evaluation.transfer import TransferTask
-from isotune.evaluation.vectors import SentenceEncoder
+from isotune.evaluation import (
+    RunEvaluation,
+    SentenceEncoder,
+    STSResult,
+    STSTask,
+    Task,
+    TransferTask,
+    cosine_similarities,
+    evaluate_on,
+    load_tasks,
+    score,
+)
 from isotune.files import make_folder, remove, replacing, sync, write_text
-from isotune.report.stages import group_by_stage, read_records
-from isotune.training import train
-from isotune.training.run_folder import is_finished
+from isotune.report import group_by_stage, read_records
+from isotune.training import is_finished, train
 
 RESULT = "result.json"
 COSINES = "study-cosines.npz"
 CHECKSUM = "checksum"  # of the rest of a result
 PAIRS = "pairs"  # the cosines of the study's pairs among those of its tasks
-SPEED_SENTENCES = 500  # of the bundled training text; sentences_per_second is measured on them
 
 
 class Job(BaseModel):
-    """What a run needs."""
+    """What a process needs to know to make a run."""
 
     model_config = ConfigDict(ser_json_inf_nan="constants")
 
@@ -59,10 +62,6 @@ class Job(BaseModel):
     pairs: tuple[tuple[str, str], ...] = ()  # sentences whose cosines are needed
     classifier_seed: int | None = None  # of SentEval's classifiers; SentEval's own if None
     keep: bool  # whether the trained encoder is needed later
-
-
-class Stopped(Exception):
-    """A signal stopped the run. It can be resumed."""
 
 
 def is_done(folder: Path, keep: bool) -> bool:
@@ -114,19 +113,16 @@ def make(job: Job) -> None:
     """Makes a run, or resumes one that was stopped, and then removes its weights. Does nothing if the run is done.
 
     Raises:
-        InputError: the run can't be made.
-        Stopped: a signal ended it early.
+        InputError: the run can't be made, or a signal ended it early.
     """
     folder = job.folder
     make_folder(folder.parent)
     with FileLock(f"{folder}.lock"):
         if is_done(folder, job.keep):
             return
-        make_folder(folder)
         if (folder / RESULT).exists() or not (folder / "recipe.toml").exists():
-            # It was made without the encoder that is needed now, or killed before it began. Without a recipe it is
-            # removed again if this process is killed meanwhile.
-            _remove(folder, "recipe.toml", "*")
+            _drop(folder)  # it was made without the encoder that is needed now, or killed before it began
+        make_folder(folder)
         if job.recipe is None:
             encoder = load_untrained(job.model, job.encoder)
         else:
@@ -140,9 +136,10 @@ def make(job: Job) -> None:
             cosines[PAIRS] = cosine_similarities(encoder, ScoredPairs(PAIRS, "", first, second, np.empty(0), []))
         with replacing(folder / COSINES) as part, part.open("wb") as file:
             np.savez_compressed(file, **cosines)  # type: ignore[arg-type]  # numpy's own option has another type
-        scores = {"sentences_per_second": _speed(encoder), **(_training_scores(folder) if job.recipe else {})}
+        scores = _training_scores(folder) if job.recipe else {}
         write_result(folder, {"scores": scores, "evaluation": evaluation.model_dump(mode="json")})
-        _remove(folder, "last.safetensors", "best-*.safetensors", "start", *([] if job.keep else ["encoder"]))
+        for path in (*folder.glob("*.safetensors"), folder / "start", *(() if job.keep else (folder / "encoder",))):
+            _drop(path)
 
 
 def load_untrained(model: str, options: EncoderOptions) -> Encoder | WordVectors:
@@ -151,9 +148,8 @@ def load_untrained(model: str, options: EncoderOptions) -> Encoder | WordVectors
     return Encoder.load(model, **given) if given else load_encoder(model)
 
 
-@cache
-def read_tasks(names: tuple[str, ...]) -> list[Task]:
-    """Reads a study's tasks, once a process; without names there are none."""
+def read_tasks(names: Sequence[str]) -> list[Task]:
+    """Reads a study's tasks; without names there are none."""
     return load_tasks(names) if names else []
 
 
@@ -175,14 +171,13 @@ def _of_run(task: Task, classifier_seed: int | None) -> Task:
     return task.with_seed(classifier_seed) if isinstance(task, TransferTask) and classifier_seed is not None else task
 
 
-def _remove(folder: Path, *patterns: str) -> None:
-    for path in [path for pattern in patterns for path in folder.glob(pattern)]:
-        if path.is_dir():  # a process that is killed meanwhile leaves no part of it under its name
-            old = path.with_name(f"{path.name}.old")
-            remove(old)
-            path = path.rename(old)
-            sync(folder)
-        remove(path)
+def _drop(path: Path) -> None:
+    """Removes a file or folder, of which no part stays under its name if this process is killed meanwhile."""
+    remove(old := path.with_name(f"{path.name}.old"))
+    if path.exists():
+        path.rename(old)
+        sync(path.parent)
+        remove(old)
 
 
 def _train(folder: Path, recipe: Mapping[str, Any]) -> None:
@@ -192,12 +187,12 @@ def _train(folder: Path, recipe: Mapping[str, Any]) -> None:
             return
         result = train(out=folder, resume=True, quiet=True)
     else:
-        with TemporaryDirectory() as temporary:
-            path = Path(temporary, "recipe.toml")
-            path.write_text(tomli_w.dumps(recipe), "utf-8")
-            result = train(out=folder, recipe=path, quiet=True)
+        with NamedTemporaryFile(suffix=".toml") as file:
+            tomli_w.dump(recipe, file)
+            file.flush()
+            result = train(out=folder, recipe=file.name, quiet=True)
     if result.stopped:
-        raise Stopped
+        raise InputError(f"{result.stopped} stopped it")
 
 
 def _training_scores(folder: Path) -> dict[str, float]:
@@ -216,10 +211,21 @@ def _training_scores(folder: Path) -> dict[str, float]:
     return scores | ({"seconds": seconds} if records["train"] else {})
 
 
-def _speed(encoder: SentenceEncoder) -> float:
-    """Sentences that the encoder encodes in a second."""
-    sentences = [row.sentence for row in islice(read("stsb-open:train", Sentence), SPEED_SENTENCES)]
-    encoder.encode(sentences[: SPEED_SENTENCES // 10])  # warms up
-    start = time.perf_counter()
-    encoder.encode(sentences)
-    return len(sentences) / (time.perf_counter() - start)
+def main() -> None:
+    """Makes the run that the first line of standard input describes; ends at once when standard input ends."""
+    job = Job.model_validate_json(sys.stdin.buffer.readline())
+    Thread(target=_end_with_input, daemon=True).start()
+    isotune.tune_process()
+    try:
+        make(job)
+    except (InputError, OSError) as error:
+        sys.exit(str(error))  # with code 1
+
+
+def _end_with_input() -> None:
+    os.read(0, 1)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -6,13 +6,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from isotune.lab.studies.statistics import Summary, summary
 from isotune.lab.studies.study import Cell, Published, Study, Value
 from isotune.lab.studies.wording import digits, line_title, measured_digits, scaled, with_deviation
+
+
+class Summary(NamedTuple):
+    """A summary of n values; the standard deviation (divided by n - 1) is None for a single value."""
+
+    mean: float
+    deviation: float | None
+    least: float
+    greatest: float
+    n: int
+
+
+def summary(values: Sequence[float]) -> Summary:
+    """Summarises one or more values."""
+    deviation = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    return Summary(float(np.mean(values)), deviation, min(values), max(values), len(values))
 
 
 class MadeRun(BaseModel):
@@ -26,7 +42,7 @@ class MadeRun(BaseModel):
     cell: dict[str, Value]
     run: str  # its key; "" if its model is not on this machine
     problem: str = ""  # why it failed; "" if it did not
-    values: dict[str, float] = {}  # score -> value; empty if it failed or has not been made yet
+    values: dict[str, float]  # score -> value; empty if it failed or has not been made yet
 
 
 @dataclass(eq=False)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from isotune.errors import InputError
-from isotune.evaluation.tables import AGGREGATIONS
+from isotune.evaluation import AGGREGATIONS
 from isotune.files import make_folder, write_text
 from isotune.lab.analyses.analysis import write_figure
 from isotune.lab.studies.comparison import sentence
@@ -24,8 +24,7 @@ from isotune.lab.studies.lines import Line, beside_analysis
 from isotune.lab.studies.results import Results
 from isotune.lab.studies.study import Study
 from isotune.lab.studies.wording import heading, is_share, measured_digits, score_title
-from isotune.report.drawing import svg
-from isotune.report.templates import template
+from isotune.report import svg, template
 
 
 def write_page(folder: Path) -> Path:

@@ -13,12 +13,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from isotune.encoder.options import EncoderOptions
+from isotune.encoder import EncoderOptions
 from isotune.errors import InputError, invalid, unknown
 from isotune.lab.studies.study import START, STUDY_KEYS, Arm, Cell, Study
 from isotune.lab.studies.wording import line_title
-from isotune.recipes import Recipe, TrainingOptions, plan_table, resolve
-from isotune.recipes.recipe import RUN_OPTIONS
+from isotune.recipes import RUN_OPTIONS, Inputs, Recipe, TrainingOptions, plan_table, resolve
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,12 +27,13 @@ class PlannedRun:
     arm: str  # the name of its arm
     cell: Cell  # its place in the grid; only options that the arm has
     seed: int | None  # None for an untrained model, unless the seed is its classifiers'
-    model: str  # the pretrained model at the beginning of its chain of runs; "" if that is made from scratch
+    model: str  # the pretrained model at the beginning of its chain of runs
     encoder: EncoderOptions  # how vectors are taken from the model
     recipe: Recipe | None = None  # what is trained, without the model; None for an untrained model
     start: PlannedRun | None = None  # the run whose encoder it starts from
     baseline: PlannedRun | None = None  # the evaluation of what it starts from, if the study has scores of that
     classifier_seed: int | None = None  # of SentEval's classifiers, if it is not SentEval's own
+    turn: tuple[int, int] = (0, 0)  # the place of its seed in the study, and of its cell in the arm
 
     @property
     def title(self) -> str:
@@ -42,9 +42,16 @@ class PlannedRun:
         return ", ".join([line_title(self.arm, self.cell), *seed])
 
     @property
-    def depth(self) -> int:
-        """How many runs come before it, each starting from the one before."""
-        return 1 + self.start.depth if self.start else 0
+    def inputs(self) -> Inputs:
+        """What all stages read, each source and model once. Dev pairs that choose a stage's best step are among it."""
+        recipe = self.recipe
+        stages = [recipe.inputs(stage) for stage in recipe.stages] if recipe else []
+        dev_pairs = (recipe.dev_pairs,) if recipe and recipe.dev_pairs else ()
+        return Inputs(
+            tuple(dict.fromkeys(source for stage in stages for source in stage.data)),
+            tuple(dict.fromkeys(source for stage in stages for source in stage.dev or dev_pairs)),
+            tuple(dict.fromkeys(model for stage in stages for model in stage.models)),
+        )
 
 
 def plan_runs(study: Study, model: str | None = None) -> list[PlannedRun]:
@@ -67,16 +74,17 @@ def plan_runs(study: Study, model: str | None = None) -> list[PlannedRun]:
         grid = {key: values for key, values in grid.items() if _has(known[arm.name], key)}
         shared = {key: value for key, value in study.options.items() if _has(known[arm.name], key)}
         start_model = model or arm.model or study.model
-        for values in product(*grid.values()):
+        seeds = study.seeds if arm.trained or study.classifier_seeds else (None,)
+        for (i, values), (j, seed) in product(enumerate(product(*grid.values())), enumerate(seeds)):
             cell = dict(zip(grid, values, strict=True))
-            for seed in study.seeds if arm.trained or study.classifier_seeds else (None,):
-                start = _start(arm, cell, seed, runs) if arm.start else None
-                options = {**shared, **arm.options, **cell}
-                run = _planned(arm, options, cell, seed, start_model, start, study.stand_ins)
-                if with_baselines and run.recipe and run.model and not start:
-                    baseline = PlannedRun(f"{arm.name}, start", cell, None, run.model, run.encoder)
-                    run = replace(run, baseline=baseline)
-                runs.append(replace(run, classifier_seed=seed) if study.classifier_seeds else run)
+            start = _start(arm, cell, seed, runs) if arm.start else None
+            options = {**shared, **arm.options, **cell}
+            run = _planned(arm, options, cell, seed, start_model, start, study.stand_ins)
+            baseline = start
+            if with_baselines and run.recipe and not start:
+                baseline = PlannedRun(f"{arm.name}, start", cell, None, run.model, run.encoder)
+            classifier_seed = seed if study.classifier_seeds else None
+            runs.append(replace(run, baseline=baseline, classifier_seed=classifier_seed, turn=(j, i)))
     return runs
 
 
@@ -90,14 +98,13 @@ def _planned(
     with_stand_ins: bool,
 ) -> PlannedRun:
     name = f"arm {arm.name}"
-    whole = {key: value for key, value in options.items() if "." not in key}
-    elements = {key: value for key, value in options.items() if "." in key}
     if not arm.trained:
-        (table,) = _with_elements([whole], elements, name)
         try:
-            return PlannedRun(arm.name, cell, seed, model, EncoderOptions.model_validate(table))
+            return PlannedRun(arm.name, cell, seed, model, EncoderOptions.model_validate(options))
         except ValidationError as error:
             raise invalid(name, error) from error
+    whole = {key: value for key, value in options.items() if "." not in key}
+    elements = {key: value for key, value in options.items() if "." in key}
     sources = whole.pop("data", arm.data)
     given = {**whole, "seed": seed}
     recipe = resolve(sources, arm.recipe or None, arm.method or None, given, with_stand_ins=with_stand_ins)
@@ -107,8 +114,7 @@ def _planned(
         table = recipe.table()
         *stages, encoder_table = _with_elements([*table["stages"], table["encoder"]], elements, name)
         recipe = Recipe.from_table({**table, "encoder": encoder_table, "stages": stages}, name)
-    model = start.model if start else model
-    return PlannedRun(arm.name, cell, seed, model, recipe.encoder, recipe, start, baseline=start)
+    return PlannedRun(arm.name, cell, seed, start.model if start else model, recipe.encoder, recipe, start)
 
 
 def _start(arm: Arm, cell: Cell, seed: int | None, runs: Sequence[PlannedRun]) -> PlannedRun:

@@ -1,4 +1,4 @@
-"""A study's results on disk: study.json has the runs and what follows from them, study.parquet every number.
+"""A study's results on disk: study.json has all of them, and study.parquet every number as a table.
 
 study.parquet has a row for each number. Its columns are arm, model, seed (null if untrained), the options of the grid
 (null if the arm lacks them), run (its key), score and value.
@@ -44,29 +44,23 @@ class Results(BaseModel):
 
     def write(self, folder: Path) -> None:
         """Writes study.parquet and study.json, each of them whole or not at all."""
-        values = {"runs": {"__all__": {"values"}}}
         _write_values(folder / "study.parquet", self.study, self.runs)
-        write_text(folder / "study.json", self.model_dump_json(indent=2, exclude=values) + "\n")
+        write_text(folder / "study.json", self.model_dump_json(indent=2) + "\n")
 
     @classmethod
     def read(cls, folder: Path) -> Results:
-        """Reads what `write` wrote.
+        """Reads the study.json that `write` wrote.
 
         Raises:
-            InputError: the files are missing or damaged.
+            InputError: the file is missing, damaged, or of a study from before study.json had all numbers.
         """
         path = folder / "study.json"
         try:
-            results = cls.model_validate_json(path.read_bytes())
-            values: dict[str, dict[str, float]] = {}
-            for row in parquet.read_table(folder / "study.parquet", columns=["run", "score", "value"]).to_pylist():
-                values.setdefault(row["run"], {})[row["score"]] = row["value"]
+            return cls.model_validate_json(path.read_bytes())
         except ValidationError as error:
-            raise invalid(str(path), error) from error
-        except (OSError, pa.ArrowException) as error:
+            raise InputError(f"{invalid(str(path), error)}; the command that made this study makes it again") from error
+        except OSError as error:
             raise InputError(f"{folder}: its study can't be read: {error}") from error
-        runs = [run.model_copy(update={"values": values.get(run.run, {})}) for run in results.runs]
-        return results.model_copy(update={"runs": tuple(runs)})
 
 
 def _write_values(path: Path, study: Study, runs: Sequence[MadeRun]) -> None:

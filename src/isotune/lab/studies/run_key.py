@@ -1,7 +1,8 @@
 """The key of a run: a hash of everything that its result depends on, so that no run is made twice.
 
-A model counts by its content, whatever its name. Data and tasks count by name and content; the content of a named
-dataset is what the catalogue says. Translation models count by their names.
+isotune counts by its sources, which change when a mistake is mended. A model counts by its content, whatever its name.
+Data and tasks count by name and content; the content of a named dataset is what the catalogue says. Translation models
+count by their names.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ import hashlib
 import json
 from collections.abc import Sequence
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
+import isotune
 from isotune.data import DATASETS
-from isotune.encoder.fingerprint import short_hash
-from isotune.encoder.format.pretrained import local_folder
+from isotune.encoder import local_folder, short_hash
+from isotune.evaluation import named_tasks, source_of
 from isotune.lab.studies.plan import PlannedRun
 
 MODEL_FILES = frozenset({".json", ".txt", ".model", ".safetensors", ".bin"})  # the files that an encoder is read from
+PACKAGE = Path(isotune.__file__).parent
+SOURCE_FILES = frozenset({".py", ".toml"})  # the files of the package that a result depends on
 # Keys of a recipe that change no result.
 DESCRIPTION = ("title", "paper", "source", "published", "published_on", "cost", "model")
 
@@ -33,38 +35,43 @@ def run_key(run: PlannedRun, tasks: Sequence[str], pairs: Sequence[tuple[str, st
     Raises:
         InputError: the model is not on this machine.
     """
-    content: dict[str, Any] = {
-        "isotune": version("isotune"),
-        "model": run_key(run.start, tasks, pairs) if run.start else run.model and _model_hash(run.model),
-        "encoder": run.encoder.model_dump(),
-        "tasks": {task: _source_hash(task.removeprefix("geometry:")) for task in tasks},
-    }
-    if pairs:
-        content["pairs"] = list(pairs)
-    if run.classifier_seed is not None:
-        content["classifier_seed"] = run.classifier_seed
-    if run.recipe:
-        content["recipe"] = {key: value for key, value in run.recipe.table().items() if key not in DESCRIPTION}
-        inputs = [run.recipe.inputs(stage) for stage in run.recipe.stages]
-        of_stages = (source for stage in inputs for source in (*stage.data, *stage.dev))
-        sources = (run.recipe.dev, *run.recipe.data, *of_stages)
-        content["data"] = {source: _source_hash(source) for source in sources}
-    return short_hash(content)
+    recipe = run.recipe.table() if run.recipe else {}
+    return short_hash(
+        {
+            "isotune": sources_hash(PACKAGE),
+            "model": run_key(run.start, tasks, pairs) if run.start else _model_hash(run.model),
+            "encoder": run.encoder.model_dump(),
+            "recipe": {key: value for key, value in recipe.items() if key not in DESCRIPTION},
+            "data": {source: _source_hash(source) for source in (*run.inputs.data, *run.inputs.dev)},
+            "tasks": {str(task): _source_hash(source_of(task)) for task in named_tasks(tasks)} if tasks else {},
+            "classifier_seed": run.classifier_seed,
+            "pairs": list(pairs),
+        }
+    )
 
 
 def forget_files() -> None:
     """Makes `run_key` read files again, which may have changed."""
-    _model_hash.cache_clear()
+    _folder_hash.cache_clear()
     _source_hash.cache_clear()
 
 
 @cache
+def sources_hash(package: Path) -> str:
+    """The names and content of a package's sources, as they are when this is first called."""
+    return _folder_hash(package, SOURCE_FILES)
+
+
 def _model_hash(model: str) -> str:
     path = Path(model).expanduser()
-    if path.is_file():  # word vectors
-        return _hash([path])
-    folder = local_folder(model)
-    return _hash(sorted(file for file in folder.rglob("*") if file.suffix in MODEL_FILES), folder)
+    # A file holds word vectors.
+    return _source_hash(str(path)) if path.is_file() else _folder_hash(local_folder(model), MODEL_FILES)
+
+
+@cache
+def _folder_hash(folder: Path, suffixes: frozenset[str]) -> str:
+    """The names and content of the files below a folder that have one of these suffixes."""
+    return _hash(sorted(file for file in folder.rglob("*") if file.suffix in suffixes), folder)
 
 
 @cache

@@ -1,35 +1,60 @@
 """A study from its file to its page: what `isotune study` does.
 
-Each run is made once, in RUNS/KEY. A study that was killed and is started again, or another study that shares RUNS,
-uses the runs that are there. Then the study's folder is written anew, also if runs failed or were stopped: study.json
-and study.parquet, the figures, and the page last.
+Each run is made once, in RUNS/KEY. A study that was stopped and is started again, or another study that shares RUNS,
+uses the runs that are there. Then the study's folder is written anew, also if runs failed: study.json and
+study.parquet, the figures, and the page last.
 """
 
 from __future__ import annotations
 
 import os
 import platform
-import signal
 import time
+from collections import UserDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
+from math import inf
+from operator import attrgetter
 from pathlib import Path
+from statistics import fmean
+from time import monotonic
+from typing import Any
 
+import numpy as np
 import torch
 from rich.console import Console
 
-from isotune.data import DATASETS, Sentence
+from isotune.data import DATASETS, Sentence, is_stand_in
+from isotune.encoder import Encoder
 from isotune.errors import InputError
+from isotune.evaluation import Evaluation, SentenceEncoder, STSTask
 from isotune.files import make_folder
+from isotune.lab.analyses import analyse
 from isotune.lab.studies import read_study
-from isotune.lab.studies.estimate import Budget
+from isotune.lab.studies.comparison import Comparison, compare
+from isotune.lab.studies.job import (
+    COSINES,
+    PAIRS,
+    Job,
+    is_done,
+    load_untrained,
+    read_arrays,
+    read_result,
+    read_tasks,
+)
+from isotune.lab.studies.lines import MadeRun, table_lines
 from isotune.lab.studies.page import write_page
+from isotune.lab.studies.plan import PlannedRun, plan_runs
 from isotune.lab.studies.processes import Processes
 from isotune.lab.studies.results import Results
-from isotune.lab.studies.runs import StudyRuns
-from isotune.lab.studies.study import SIZES, Study
-from isotune.training.interrupt import StopSignal
+from isotune.lab.studies.run_key import forget_files, run_key
+from isotune.lab.studies.study import COSINE, PREDICTED, SIZES, START, Study
+from isotune.lab.studies.wording import line_title, measured_digits
+from isotune.training import PREDICTIONS
+
+QUICK_TASKS = ("stsb-open",)  # for the training's own report; the study's tasks are evaluated after it
 
 
 @dataclass(frozen=True)
@@ -38,12 +63,6 @@ class StudyOutcome:
 
     page: Path  # the path of its page
     failed: int  # the number of runs that failed
-    stopped: str | None  # the name of the signal that ended it early, if one did
-
-    @property
-    def code(self) -> int:
-        """The exit code of the command."""
-        return 128 + signal.Signals[self.stopped] if self.stopped else int(bool(self.failed))
 
 
 def run_study(
@@ -54,7 +73,7 @@ def run_study(
     runs: str | Path | None = None,
     model: str = "",
     seeds: Sequence[int] = (),
-    budget: float | None = None,
+    minutes: float = inf,
     stand_ins: bool = False,
     processes: int | None = None,
     threads: int | None = None,
@@ -69,7 +88,7 @@ def run_study(
         runs: the folder of the runs, which studies can share; OUT/runs if None.
         model: replaces every model of the study.
         seeds: replace the study's.
-        budget: minutes. A run begins only if it will end in time, by its estimate. No limit if None.
+        minutes: no run begins after this time.
         stand_ins: train on data that stand in for published data where these are only on the hub.
         processes: runs made side by side; if None, one a GPU, or without a GPU one a core, at most 4.
         threads: threads of each process; an equal share of the cores if None.
@@ -78,28 +97,24 @@ def run_study(
     Raises:
         InputError: the study, a folder or a number is invalid. Errors in a single run are in the study's table instead.
     """
-    for option, count in (("processes", processes), ("threads", threads)):
+    for option, count in {"processes": processes, "threads": threads}.items():
         if count is not None and count < 1:
             raise InputError(f"{option} {count}: at least 1 is needed")
     study = study or read_study(name)
-    if seeds:
-        study = study.model_copy(update={"seeds": tuple(seeds)})
-    if stand_ins:
-        study = study.model_copy(update={"stand_ins": True})
-    out = Path(out)
+    changes = {"seeds": tuple(seeds) or study.seeds, "stand_ins": stand_ins or study.stand_ins}
+    study, out = study.model_copy(update=changes), Path(out)
     folder = Path(runs or out / "runs")
     try:
         make_folder(out)
         make_folder(folder)
     except OSError as error:
         raise InputError(f"{error.filename}: it can't be made ({error.strerror}); name another folder") from error
-    all_runs = StudyRuns(study, folder, model, Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True))
-    limit = None if budget is None else Budget(budget, study.tasks)
-    with Processes(out / "processes.log", processes, threads) as workers, StopSignal() as stop:
-        all_runs.make(workers, stop, limit)
-    analyses = () if stop.received else all_runs.analyse(out / "analyses")
+    console = Console(stderr=True, quiet=quiet, highlight=False, markup=False, soft_wrap=True)
+    all_runs = StudyRuns(study, folder, model, console)
+    with Processes(processes, threads) as workers:
+        all_runs.make(workers, minutes)
     made = all_runs.made()
-    results = Results(
+    Results(
         name=str(name),
         study=study,
         model=model,
@@ -107,11 +122,10 @@ def run_study(
         runs=made,
         statistics={dataset: _sizes(dataset) for dataset in study.statistics},
         comparisons=all_runs.compare(made),
-        analyses=analyses,
+        analyses=all_runs.analyse(out / "analyses"),
         facts=_facts(workers),
-    )
-    results.write(out)
-    return StudyOutcome(write_page(out), len(all_runs.problems), stop.received.name if stop.received else None)
+    ).write(out)
+    return StudyOutcome(write_page(out), len(all_runs.problems))
 
 
 def _sizes(name: str) -> dict[str, float]:
@@ -136,3 +150,170 @@ def _facts(workers: Processes) -> dict[str, str | int]:
         "threads of each": workers.threads,
         "made": time.strftime("%Y-%m-%d %H:%M"),
     }
+
+
+class StudyRuns:
+    """The runs of a study, each in a folder named by its key.
+
+    Attributes:
+        planned: the runs in the lines of the table.
+        keys: the keys of these runs and of their baselines; a run whose model is not on this machine has none.
+        problems: the reason why a run failed.
+    """
+
+    def __init__(self, study: Study, folder: Path, model: str, console: Console) -> None:
+        self.study, self.folder, self._say = study, folder, console.print
+        self.planned = plan_runs(study, model or None)
+        forget_files()  # they may have changed since an earlier study of this process
+        self.tasks = read_tasks(study.tasks)  # now, so that a wrong name costs no run
+        self.keys: dict[PlannedRun, str] = {}
+        self.problems: dict[PlannedRun, str] = {}
+        for run in [*(run.baseline for run in self.planned if run.baseline), *self.planned]:
+            try:
+                self.keys[run] = run_key(run, study.tasks, study.pairs)
+            except InputError as error:
+                self.problems[run] = str(error)
+        needed = {run.start for run in self.planned}
+        if study.analyses:
+            needed |= {run for run in self.planned if run.recipe and run.seed == study.seeds[0]}
+        self._kept = {self.keys[run] for run in needed if run in self.keys}  # whose encoders are kept
+
+    def make(self, processes: Processes, minutes: float = inf) -> None:
+        """Makes the runs that are not done, the first seed's in the first cell of each arm first.
+
+        After `minutes`, no run begins.
+        """
+        done = {key: self._is_done(run) for run, key in self.keys.items()}
+        self._say(f"{self.study.title}: {len(done)} runs, {sum(done.values())} of them already done")
+        order = sorted(self.keys, key=attrgetter("turn"))
+        first = {self.keys[run]: run for run in reversed(order)}  # of the runs of each key
+        waiting = [run for run in order if first[self.keys[run]] is run and not done[self.keys[run]]]
+        making: dict[Path, PlannedRun] = {}
+        begun, told = monotonic(), False
+        while waiting or making:
+            failed = next((run for run in waiting if run.start in self.problems), None)
+            ready = next((run for run in waiting if not run.start or self._is_done(run.start)), None)
+            if failed and failed.start:
+                waiting.remove(failed)
+                self._ended(failed, f"{failed.start.title} failed, from which it starts")
+            elif ready and processes.may_start and monotonic() < begun + 60 * minutes:
+                waiting.remove(ready)
+                making[self._folder(ready)] = ready
+                processes.start(self._job(ready))
+            elif making:
+                job, problem = processes.wait()
+                self._ended(making.pop(job.folder), problem)
+                if waiting and not problem and not told:
+                    told, rest = True, len(waiting) * (monotonic() - begun) / 60 / processes.count
+                    self._say(f"{len(waiting)} runs have not begun; at this pace they take {rest:,.0f} minutes")
+            else:
+                self._say(f"{minutes:g} minutes are over; {len(waiting)} runs have not been made")
+                break
+
+    def _ended(self, run: PlannedRun, problem: str) -> None:
+        """Says how a run ended, and notes a failure for all runs of the same key."""
+        if problem:
+            self.problems |= {same: problem for same, key in self.keys.items() if key == self.keys[run]}
+            self._say(f"{run.title}: failed: {problem}")
+            return
+        values = self._values(run)
+        printed = (score for score in self.study.scores if score in values)
+        texts = [f"{score} {measured_digits(self.study, score, values[score])}" for score in printed]
+        self._say(f"{run.title}: {', '.join(texts) or 'made'}")
+
+    def _job(self, run: PlannedRun) -> Job:
+        model = str(self._folder(run.start) / "encoder") if run.start else run.model
+        return Job(
+            folder=self._folder(run),
+            recipe={**run.recipe.table(), "model": model, "tasks": QUICK_TASKS} if run.recipe else None,
+            model=run.model,
+            encoder=run.encoder,
+            tasks=self.study.tasks,
+            pairs=self.study.pairs,
+            classifier_seed=run.classifier_seed,
+            keep=self.keys[run] in self._kept,
+        )
+
+    @property
+    def stand_ins(self) -> tuple[str, ...]:
+        """The sources of the study's runs that stand in for published data."""
+        sources = dict.fromkeys(source for run in self.planned for source in run.inputs.data)
+        return tuple(filter(is_stand_in, sources))
+
+    def _folder(self, run: PlannedRun) -> Path:
+        return self.folder / self.keys[run]
+
+    def _is_done(self, run: PlannedRun) -> bool:
+        return run in self.keys and is_done(self._folder(run), self.keys[run] in self._kept)
+
+    def made(self) -> tuple[MadeRun, ...]:
+        """The runs in the lines of the table, with the scores of those that are done."""
+        return tuple(
+            MadeRun(
+                arm=run.arm,
+                model=run.model,
+                seed=run.seed,
+                cell=dict(run.cell),
+                run=self.keys.get(run, ""),
+                problem=self.problems.get(run, ""),
+                values=self._values(run),
+            )
+            for run in self.planned
+        )
+
+    def _values(self, run: PlannedRun | None) -> dict[str, float]:
+        """Every score of a run; none if it is not done."""
+        if run is None or not self._is_done(run):
+            return {}
+        study, folder = self.study, self._folder(run)
+        result = read_result(folder)
+        evaluation = Evaluation.model_validate(result["evaluation"])
+        values: dict[str, float] = result["scores"] | evaluation.scores(study.aggregation, study.metric)
+        for name, members in study.averages.items():
+            if values.keys() >= set(members):
+                values[name] = fmean(values[member] for member in members)
+        baseline, cosines = self._values(run.baseline), read_arrays(folder / COSINES)
+        predictions = read_arrays(folder / PREDICTIONS) if (folder / PREDICTIONS).exists() else {}
+        arrays = {f"{PREDICTED}:{key[4:]}": array for key, array in predictions.items() if key.startswith("dev")}
+        arrays[COSINE] = cosines.get(PAIRS, next(iter(cosines.values()), np.zeros(0)))
+        for score in study.scores:
+            name, _, number = score.rpartition(":")
+            if name in arrays and number.isdecimal() and int(number) < len(arrays[name]):
+                values[score] = float(arrays[name][int(number)])
+            if score.startswith(START) and score.removeprefix(START) in baseline:
+                values[score] = baseline[score.removeprefix(START)]
+        return values
+
+    def compare(self, made: Sequence[MadeRun]) -> tuple[Comparison, ...]:
+        """The comparisons between the lines of runs that were made."""
+        keys = {(line_title(run.arm, run.cell), run.seed): key for run, key in self.keys.items()}
+        tasks = [task for task in self.tasks if isinstance(task, STSTask)]
+        lines = table_lines(self.study, made)
+        return compare(
+            self.study, lines, tasks, lambda line, seed: read_arrays(self.folder / keys[line.title, seed] / COSINES)
+        )
+
+    def analyse(self, folder: Path) -> tuple[str, ...]:
+        """Writes the study's analyses of the first seed's encoders; returns the names of those that were made."""
+        runs = [run for run in self.keys if run in self.planned and run.seed in (None, self.study.seeds[0])]
+        done = {line_title(run.arm, run.cell): partial(self._encoder, run) for run in runs if self._is_done(run)}
+        encoders = _LazyEncoders(done)
+        made = []
+        for name in self.study.analyses if encoders else ():
+            try:
+                analyse(name, encoders, self.study.analysed).write(folder)
+                made.append(name)
+            except InputError as error:
+                self._say(f"analysis {name} failed: {error}")
+        return tuple(made)
+
+    def _encoder(self, run: PlannedRun) -> SentenceEncoder:
+        return Encoder.load(self._folder(run) / "encoder") if run.recipe else load_untrained(run.model, run.encoder)
+
+
+class _LazyEncoders(UserDict[str, Any]):
+    """Encoders by name. Each is loaded at every access and not kept: all of a study's may not fit in memory."""
+
+    def __getitem__(self, name: str) -> SentenceEncoder:
+        encoder: SentenceEncoder = self.data[name]()
+        return encoder

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from isotune.bundled import BUNDLED_MODEL
-from isotune.data.catalogue import DATASETS
-from isotune.encoder.options import EncoderOptions
+from isotune.data import DATASETS
+from isotune.encoder import EncoderOptions
 from isotune.errors import invalid, unknown
 from isotune.lab.analyses import ANALYSES
 from isotune.methods import METHODS
@@ -26,10 +26,9 @@ Value = bool | int | float | str | tuple[bool | int | float | str, ...]
 Cell = Mapping[str, Value]
 """A place in the grid: the options that vary, with their values there."""
 
-RUN_SCORES = ("dev", "test", "kept_step", "steps", "seconds", "sentences_per_second")
-"""Scores of a run besides its evaluation: the best dev score, the step that reached it, the number of steps, the
-seconds that the steps took, and how many sentences the kept encoder encodes in a second. "test" is the score of a
-method's test rows at that step. If "dev" or "test" is a mean of named parts, "dev:NAME" is the part of that name."""
+RUN_SCORES = ("dev", "test", "kept_step", "steps", "seconds")
+"""Scores of a run besides its evaluation: the best dev score, the score of a method's test rows at that step, the step,
+the number of steps, and the seconds that they took. Of a mean of named parts, "dev:NAME" and "test:NAME" are parts."""
 
 COSINE = "cosine"
 """The score "cosine:7" is the cosine of pair 7, from 0: of the study's `pairs`, or else of its first task."""
@@ -45,9 +44,6 @@ SIZES = ("train", "dev", "test", "texts")
 
 STUDY_KEYS = frozenset({"model", "seed", "tasks"})
 """Options of a run for which a study has a key of its own."""
-
-FIGURE_AXES = {"curve": (("x",), ("x", "log")), "heatmap": (("rows", "columns"),) * 2, "bars": ((), ("x",))}
-"""Of each kind of figure: the fields that it needs, and those that it may have."""
 
 
 class _Table(BaseModel):
@@ -101,31 +97,39 @@ class Published(_Table):
     note: str = ""  # a remark for the reader
 
 
-class FigureSpec(_Table):
-    """A figure that is drawn from the study's table."""
-
-    # curve (a line per arm over x), heatmap (a panel per arm), or bars (a bar per arm, grouped by x)
-    kind: Literal["curve", "heatmap", "bars"]
+class _FigureTable(_Table):
     y: str  # the score
-    x: str = ""  # the option of the grid on the x axis; bars can do without
-    log: bool = False  # whether the x axis is logarithmic
-    rows: str = ""  # a heatmap's vertical option
-    columns: str = ""  # a heatmap's horizontal option
 
     @property
     def axes(self) -> tuple[str, ...]:
         """The options of the grid that the figure has as axes."""
-        return tuple(filter(None, (self.x, self.rows, self.columns)))
+        return tuple(getattr(self, name) for name in ("x", "rows", "columns") if hasattr(self, name))
 
-    @model_validator(mode="after")
-    def _has_axes(self) -> FigureSpec:
-        needed, allowed = FIGURE_AXES[self.kind]
-        for name in ("x", "log", "rows", "columns"):
-            if name in needed and not getattr(self, name):
-                raise ValueError(f"a figure of kind {self.kind} needs {name}, an option of the grid")
-            if name not in allowed and getattr(self, name):
-                raise ValueError(f"a figure of kind {self.kind} has no {name}")
-        return self
+
+class Curve(_FigureTable):
+    """A line for each arm."""
+
+    kind: Literal["curve"]
+    x: str  # the option of the grid on the x axis
+    log: bool = False  # whether the x axis is logarithmic
+
+
+class Heatmap(_FigureTable):
+    """A panel of coloured squares for each arm."""
+
+    kind: Literal["heatmap"]
+    rows: str  # the vertical option of the grid
+    columns: str  # the horizontal option of the grid
+
+
+class BarChart(_FigureTable):
+    """A bar for each line of the table."""
+
+    kind: Literal["bars"]
+
+
+Figure = Curve | Heatmap | BarChart
+"""A figure that is drawn from the study's table."""
 
 
 class Study(_Table):
@@ -165,7 +169,7 @@ class Study(_Table):
     arms: tuple[Arm, ...] = ()  # what is compared
     statistics: tuple[str, ...] = ()  # datasets whose sizes (`SIZES`) are lines of the table
     published: tuple[Published, ...] = ()  # what the paper prints
-    figures: tuple[FigureSpec, ...] = ()  # drawn from the table
+    figures: tuple[Annotated[Figure, Field(discriminator="kind")], ...] = ()  # drawn from the table
     # names in `isotune.lab.analyses.ANALYSES`, made of every arm's encoder of the first seed
     analyses: tuple[str, ...] = ()
     # the scored pairs that the analyses look at; those of the published figures if empty

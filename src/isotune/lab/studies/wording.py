@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from isotune.evaluation.results import MEASURES
-from isotune.evaluation.tasks import task_title
+from isotune.evaluation import MEASURES, task_title
 from isotune.lab.studies.study import PREDICTED, RUN_SCORES, START, Cell, Study, Value
 
 UNSCALED = (*RUN_SCORES[2:], *MEASURES)  # scores that are no share of 1, such as seconds

@@ -22,16 +22,8 @@ class MethodOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    encodings_per_row: ClassVar[float] = 6
-    """What a training row costs, for estimates of a study's time: 3 for each view that is trained on, 1 for each that
-    is only encoded. The default is two views trained on."""
-
     takes_steps: ClassVar[bool] = True
     """Whether weights are trained step by step. A closed form has no batches, no rate and no schedule."""
-
-    rows_per_pair: ClassVar[float] = 2
-    """Training rows made from each pair of a source of pairs, for estimates of a study's time. The default is each text
-    alone."""
 
     def training_sources(self) -> tuple[str, ...]:
         """The sources that the options name to train on, in place of the recipe's `data`; empty if they name none."""

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from isotune.methods.options.base import Count, MethodOptions, Positive
 
 
 class CLSROptions(MethodOptions):
     """CLSR: layers on a frozen sentence encoder, trained by NT-Xent on pairs of sentences that mean the same."""
-
-    encodings_per_row: ClassVar[float] = 0.01  # the vectors are computed once
-    rows_per_pair: ClassVar[float] = 1 / 3  # the entailed pairs
 
     temperature: Positive = 0.1
     """Divides the cosine similarities. CLSR, section 4.1."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from isotune.methods.options.base import MethodOptions, NotNegative, Positive, Rate
 
@@ -41,9 +41,6 @@ class ConSERTOptions(AugmentationOptions):
 
 class ConSERTJointOptions(AugmentationOptions):
     """ConSERT with labels: pairs are classified from their two vectors, and the views of each side are compared."""
-
-    encodings_per_row: ClassVar[float] = 12
-    rows_per_pair: ClassVar[float] = 1
 
     augmentations: tuple[JointAugmentationName, JointAugmentationName] = ("none", "token_cutoff")
     """The augmentations of a sentence's two views: none, shuffle, token_cutoff, feature_cutoff, dropout or adversarial.

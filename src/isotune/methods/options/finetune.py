@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -35,8 +35,6 @@ class FinetuneOptions(MethodOptions):
 class FinetuneSentenceOptions(FinetuneOptions):
     """GLUE-style fine-tuning on sentences: a class from the [CLS] vector."""
 
-    encodings_per_row: ClassVar[float] = 3
-
     classes: Annotated[tuple[str, ...], Field(min_length=2)] = ("0", "1")
     """The labels of the classes. f1 is that of the second class. The default is SST-2's."""
 
@@ -46,8 +44,6 @@ class FinetuneSentenceOptions(FinetuneOptions):
 
 class FinetunePairOptions(FinetuneOptions):
     """GLUE-style fine-tuning on pairs: a class or a score from the [CLS] vector of both texts as one sequence."""
-
-    rows_per_pair: ClassVar[float] = 1
 
     classes: tuple[str, ...] = ("entailment", "not_entailment")
     """The labels of the classes; with none, the method predicts the scores of scored pairs. f1 is that of the second

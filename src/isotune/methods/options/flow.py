@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from isotune.methods.options.base import Count, MethodOptions, Positive
 from isotune.methods.options.mirror import MirrorOptions
@@ -29,8 +29,6 @@ class FlowShape(MethodOptions):
 class FlowOptions(FlowShape):
     """BERT-flow: a normalising flow on the vectors of a frozen encoder, trained by their likelihood."""
 
-    encodings_per_row: ClassVar[float] = 1
-
     cached: bool = True
     """Compute the encoder's vectors once, without dropout; BERT-flow leaves BERT unchanged. With --no-cached they are
     computed in every step, under dropout. The authors' code does that, and so do the published scores."""
@@ -38,8 +36,6 @@ class FlowOptions(FlowShape):
 
 class BERTCFOptions(FlowShape, MirrorOptions):
     """BERT-CF's second stage: a flow on a frozen encoder, trained by its likelihood and by a contrastive loss."""
-
-    encodings_per_row: ClassVar[float] = 2
 
     mixing: Literal["reversal", "lu"] = "lu"
     """What a step does between its ActNorm and its coupling: reversal reverses the features (BERT-flow's code); lu

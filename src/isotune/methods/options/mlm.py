@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from isotune.methods.options.base import MethodOptions, Rate
 
 
 class MLMOptions(MethodOptions):
     """Masked language modelling: further pretraining of a model on the text, or pretraining of a new model."""
-
-    encodings_per_row: ClassVar[float] = 3
 
     masking_rate: Rate = 0.15
     """Share of the tokens that are masked. BERT, section 3.1."""

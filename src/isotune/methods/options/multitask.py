@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field, field_validator
 
@@ -13,9 +13,6 @@ Hinge = Annotated[float, Field(ge=-1, lt=1)]
 
 class MultitaskOptions(MethodOptions):
     """BERT-CF's fine-tuning: sentiment, paraphrase and similarity in every update."""
-
-    encodings_per_row: ClassVar[float] = 13.5  # 288 texts in a step of three batches
-    rows_per_pair: ClassVar[float] = 1
 
     sentiment_data: Sources = ("sst5:train",)
     """Sentences with a label, to train on. BERT-CF, section 5.1."""

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from isotune.methods.options.base import MethodOptions
 
 
 class NLIOptions(MethodOptions):
     """SBERT-NLI: pairs are classified as contradiction, entailment or neutral from their two vectors."""
-
-    rows_per_pair: ClassVar[float] = 1
 
     max_square: bool = False
     """Classify from max(u, v)^2 too, besides u, v and |u - v| (ConSERT, equation 2). The published numbers did."""

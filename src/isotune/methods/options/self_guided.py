@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from isotune.methods.options.base import MethodOptions, NotNegative, Positive
 
@@ -25,8 +25,6 @@ class TetheredOptions(MethodOptions):
 
 class SelfGuidedOptions(TetheredOptions):
     """Self-guided contrastive learning: the layers of a fixed copy of the model give the views of a sentence."""
-
-    encodings_per_row: ClassVar[float] = 4
 
     objective: Objective = "opt3"
     """The loss of the self-guided paper, section 3.2: base is SG, opt3 is SG-OPT, opt1 and opt2 are the steps

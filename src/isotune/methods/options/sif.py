@@ -12,7 +12,6 @@ from isotune.methods.options.base import MethodOptions
 class SIFOptions(MethodOptions):
     """SIF: rare tokens weigh more in the mean, and the direction that all sentences share is removed. No steps."""
 
-    encodings_per_row: ClassVar[float] = 1
     takes_steps: ClassVar[bool] = False
 
     smoothing: Annotated[float, Field(gt=0)] = 1e-3

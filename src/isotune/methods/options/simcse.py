@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from isotune.methods.options.base import MethodOptions, Positive
 
 
@@ -20,9 +18,6 @@ class SimCSEOptions(MethodOptions):
 
 class SimCSESupervisedOptions(MethodOptions):
     """SimCSE with labels: the negatives of a premise are all other hypotheses, the contradicted ones too."""
-
-    encodings_per_row: ClassVar[float] = 9
-    rows_per_pair: ClassVar[float] = 1 / 10  # the entailed pairs with a contradiction
 
     temperature: Positive = 0.05
     """Divides the cosine similarities. 0.05: the authors."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
@@ -11,8 +11,6 @@ from isotune.methods.options.base import MethodOptions, NotNegative, Positive
 
 class SNCSEOptions(MethodOptions):
     """SNCSE, without labels: the negation of a sentence is a soft negative, a little less similar than a view."""
-
-    encodings_per_row: ClassVar[float] = 9
 
     temperature: Positive = 0.05
     """Divides the cosine similarities of InfoNCE. The authors' code."""

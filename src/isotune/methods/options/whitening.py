@@ -12,7 +12,6 @@ from isotune.methods.options.base import Count, MethodOptions
 class WhiteningOptions(MethodOptions):
     """Whitening: a linear map after which the vectors of the training text have covariance 1; it takes no steps."""
 
-    encodings_per_row: ClassVar[float] = 1
     takes_steps: ClassVar[bool] = False
 
     dimensions: Count | None = None

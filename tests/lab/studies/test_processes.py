@@ -1,0 +1,139 @@
+"""One process for each run: how it ends, and that none is left of a study that was stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from filelock import FileLock
+
+from isotune.encoder.options import EncoderOptions
+from isotune.lab.studies import processes
+from isotune.lab.studies.job import Job
+from isotune.lab.studies.processes import Processes
+from isotune.lab.studies.results import Results
+
+Write = Callable[[dict[str, Any]], Path]
+
+DOUBLE = """
+import json, os, signal, sys, time
+folder = json.loads(sys.stdin.readline())["folder"]
+print("some words", flush=True)
+match os.path.basename(folder):
+    case "fails":
+        sys.exit("the reason")
+    case "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    case "threads":
+        sys.exit(os.environ["OMP_NUM_THREADS"])
+    case "stays":
+        open(folder, "w").close()
+        time.sleep(60)
+"""
+
+
+@pytest.fixture
+def job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], Job]:
+    """Jobs whose process only says how it ends, by the name of the run."""
+    monkeypatch.setattr(processes, "COMMAND", (sys.executable, "-c", DOUBLE))
+    return lambda name: Job(
+        folder=tmp_path / name, recipe=None, model="none", encoder=EncoderOptions(), tasks=(), keep=False
+    )
+
+
+def test_a_process_that_dies_fails_only_its_own_run(job: Callable[[str], Job], tmp_path: Path) -> None:
+    problems = {}
+    with Processes(2, 3) as running:
+        waiting = [job(name) for name in ("made", "fails", "dies", "threads")]
+        while len(problems) < 4:
+            while waiting and running.may_start:
+                running.start(waiting.pop(0))
+            ended, problem = running.wait()
+            problems[ended.folder.name] = problem
+    hint = (
+        f"its process was killed by SIGKILL, perhaps because memory ran out: use fewer processes; {tmp_path}/dies.log"
+    )
+    assert problems == {"made": "", "fails": "the reason", "dies": f"{hint} may say more", "threads": "3"}
+    assert sorted(path.name for path in tmp_path.glob("*.log")) == ["dies.log", "fails.log", "threads.log"]
+    assert (tmp_path / "fails.log").read_text() == "some words\nthe reason\n"
+
+
+def test_no_process_outlives_the_block(job: Callable[[str], Job], tmp_path: Path) -> None:
+    with Processes(1, 1) as running:
+        running.start(job("stays"))
+        assert not running.may_start
+        (process,) = running._running
+        wait_for(lambda: (tmp_path / "stays").exists())
+    assert process.returncode == -signal.SIGKILL
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 300) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def start(path: Path, out: Path, model: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "isotune", "study", str(path), "--out", str(out), "--model", str(model)]
+    with (out.parent / "log").open("ab") as file:
+        return subprocess.Popen([*command, "--processes", "2", "--threads", "1"], stderr=file, stdout=file)
+
+
+def trainings(run: Path) -> int:
+    """How often a training was begun or gone on with."""
+    return (run / "train.log").read_text().count("run: ") if (run / "train.log").exists() else 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_stopped_study_leaves_no_process_and_repeats_no_run(
+    table: dict[str, Any], write: Write, tiny_model: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    table["options"] |= {"steps": 60, "eval_every": 5}
+    path, out = write(table), tmp_path / "out"
+    runs = out / "runs"
+    process = start(path, out, tiny_model)
+    wait_for(lambda: len([*runs.glob("*/result.json")]) >= 3 and any(runs.glob("*/last.safetensors")))
+    before = {path: path.stat().st_mtime_ns for path in runs.glob("*/result.json")}
+    process.send_signal(number)
+    for lock in runs.glob("*.lock"):  # held by each process that makes a run
+        FileLock(lock).acquire(timeout=2)
+    assert process.wait() == (130 if number == signal.SIGINT else -number)
+    begun = {run.name for run in runs.iterdir() if trainings(run)}
+    assert len(begun) < 8
+    assert start(path, out, tiny_model).wait() == 0
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    trained = [run for run in runs.iterdir() if trainings(run)]
+    assert len(trained) == 8
+    for run in trained:
+        assert trainings(run) <= 1 + (run.name in begun and run / "result.json" not in before)
+        records = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+        steps = [record["step"] for record in records if record["kind"] == "train"]
+        assert steps == sorted(set(steps))
+    assert (out / "study.html").exists()
+
+
+@pytest.mark.slow
+def test_a_run_whose_process_was_killed_is_made_by_the_next_command(
+    table: dict[str, Any], write: Write, tiny_model: Path, tmp_path: Path
+) -> None:
+    table["options"] |= {"steps": 60, "eval_every": 5}
+    path, out = write(table), tmp_path / "out"
+    process = start(path, out, tiny_model)
+    wait_for(lambda: any((out / "runs").glob("*/last.safetensors")))
+    children = " ".join(path.read_text() for path in Path(f"/proc/{process.pid}/task").glob("*/children"))
+    os.kill(int(children.split()[0]), signal.SIGKILL)
+    assert process.wait() == 1
+    (problem,) = [run.problem for run in Results.read(out).runs if run.problem]
+    assert problem.startswith("its process was killed by SIGKILL")
+    assert start(path, out, tiny_model).wait() == 0
+    assert all(run.values for run in Results.read(out).runs)

@@ -1,0 +1,123 @@
+"""The order in which the runs of a study are made, the time limit, and failures that others depend on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from isotune.lab.studies import Study
+from isotune.lab.studies.job import COSINES, Job, write_result
+from isotune.lab.studies.run_study import StudyRuns
+
+EVALUATION = '{"encoder": "x", "tasks": [], "averages": {}, "versions": {}, "created": "2026-01-01T00:00:00Z"}'
+
+STUDY = Study.from_table(
+    {
+        "title": "t",
+        "scores": ["dev"],
+        "seeds": [7, 3],
+        "grid": {"learning_rate": [1e-3, 1e-4]},
+        "options": {"dev": "none"},
+        "arms": [
+            {"name": "first", "method": "simcse", "data": ["x"], "grid": {}},
+            {"name": "second", "method": "consert", "data": ["x"], "start": "first"},
+            {"name": "third", "method": "mirror", "data": ["x"]},
+        ],
+    }
+)
+
+
+class Workers:
+    """Makes runs without training, each in a minute; those of some method fail."""
+
+    def __init__(self, count: int = 2, failing: str = "") -> None:
+        self.count, self.failing = count, failing
+        self.begun: list[str] = []
+        self.running: list[Job] = []
+        self.now = 0.0
+
+    @property
+    def may_start(self) -> bool:
+        return len(self.running) < self.count
+
+    def start(self, job: Job) -> None:
+        assert job.recipe
+        stage = job.recipe["stages"][0]
+        self.begun.append(f"{stage['method']} {job.recipe['seed']} {stage['learning_rate']}")
+        self.running.append(job)
+
+    def wait(self) -> tuple[Job, str]:
+        self.now += 60 / self.count
+        job = self.running.pop(0)
+        assert job.recipe
+        if job.recipe["stages"][0]["method"] == self.failing:
+            return job, "no data"
+        (job.folder / "encoder").mkdir(parents=True)
+        np.savez(job.folder / COSINES)
+        write_result(job.folder, {"scores": {}, "evaluation": json.loads(EVALUATION)})
+        return job, ""
+
+
+def make(
+    workers: Workers, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], **limit: float
+) -> tuple[StudyRuns, list[str]]:
+    """Makes the runs; returns them and the lines that were printed."""
+    monkeypatch.setattr("isotune.lab.studies.run_study.monotonic", lambda: workers.now)
+    runs = StudyRuns(STUDY, folder, "", Console(soft_wrap=True, highlight=False))
+    runs.make(workers, **limit)  # type: ignore[arg-type]
+    return runs, capsys.readouterr().out.splitlines()
+
+
+ORDER = [
+    "simcse 7 3e-05",
+    "mirror 7 0.001",  # beside it, because the next in line has to wait
+    "consert 7 0.001",
+    "consert 7 0.0001",
+    "mirror 7 0.0001",
+    "simcse 3 3e-05",
+]
+
+
+def test_the_first_seeds_and_cells_come_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workers = Workers()
+    runs, said = make(workers, tmp_path, monkeypatch, capsys)
+    assert workers.begun[:6] == ORDER
+    assert len(workers.begun) == 10
+    assert runs.problems == {}
+    assert said[:2] == ["t: 10 runs, 0 of them already done", "first, seed 7: made"]
+    assert said[2] == "8 runs have not begun; at this pace they take 2 minutes"
+    assert len(said) == 2 + 10
+
+
+def test_no_run_begins_when_the_time_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workers = Workers()
+    _, said = make(workers, tmp_path, monkeypatch, capsys, minutes=1.4)
+    assert workers.begun == ORDER[:4]
+    assert said[-1] == "1.4 minutes are over; 6 runs have not been made"
+    again = Workers()
+    make(again, tmp_path, monkeypatch, capsys)
+    assert again.begun[0] == ORDER[4]
+    assert len(again.begun) == 6
+
+
+def test_runs_that_start_from_a_failed_run_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workers = Workers(failing="simcse")
+    runs, said = make(workers, tmp_path, monkeypatch, capsys)
+    assert len(workers.begun) == 2 + 4
+    assert sorted(set(runs.problems.values())) == [
+        "first, seed 3 failed, from which it starts",
+        "first, seed 7 failed, from which it starts",
+        "no data",
+    ]
+    assert len(runs.problems) == 2 + 4
+    assert "first, seed 7: failed: no data" in said
