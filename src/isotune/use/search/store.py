@@ -29,7 +29,7 @@ TABLE, TABLE_FOLDER = "rows", "rows.lance"
 # Fragments are merged when there are more of them, and rows are put into the text index when more of them are not in
 # it; until then such rows are searched one by one.
 FRAGMENTS, UNINDEXED = 16, 10_000
-# LanceDB's reads may be so many bytes ahead of its searches. Its usual 2 GB make a search of a million rows take 0.8 GB
+# LanceDB's reads may be so many bytes ahead of its searches. Its usual 2 GB make a search of a million rows take 0.6 GB
 # more, and no less time.
 READ_AHEAD = 2**25
 # Another process may still read a version of the table of this age.
