@@ -1,6 +1,6 @@
 """Measures the encoding of many files by one process, by several, and by the workers of a Ray cluster.
 
-    python benchmarks/many_files.py [--model bert-tiny] [--sentences 64000] [--files 16] [--rounds 3]
+    python benchmarks/many_files.py [--model MODEL] [--sentences 64000] [--files 16] [--rounds 3]
 
 Every process has one thread. The text is the bundled one, repeated. The rate counts from the moment when the first
 process has loaded the encoder to the end of the last file. The memory is the most that all processes of a command hold
@@ -25,6 +25,7 @@ from typing import NamedTuple
 import psutil
 from machine import processor
 
+from isotune.bundled import BUNDLED_MODEL
 from isotune.data import Sentence, read
 
 # The number of commands that are started at once, and their engine.
@@ -48,7 +49,7 @@ class Measurement(NamedTuple):
 def main() -> None:
     """Measures each way in turn, and prints the medians."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="bert-tiny")
+    parser.add_argument("--model", default=BUNDLED_MODEL)
     parser.add_argument("--sentences", type=int, default=64_000)
     parser.add_argument("--files", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=3)

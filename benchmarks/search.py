@@ -1,10 +1,11 @@
-"""Compares the speed of exact search with that of its peers: the ten nearest of a million vectors.
+"""Compares the speed of exact search with that of its peers: the ten rows nearest to a query among a million.
 
     python benchmarks/search.py [--rows N] [--dimension D] [--rounds N] [--threads N]
 
 The peers are installed into the environment .benchmark/, as for benchmarks/run.py. All take turns on the same vectors
-of length 1, and the rows that they give are compared with numpy's. Vectors are normally distributed around some
-centres, so that they have near and far neighbours, as sentences have.
+of length 1, and the rows that they give are compared with numpy's. isotune reads its rows from the disk for each query,
+and the peers have all vectors in memory. Vectors are normally distributed around some centres, so that they have near
+and far neighbours, as sentences have.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 import platform
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -28,14 +29,11 @@ from rounds import Timing, in_turn, speedup, spread
 from run import ENVIRONMENT, install
 
 Array = NDArray[np.float32]
-Search = Callable[
-    [Array], NDArray[np.int64]
-]  # queries [n, d] -> the numbers of the K nearest rows [n, K], in any order
+Search = Callable[[Array], Sequence[int]]  # a query [d] -> the numbers of the K nearest rows, in any order
 K = 10
-QUERIES = (1, 10, 50)
 PACKAGES = ("numpy", "torch", "faiss-cpu", "usearch", "sentence-transformers", "lancedb")
-ONE_BY_ONE = "LanceDB"  # takes a query at a time, so it is left out of the largest number of queries
 CENTRES = 2000
+PUT = 16_384  # rows put into the index at a time, as `isotune index` does
 
 
 def unit(vectors: Array) -> Array:
@@ -54,17 +52,29 @@ def clustered(rows: int, dimension: int) -> Array:
     return vectors
 
 
-def isotune(vectors: Array) -> Search:
-    """The exact search of an index in memory."""
-    from isotune.use.search.exact import Vectors
+def isotune(vectors: Array, folder: str) -> Search:
+    """The exact search of an index on disk."""
+    from isotune.use.search.store import Store
 
-    searched = Vectors(vectors)
-    return lambda queries: searched.nearest(queries, K)[1]
+    store = Store(Path(folder), vectors.shape[1])
+    for start in range(0, len(vectors), PUT):
+        part = vectors[start : start + PUT]
+        names = [str(start + row) for row in range(len(part))]
+        store.put(store.to_table(names, names, [{}] * len(part)), part)
+        store.tend(finished=False)
+    store.tend(finished=True)
+    snapshot = store.now()
+
+    def run(query: Array) -> list[int]:
+        numbers = snapshot.nearest(query, K)
+        return [int(row["id"]) for row in snapshot.rows(numbers).values()]
+
+    return run
 
 
 def numpy(vectors: Array) -> Search:
     """All products, and a partition of them."""
-    return lambda queries: np.argpartition(queries @ vectors.T, -K, axis=1)[:, -K:]
+    return lambda query: np.argpartition(vectors @ query, -K)[-K:].tolist()
 
 
 def faiss(vectors: Array) -> Search:
@@ -73,18 +83,14 @@ def faiss(vectors: Array) -> Search:
 
     index = library.IndexFlatIP(vectors.shape[1])
     index.add(vectors)
-    return lambda queries: index.search(queries, K)[1]
+    return lambda query: index.search(query[None], K)[1][0].tolist()
 
 
 def usearch(vectors: Array) -> Search:
     """Exact search without an index."""
     from usearch.index import MetricKind, search
 
-    def run(queries: Array) -> NDArray[np.int64]:
-        keys = search(vectors, queries, K, MetricKind.IP, exact=True).keys
-        return np.asarray(keys, np.int64).reshape(len(queries), K)
-
-    return run
+    return lambda query: [int(key) for key in search(vectors, query[None], K, MetricKind.IP, exact=True).keys.ravel()]
 
 
 def sentence_transformers(vectors: Array) -> Search:
@@ -94,38 +100,18 @@ def sentence_transformers(vectors: Array) -> Search:
 
     corpus = torch.from_numpy(vectors)
 
-    def run(queries: Array) -> NDArray[np.int64]:
-        hits = semantic_search(torch.from_numpy(queries), corpus, top_k=K, score_function=dot_score)
-        return np.array([[hit["corpus_id"] for hit in row] for row in hits])
+    def run(query: Array) -> list[int]:
+        (hits,) = semantic_search(torch.from_numpy(query[None]), corpus, top_k=K, score_function=dot_score)
+        return [hit["corpus_id"] for hit in hits]
 
     return run
 
 
-def lancedb(vectors: Array, folder: str) -> Search:
-    """The flat search of a table on disk, a query at a time."""
-    import lancedb as library
-    import pyarrow as pa
-
-    column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
-    table = library.connect(folder).create_table("t", pa.table({"i": np.arange(len(vectors)), "vector": column}))
-
-    def run(queries: Array) -> NDArray[np.int64]:
-        found = [table.search(query).distance_type("dot").limit(K).select(["i", "_distance"]) for query in queries]
-        return np.array([rows.to_arrow()["i"].to_pylist() for rows in found])
-
-    return run
-
-
-def timed(search: Search, queries: Array) -> Timing:
+def timed(search: Search, query: Array) -> Timing:
     """The time of a search."""
     start, cpu = perf_counter(), process_time()
-    search(queries)
+    search(query)
     return Timing(perf_counter() - start, process_time() - cpu)
-
-
-def agreement(rows: NDArray[np.int64], truth: NDArray[np.int64]) -> float:
-    """The share of the true rows [n, K] among those that a search gave [n, K]."""
-    return float(np.mean([len(set(a) & set(b)) / K for a, b in zip(rows.tolist(), truth.tolist(), strict=True)]))
 
 
 def main() -> None:
@@ -145,30 +131,23 @@ def main() -> None:
     random = np.random.default_rng(1)
     noise = Noise()
     with tempfile.TemporaryDirectory() as folder:
-        contenders = {"numpy": numpy, "isotune": isotune, "faiss": faiss, "usearch": usearch}
-        contenders |= {"sentence-transformers": sentence_transformers, ONE_BY_ONE: partial(lancedb, folder=folder)}
+        contenders = {"numpy": numpy, "isotune": partial(isotune, folder=folder), "faiss": faiss, "usearch": usearch}
+        contenders["sentence-transformers"] = sentence_transformers
         searches = {name: make(vectors) for name, make in contenders.items()}
         print(f"{processor()}\n{options.rows:,} x {options.dimension}, {options.threads} threads, k = {K}\n")
-        print(
-            "| queries at a time | library | milliseconds a query | speed-up against numpy | spread | rows as numpy's |"
-        )
-        print("|---|---|---|---|---|---|")
-        for count in QUERIES:
-            chosen = vectors[random.integers(options.rows, size=count)]
-            shift = random.standard_normal(chosen.shape, dtype=np.float32) / options.dimension**0.5
-            queries = unit(chosen + 0.5 * shift)
-            truth = searches["numpy"](queries)
-            runs = {name: partial(timed, search, queries) for name, search in searches.items()}
-            if count == max(QUERIES):
-                del runs[ONE_BY_ONE]
-            timings = in_turn(runs, options.rounds, noise)
-            walls = {name: [timing.wall for timing in rows] for name, rows in timings.items()}
-            for name, times in walls.items():
-                noise.spreads.append(spread(times))
-                cells = [str(count), name, f"{1000 * median(times) / count:,.1f}"]
-                cells += [f"**{speedup(walls['numpy'], times):.2f}**", f"{spread(times):.0%}"]
-                cells += [f"{agreement(searches[name](queries), truth):.4f}"]
-                print(f"| {' | '.join(cells)} |", flush=True)
+        print("| library | milliseconds a query | speed-up against numpy | spread | rows as numpy's |")
+        print("|---|---|---|---|---|")
+        shift = random.standard_normal(options.dimension, dtype=np.float32) / options.dimension**0.5
+        (query,) = unit((vectors[random.integers(options.rows)] + 0.5 * shift)[None])
+        truth = set(searches["numpy"](query))
+        runs = {name: partial(timed, search, query) for name, search in searches.items()}
+        timings = in_turn(runs, options.rounds, noise)
+        walls = {name: [timing.wall for timing in rows] for name, rows in timings.items()}
+        for name, times in walls.items():
+            noise.spreads.append(spread(times))
+            cells = [name, f"{1000 * median(times):,.0f}", f"**{speedup(walls['numpy'], times):.2f}**"]
+            cells += [f"{spread(times):.0%}", f"{len(truth & set(searches[name](query))) / K:.1f}"]
+            print(f"| {' | '.join(cells)} |", flush=True)
     versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     print(f"\n- Python {platform.python_version()}; {versions}\n{noise.verdict()}")
 

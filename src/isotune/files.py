@@ -1,4 +1,4 @@
-"""Files that are written completely or not at all, and TOML files that are read by path or by name.
+"""Files that are written completely or not at all, JSON files, and TOML files that are read by path or by name.
 
 The text files may be written by several processes at once, on several machines too: each process writes under a name of
 its own, and moves that file into place. A large file has one such name, so that killed processes leave at most one.
@@ -7,6 +7,7 @@ What is moved into place is on the disk before, and its name is on the disk afte
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tomllib
@@ -102,34 +103,26 @@ def remove(path: Path) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Writes a small file, completely or not at all."""
-    with _small_file(path, text) as part:
-        put_into_place(part, path)
-
-
-def create_text(path: Path, text: str) -> bool:
-    """Writes a small new file, completely or not at all; False if there is a file of this name.
-
-    Of several processes, on any machines that share the folder, only one creates the file.
-    """
-    with _small_file(path, text) as part:
-        try:
-            sync(part)
-            os.link(part, path)
-        except FileExistsError:
-            return False
-        sync(path.parent)
-    return True
-
-
-@contextmanager
-def _small_file(path: Path, text: str) -> Iterator[Path]:
-    """A file with this text beside `path`, under a name that no other process uses; it is removed after the block."""
-    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")  # a name that no other process uses
     try:
         part.write_text(text, "utf-8")
-        yield part
+        put_into_place(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def read_json(path: Path, missing_ok: bool = False) -> Any:
+    """Reads a JSON file; a missing file gives {} if `missing_ok`.
+
+    Raises:
+        InputError: the file can't be read, or is not JSON.
+    """
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:  # of lists that are nested thousands of times
+        if missing_ok and isinstance(error, FileNotFoundError):
+            return {}
+        raise InputError(f"{path}: it can't be read as JSON ({error})") from error
 
 
 def inside(folder: Path, name: str) -> Path:

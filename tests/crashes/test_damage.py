@@ -83,7 +83,7 @@ def write_index(folder: Path, tiny_model: Path) -> None:
 
 
 def read_index(folder: Path) -> object:
-    return Index.open(folder, used[0]).search("sentence", len(TEXTS))
+    return Index.open(folder, used[0], check=True).search("sentence", len(TEXTS))
 
 
 KINDS: dict[str, tuple[Callable[[Path, Path], object], Callable[[Path], object]]] = {

@@ -15,34 +15,30 @@ import time
 
 import torch
 
-from isotune.use.bulk.claims import read_state
+from isotune.use.bulk import job as job_module
 from isotune.use.bulk.job import Job
+from isotune.use.bulk.part_file import encode_file
 
 
-def start(job: Job) -> int:
-    """Forks a process that runs the job; all modules are loaded in it."""
-    process = os.fork()
-    if process == 0:
-        job.run()
-        os._exit(0)
-    return process
+class Worker:
+    """A forked process that runs a job; all modules are loaded in it. It says so when it begins a part."""
 
+    def __init__(self, job: Job) -> None:
+        self.begun, says = os.pipe()
+        self.number = os.fork()
+        if self.number == 0:
+            job_module.encode_file = lambda *parts, **options: (os.write(says, b"."), encode_file(*parts, **options))
+            job.run()
+            os._exit(0)
+        os.close(says)
 
-def has_claim(process: int, job: Job) -> bool:
-    """Whether a process encodes a part now."""
-    states = (read_state(path) for path in (job.out / ".encoding").glob("*.json"))
-    return any(state.get("claimed_by", {}).get("pid") == process for state in states)
-
-
-def kill_in_a_part(process: int, job: Job, delay: float) -> bool:
-    """Kills a process so many seconds after it was seen to encode; False if the process ended before."""
-    while not has_claim(process, job):
-        if os.waitpid(process, os.WNOHANG) != (0, 0):
+    def kill_in_a_part(self, delay: float) -> bool:
+        """Kills the process so many seconds after it began a part; False if the process ended before."""
+        if not os.read(self.begun, 1):
             return False
-        time.sleep(0.002)
-    time.sleep(delay)
-    os.kill(process, signal.SIGKILL)
-    return os.waitpid(process, 0)[1] == signal.SIGKILL
+        time.sleep(delay)
+        os.kill(self.number, signal.SIGKILL)
+        return os.waitpid(self.number, 0)[1] == signal.SIGKILL
 
 
 def main(seed: int, kills: int) -> None:
@@ -50,11 +46,11 @@ def main(seed: int, kills: int) -> None:
     torch.set_num_threads(1)
     job: Job = pickle.load(sys.stdin.buffer)
     generator = random.Random(seed)
-    running = [start(job), start(job)]
+    running = [Worker(job), Worker(job)]
     killed = 0
-    while killed < kills and kill_in_a_part(running[0], job, generator.uniform(0, 0.03)):
+    while killed < kills and running[0].kill_in_a_part(generator.uniform(0, 0.03)):
         killed += 1
-        running = [running[1], start(job)]
+        running = [running[1], Worker(job)]
     job.run()
     print(killed)
 

@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import shutil
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from filelock import FileLock
 
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.stream import StreamEncoder
 from isotune.errors import InputError
-from isotune.use.bulk import claims
-from isotune.use.bulk.claims import Claim
 from isotune.use.bulk.job import Outcome
-from isotune.use.bulk.part_file import encode_file
 from isotune.use.bulk.parts import find_parts
 from tests.use.bulk.conftest import COUNT, MakeJob, visible_files
 
 STATE = Path("out/.encoding")
-NO_PROCESS = 2**22 + 1  # larger than the number of any process
-
-
-def write_claim(path: Path, **holder: object) -> str:
-    """Writes the claim of another process, and returns its key."""
-    claim = Claim(path)
-    content = json.loads(claim.text)
-    content["claimed_by"] |= holder
-    path.write_text(json.dumps(content))
-    return claim.key
 
 
 def test_each_file_becomes_a_file_of_vectors(make_job: MakeJob, tiny_model: Path, sentences: list[str]) -> None:
@@ -88,46 +75,55 @@ def test_another_source_of_the_same_name_and_size_is_encoded(make_job: MakeJob, 
     assert make_job("other/0.tsv").run().parts_encoded_here == 1
 
 
-def test_a_part_whose_process_died_is_taken_over(make_job: MakeJob) -> None:
+def test_a_part_whose_process_died_is_made_again(make_job: MakeJob) -> None:
     make_job().run()
     before, manifest = visible_files(Path("out")), json.loads(Path("out/_manifest.json").read_text())
-    # One process died while it wrote vectors, another between the vectors and the record.
-    for name, is_written in (("0.parquet", False), ("1.parquet", True)):
-        key = write_claim(STATE / f"{name}.json", pid=NO_PROCESS)
-        (STATE / f"{name}.{key}.part").write_text("half of a fi")
-        if not is_written:
-            Path("out", name).unlink()
+    # One process died while it wrote vectors, another between the vectors and the record. The first left a claim, as
+    # former versions wrote them.
+    (STATE / "0.parquet.json").write_text('{"claimed_by": {"machine": "elsewhere", "pid": 7}, "key": "k"}')
+    (STATE / "0.parquet.k.part").write_text("half of a fi")
+    Path("out/0.parquet").unlink()
+    (STATE / "1.parquet.json").unlink()
     assert make_job().run().parts_encoded_here == 1
     assert visible_files(Path("out")) == before
     assert json.loads(Path("out/_manifest.json").read_text()) == manifest
-    assert {path.suffix for path in STATE.iterdir()} == {".json"}
+    assert {path.suffix for path in STATE.iterdir()} == {".json", ".lock"}
 
 
-def test_a_process_waits_for_others_and_takes_over_if_their_hearts_stop(
+def test_a_process_waits_for_a_part_that_another_makes(
     make_job: MakeJob, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(claims, "STALE", 0.3)
-    monkeypatch.setattr("isotune.use.bulk.job.PAUSE", 0.05)
     STATE.mkdir(parents=True)
-    write_claim(STATE / "3.parquet.json", machine="elsewhere")
-    assert make_job("text/3.tsv").run().parts_encoded_here == 1
+    other = FileLock(STATE / "3.parquet.lock")
+    other.acquire()
+    monkeypatch.setattr("isotune.use.bulk.job.time.sleep", lambda _: other.release())
+    assert make_job("text/[34].tsv").run().parts_encoded_here == 2
     assert caplog.messages == ["Waiting for other processes; parts left: 1."]
 
 
-def test_vectors_of_a_claim_that_was_lost_are_not_kept(make_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[str] = []
+def no_locks(_: int, __: int) -> None:
+    raise OSError(errno.ENOSYS, "Function not implemented")
 
-    def lose_the_claim(encoder: StreamEncoder, source: Path, target: Path, **options: Any) -> None:
-        encode_file(encoder, source, target, **options)
-        calls.append(source.stem)
-        if len(calls) == 1:  # another process has taken the claim over, and died
-            assert not Path("out/1.parquet").exists()
-            write_claim(STATE / "1.parquet.json", pid=NO_PROCESS)
 
-    monkeypatch.setattr("isotune.use.bulk.job.encode_file", lose_the_claim)
-    assert make_job("text/[12].tsv").run() == Outcome(2, 20, 32, 2)
-    assert calls == ["1", "2", "1"]
-    assert {path.suffix for path in STATE.iterdir()} == {".json"}
+def test_shares_need_no_locks_and_no_links(make_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_job(out=Path("undisturbed")).run()
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    monkeypatch.delattr("os.link")
+    with pytest.raises(InputError, match=r"out: its file system has no locks .*; give each process its share, such as"):
+        make_job().run()
+    assert make_job(shard=(2, 2)).run() == Outcome(3, 30, 32, 3, parts_left=3)
+    assert not Path("out/_manifest.json").exists()
+    assert make_job(shard=(1, 2)).run() == Outcome(COUNT, 60, 32, 3, parts_left=0)
+    assert visible_files(Path("out")) == visible_files(Path("undisturbed"))
+    ours, theirs = (json.loads(Path(out, "_manifest.json").read_text()) for out in ("out", "undisturbed"))
+    assert ours == theirs
+
+
+def test_a_damaged_record_is_named(make_job: MakeJob) -> None:
+    make_job().run()
+    (STATE / "4.parquet.json").write_text("{")
+    with pytest.raises(InputError, match=r"out/\.encoding/4\.parquet\.json: it can't be read as JSON"):
+        make_job().run()
 
 
 def test_a_bad_part_is_named_and_the_others_are_encoded(make_job: MakeJob, text_files: list[Path]) -> None:

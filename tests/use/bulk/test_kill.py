@@ -58,7 +58,7 @@ def test_killed_workers(make_job: MakeJob, text_files: list[Path], seed: int, ki
     assert process.returncode == 0, process.stderr.decode()
     assert int(process.stdout) >= kills / 2
     assert visible_files(Path("out")) == visible_files(Path("undisturbed"))
-    # A killed process may leave a claim, or the hidden file that becomes one, but no vectors.
+    # A killed process may leave the hidden file that becomes a record, but no vectors.
     assert not [path for path in Path("out/.encoding").glob("*.part") if not path.name.startswith(".")]
     ours, theirs = (json.loads(Path(out, "_manifest.json").read_text()) for out in ("out", "undisturbed"))
     assert ours == theirs

@@ -84,4 +84,4 @@ def test_two_nodes(make_job: MakeJob, sentences: list[str], kill: bool) -> None:
     assert ("killed" in printed) == kill
     assert f"Outcome(parts={COUNT + 40}, " in printed
     assert visible_files(Path("out")) == visible_files(Path("undisturbed"))
-    assert {path.suffix for path in Path("out/.encoding").iterdir()} == {".json"}
+    assert {path.suffix for path in Path("out/.encoding").iterdir()} == {".json", ".lock"}

@@ -21,7 +21,7 @@ from isotune.use.bulk.part_file import encode_file
 def encoder(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Encoder:
     """An encoder of parts of 7 sentences, which don't fall together with the blocks of 5 rows."""
     monkeypatch.setattr("isotune.encoder.stream.PART", 7)
-    monkeypatch.setattr("isotune.use.bulk.tables.PART", 5)
+    monkeypatch.setattr("isotune.use.bulk.part_file.PART", 5)
     return Encoder.load(tiny_model)
 
 

@@ -15,7 +15,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.use.search import Changes, Document, Index, approximate, store
 from isotune.use.search import index as index_module
-from isotune.use.search.in_memory import InMemory
+from isotune.use.search.snapshot import Snapshot
 
 QUERY = "the dog eats a red ball"
 NAMES = ("a.b", "_a", "a`b", "a\0", "\ud800", "*", "")  # that a column can't have
@@ -122,7 +122,7 @@ def test_changes_of_another_index_object_are_seen(index: Index, encoder: Encoder
 
 def test_a_search_reads_the_rows_of_one_moment(index: Index, encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = index.search(QUERY, 5, where="lang = 'de'")
-    other, nearest = Index.open(index.folder, encoder), InMemory.nearest
+    other, nearest = Index.open(index.folder, encoder), Snapshot.nearest
 
     def then_changed(*arguments: Any) -> list[int]:
         rows = nearest(*arguments)
@@ -130,7 +130,7 @@ def test_a_search_reads_the_rows_of_one_moment(index: Index, encoder: Encoder, m
         other.store.table.optimize()  # gives the rows that are left other numbers
         return rows
 
-    monkeypatch.setattr(InMemory, "nearest", then_changed)
+    monkeypatch.setattr(Snapshot, "nearest", then_changed)
     assert index.search(QUERY, 5, where="lang = 'de'") == expected
     assert index.search(QUERY, 5, where="lang = 'de'") == []
 
@@ -193,6 +193,27 @@ def built(index: Index) -> dict[str, float]:
     """What the index's folder says of its approximate index."""
     facts: dict[str, float] = json.loads((index.folder / "index.json").read_text())["approximate"]
     return facts
+
+
+def test_an_index_that_was_killed_before_it_was_approximate_is_not_read_whole(
+    index: Index, encoder: Encoder, documents: list[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(approximate, "build", _interrupted)
+    large = Index.open(index.folder, encoder, exact_rows=50)
+    with pytest.raises(KeyboardInterrupt):
+        large.add(documents)
+    monkeypatch.setattr(Snapshot, "vectors", _interrupted)
+    assert [hit.id for hit in large.search(QUERY, 5)] == expected_ids(encoder, documents)[:5]
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_vectors_with_numbers_that_are_not_finite_are_refused(index: Index, number: float) -> None:
+    rows = index.store.to_table(["a", "b"], ["a dog", "a cat"], [{}, {}])
+    vectors = np.eye(2, 32, dtype=np.float32)
+    vectors[1, 7] = number
+    with pytest.raises(InputError, match="row b: its vector has NaN or infinity, which can't be searched; give"):
+        index.store.put(rows, vectors)
+    assert len(index) == 60
 
 
 def test_a_low_recall_is_warned_of(

@@ -1,14 +1,15 @@
 """Fills a folder of vectors, beside any number of other processes that do the same.
 
 A process goes over the parts and encodes each part that it can claim. It ends when all parts are done, whoever encoded
-them; if another process dies, this one takes its part over. The same command, given again, goes on.
+them; the parts of a process that dies can be claimed again. A process with a share of the parts claims none, and ends
+when its share is done. The same command, given again, goes on.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -18,8 +19,7 @@ from isotune.encoder.load import load_encoder
 from isotune.encoder.stream import Advance, StreamEncoder
 from isotune.errors import InputError
 from isotune.files import put_into_place
-from isotune.use.bulk.claims import Claim, Claims
-from isotune.use.bulk.folder import Settings, VectorFolder
+from isotune.use.bulk.folder import VectorFolder
 from isotune.use.bulk.part_file import encode_file
 from isotune.use.bulk.parts import Part
 
@@ -29,12 +29,13 @@ PAUSE = 1.0  # seconds until the next look at the parts that other processes enc
 
 
 class Outcome(NamedTuple):
-    """What a folder holds when a job ends."""
+    """What a folder holds when a job ends, and how many parts are left to the other shares."""
 
     parts: int
     rows: int
     dimension: int
     parts_encoded_here: int
+    parts_left: int = 0
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class Job:
     precision: Precision | None
     normalize: bool
     columns: Mapping[str, str]  # names the column of the text as {"sentence": column}, if it has no usual name
+    shard: tuple[int, int] | None = None  # (i, n): the i-th of n shares, counted from 1, without locks; None for all
 
     def run(self, advance: Advance | None = None) -> Outcome:
         """Encodes parts until all are done, then writes the manifest; `advance` is told of progress.
@@ -58,31 +60,35 @@ class Job:
             InputError: the encoder can't be loaded, the folder is refused or can't be written, or a part can't be read.
         """
         encoder = load_encoder(self.encoder, self.precision)
-        folder = VectorFolder(self.out, self._settings(encoder))
+        settings = {
+            "encoder": self.encoder,  # for people; the fingerprint decides
+            "fingerprint": encoder.fingerprint(),
+            "dimension": encoder.dimension,
+            "precision": self.precision or "as saved",
+            "normalize": self.normalize,
+            "columns": self.columns,
+            "suffix": self.suffix,
+        }
+        folder = VectorFolder(self.out, settings, has_locks=self.shard is None)
         worker = _Worker(self, encoder, folder, advance)
         try:
-            worker.encode_parts()
+            share, shares = self.shard or (1, 1)
+            worker.encode(self.parts[share - 1 :: shares])
             if worker.problems:
                 count, first = len(worker.problems), worker.problems[0]
                 raise InputError(f"{first} ({count} of {len(self.parts)} parts can't be encoded; the others are done)")
-            return Outcome(*folder.write_manifest(), encoder.dimension, worker.encoded)
+            left = sum(not folder.is_done(part) for part in self.parts)
+            records = folder.records()
+            if not left:
+                folder.write_manifest(records)
+            rows = sum(record["rows"] for record in records)
+            return Outcome(len(records), rows, encoder.dimension, worker.encoded, left)
         except OSError as error:
             raise InputError(f"{error.filename or self.out}: {error.strerror or error}") from error
 
-    def _settings(self, encoder: StreamEncoder) -> Settings:
-        return Settings(
-            encoder=self.encoder,
-            fingerprint=encoder.fingerprint(),
-            dimension=encoder.dimension,
-            precision=self.precision or "as saved",
-            normalize=self.normalize,
-            columns=self.columns,
-            suffix=self.suffix,
-        )
-
 
 class _Worker:
-    """This process's share of a job.
+    """This process's part in a job.
 
     Attributes:
         encoded: the number of parts that this process has encoded.
@@ -91,59 +97,53 @@ class _Worker:
 
     def __init__(self, job: Job, encoder: StreamEncoder, folder: VectorFolder, advance: Advance | None) -> None:
         self.job, self.encoder, self.folder, self.advance = job, encoder, folder, advance
-        self.claims = Claims()
         self.encoded = 0
         self.problems: list[str] = []
 
-    def encode_parts(self) -> None:
-        """Encodes parts until all are done, by this process or others, or can't be encoded."""
-        missing = list(self.job.parts)
+    def encode(self, parts: Sequence[Part]) -> None:
+        """Encodes parts until all of them are done, by this process or others, or can't be encoded."""
         waited = False
-        while missing:
-            held = [part for part in missing if not self.folder.is_done(part) and not self._encode(part)]
-            if len(held) == len(missing):
+        while parts:
+            held = [part for part in parts if not self._is_through(part)]
+            if len(held) == len(parts):
                 if not waited:
                     logger.warning("Waiting for other processes; parts left: %d.", len(held))
                 waited = True
                 time.sleep(PAUSE)
-            missing = held
+            parts = held
 
-    def _encode(self, part: Part) -> bool:
-        """Encodes a part, unless another process holds it; returns whether this process is through with the part."""
-        self.folder.make_room(part)
-        claim = self.claims.take(self.folder.state(part))
+    def _is_through(self, part: Part) -> bool:
+        """Encodes a part unless it is done; False if another process makes it now."""
+        if self.folder.is_done(part):
+            return True
+        claim = self.folder.claim(part.name)
         if claim is None:
             return False
-        with claim.kept():
-            self.folder.remove_manifest()
-            try:
-                return self._write(part, claim)
-            except InputError as error:
-                self.problems.append(str(error))
-                return True
+        with claim:
+            if not self.folder.is_done(part):  # another process may have done it since
+                self.folder.remove_manifest()
+                try:
+                    self._make(part)
+                except InputError as error:
+                    self.problems.append(str(error))
+        return True
 
-    def _write(self, part: Part, claim: Claim) -> bool:
-        """Writes the vectors and the record of a claimed part; False if the claim has been taken over meanwhile."""
-        job, target = self.job, self.folder.target(part)
-        for key in claim.former_keys:
-            self.folder.unfinished(part, key).unlink(missing_ok=True)
-        if not target.exists():  # else the former holder died just before writing the record
-            unfinished = self.folder.unfinished(part, claim.key)
+    def _make(self, part: Part) -> None:
+        """Writes the vectors of a claimed part, and their record."""
+        unfinished, target = self.folder.prepare(part), self.folder.target(part)
+        if not target.exists():  # else a process died just before it wrote the record
             try:
                 encode_file(
                     self.encoder,
                     part.source,
                     unfinished,
-                    suffix=job.suffix,
-                    columns=job.columns,
-                    normalize=job.normalize,
+                    suffix=self.job.suffix,
+                    columns=self.job.columns,
+                    normalize=self.job.normalize,
                     advance=self.advance,
                 )
-                if not claim.is_held():
-                    return False
                 put_into_place(unfinished, target)
             finally:
                 unfinished.unlink(missing_ok=True)
             self.encoded += 1
-        claim.finish(self.folder.new_record(part))
-        return True
+        self.folder.record(part)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isotune.use.search.exact import Vectors
+from isotune.use.search import exact
 from isotune.use.search.snapshot import Snapshot
 from isotune.use.search.store import Store, lancedb
 
@@ -29,9 +29,8 @@ LEAST_RECALL = 0.95  # below it, a warning says so
 
 def nearest(snapshot: Snapshot, vector: NDArray[np.float32], k: int, where: str | None = None) -> list[int]:
     """The numbers of about the k rows nearest to a vector [d] that fit a filter, the nearest first."""
-    query = snapshot.table.search(vector, vector_column_name="vector").distance_type("dot").limit(k)
-    query = query.minimum_nprobes(PARTS).maximum_nprobes(0).refine_factor(REFINED).with_row_id(True)  # 0: no maximum
-    return snapshot.numbers(query, "_distance", where)
+    query = snapshot.by_vector(vector, k).minimum_nprobes(PARTS).maximum_nprobes(0)  # 0: no maximum
+    return snapshot.numbers(query.refine_factor(REFINED), "_distance", where)
 
 
 def build(store: Store) -> dict[str, Any]:
@@ -47,33 +46,14 @@ def build(store: Store) -> dict[str, Any]:
 
 def _recall(snapshot: Snapshot) -> float:
     """The recall among the first `K`, with about `QUERIES` rows that are evenly spaced over the index."""
-    numbers, queries = _every(snapshot, max(1, len(snapshot) // QUERIES))
+    numbers = np.concatenate([part for part, _ in snapshot.vectors()])  # [N]
+    chosen = numbers[:: max(1, len(numbers) // QUERIES)].tolist()
+    contents = snapshot.rows(chosen)
+    queries = np.array([contents[number]["vector"] for number in chosen], np.float32)
+    _, rows = exact.nearest(queries, (vectors for _, vectors in snapshot.vectors()), K + 1)
     shares = []
-    for number, query, exact in zip(numbers, queries, _exact(snapshot, queries), strict=True):
-        others = [row for row in exact if row != number][:K]
+    for number, query, nearest_rows in zip(chosen, queries, numbers[rows].tolist(), strict=True):
+        others = [row for row in nearest_rows if row != number][:K]
         approximate = [row for row in nearest(snapshot, query, K + 1) if row != number][:K]
         shares.append(len(set(others) & set(approximate)) / max(1, len(others)))
     return float(np.mean(shares))
-
-
-def _every(snapshot: Snapshot, step: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The number and vector of every `step`-th row."""
-    done, numbers, vectors = 0, [], []
-    for batch, part in snapshot.vectors():
-        chosen = np.arange(-done % step, len(batch), step)
-        numbers.append(batch[chosen])
-        vectors.append(part[chosen])
-        done += len(batch)
-    return np.concatenate(numbers), np.concatenate(vectors)
-
-
-def _exact(snapshot: Snapshot, queries: NDArray[np.float32]) -> NDArray[np.int64]:
-    """The numbers of the K + 1 rows nearest to each query; only one batch of rows is in memory at a time."""
-    best = np.empty((len(queries), 0), np.float32)
-    rows = np.empty((len(queries), 0), np.int64)
-    for batch, part in snapshot.vectors():
-        cosines, places = Vectors(part).nearest(queries, K + 1)
-        best, rows = np.hstack([best, cosines]), np.hstack([rows, batch[places]])
-        order = np.argsort(-best, axis=1, kind="stable")[:, : K + 1]
-        best, rows = np.take_along_axis(best, order, 1), np.take_along_axis(rows, order, 1)
-    return rows

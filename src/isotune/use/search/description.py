@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from isotune.errors import InputError
-from isotune.files import write_text
+from isotune.files import read_json, write_text
 
 DESCRIPTION = "index.json"
 KEYS = {"encoder", "precision", "fingerprint", "dimension"}
@@ -20,14 +20,12 @@ def read_description(folder: Path) -> dict[str, Any]:
     Raises:
         InputError: the folder is no index, or its description is damaged.
     """
-    try:
-        description = json.loads((folder / DESCRIPTION).read_text("utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{folder}: no index; make one with isotune index ENCODER FILE --out {folder}") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{folder / DESCRIPTION}: it can't be read ({error})") from error
+    path = folder / DESCRIPTION
+    if not path.exists():
+        raise InputError(f"{folder}: no index; make one with isotune index ENCODER FILE --out {folder}")
+    description = read_json(path)
     if not isinstance(description, dict) or not description.keys() >= KEYS:
-        raise InputError(f"{folder / DESCRIPTION}: it does not describe an index; make a new index")
+        raise InputError(f"{path}: it does not describe an index; make a new index")
     return description
 
 

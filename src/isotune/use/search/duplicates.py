@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from isotune.encoder.stream import StreamEncoder
 from isotune.errors import InputError
 from isotune.use.search.documents import Document
-from isotune.use.search.exact import Vectors
+from isotune.use.search.exact import pairs as near_pairs
 
 MOST_PAIRS = 20_000_000  # half a gigabyte
 
@@ -87,25 +87,25 @@ def find_duplicates(
     Raises:
         InputError: there are too many such pairs to hold in memory.
     """
-    distinct = {document.text: i for i, document in reversed(list(enumerate(documents)))}  # the first of each text
-    places = {text: place for place, text in enumerate(sorted(distinct, key=distinct.__getitem__))}
-    place = np.array([places[document.text] for document in documents], np.int64)  # [N]
-    first = np.array([distinct[text] for text in places], np.int64)  # [D], for each different text
-    vectors = Vectors(encoder.encode(list(places), normalize=True, show_progress=show_progress))
-    parts: list[tuple[NDArray[np.int64], NDArray[np.float32]]] = []
+    first: dict[str, int] = {}  # the first document with each text
+    for i, document in enumerate(documents):
+        first.setdefault(document.text, i)
+    same = np.array([first[document.text] for document in documents], np.int64)  # [N]: the first with its text
+    again = np.flatnonzero(same != np.arange(len(same)))
+    vectors = encoder.encode(list(first), normalize=True, show_progress=show_progress)
+    numbers = np.array(list(first.values()), np.int64)  # [D], of the documents that the vectors belong to
+    pairs, cosines = [np.stack([same[again], again], 1)], [np.ones(len(again), np.float32)]
     count = 0
-    for i, j, cosines in vectors.pairs(least):
-        parts.append((np.stack([i, j], 1), cosines))
-        count += len(i)
+    for earlier, later, part in near_pairs(vectors, least):
+        pairs.append(numbers[np.stack([earlier, later], 1)])
+        cosines.append(part)
+        count += len(part)
         if count > MOST_PAIRS:
             raise InputError(f"more than {MOST_PAIRS:,} pairs have a cosine of {least:g} or more; give a larger one")
-    again = np.flatnonzero(first[place] != np.arange(len(place)))
-    near = np.concatenate([np.empty((0, 2), np.int64), *(pairs for pairs, _ in parts)])  # [m, 2], of different texts
-    pairs = np.concatenate([np.stack([first[place[again]], again], 1), first[near]])
-    cosines = np.concatenate([np.ones(len(again), np.float32), *(cosines for _, cosines in parts)])
-    order = np.argsort(-cosines, kind="stable")
-    near = near[np.argsort(-cosines[len(again) :], kind="stable")]
-    return Duplicates(documents, pairs[order], cosines[order], first[_keep(near, len(first))[place]])
+    order = np.argsort(-np.concatenate(cosines), kind="stable")
+    nearest_first = np.concatenate(pairs)[order]
+    kept = _keep(nearest_first, len(documents))[same]
+    return Duplicates(documents, nearest_first, np.concatenate(cosines)[order], kept)
 
 
 def write_csv(file: BinaryIO, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -118,7 +118,7 @@ def write_csv(file: BinaryIO, header: Sequence[str], rows: Iterable[Sequence[obj
 
 
 def _keep(pairs: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """For each of `count` texts, the nearest kept text before it, or itself; the pairs [m, 2] come nearest first."""
+    """For each of `count` documents, the nearest kept one before it, or itself; the pairs [m, 2] come nearest first."""
     kept = np.arange(count)
     for i, j in pairs[np.argsort(pairs[:, 1], kind="stable")].tolist():
         if kept[j] == j and kept[i] == i:

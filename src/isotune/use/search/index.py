@@ -1,8 +1,8 @@
 """A search index: documents on disk with their vectors and words, and the encoder that made the vectors.
 
 An index is a folder: `index.json` says which encoder made the vectors, and `rows.lance` is a table of LanceDB
-(`store.py`). Up to `EXACT_ROWS` rows, a query is compared with all vectors (`in_memory.py`). A larger index is searched
-approximately (`approximate.py`).
+(`store.py`). Up to `EXACT_ROWS` rows, a query is compared with all vectors. A larger index is searched approximately
+(`approximate.py`), once its approximate index is built.
 
 Documents are told apart by their ids. Adding documents makes the index agree with them: new ids are added, rows with
 another text or other columns are replaced, and the rest is left alone and not encoded. So a command that was killed
@@ -30,12 +30,11 @@ from isotune.files import make_folder
 from isotune.use.search import approximate
 from isotune.use.search.description import read_description, write_description
 from isotune.use.search.documents import Document
-from isotune.use.search.in_memory import InMemory
 from isotune.use.search.seal import verify
 from isotune.use.search.snapshot import FIXED, Snapshot
-from isotune.use.search.store import Store
+from isotune.use.search.store import TABLE_FOLDER, Store
 
-# Up to this number of rows, exact search takes a tenth of a second or less and some gigabytes of memory.
+# Up to this number of rows, exact search takes a second or two (docs/search.md).
 EXACT_ROWS = 1_000_000
 # Hybrid search adds 1 / (60 + rank) over both rankings: Cormack, Clarke and Buettcher (2009), "Reciprocal rank fusion".
 FUSION = 60
@@ -75,7 +74,6 @@ class Index:
         self.exact_rows = exact_rows
         self.store = Store(folder, description["dimension"])
         self._encoder: StreamEncoder | None = None
-        self._exact = InMemory()
 
     @classmethod
     def create(
@@ -128,8 +126,11 @@ class Index:
         encoder: str | Path | StreamEncoder | None = None,
         *,
         exact_rows: int = EXACT_ROWS,
+        check: bool = False,
     ) -> Index:
         """Opens an index. Its encoder is loaded when it is needed, unless another copy of it is given.
+
+        `check` compares the files of the table with their checksums first, which reads all of them.
 
         Raises:
             InputError: the folder is no index or is damaged, the given encoder is not the index's, or LanceDB is not
@@ -137,8 +138,8 @@ class Index:
         """
         folder = Path(folder)
         description = read_description(folder)
-        if "approximate" not in description:  # a larger index would take minutes
-            verify(folder)
+        if check:
+            verify(folder, folder / TABLE_FOLDER)
         index = cls(folder, description, exact_rows)
         if encoder is not None:
             index._use(encoder)
@@ -230,7 +231,7 @@ class Index:
         if vector is None:
             vector = self.encoder.encode(query.strip(), normalize=True)
         snapshot = self.store.now()
-        nearest = approximate.nearest if self._approximate(snapshot) else self._exact.nearest
+        nearest = approximate.nearest if self._approximate(snapshot) else Snapshot.nearest
         rows = nearest(snapshot, vector, max(k, FUSED) if hybrid else k, where)
         if hybrid:
             rows = _fuse(rows, snapshot.by_words(query, max(k, FUSED), where))[:k]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from isotune.encoder.stream import StreamEncoder
-from isotune.use.search.exact import Vectors
+from isotune.use.search.exact import QUERIES, ROWS, blocks, nearest
 
 NEIGHBOURS = 3  # of each text
 
@@ -29,18 +29,17 @@ def mine_pairs(
     texts: Iterable[str], encoder: StreamEncoder, least: float, *, show_progress: bool = False
 ) -> list[MinedPair]:
     """The pairs of texts with at least the cosine `least`, the nearest first."""
-    different = {_letters(text): text for text in texts}
-    sentences = list(different.values())
+    sentences = list({_letters(text): text for text in texts}.values())
     vectors = encoder.encode(sentences, normalize=True, show_progress=show_progress)
-    cosines, nearest = Vectors(vectors).nearest(vectors, NEIGHBOURS + 1)  # a text is the nearest to itself
-    first, place = np.nonzero(cosines >= least)
-    second = nearest[first, place]
-    edges = set(zip(first.tolist(), second.tolist(), strict=True))
-    chosen = [
-        MinedPair(sentences[i], sentences[j], float(cosine))
-        for i, j, cosine in zip(first.tolist(), second.tolist(), cosines[first, place], strict=True)
-        if i < j and (j, i) in edges
-    ]
+    near: dict[tuple[int, int], float] = {}  # the cosine of a text and each of its nearest
+    for number, queries in enumerate(blocks(vectors, QUERIES)):
+        cosines, rows = nearest(queries, blocks(vectors, ROWS), NEIGHBOURS + 1)  # a text is the nearest to itself
+        query, place = np.nonzero(cosines >= least)
+        edges = zip((query + number * QUERIES).tolist(), rows[query, place].tolist(), strict=True)
+        near.update(zip(edges, cosines[query, place].tolist(), strict=True))
+    chosen = (
+        MinedPair(sentences[i], sentences[j], cosine) for (i, j), cosine in near.items() if i < j and (j, i) in near
+    )
     return sorted(chosen, key=lambda pair: -pair.cosine)
 
 

@@ -19,7 +19,7 @@ from isotune.errors import InputError
 
 ROW = "_rowid"  # LanceDB's own number of a row
 FIXED = ("id", "text", "vector")
-BATCH = 65_536  # rows read at a time
+BATCH = 8192  # rows read at a time; more take longer
 LONGEST_FILTER = 1000  # characters; a sum of a thousand terms overflows the stack of LanceDB's parser: the process ends
 
 
@@ -31,11 +31,11 @@ class Snapshot:
         columns: the columns besides id, text and vector.
     """
 
-    def __init__(self, table: Any, dimension: int) -> None:
-        """Takes over a table of LanceDB with vectors of this dimension; the table stays at its present version."""
+    def __init__(self, table: Any) -> None:
+        """Takes over a table of LanceDB, which stays at its present version."""
         self.version = int(table.version)
         table.checkout(self.version)
-        self.table, self.dimension = table, dimension
+        self.table = table
         self.columns = [name for name in table.schema.names if name not in FIXED]
         self._rows = int(table.count_rows())
 
@@ -43,18 +43,23 @@ class Snapshot:
         return self._rows
 
     def vectors(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-        """The numbers [b] and vectors [b, d] of all rows, batch by batch."""
+        """The numbers [b] and vectors [b, d] of all rows, in the same order each time, batch by batch."""
         query = self.table.search().select(["vector"]).with_row_id(True).limit(max(len(self), 1))
         for batch in query.to_batches(BATCH):
-            vectors = batch["vector"].flatten().to_numpy().reshape(-1, self.dimension)
+            vectors = batch["vector"].flatten().to_numpy().reshape(len(batch), -1)
             yield batch[ROW].to_numpy().astype(np.int64), vectors
 
-    def matching(self, where: str) -> NDArray[np.int64]:
-        """The numbers of the rows that fit a filter."""
-        query = self.table.search().where(f"({where})").select([ROW]).with_row_id(True).limit(max(len(self), 1))
-        with filtering(where, self.columns):
-            numbers: NDArray[np.int64] = query.to_arrow()[ROW].to_numpy().astype(np.int64)
-        return numbers
+    def nearest(self, vector: NDArray[np.float32], k: int, where: str | None = None) -> list[int]:
+        """The numbers of the k rows nearest to a vector [d] that fit a filter, the nearest first.
+
+        LanceDB compares the vector with all rows, block by block. So memory does not grow with the rows.
+        """
+        return self.numbers(self.by_vector(vector, k).bypass_vector_index(), "_distance", where)
+
+    def by_vector(self, vector: NDArray[np.float32], k: int) -> Any:
+        """LanceDB's query of the k rows nearest to a vector [d]."""
+        query = self.table.search(vector, vector_column_name="vector").distance_type("dot")
+        return query.limit(k).with_row_id(True)
 
     def by_words(self, query: str, k: int, where: str | None) -> list[int]:
         """The numbers of the k rows whose words fit a query best (BM25)."""
