@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isotune.errors import InputError
+from isotune.methods import negation
 from isotune.methods.negation import Word, guess, negate, negator
 from isotune.methods.verbs import base_of_past, base_of_third_person, is_past
-from isotune.methods import negation
 
 
 def parse(text: str) -> list[Word]:
