@@ -28,7 +28,7 @@ def write_map(
     columns = {name: _numbers(values) for name, values in columns.items()}
     pq.write_table(_table(sentences, plane, columns), table)
     environment = Environment(
-        loader=PackageLoader("isotune", "map"), undefined=StrictUndefined, autoescape=True, trim_blocks=True
+        loader=PackageLoader("isotune", "use/map"), undefined=StrictUndefined, autoescape=True, trim_blocks=True
     )
     page = environment.get_template("map.html.j2").render(
         title=title,
