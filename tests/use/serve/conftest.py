@@ -87,7 +87,7 @@ def serve(tiny: Encoder) -> Iterator[Serve]:
         yield lambda **options: stack.enter_context(running({"tiny": tiny}, **options))
 
 
-def until(condition: object, seconds: float = 10) -> None:
+def until(condition: object, seconds: float = 60) -> None:
     assert callable(condition)
     end = time.monotonic() + seconds
     while not condition():

@@ -20,6 +20,7 @@ from isotune.use.serve.limits import Limits
 from tests.use.serve.conftest import Running, Serve, in_progress, until
 
 HEAD = "POST /v1/embeddings HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+COMPARE = HEAD.replace("/v1/embeddings", "/similarity")
 
 
 @pytest.fixture
@@ -157,12 +158,12 @@ def test_a_connection_with_half_a_header_is_cut_after_a_while(serve: Serve, part
 @pytest.mark.parametrize("reads", [0, 2000])
 def test_a_client_that_takes_its_answer_slowly_is_cut_off(serve: Serve, reads: int) -> None:
     server = serve(limits=Limits(answer_seconds=0.5))
-    body = json.dumps({"model": "tiny", "input": ["a dog"] * 2000}).encode()
+    body = json.dumps({"first": ["a dog"] * 300}).encode()
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.connect(("127.0.0.1", server.port))
-        for _ in range(5):  # answers of 1.4 MB, more than the buffers between server and client hold
-            connection.sendall(f"{HEAD}content-length: {len(body)}\r\n\r\n".encode() + body)
+        for _ in range(5):  # answers of a megabyte, more than the buffers between server and client hold
+            connection.sendall(f"{COMPARE}content-length: {len(body)}\r\n\r\n".encode() + body)
         until(lambda: in_progress(server) == 1)
         until(lambda: (not reads or connection.recv(reads)) and in_progress(server) == 0)
         received = 0
@@ -173,18 +174,18 @@ def test_a_client_that_takes_its_answer_slowly_is_cut_off(serve: Serve, reads: i
 
 
 def test_tokens_of_answers_that_nobody_takes_count_as_in_progress(serve: Serve) -> None:
-    server = serve(limits=Limits(tokens_in_progress=10_000))
-    body = json.dumps({"model": "tiny", "input": ["a dog"] * 2000}).encode()  # 8,000 tokens
+    server = serve(limits=Limits(tokens_in_progress=1500))
+    body = json.dumps({"first": ["a dog"] * 300}).encode()  # 1,200 tokens
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.connect(("127.0.0.1", server.port))
-        connection.sendall(f"{HEAD}content-length: {len(body)}\r\n\r\n".encode() + body)
-        until(lambda: server.embed(["a dog"] * 600).status_code == 429)
-        refused = server.embed(["a dog"] * 600)
-        assert refused.json()["error"]["message"].startswith("the requests in progress have 8,000 tokens, and may have")
+        connection.sendall(f"{COMPARE}content-length: {len(body)}\r\n\r\n".encode() + body)
+        until(lambda: server.embed(["a dog"] * 100).status_code == 429)
+        refused = server.embed(["a dog"] * 100)
+        assert refused.json()["error"]["message"].startswith("the requests in progress have 1,200 tokens, and may have")
         assert int(refused.headers["retry-after"]) >= 1
         assert server.embed("a dog").status_code == 200
-    until(lambda: server.embed(["a dog"] * 600).status_code == 200)
+    until(lambda: server.embed(["a dog"] * 100).status_code == 200)
 
 
 def test_a_request_in_progress_is_finished_when_the_server_stops(serve: Serve, slow: threading.Event) -> None:
