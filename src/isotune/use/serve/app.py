@@ -136,8 +136,7 @@ def application(
         hosts: the names by which requests may call a server without keys; none: any name. A page of the web that lets
             a name of its own point here (DNS rebinding) can't reach the server by that name.
     """
-    metrics = Metrics()
-    service = Service(encoders, limits, metrics, index, bool(keys))
+    service = Service(encoders, limits, metrics := Metrics(), index, bool(keys))
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -175,7 +174,7 @@ def application(
     if origins:
         # Outside of the gate: a browser asks without the key whether it may send the key, and reads errors only so.
         headers = ["Authorization", "Content-Type"]
-        app = CORSMiddleware(app, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=headers)
+        return CORSMiddleware(app, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=headers)
     return app
 
 
