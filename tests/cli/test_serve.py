@@ -10,7 +10,6 @@ import pytest
 
 from isotune.encoder.encoder import Encoder
 from isotune.use.search import Index
-from isotune.use.serve.gate import is_local
 from isotune.use.serve.server import listen, read_keys
 
 Refused = Callable[..., str]
@@ -49,8 +48,6 @@ def test_keys_come_from_a_file_and_the_environment(tmp_path: Path) -> None:
 
 
 def test_addresses() -> None:
-    assert all(map(is_local, ("127.0.0.1", "127.8.0.1", "::1", "[::1]", "localhost")))
-    assert not any(map(is_local, ("0.0.0.0", "::", "127.example.com", "10.0.0.1", "")))
     listener, url = listen("::1", 0)
     assert url == f"http://[::1]:{listener.getsockname()[1]}"
     listener.close()

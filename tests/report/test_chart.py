@@ -1,17 +1,20 @@
-"""Charts drawn by matplotlib and by plotly."""
+"""Charts, as they are drawn for paper and for a page."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import nan
+from xml.etree import ElementTree
 
 import pytest
 from matplotlib.colors import to_hex
 
 from isotune.report.chart import Bars, Chart, Panel, Series
-from isotune.report.drawing import draw
-from isotune.report.interactive import plotly_figure
+from isotune.report.drawing import draw, svg
 from isotune.report.style import look
 
+SVG = "{http://www.w3.org/2000/svg}"
+TITLE = f"{SVG}title"
 LINE = Series([0, 1, 2], [1.0, nan, 3.0], "line", "#D55E00", "--", "s", hover=["a<b", "", "c"])
 RINGS = Series([1], [2.0], marker="o", hollow=True, labels=["x"])
 BARS = Bars([0.0, 1.0], [0.0, 2.0], [1.0, 0.5], [3.0, 4.0], "bars", "#0072B2", ["first", "second"])
@@ -54,8 +57,6 @@ def test_panels_can_have_axes_of_their_own() -> None:
     first, second = draw(Chart([PANEL, other], same_y=False)).axes
     assert first.get_xlim() == second.get_xlim()
     assert first.get_ylim() != second.get_ylim()
-    layouts = [plotly_figure(Chart([PANEL, other], same_y=same)).layout for same in (True, False)]
-    assert [(layout.xaxis2.matches, layout.yaxis2.matches) for layout in layouts] == [("x", "y"), ("x", None)]
 
 
 def test_numbers_on_a_logarithmic_axis_keep_apart() -> None:
@@ -77,34 +78,31 @@ def test_names_stand_from_the_top_down() -> None:
     (ax,) = draw(Chart([Panel([LINE], y_names=["first", "second"])])).axes
     assert [text.get_text() for text in ax.get_yticklabels()] == ["first", "second"]
     assert ax.get_ylim() == (1.5, -0.5)
-    axis = plotly_figure(Chart([Panel([LINE], y_names=["first\nline", "2 < 3"])])).layout.yaxis
-    assert list(axis.ticktext) == ["first<br>line", "2 &lt; 3"]
-    assert list(axis.range) == [1.5, -0.5]
 
 
 def test_axes_without_meaning_are_bare() -> None:
-    chart = Chart([Panel([LINE], bare=True)])
-    (ax,) = draw(chart).axes
+    (ax,) = draw(Chart([Panel([LINE], bare=True)])).axes
     assert (list(ax.get_xticks()), list(ax.get_yticks())) == ([], [])
-    assert plotly_figure(chart).layout.xaxis.visible is False
 
 
-def test_marks_in_a_browser() -> None:
-    bars, line, rings, *other_traces = plotly_figure(THREE).data
-    assert list(bars.x) == [0.5, 1.25]
-    assert (list(bars.base), list(bars.y), list(bars.width)) == ([0, 2], [3, 4], [1, 0.5])
-    assert (line.mode, line.line.dash, line.marker.symbol, line.line.color) == (
-        "lines+markers",
-        "dash",
-        "square",
-        "#D55E00",
-    )
-    assert list(line.hovertext) == ["a&lt;b", "", "c"]
-    assert (rings.mode, rings.marker.symbol, list(rings.text)) == ("markers+text", "circle-open", ["x"])
-    assert [trace.showlegend for trace in (bars, line, rings)] == [True, True, False]
-    assert [trace.showlegend for trace in other_traces] == [False, False]  # the first stands for all of its name
-    assert {trace.legendgroup for trace in other_traces} == {"line"}
-    assert [note.text for note in plotly_figure(THREE).layout.annotations] == ["Title &lt;1&gt;", "Second", "Third"]
+def test_a_page_shows_the_text_of_a_mark_where_the_mark_is() -> None:
+    line = replace(LINE, name="", colour="#123456", dash="", hover=["a<b", "", "c"])
+    root = ElementTree.fromstring(svg(Chart([Panel([BARS, line])]), "name", "description"))
+    width, height = (float(size) for size in str(root.get("viewBox")).split()[2:])
+    first, second, *circles = [
+        element for element in root.iter() if element.get("fill") is None and element.find(TITLE) is not None
+    ]
+    assert [element.findtext(TITLE) for element in (first, second, *circles)] == ["first", "second", "a<b", "c"]
+    marks = [element for element in root.iter(f"{SVG}use") if "#123456" in str(element.get("style"))]
+    assert len(marks) == len(circles) == 2
+    for mark, circle in zip(marks, circles, strict=True):
+        for side in "xy":
+            assert float(str(mark.get(side))) == pytest.approx(float(str(circle.get(f"c{side}"))), abs=0.1)
+    box = {side: float(str(second.get(side))) for side in ("x", "y", "width", "height")}
+    assert box["width"] == pytest.approx(float(str(first.get("width"))) / 2, abs=0.1)
+    assert box["height"] == pytest.approx(float(str(first.get("height"))) * 4 / 3, abs=0.1)
+    assert box["x"] + box["width"] < width
+    assert box["y"] + box["height"] < height
 
 
 @pytest.mark.parametrize("count", [4, 12])

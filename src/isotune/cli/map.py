@@ -33,8 +33,8 @@ def map(
 ) -> None:
     """Draw a map of the sentences of a file, to explore in a browser.
 
-    The page is one file without outside resources: zoom, search, colours by column, and a lasso whose sentences can be
-    saved.
+    The page is one file without outside resources: zoom, search, colours by column, and a selection of sentences that
+    can be saved.
     """
     from rich.console import Console
 

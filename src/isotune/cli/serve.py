@@ -43,6 +43,7 @@ def serve(
     page is at its root.
     """
     import sys
+    from ipaddress import ip_address
 
     from isotune.errors import InputError, require_extra
 
@@ -52,8 +53,7 @@ def serve(
         raise InputError(f"--queue {queue}, --timeout {timeout:g}: at least one request, and more than no time")
     require_extra("serve", "fastapi", "prometheus_client", "starlette", "uvicorn")
     from isotune.encoder.encoder import Encoder
-    from isotune.use.serve.app import application
-    from isotune.use.serve.gate import is_local
+    from isotune.use.serve.app import LOCAL_NAMES, application
     from isotune.use.serve.limits import Limits
     from isotune.use.serve.server import listen, read_keys
     from isotune.use.serve.server import serve as run
@@ -70,8 +70,10 @@ def serve(
             prints = {model.fingerprint(): model for model in encoders.values()}
             opened = Index.open(index)
             opened = Index.open(index, prints.get(opened.description["fingerprint"], next(iter(encoders.values()))))
-        if not is_local(host) and not accepted:
+        is_local = ip_address(listener.getsockname()[0]).is_loopback
+        if not is_local and not accepted:
             print("warning: everyone who reaches this address may use the server; --keys limits this", file=sys.stderr)
-        app = application(encoders, limits=limits, keys=accepted, origins=origins, index=opened, local=is_local(host))
+        hosts = (*LOCAL_NAMES, host) if is_local else ()
+        app = application(encoders, limits=limits, keys=accepted, origins=origins, index=opened, hosts=hosts)
         print(f"{', '.join(short)}: {url} (Ctrl-C stops the server)", flush=True)
         run(app, listener, limits)

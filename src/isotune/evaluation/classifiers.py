@@ -49,7 +49,7 @@ class Logistic:
         return f"logistic regression, standardised features, C = {self.c:g}"
 
     def __call__(self, parts: Mapping[str, LabelledFeatures]) -> ClassifierResult:
-        """Train on train and test on test, or by folds if there is no test; a part dev is ignored."""
+        """Trains on train and tests on test, or by folds if there is no test; a part dev is ignored."""
         from sklearn.linear_model import LogisticRegression
         from sklearn.model_selection import cross_val_predict
         from sklearn.pipeline import make_pipeline
@@ -104,7 +104,7 @@ class SentEval:
         return ClassifierResult(predictions, "weight decay chosen on dev, tested on test", best, (DECAYS[place],))
 
     def _by_folds(self, x: Tensor, y: Integers, outer: Sequence[tuple[Integers, Integers]]) -> ClassifierResult:
-        """Choose a weight decay for each outer fold, which has rows to train on and rows to test, and test with it."""
+        """Chooses and tests a weight decay for each outer fold, which has rows to train on and rows to test."""
         seed = self.seed if len(outer) == 1 else SEED
         inner = [self._fold(seen[train], seen[dev]) for seen, _ in outer for train, dev in _folds(y[seen], seed)]
         accuracy = self._train(x, y, inner, [DECAYS] * len(inner)).accuracy  # [outer x inner, decays]
@@ -134,7 +134,7 @@ Classifier: TypeAlias = Logistic | SentEval
 
 
 def _choose(accuracy: Tensor) -> tuple[NDArray[np.float64], list[int]]:
-    """Return the best accuracy of each row of [K, decays], and its place.
+    """Returns the best accuracy of each row of [K, decays], and its place.
 
     As in SentEval, accuracies that are equal in two decimals of per cent are ties, and the first wins.
     """
@@ -144,7 +144,7 @@ def _choose(accuracy: Tensor) -> tuple[NDArray[np.float64], list[int]]:
 
 
 def _folds(targets: Integers, seed: int = SEED) -> list[tuple[Integers, Integers]]:
-    """Return the rows to train on and the rows held out, for each fold."""
+    """Returns the rows to train on and the rows held out, for each fold."""
     from sklearn.model_selection import StratifiedKFold
 
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)

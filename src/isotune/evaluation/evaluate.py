@@ -30,7 +30,7 @@ def evaluate(
     *,
     name: str | None = None,
 ) -> Evaluation:
-    """Score an encoder on tasks.
+    """Scores an encoder on tasks.
 
     Args:
         encoder: anything with a method `encode`; or a folder, hub name or file of word vectors to load.
@@ -53,7 +53,7 @@ def evaluate(
 
 
 def evaluate_on(tasks: Sequence[Task], encoder: SentenceEncoder, name: str) -> Evaluation:
-    """Score an encoder on tasks that `load_tasks` has read; raise errors as `Task.score`."""
+    """Scores an encoder on tasks that `load_tasks` has read; raises errors as `Task.score`."""
     results = {task.name: task.score(encoder) for task in tasks}
     return Evaluation(
         encoder=name,
@@ -70,7 +70,7 @@ def evaluate_on(tasks: Sequence[Task], encoder: SentenceEncoder, name: str) -> E
 
 
 def _average(results: Sequence[TaskResult]) -> Correlations | AverageAccuracy:
-    """Return the mean of the results of a group, all of which are of one kind."""
+    """Returns the mean of the results of a group, all of which are of one kind."""
     accuracies = [result.accuracy for result in results if isinstance(result, TransferResult)]
     if accuracies:
         return AverageAccuracy(accuracy=fmean(accuracies))

@@ -37,7 +37,7 @@ class GeometryTask:
         return list(dict.fromkeys(sentence for pair in self.pairs for sentence in pair))
 
     def score(self, encoder: SentenceEncoder) -> GeometryResult:
-        """Compute every measure on the encoder's vectors."""
+        """Computes every measure on the encoder's vectors."""
         sentences = self.sentences
         place = {sentence: i for i, sentence in enumerate(sentences)}
         vectors = to_encoder_device(sentence_vectors(encoder, sentences, self.name), encoder)  # [N, d]
@@ -58,7 +58,7 @@ class GeometryTask:
 
 
 def load_geometry(name: str, source: str) -> GeometryTask:
-    """Read scored pairs; those with at least `POSITIVE` of the greatest score are positive.
+    """Reads scored pairs; those with at least `POSITIVE` of the greatest score are positive.
 
     The greatest score is the highest possible score of a named dataset, and the highest score present in a file.
     `source` is a file or a dataset's split, as `read_scored_pairs` takes it.
@@ -71,7 +71,7 @@ def load_geometry(name: str, source: str) -> GeometryTask:
 
 
 def load_labelled_geometry(name: str, source: str) -> GeometryTask:
-    """Read the labelled pairs of a named dataset's split; those labelled as meaning the same are positive."""
+    """Reads the labelled pairs of a named dataset's split; those labelled as meaning the same are positive."""
     label = DATASETS[source.partition(":")[0]].positive
     rows = list(read(source, LabelledPair))
     positives = [row[:2] for row in rows if row.label == label]

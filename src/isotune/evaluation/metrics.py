@@ -20,7 +20,7 @@ METRICS = ("accuracy", "f1", "matthews", "pearson", "spearman")
 
 
 def measure(metric: str, targets: Values, predictions: Values) -> float:
-    """Compare predictions with true class numbers or scores, both [N], by one of `METRICS`; higher is better.
+    """Compares predictions with true class numbers or scores, both [N], by one of `METRICS`; higher is better.
 
     Raises:
         InputError: the metric is unknown, or a correlation is asked for and all targets are equal.

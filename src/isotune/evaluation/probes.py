@@ -57,7 +57,7 @@ class Probes:
     accuracy: Tensor  # [F, R] on the dev rows
 
     def predict(self, x: Tensor, fold: int = 0, decay: int = 0) -> Tensor:
-        """Return the classes [N] that one of the classifiers gives to rows [N, d]."""
+        """Returns the classes [N] that one of the classifiers gives to rows [N, d]."""
         layers = [layer[fold : fold + 1, decay : decay + 1] for layer in self.layers]
         return _logits(x[None], layers)[0, 0].argmax(0)
 
@@ -65,7 +65,7 @@ class Probes:
 def train_probes(
     x: Tensor, y: Tensor, folds: Sequence[Fold], decays: Tensor, classes: int, hidden: int = 0, seed: int = SEED
 ) -> Probes:
-    """Train a classifier for each fold and each of the fold's weight decays [F, R].
+    """Trains a classifier for each fold and each of the fold's weight decays [F, R].
 
     It maps features x [N, d] to class numbers y [N], with this many hidden units; 0 means no hidden layer. The seed is
     that of the first weights.
@@ -89,7 +89,7 @@ def train_probes(
 def _train_together(
     x: Tensor, y: Tensor, folds: Sequence[Fold], decays: Tensor, layers: list[Tensor]
 ) -> tuple[list[Tensor], Tensor]:
-    """Return each classifier's layers at its best measurement, and the accuracy [F, R] there.
+    """Returns each classifier's layers at its best measurement, and the accuracy [F, R] there.
 
     The folds have equally many steps an epoch. A fold is trained as long as one of its classifiers is; updates of its
     other classifiers are not used.
@@ -128,7 +128,7 @@ def _train_together(
 def _set_gradients(
     layers: Sequence[Tensor], x: Tensor, y: Tensor, rows: Tensor, weights: Tensor, decays: Tensor
 ) -> None:
-    """Set the layers' gradients of the loss on a batch [F, B], with L2 of strength `decays` [F, R].
+    """Sets the layers' gradients of the loss on a batch [F, B], with L2 of strength `decays` [F, R].
 
     The weights of a fold's rows sum to 1; those of padding are 0.
     """
@@ -140,7 +140,7 @@ def _set_gradients(
 
 
 def _initial_layers(x: Tensor, hidden: int, classes: int, seed: int) -> list[Tensor]:
-    """Return the layers that every classifier starts with: torch's own initialisation, seeded."""
+    """Returns the layers that every classifier starts with: torch's own initialisation, seeded."""
     sizes = [x.shape[1], hidden, classes] if hidden else [x.shape[1], classes]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -150,7 +150,7 @@ def _initial_layers(x: Tensor, hidden: int, classes: int, seed: int) -> list[Ten
 
 
 def _logits(x: Tensor, layers: Sequence[Tensor]) -> Tensor:
-    """Return the logits [F, R, C, B] of rows [F, B, d]."""
+    """Returns the logits [F, R, C, B] of rows [F, B, d]."""
     weight, bias, *rest = layers
     result: Tensor = (weight.flatten(1, 2) @ x.mT).unflatten(1, weight.shape[1:3]) + bias
     if rest:
@@ -160,13 +160,13 @@ def _logits(x: Tensor, layers: Sequence[Tensor]) -> Tensor:
 
 
 def _take(x: Tensor, rows: Tensor) -> Tensor:
-    """Return rows [F, B, d] of x [N, d]: the same as x[rows], and several times as fast."""
+    """Returns rows [F, B, d] of x [N, d]: the same as x[rows], and several times as fast."""
     return x.index_select(0, rows.flatten()).view(*rows.shape, -1)
 
 
 @torch.no_grad()
 def _accuracy(x: Tensor, y: Tensor, folds: Sequence[Fold], layers: Sequence[Tensor]) -> Tensor:
-    """Return the accuracy [F, R] on the dev rows."""
+    """Returns the accuracy [F, R] on the dev rows."""
     right = torch.zeros(layers[0].shape[:2], dtype=torch.float64, device=x.device)
     for rows, weights in _batches([fold.dev for fold in folds], x):
         hits = _logits(_take(x, rows), layers).argmax(2) == y[rows][:, None]  # [F, R, B]
@@ -175,7 +175,7 @@ def _accuracy(x: Tensor, y: Tensor, folds: Sequence[Fold], layers: Sequence[Tens
 
 
 def _batches(orders: Sequence[Integers], x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield batches of each fold's order, [F, B] row numbers, with weights [F, B] for the mean over a batch.
+    """Yields batches of each fold's order, [F, B] row numbers, with weights [F, B] for the mean over a batch.
 
     Shorter orders are padded with row 0 at weight 0.
     """

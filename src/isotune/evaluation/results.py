@@ -40,7 +40,7 @@ class Correlations(_Result):
     pearson: Aggregates
 
     def correlation(self, aggregation: Aggregation, metric: Metric) -> float:
-        """Return one of the correlations."""
+        """Returns one of the correlations."""
         value: float = getattr(getattr(self, metric), aggregation)
         return value
 
@@ -63,7 +63,7 @@ class STSResult(Correlations):
     subsets: dict[str, SubsetResult]
 
     def scores(self, aggregation: Aggregation, metric: Metric) -> dict[str, float]:
-        """Return the correlation that is asked for, under the task's name."""
+        """Returns the correlation that is asked for, under the task's name."""
         return {self.name: self.correlation(aggregation, metric)}
 
 
@@ -81,7 +81,7 @@ class TransferResult(_Result):
     regularisation: tuple[Finite, ...]  # its strength, for each classifier that was tested
 
     def scores(self, aggregation: Aggregation, metric: Metric) -> dict[str, float]:
-        """Return the accuracy under the task's name and F1, if there is one, under NAME-f1."""
+        """Returns the accuracy under the task's name and F1, if there is one, under NAME-f1."""
         return {self.name: self.accuracy} | ({} if self.f1 is None else {f"{self.name}-f1": self.f1})
 
 
@@ -102,7 +102,7 @@ class GeometryResult(_Result):
     effective_rank: Finite
 
     def scores(self, aggregation: Aggregation, metric: Metric) -> dict[str, float]:
-        """Return each measure: of the task "geometry" under the measure's name, of any other under TASK-MEASURE."""
+        """Returns each measure: of the task "geometry" under the measure's name, of any other under TASK-MEASURE."""
         prefix = "" if self.name == "geometry" else f"{self.name}-"
         return {f"{prefix}{measure}": getattr(self, measure) for measure in MEASURES}
 
@@ -127,7 +127,7 @@ class Evaluation(_Result):
     created: AwareDatetime
 
     def scores(self, aggregation: Aggregation = "all", metric: Metric = "spearman") -> dict[str, float]:
-        """Return all numbers as one flat table, the groups' averages last.
+        """Returns all numbers as one flat table, the groups' averages last.
 
         An STS task's correlation and a transfer task's accuracy have the task's name as their key, F1 has "mrpc-f1",
         and a group's average has the group's name. The measures of geometry have keys such as "alignment", and of

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from isotune.data import ScoredPairs
 from isotune.errors import InputError, UselessVectors
 from isotune.evaluation.results import Aggregates, STSResult, SubsetResult
-from isotune.evaluation.vectors import SentenceEncoder, sentence_vectors
+from isotune.evaluation.vectors import SentenceEncoder, sentence_vectors, unit_length
 
 Floats = NDArray[np.floating[Any]]
 
@@ -35,26 +35,25 @@ class STSTask:
         return self.pairs.name
 
     def score(self, encoder: SentenceEncoder) -> STSResult:
-        """Correlate the encoder's cosines with the gold scores; raise errors as `cosine_similarities` and `score`."""
+        """Correlates the encoder's cosines with the gold scores; raises errors as `cosine_similarities` and `score`."""
         return score(self.pairs, cosine_similarities(encoder, self.pairs))
 
 
 def cosine_similarities(encoder: SentenceEncoder, pairs: ScoredPairs) -> NDArray[np.float64]:
-    """Return the cosine of each pair's two vectors, [N]; 0 if one of the vectors is zero.
+    """Returns the cosine of each pair's two vectors, [N]; 0 if one of the vectors is zero.
 
     Raises:
         InputError: the encoder gives a vector with a value that is not finite.
     """
     vectors = sentence_vectors(encoder, pairs.sentence1 + pairs.sentence2, pairs.name).astype(np.float64)  # [2 N, d]
-    length = np.linalg.norm(vectors, axis=1, keepdims=True)  # [2 N, 1]
-    first, second = np.split(np.divide(vectors, length, out=vectors, where=length > 0), 2)
+    first, second = np.split(unit_length(vectors), 2)
     # Rounded, so that all pairs of two equal sentences tie at exactly 1 and rounding errors do not rank them.
     cosines: NDArray[np.float64] = np.einsum("nd,nd->n", first, second)
     return cosines.round(10)
 
 
 def correlations(gold: Floats, cosines: Floats) -> tuple[float, float] | None:
-    """Return Spearman's and Pearson's correlation of two arrays [N]; None if all gold scores are equal.
+    """Returns Spearman's and Pearson's correlation of two arrays [N]; None if all gold scores are equal.
 
     If only the cosines are all equal, the encoder ranks nothing, and both correlations are 0.
     """
@@ -71,7 +70,7 @@ def correlations(gold: Floats, cosines: Floats) -> tuple[float, float] | None:
 
 
 def score(pairs: ScoredPairs, cosines: Floats) -> STSResult:
-    """Correlate the cosines [N] of N pairs with their gold scores, over all pairs and for each subset.
+    """Correlates the cosines [N] of N pairs with their gold scores, over all pairs and for each subset.
 
     A subset whose gold scores are all equal has no correlation: the result has None for it, and `mean` and `wmean`
     leave it out, for every encoder alike. A subset where only the cosines are all equal counts as 0, so that an
@@ -114,5 +113,5 @@ def _aggregates(overall: float, by_subset: Sequence[float | None], sizes: Sequen
 
 
 def _varies(values: Floats) -> bool:
-    """Tell whether the values differ by more than rounding errors."""
+    """Tells whether the values differ by more than rounding errors."""
     return bool(np.ptp(values) > 1e-9 * np.abs(values).max())

@@ -31,7 +31,7 @@ AGGREGATIONS: Mapping[str, str] = {
 def comparison_tables(
     evaluations: Sequence[Evaluation], aggregation: Aggregation = "all", metric: Metric = "spearman"
 ) -> list[Table]:
-    """Show encoders as rows, tasks and their average as columns; the best correlation or accuracy of a column is bold.
+    """Shows encoders as rows, tasks and their average as columns; the best correlation or accuracy of a column is bold.
 
     Raises:
         InputError: there is no such aggregation or metric.
@@ -56,7 +56,7 @@ class _Heading(NamedTuple):
 
 
 def _heading(task: TaskResult, aggregation: Aggregation, metric: Metric) -> _Heading:
-    """Return the table that a result belongs in. STS tasks of no group stand beside the seven."""
+    """Returns the table that a result belongs in. STS tasks of no group stand beside the seven."""
     group = next((group for group, names in GROUPS.items() if task.name in names), "")
     match task:
         case STSResult():
@@ -73,7 +73,7 @@ def _heading(task: TaskResult, aggregation: Aggregation, metric: Metric) -> _Hea
 
 
 def _header(key: str, task: TaskResult) -> str:
-    """Return the header of the column for one of a task's scores."""
+    """Returns the header of the column for one of a task's scores."""
     if isinstance(task, GeometryResult):
         return key.removeprefix(f"{task.name}-").replace("_", " ")
     return task_title(task.name) + (" F1" if key != task.name else "")

@@ -27,7 +27,7 @@ class Task(Protocol):
         """The name by which the user asked for the task."""
 
     def score(self, encoder: SentenceEncoder) -> TaskResult:
-        """Score the encoder; raise `InputError` if its vectors are not finite, or its space has collapsed."""
+        """Scores the encoder; raises `InputError` if its vectors are not finite, or its space has collapsed."""
 
 
 class NamedTask(NamedTuple):
@@ -39,7 +39,7 @@ class NamedTask(NamedTuple):
 
 
 def _load_sts(name: str, source: str, *, by_subset: bool = False) -> STSTask:
-    """Read a dataset's split.
+    """Reads a dataset's split.
 
     SentEval scores each subset of STS12 to STS16 by itself, but STS-B and SICK-R as a whole. Without `by_subset`, all
     pairs are one subset, and the three aggregations are one number.
@@ -97,7 +97,7 @@ _GROUP_TITLES |= {"senteval-sts": "SentEval STS", "senteval": "SentEval", "sente
 
 
 def load_tasks(tasks: str | Path | Sequence[str | Path] | None = None) -> list[Task]:
-    """Read the data of tasks. A task that is named twice is read once.
+    """Reads the data of tasks. A task that is named twice is read once.
 
     Args:
         tasks: one or several. Each is a name of `TASKS`; a name of `GROUPS`, which stands for all tasks of the group;
@@ -142,7 +142,7 @@ def source_of(task: str | Path) -> str:
 
 
 def task_title(name: str) -> str:
-    """Return the title in tables of a task, or of a group's average. A file's title is its path."""
+    """Returns the title in tables of a task, or of a group's average. A file's title is its path."""
     if name in GROUPS:
         return f"{_GROUP_TITLES[name]} average"
     return TASKS[name].title if name in TASKS else name

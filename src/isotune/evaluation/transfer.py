@@ -36,12 +36,12 @@ class TransferTask:
     f1: bool = False  # whether F1 is reported too
 
     def with_seed(self, seed: int) -> TransferTask:
-        """Return the task with another seed of SentEval's classifier; the same task if it has another classifier."""
+        """Returns the task with another seed of SentEval's classifier; the same task if it has another classifier."""
         classifier = self.classifier
         return replace(self, classifier=replace(classifier, seed=seed)) if isinstance(classifier, SentEval) else self
 
     def score(self, encoder: SentenceEncoder) -> TransferResult:
-        """Train the classifier on the encoder's vectors and return its accuracy."""
+        """Trains the classifier on the encoder's vectors and returns its accuracy."""
         columns = [column for part in self.parts.values() for column in part.columns]
         vectors = to_encoder_device(sentence_vectors(encoder, list(chain(*columns)), self.name), encoder)
         blocks = iter(vectors.split([len(column) for column in columns]))  # [n, d] each
@@ -65,7 +65,7 @@ class TransferTask:
 
 
 def load_transfer(name: str, dataset: str, *, classifier: Classifier) -> TransferTask:
-    """Read all splits of a labelled dataset as a task of this name. A task of pairs reports F1 too."""
+    """Reads all splits of a labelled dataset as a task of this name. A task of pairs reports F1 too."""
     kind = LabelledPair if LabelledPair in DATASETS[dataset].row_types else LabelledSentence
     columns = {"label": "subset"} if dataset == "trec" else None  # TREC's six coarse classes
     rows = {
@@ -84,7 +84,7 @@ def load_transfer(name: str, dataset: str, *, classifier: Classifier) -> Transfe
 
 
 def _features(vectors: Sequence[Tensor]) -> Tensor:
-    """Return the vectors [N, d] of a sentence; of a pair (u, v) SentEval's features |u - v| and u * v, [N, 2 d]."""
+    """Returns the vectors [N, d] of a sentence; of a pair (u, v) SentEval's features |u - v| and u * v, [N, 2 d]."""
     if len(vectors) == 1:
         return vectors[0]
     first, second = vectors

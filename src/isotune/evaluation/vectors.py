@@ -17,12 +17,12 @@ class SentenceEncoder(Protocol):
     """Anything that turns sentences into vectors: an `Encoder`, a `SentenceTransformer`, a class of your own."""
 
     def encode(self, sentences: Sequence[str], /) -> NDArray[np.floating[Any]]:
-        """Return the vectors [N, d] of N sentences, in the order of the sentences."""
+        """Returns the vectors [N, d] of N sentences, in the order of the sentences."""
         ...
 
 
 def sentence_vectors(encoder: SentenceEncoder, sentences: Sequence[str], task: str) -> NDArray[np.floating[Any]]:
-    """Return the vectors [N, d] of N sentences, in the order of the sentences and the encoder's own precision.
+    """Returns the vectors [N, d] of N sentences, in the order of the sentences and the encoder's own precision.
 
     Raises:
         UselessVectors: a vector has a value that is not finite; the message names `task`.
@@ -36,6 +36,13 @@ def sentence_vectors(encoder: SentenceEncoder, sentences: Sequence[str], task: s
     return vectors[[place[sentence] for sentence in sentences]]
 
 
+def unit_length(vectors: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+    """Returns the vectors [N, d] scaled to length 1; a vector of zeros stays as it is."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)  # [N, 1]
+    scaled: NDArray[np.floating[Any]] = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    return scaled
+
+
 def to_encoder_device(vectors: NDArray[np.floating[Any]], encoder: SentenceEncoder) -> Tensor:
-    """Return the vectors [N, d] as float32 on the encoder's device, or on the CPU if the encoder names no device."""
+    """Returns the vectors [N, d] as float32 on the encoder's device, or on the CPU if the encoder names no device."""
     return torch.tensor(vectors, dtype=torch.float32, device=getattr(encoder, "device", "cpu"))

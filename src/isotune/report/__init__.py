@@ -2,9 +2,8 @@
 
 from isotune.report.card import write_card
 from isotune.report.chart import Band, Bars, Chart, Mark, Panel, Series
-from isotune.report.drawing import save_png, svg
+from isotune.report.drawing import save_page, save_png, svg
 from isotune.report.figures import cosine_panel
-from isotune.report.interactive import save_page
 from isotune.report.page import write_report
 from isotune.report.stages import group_by_stage, read_records
 from isotune.report.style import BLUE, INK, VERMILION, Look, look

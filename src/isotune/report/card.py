@@ -7,7 +7,6 @@ local files and folders are told without their paths.
 from __future__ import annotations
 
 import json
-import statistics
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from isotune.errors import InputError
 from isotune.evaluation.results import GeometryResult, RunEvaluation
 from isotune.evaluation.tasks import task_title
 from isotune.files import write_text
+from isotune.report.stages import Change
 from isotune.report.templates import template
 
 if TYPE_CHECKING:
@@ -41,16 +41,6 @@ class RoundedWeights:
     exact: float  # the score before rounding
 
 
-class _Score(NamedTuple):
-    """A task's score x 100, before and after training, and after it over the seeds."""
-
-    title: str
-    before: float
-    after: float
-    mean: float
-    deviation: float
-
-
 class _Data(NamedTuple):
     source: str
     rows: int
@@ -67,8 +57,7 @@ class _Run:
     model_licence: str
     kept_start: bool  # whether the kept encoder is that of step 0
     methods: Sequence[str]
-    seeds: Sequence[int]  # of this run and those beside it with the same recipe; empty if there is only this run
-    scores: Sequence[_Score]
+    scores: Sequence[Change]  # x 100
     data: Sequence[_Data]
     recipe: str
 
@@ -145,7 +134,6 @@ def _metadata(run: _Run | None, source: str, licence: str, onnx: bool) -> str:
 
 def _read_run(folder: Path) -> _Run:
     recipe = tomllib.loads((folder / "recipe.toml").read_text("utf-8"))
-    runs = [folder, *_runs_beside(folder, recipe)]
     model = str(recipe.get("model", BUNDLED_MODEL))
     local = local_model(model)
     return _Run(
@@ -154,8 +142,7 @@ def _read_run(folder: Path) -> _Run:
         model_licence=_model_licence(model),
         kept_start=_json(folder / "evaluation.json").get("selected_step") == 0,
         methods=[stage["method"] for stage in recipe["stages"]],
-        seeds=sorted(_recipe(run)["seed"] for run in runs) if len(runs) > 1 else [],
-        scores=list(_scores(runs)),
+        scores=list(_scores(folder / "evaluation.json")),
         data=list(_data(_json(folder / "data.json"))),
         recipe=tomli_w.dumps(_without_paths(recipe)).strip(),
     )
@@ -166,38 +153,15 @@ def _json(path: Path) -> dict[str, Any]:
     return dict(json.loads(path.read_text("utf-8"))) if path.exists() else {}
 
 
-def _recipe(run: Path) -> dict[str, Any]:
-    return tomllib.loads((run / "recipe.toml").read_text("utf-8"))
-
-
-def _runs_beside(folder: Path, recipe: Mapping[str, Any]) -> list[Path]:
-    """The evaluated runs in the same folder whose recipe differs in the seed alone."""
-    evaluated = sorted(path.parent for path in folder.resolve().parent.glob("*/evaluation.json"))
-    others = [run for run in evaluated if run != folder.resolve() and (run / "recipe.toml").exists()]
-    return [
-        run
-        for run in others
-        if (other := _recipe(run))["seed"] != recipe["seed"] and {**other, "seed": recipe["seed"]} == recipe
-    ]
-
-
-def _scores(runs: Sequence[Path]) -> Iterator[_Score]:
-    """The scores of the first run, beside the means over all runs."""
-    paths = [run / "evaluation.json" for run in runs]
-    if not paths[0].exists():
+def _scores(path: Path) -> Iterator[Change]:
+    """The scores of a run; those of geometry do not say which encoder is better, and are left out."""
+    if not path.exists():
         return
-    evaluations = [RunEvaluation.model_validate_json(path.read_bytes()) for path in paths]
-    before, *after = evaluations[0].before.scores(), *(evaluation.after.scores() for evaluation in evaluations)
-    geometry = {
-        name
-        for task in evaluations[0].after.tasks
-        if isinstance(task, GeometryResult)
-        for name in task.scores("all", "spearman")
-    }
-    for task in (name for name in before if name not in geometry):
-        values = [100 * scores[task] for scores in after if task in scores]
-        deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-        yield _Score(task_title(task), 100 * before[task], values[0], statistics.mean(values), deviation)
+    evaluation = RunEvaluation.model_validate_json(path.read_bytes())
+    before, after = evaluation.before.scores(), evaluation.after.scores()
+    spaces = [task.scores("all", "spearman") for task in evaluation.after.tasks if isinstance(task, GeometryResult)]
+    for task in (name for name in before if name not in set().union(*spaces)):
+        yield Change(task_title(task), 100 * before[task], 100 * after[task])
 
 
 def _data(stages: Mapping[str, Any]) -> Iterator[_Data]:

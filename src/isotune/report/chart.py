@@ -1,7 +1,7 @@
 """A figure as data: panels of series, bars and bands.
 
-`drawing.py` draws it with matplotlib, for paper and for a page; `interactive.py` draws it with plotly, for a browser.
-Lengths are in inches; the sizes of type, lines and markers are in points; dashes and markers are matplotlib's signs.
+`drawing.py` draws it. Lengths are in inches; the sizes of type, lines and markers are in points; dashes and markers are
+matplotlib's signs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Series:
     size: float = 5  # of a marker
     opacity: float = 1  # of line and markers
     labels: Sequence[str] = ()  # N texts that are written at the points
-    hover: Sequence[str] = ()  # N texts that a browser shows under the pointer
+    hover: Sequence[str] = ()  # N texts that a page shows under the pointer
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Bars:
     height: Sequence[float]
     name: str = ""  # the entry in the legend
     colour: str = BLUE
-    hover: Sequence[str] = ()  # N texts that a browser shows under the pointer
+    hover: Sequence[str] = ()  # N texts that a page shows under the pointer
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,9 @@ class Panel:
     log_x: bool = False  # whether the x axis is logarithmic; its numbers then stand at the points
     x_names: Sequence[str] = ()  # at 0, 1, ... of the x axis, in place of numbers
     y_names: Sequence[str] = ()  # at 0, 1, ... of the y axis, from the top down, in place of numbers
-    y_limits: tuple[float, float] | None = None  # of the y axis on paper; None leaves them to the data
+    y_limits: tuple[float, float] | None = None  # of the y axis; None leaves them to the data
     bare: bool = False  # whether the axes have no meaning, and so no numbers
-    legend: bool = False  # whether the legend on paper is inside the panel, and not below all panels
+    legend: bool = False  # whether the legend is inside the panel, and not below all panels
 
     @property
     def points(self) -> list[float]:

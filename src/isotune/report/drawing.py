@@ -2,6 +2,7 @@
 
 Text, axes and grid of an SVG are drawn in one marker colour that becomes `currentColor`, so they take the page's text
 colour, light, dark or printed. Many points become one embedded bitmap, so a figure's size does not grow with its data.
+What a mark says under the pointer is the `<title>` of an invisible element over it, which a browser shows by itself.
 """
 
 from __future__ import annotations
@@ -13,26 +14,29 @@ from html import escape
 from io import StringIO
 from pathlib import Path
 
+import numpy as np
 from matplotlib import rc_context
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from isotune.files import replacing
+from isotune.files import replacing, write_text
 from isotune.report.chart import Band, Bars, Chart, Mark, Panel
 from isotune.report.style import BAND_OPACITY, INK, STYLE
+from isotune.report.templates import template
 
 LETTER_WIDTH = 0.07  # inches, in a legend
 TITLE_LETTERS = 38  # in a line of a panel's title
 MIN_LOG_GAP = 0.06  # between two numbers on a logarithmic axis, as a share of its length
 MANY_POINTS = 100  # from here on, points without a line are a bitmap
 PNG_DPI, BITMAP_DPI = 300, 200
+REACH = 4  # points around the middle of a mark in which a page shows the mark's text
 
 
 @rc_context(STYLE)
 def draw(chart: Chart) -> Figure:
-    """Draw the chart; panels without a legend of their own share one below all panels."""
+    """Draws the chart; panels without a legend of their own share one below all panels."""
     rows, columns = chart.shape
     width, height = columns * chart.size[0], rows * chart.size[1]
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -63,14 +67,14 @@ def draw(chart: Chart) -> Figure:
 
 
 def save_png(chart: Chart, path: Path) -> None:
-    """Write the chart as a PNG at a printer's resolution."""
+    """Writes the chart as a PNG at a printer's resolution."""
     with replacing(path) as part, rc_context(STYLE):
         draw(chart).savefig(part, format="png", dpi=PNG_DPI)
 
 
 @rc_context(STYLE)
 def svg(chart: Chart, name: str, description: str) -> str:
-    """Return the chart as an `<svg>` element with a description for people who cannot see it.
+    """Returns the chart as an `<svg>` element with a description for people who cannot see it.
 
     `name` distinguishes the element's ids from those of other figures in the page.
     """
@@ -81,7 +85,38 @@ def svg(chart: Chart, name: str, description: str) -> str:
     no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     figure.savefig(file, format="svg", dpi=BITMAP_DPI, metadata=no_metadata)
     text = re.sub(r'( id="|url\(#|href="#)', rf"\g<1>{name}-", file.getvalue()).replace(INK, "currentColor")
-    return f'<svg role="img" aria-label="{escape(description)}" ' + text.partition("<svg ")[2]
+    body = text.partition("<svg ")[2].replace("</svg>", _titles(figure, chart) + "</svg>")
+    return f'<svg role="img" aria-label="{escape(description)}" ' + body
+
+
+def save_page(path: Path, title: str, texts: Sequence[str], chart: Chart) -> None:
+    """Writes a page of one file: a title, the chart, and paragraphs below it."""
+    write_text(path, template("chart.html.j2").render(title=title, chart=svg(chart, "chart", title), texts=texts))
+
+
+def _titles(figure: Figure, chart: Chart) -> str:
+    """Returns SVG elements, in points from the upper left corner, that show the marks' texts under the pointer."""
+    height, points = figure.bbox.height, 72 / figure.dpi
+    shapes = []
+    for ax, panel in zip(figure.axes, chart.panels, strict=False):
+        for mark in panel.marks:
+            if isinstance(mark, Band) or not mark.hover:
+                continue
+            if isinstance(mark, Bars):
+                corners = np.stack([mark.left, mark.bottom], 1), np.stack([mark.width, mark.height], 1)
+                low, high = (ax.transData.transform(ends) for ends in (corners[0], corners[0] + corners[1]))
+                places = np.column_stack([low[:, 0], height - high[:, 1], high - low])
+                form = '<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"'
+            else:
+                x, y = ax.transData.transform(np.stack([mark.x, mark.y], 1)).T
+                places = np.column_stack([x, height - y])
+                form = f'<circle cx="{{:.1f}}" cy="{{:.1f}}" r="{max(REACH, mark.size / 2)}"'
+            shapes += [
+                f"{form.format(*place)}><title>{escape(text)}</title></{form[1:].split()[0]}>"
+                for place, text in zip((places * points).tolist(), mark.hover, strict=True)
+                if text and np.isfinite(place).all()
+            ]
+    return f'<g fill="transparent">{"".join(shapes)}</g>' if shapes else ""
 
 
 def _draw_mark(ax: Axes, mark: Mark) -> None:
@@ -134,7 +169,7 @@ def _format_axes(ax: Axes, panel: Panel) -> None:
 
 
 def _log_labels(points: Sequence[float], low: float, high: float) -> list[str]:
-    """Return labels for ascending points on a logarithmic axis; a label that would touch the one before is empty."""
+    """Returns labels for ascending points on a logarithmic axis; a label that would touch the one before is empty."""
     gap = (high / low) ** MIN_LOG_GAP
     labels, last = [], 0.0
     for x in points:

@@ -19,7 +19,7 @@ MAX_POINTS = 1000  # in a line; a longer one is averaged in equal blocks, which 
 
 
 def learning_curves(stages: Sequence[StageRecords]) -> list[str]:
-    """Draw a figure for each stage: the dev scores over the steps, and below them the training loss.
+    """Draws a figure for each stage: the dev scores over the steps, and below them the training loss.
 
     A dashed line shows the score at the start, a ring the step that was kept. Scores by one metric have the same axis
     in all figures.
@@ -34,7 +34,7 @@ def learning_curves(stages: Sequence[StageRecords]) -> list[str]:
 
 
 def space_monitor(stages: Sequence[StageRecords]) -> list[str]:
-    """Draw a figure for each stage: the mean cosine of different sentences and the effective rank over the steps."""
+    """Draws a figure for each stage: the mean cosine of different sentences and the effective rank over the steps."""
     figures = []
     for stage in (stage for stage in stages if stage.space):
         steps, drawn = _column(stage.space, "step"), []
@@ -52,7 +52,7 @@ def space_monitor(stages: Sequence[StageRecords]) -> list[str]:
 
 
 def cosine_against_gold(gold: Floats, panels: Mapping[str, Floats]) -> list[str]:
-    """Draw a figure for each encoder, all on the same axes: a point for each pair (ConSERT, Figure 1).
+    """Draws a figure for each encoder, all on the same axes: a point for each pair (ConSERT, Figure 1).
 
     `gold` and each of `panels` are [N].
     """
@@ -70,7 +70,7 @@ def cosine_against_gold(gold: Floats, panels: Mapping[str, Floats]) -> list[str]
 
 
 def cosine_panel(name: str, gold: Floats, cosines: Floats, hover: Sequence[str] = ()) -> Panel:
-    """Plot gold scores [N] against cosines [N], with Spearman's correlation in the title."""
+    """Plots gold scores [N] against cosines [N], with Spearman's correlation in the title."""
     both = correlations(gold, cosines)
     spearman = "Spearman undefined" if both is None else f"Spearman {100 * both[0]:.2f}"
     opacity = float(np.clip(500 / len(gold), 0.1, 0.6))
@@ -81,7 +81,7 @@ def cosine_panel(name: str, gold: Floats, cosines: Floats, hover: Sequence[str] 
 def _stage_figure(
     name: str, stage: StageRecords, stages: Sequence[StageRecords], drawn: Sequence[tuple[Panel, str]]
 ) -> str:
-    """Draw panels with their descriptions one below the other; the stage is named if the run has several."""
+    """Draws panels with their descriptions one below the other; the stage is named if the run has several."""
     title = stage.title if len(stages) > 1 else ""
     panels, descriptions = zip(*drawn, strict=True)
     size = 4.4, 2.1 if len(panels) > 1 else 2.4
@@ -98,7 +98,7 @@ def _line(steps: Floats, values: Floats, name: str = "", colour: str = BLUE, mar
 
 
 def _parts(steps: Floats, parts: Mapping[str, Floats]) -> list[Series]:
-    """Return thin lines for what a score or loss is made of; no two of the first nine look the same."""
+    """Returns thin lines for what a score or loss is made of; no two of the first nine look the same."""
     return [
         replace(_line(steps, values, name, PART_COLOURS[i % 3]), dash=PART_DASHES[i // 3 % 3], width=1.2)
         for i, (name, values) in enumerate(parts.items())
@@ -135,7 +135,7 @@ def _losses(stage: StageRecords) -> tuple[Panel, str]:
 
 
 def _limits(values: Sequence[float]) -> tuple[float, float]:
-    """Return the limits of an axis that holds all values, with a margin."""
+    """Returns the limits of an axis that holds all values, with a margin."""
     low, high = min(values), max(values)
     margin = 0.08 * (high - low) or 0.5
     return low - margin, high + margin
@@ -146,5 +146,5 @@ def _column(records: Sequence[MetricsRecord], key: str) -> NDArray[np.float64]:
 
 
 def _thinned(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the values, or the means of `MAX_POINTS` blocks of them if there are more."""
+    """Returns the values, or the means of `MAX_POINTS` blocks of them if there are more."""
     return np.array([block.mean() for block in np.array_split(values, min(len(values), MAX_POINTS))])

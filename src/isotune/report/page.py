@@ -56,7 +56,7 @@ class RunFiles:
 
 
 def write_report(run: Path) -> Path:
-    """Write `report.html` into the run folder and return its path.
+    """Writes `report.html` into the run folder and returns its path.
 
     Raises:
         InputError: the folder has no metrics.jsonl, or a file in it is damaged.
@@ -83,7 +83,7 @@ def _read(folder: Path) -> RunFiles:
 
 
 def _parse(path: Path, parse: Callable[[bytes], T], kind: str) -> T | None:
-    """Return what `parse` makes of a file; None if there is no such file. Refuse a file that is not of this kind."""
+    """Returns what `parse` makes of a file; None if there is no such file. Refuses a file that is not of this kind."""
     try:
         return parse(path.read_bytes())
     except FileNotFoundError:
@@ -138,7 +138,7 @@ def _render(run: RunFiles) -> str:
 
 
 def _remarks(run: RunFiles) -> list[str]:
-    """Return in what the run of a recipe differs from the one whose score is published, apart from its options."""
+    """Returns in what the run of a recipe differs from the one whose score is published, apart from its options."""
     recipe = tomllib.loads(run.recipe or "")
     if not recipe.get("published"):
         return []
@@ -154,20 +154,20 @@ def _remarks(run: RunFiles) -> list[str]:
 
 
 def _correlations(evaluation: Evaluation) -> dict[str, Correlations]:
-    """Return the correlations of tasks, then those of groups, by name."""
+    """Returns the correlations of tasks, then those of groups, by name."""
     named = [(task.name, task) for task in evaluation.tasks] + list(evaluation.averages.items())
     return {name: result for name, result in named if isinstance(result, Correlations)}
 
 
 def _other_changes(evaluation: RunEvaluation) -> list[Change]:
-    """Return the changes of accuracies and measures of geometry."""
+    """Returns the changes of accuracies and measures of geometry."""
     before, correlations = evaluation.before.scores(), _correlations(evaluation.after)
     after = {name: score for name, score in evaluation.after.scores().items() if name not in correlations}
     return [Change(task_title(name), before[name], score) for name, score in after.items()]
 
 
 def _main_changes(evaluation: RunEvaluation) -> list[Change]:
-    """Return the changes that the verdict is about: averages, or else correlations, or else accuracies, x 100.
+    """Returns the changes that the verdict is about: averages, or else correlations, or else accuracies, x 100.
 
     Geometry does not count, because it does not say which encoder is better.
     """
@@ -179,7 +179,7 @@ def _main_changes(evaluation: RunEvaluation) -> list[Change]:
 
 
 def _verdict(run: RunFiles) -> tuple[str, bool]:
-    """Return a sentence on what the run gained, and whether it gained anything."""
+    """Returns a sentence on what the run gained, and whether it gained anything."""
     last = max((stage.steps[1] for stage in run.stages), default=0)
     if run.evaluation is None:
         return f"No verdict yet: the run has no final evaluation. Its last recorded step is {last}.", False
@@ -210,7 +210,7 @@ def _verdict(run: RunFiles) -> tuple[str, bool]:
 
 
 def _advice(run: RunFiles) -> str:
-    """Return whether to use the new encoder or to keep the start, and how sure that is; empty if nothing was scored."""
+    """Returns whether to use the new encoder or keep the start, and how sure that is; empty if nothing was scored."""
     evaluation = run.evaluation
     if evaluation is None or (run.stages and run.stages[-1].has_labelled_dev):
         return ""
@@ -239,12 +239,12 @@ def _advice(run: RunFiles) -> str:
 
 
 def _tenths(change: Change) -> Change:
-    """Return the scores x 100 as the verdict prints them, so that their difference is that of the numbers shown."""
+    """Returns the scores x 100 as the verdict prints them, so that their difference is that of the numbers shown."""
     return change._replace(before=round(100 * change.before, 1), after=round(100 * change.after, 1))
 
 
 def _warnings(records: Sequence[MetricsRecord]) -> dict[str, str]:
-    """Return each message once, with the steps it came at."""
+    """Returns each message once, with the steps it came at."""
     steps: dict[str, list[int]] = {}
     for record in records:
         steps.setdefault(record["message"], []).append(record["step"])
@@ -255,5 +255,5 @@ def _warnings(records: Sequence[MetricsRecord]) -> dict[str, str]:
 
 
 def _difference(before: float, after: float) -> str:
-    """Return the change x 100 of a correlation, as the numbers shown differ."""
+    """Returns the change x 100 of a correlation, as the numbers shown differ."""
     return f"{round(100 * after, 2) - round(100 * before, 2):+.2f}"

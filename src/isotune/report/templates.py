@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 
 def template(name: str, **filters: Callable[..., str]) -> Template:
-    """Return a template of this folder, with these filters and `plain`. One of HTML escapes the values it shows."""
+    """Returns a template of this folder, with these filters and `plain`. One of HTML escapes the values it shows."""
     is_html = name.endswith(".html.j2")
     environment = Environment(
         loader=PackageLoader("isotune", "report"),
@@ -23,7 +23,7 @@ def template(name: str, **filters: Callable[..., str]) -> Template:
 
 
 def plain(value: object) -> str:
-    """Return a JSON value as text: thousands separated, lists and objects joined by commas."""
+    """Returns a JSON value as text: thousands separated, lists and objects joined by commas."""
     match value:
         case None:
             return "none"

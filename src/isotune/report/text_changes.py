@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from isotune.evaluation import correlations
+from isotune.evaluation.vectors import unit_length
 
 Floats = NDArray[np.floating[Any]]
 
@@ -128,7 +129,7 @@ def compare_text(before: Floats, after: Floats, sentences: Sequence[str]) -> Tex
 
 
 def _space(vectors: Floats) -> _Space:
-    vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)
+    vectors = unit_length(vectors)
     cosines = np.clip(vectors @ vectors.T, -1, 1)
     n = len(vectors)
     upper = np.triu_indices(n, 1)

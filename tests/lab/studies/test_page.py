@@ -171,23 +171,12 @@ def test_the_page_shows_published_beside_measured(results: Results, tmp_path: Pa
     assert "at 3 seeds" in text
     assert "<is>" not in raw
     assert "Batches <&>" not in raw
-    assert [link for link in page.links if link and not link.startswith("#")] == [
-        f"figures/figure-{number}.html" for number in (1, 2, 3)
-    ]
+    assert not [link for link in page.links if link and not link.startswith("#")]
     for number in (1, 2, 3):
         picture = imread(tmp_path / "figures" / f"figure-{number}.png")
         assert min(picture.shape[:2]) > 500
         assert picture[..., :3].std() > 0.05
         assert raw.count(f'id="figure-{number}"') == 1
-
-
-def test_a_page_without_plotly_has_no_links(results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    monkeypatch.setitem(sys.modules, "plotly", None)
-    monkeypatch.setitem(sys.modules, "plotly.offline", None)
-    results.write(tmp_path)
-    assert "<a " not in write_page(tmp_path).read_text()
 
 
 def test_a_curve_has_bands_level_lines_and_published_values(results: Results) -> None:

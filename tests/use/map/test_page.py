@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -87,8 +88,9 @@ def test_hover_and_colours(opened: Callable[..., Any]) -> None:
     legend.nth(0).click()
     assert colour_at(page, 0.5, 0.5) == (255, 255, 255)
     page.select_option("#colour", "stars")
-    assert colour_at(page, 0.5, 0.5) == (150, 150, 150)  # the middle of the scale
-    assert page.locator("#legend .ends").inner_text().split() == ["0", "12"]
+    assert colour_at(page, 0.5, 0.5) == (164, 141, 108)  # 6 is in the fifth of eight ranges
+    assert legend.first.inner_text() == "0 to 1.5\n1"
+    assert legend.nth(7).inner_text() == "10.5 to 12\n2"
     assert page.locator("#colour option").all_inner_texts() == ["nothing", "group", "stars"]  # notes are all different
 
 
@@ -106,22 +108,24 @@ def test_search_lists_shows_and_dims(opened: Callable[..., Any]) -> None:
     assert colour_at(page, 0.5, 0.5) == BLUE
 
 
-def test_a_lasso_and_its_file(opened: Callable[..., Any], tmp_path: Path) -> None:
+def test_what_is_in_view_can_be_selected_and_saved(opened: Callable[..., Any]) -> None:
     page = opened()
     x, y = middle(page)
-    page.click("#lasso")
-    page.mouse.move(x - 50, y - 50)
+    page.mouse.move(x, y)
+    page.mouse.wheel(0, -300)
     page.mouse.down()
-    for dx, dy in ((330, -50), (330, 50), (-50, 50)):  # the right neighbour of the middle lies in it too
-        page.mouse.move(x + dx, y + dy, steps=3)
+    page.mouse.move(x - 200, y)  # brings the right neighbour of the middle
     page.mouse.up()
+    page.click("#view")
     page.wait_for_selector("text=2 selected")
-    assert page.get_attribute("#lasso", "aria-pressed") == "false"
     with page.expect_download() as download:
         page.click("#save")
-    assert download.value.suggested_filename == "selection.tsv"
-    lines = Path(download.value.path()).read_text("utf-8").splitlines()
-    assert lines == ["sentence\tgroup\tstars\tnote", "five\todd\t6\tfive", "six\teven\t7.5\tsix"]
+    assert download.value.suggested_filename == "selection.jsonl"
+    rows = [json.loads(line) for line in Path(download.value.path()).read_text("utf-8").splitlines()]
+    assert rows == [
+        {"sentence": "five", "group": "odd", "stars": 6, "note": "five"},
+        {"sentence": "six", "group": "even", "stars": 7.5, "note": "six"},
+    ]
     page.click("#clear")
     page.wait_for_selector("text=Nothing selected")
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import resource
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +21,8 @@ import pytest
 from isotune.encoder.encoder import Encoder
 from isotune.use.search import Document, Index
 from isotune.use.serve import app, bodies
-from tests.use.serve.conftest import Running, Serve
+from isotune.use.serve.limits import Limits
+from tests.use.serve.conftest import Running, Serve, in_progress, until
 
 
 def vectors(answer: Any) -> np.ndarray:
@@ -35,18 +40,53 @@ def test_vectors_are_those_of_encode(server: Running, tiny: Encoder, sentences: 
 def test_answers_are_written_outside_of_the_event_loop(searching: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     inside: list[bool] = []
 
-    def noted(name: str, *arguments: Any, **options: Any) -> Any:
+    def noted(function: Any, *arguments: Any) -> Any:
         inside.append(asyncio._get_running_loop() is not None)
-        return original[name](*arguments, **options)
+        return function(*arguments)
 
-    original = {"numbers": app._numbers, "dumps": json.dumps, "hit": bodies.Hit.model_dump_json}
-    monkeypatch.setattr(app, "_numbers", partial(noted, "numbers"))
+    monkeypatch.setattr(app, "as_numbers", partial(noted, app.as_numbers))
     searching.embed(["a dog", "a cat"])
-    monkeypatch.setattr(bodies.Hit, "model_dump_json", lambda hit: noted("hit", hit))
+    write = bodies.Hit.model_dump_json
+    monkeypatch.setattr(bodies.Hit, "model_dump_json", lambda hit: noted(write, hit))
     searching.post("/search", query="a dog", k=3)
-    monkeypatch.setattr(app, "json", SimpleNamespace(dumps=partial(noted, "dumps")))
+    monkeypatch.setattr(app, "json", SimpleNamespace(dumps=partial(noted, json.dumps)))
     searching.post("/similarity", first=["a dog"], second=["a cat", "a man"])
     assert inside == [False] * 6
+
+
+def test_nothing_waits_for_slow_searches(searching: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = threading.Event()
+    monkeypatch.setattr(Index, "search", lambda *_, **options: done.wait(30) and [])
+    with ThreadPoolExecutor(40) as pool:
+        searches = [pool.submit(searching.post, "/search", query="a dog") for _ in range(40)]
+        until(lambda: in_progress(searching) == 40)
+        assert searching.embed(["a dog"] * 2000).status_code == 200
+        done.set()
+        assert {search.result().status_code for search in searches} == {200}
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/embeddings", b'{"model": "tiny", "input": [' + b"1," * 2_000_000 + b"1]}"),
+        ("/v1/embeddings", b'{"model": "tiny", "input": [[' + b"1," * 2_000_000 + b"1]]}"),
+        ("/v1/embeddings", b'{"model": "tiny", "input": [' + b'"a",' * 1_000_000 + b'"a"]}'),
+        ("/v1/embeddings", b"{" + b",".join(b'"%d":1' % i for i in range(380_000)) + b"}"),
+        ("/similarity", b'{"first": [' + b"1," * 2_000_000 + b"1]}"),
+        ("/similarity", b'{"first": ["a"], "second": [' + b"{}," * 1_390_000 + b"1]}"),
+    ],
+    ids=["numbers", "token ids", "texts", "unknown fields", "first", "second"],
+)
+def test_four_megabytes_of_mistakes_are_refused_at_the_first(server: Running, path: str, body: bytes) -> None:
+    assert 3.9e6 < len(body) < Limits().body_bytes
+    start = time.monotonic()
+    json.loads(body)
+    memory, parsed = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+    answer = server.client.post(path, content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 400
+    assert len(answer.content) < 500
+    assert time.monotonic() - parsed < 0.3 + 3 * (parsed - start)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 100_000  # kB
 
 
 def test_bytes_of_an_index_are_written_in_base64(tiny: Encoder, serve: Serve, tmp_path: Path) -> None:
@@ -122,7 +162,7 @@ def test_similarities_are_cosines(server: Running, tiny: Encoder) -> None:
         (b"[" * 100_000, ""),
         (b'{"model": "tiny", "input": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", ""),
         (b'{"model": "tiny", "input": "a", "dimensions": 1' + b"0" * 5000 + b"}", ""),
-        (json.dumps({"model": "tiny", "input": ["a"] * 2049}).encode(), "2,049 texts; a request may have 2,048"),
+        (json.dumps({"model": "tiny", "input": ["a"] * 2049}).encode(), "input: more than 2,048 texts"),
         (json.dumps({"model": "tiny", "input": "a" * 65_537}).encode(), "65,537 characters"),
     ],
     ids=lambda value: str(value)[:50],

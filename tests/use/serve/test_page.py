@@ -127,5 +127,12 @@ def test_the_api_page_lists_every_operation(browser: Browser, searching: Running
     paths = searching.client.get("/openapi.json").json()["paths"]
     assert titles == [f"{method.upper()} {path}" for path, methods in paths.items() for method in methods]
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator(".operation").first.locator("h3").all_inner_texts() == [
+        "Request",
+        "Answer",
+        "Embedding",
+        "Usage",
+    ]
+    assert "\ninput\ttext or list of text, needed\tA text, or a list" in page.locator("table").first.inner_text()
     assert [problem for problem in wrong if not problem.startswith(searching.url)] == []
     page.close()

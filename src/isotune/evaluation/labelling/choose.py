@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from isotune.evaluation import SentenceEncoder
-from isotune.evaluation.vectors import sentence_vectors
+from isotune.evaluation.vectors import sentence_vectors, unit_length
 
 Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.integer[Any]]
@@ -37,7 +37,7 @@ def choose_pairs(
         texts = [texts[i] for i in np.sort(random.choice(len(texts), SENTENCES, replace=False))]
     if len(texts) < 2:
         return []
-    vectors = [_normalized(sentence_vectors(encoder, texts, "the text")) for encoder in encoders]  # of each: [N, d]
+    vectors = [unit_length(sentence_vectors(encoder, texts, "the text")) for encoder in encoders]  # of each: [N, d]
     pairs = _candidates(vectors[0], random)  # [C, 2]
     cosines = np.stack([np.einsum("cd,cd->c", of[pairs[:, 0]], of[pairs[:, 1]]) for of in vectors])  # [E, C]
     return [(texts[pairs[i, 0]], texts[pairs[i, 1]]) for i in choose(cosines, pairs, count, random)]
@@ -81,8 +81,3 @@ def _candidates(vectors: Floats, random: np.random.Generator) -> Integers:
         second = np.concatenate([neighbours, others], 1)
         parts.append(np.stack([np.broadcast_to(rows[:, None], second.shape), second], -1).reshape(-1, 2))
     return np.unique(np.sort(np.concatenate(parts), 1), axis=0)
-
-
-def _normalized(vectors: Floats) -> Floats:
-    normalized: Floats = vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)
-    return normalized

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib.metadata import version
 from math import nan
 from pathlib import Path
@@ -18,9 +16,7 @@ from numpy.typing import NDArray
 from isotune.data import ScoredPairs
 from isotune.evaluation import correlations
 from isotune.files import make_folder, write_text
-from isotune.report import Chart, save_png
-
-logger = logging.getLogger(__name__)
+from isotune.report import Chart, save_page, save_png
 
 Row: TypeAlias = dict[str, Any]
 Table: TypeAlias = list[Row]
@@ -40,9 +36,9 @@ class Analysis:
     chart: Chart  # the figure
 
     def write(self, folder: Path) -> list[Path]:
-        """Writes NAME.json, NAME.png and, if plotly is installed, NAME.html; returns their paths."""
+        """Writes NAME.json, NAME.png for paper and NAME.html for a browser; returns their paths."""
         make_folder(folder)
-        data = folder / f"{self.name}.json"
+        data, picture, page = (folder / f"{self.name}.{kind}" for kind in ("json", "png", "html"))
         content = {
             "analysis": self.name,
             "title": self.title,
@@ -53,24 +49,11 @@ class Analysis:
             "table": self.table,
         }
         texts = [f"On {', '.join(self.tasks)}.", *self.findings]
-        figure = write_figure(self.chart, folder / f"{self.name}.png", self.title, texts)
+        save_png(self.chart, picture)
+        save_page(page, self.title, texts, self.chart)
         # Last: where this file is, `isotune analyse` takes the analysis for whole.
         write_text(data, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-        return [data, *figure]
-
-
-def write_figure(chart: Chart, picture: Path, title: str, texts: Sequence[str] = ()) -> list[Path]:
-    """Writes a chart as PNG and, if plotly is installed, as a page beside it; returns the paths of both."""
-    page = picture.with_suffix(".html")
-    save_png(chart, picture)
-    try:
-        from isotune.report import save_page
-
-        save_page(page, title, texts, chart)
-    except ImportError:
-        _warn_without_plotly()
-        return [picture]
-    return [picture, page]
+        return [data, picture, page]
 
 
 def task_name(pairs: ScoredPairs) -> str:
@@ -95,8 +78,3 @@ def grouped(table: Table, key: str) -> dict[Any, Table]:
 def per_encoder(function: Callable[[str, Table], T]) -> Callable[[Table], list[T]]:
     """Makes a function of an encoder's name and rows a function of the table that lists its results."""
     return lambda table: [function(name, rows) for name, rows in grouped(table, "encoder").items()]
-
-
-@cache  # warns once a process
-def _warn_without_plotly() -> None:
-    logger.warning("There are no interactive figures without plotly; for them, pip install 'isotune[figures]'.")

@@ -1,8 +1,7 @@
 """A study's page: its table with the published numbers beside it, the differences, the figures and the analyses.
 
 The page is one file, made of the study's folder alone (study.json, study.parquet, analyses/), so it can be made again
-when the runs are gone. Each figure is also written beside it, as PNG and, if plotly is installed, as an interactive
-page.
+when the runs are gone. Each figure is also written beside it, as PNG.
 """
 
 from __future__ import annotations
@@ -17,14 +16,13 @@ from typing import Any
 from isotune.errors import InputError
 from isotune.evaluation import AGGREGATIONS
 from isotune.files import make_folder, write_text
-from isotune.lab.analyses.analysis import write_figure
 from isotune.lab.studies.comparison import sentence
 from isotune.lab.studies.figures import chart, title
 from isotune.lab.studies.lines import Line, beside_analysis
 from isotune.lab.studies.results import Results
 from isotune.lab.studies.study import Study
 from isotune.lab.studies.wording import heading, is_share, measured_digits, score_title
-from isotune.report import svg, template
+from isotune.report import save_png, svg, template
 
 
 def write_page(folder: Path) -> Path:
@@ -84,20 +82,19 @@ def _problems(results: Results, lines: Sequence[Line]) -> list[str]:
 
 
 def _figure(folder: Path, study: Study, lines: Sequence[Line], number: int) -> dict[str, str]:
-    """Draws a figure for paper, for a browser and for the page: as an SVG element, or "" if nothing is drawn."""
+    """Draws a figure for paper and for the page: there as an SVG element, or "" if nothing is drawn."""
     figure = study.figures[number]
     drawn, name = chart(study, figure, lines), title(figure)
     if not drawn.panels:
         return {"element": ""}
     path = folder / "figures" / f"figure-{number + 1}.png"
     make_folder(path.parent)
-    _, *page = write_figure(drawn, path, f"{study.title}: {name}")
-    link = page[0].relative_to(folder).as_posix() if page else ""
-    return {"element": svg(drawn, path.stem, name), "title": name, "page": link}
+    save_png(drawn, path)
+    return {"element": svg(drawn, path.stem, name), "title": name}
 
 
 def _analysis(folder: Path, study: Study, name: str) -> dict[str, Any]:
-    """Reads the files of an analysis. To these are added its picture, its interactive form, and published numbers."""
+    """Reads the files of an analysis. To these are added its picture, its page, and published numbers."""
     try:
         content: dict[str, Any] = json.loads((folder / f"{name}.json").read_text("utf-8"))
         picture = b64encode((folder / f"{name}.png").read_bytes()).decode()

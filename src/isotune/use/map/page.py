@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,18 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from numpy.typing import NDArray
 
 GRID = 65_535  # coordinates are whole numbers from 0 to this, so that the page is small
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#8c564b", "#9467bd")
+STEPS = (
+    "#0072b2",
+    "#2479a9",
+    "#4781a0",
+    "#6b8897",
+    "#a48d6c",
+    "#b47e48",
+    "#c56e24",
+    "#d55e00",
+)  # of a range of numbers
+OTHER = "#8a8f96"
 
 Columns = Mapping[str, Sequence[object]]
 """{column: N values}, as the file has them."""
@@ -85,10 +99,14 @@ def _as_json(sentences: Sequence[str], plane: NDArray[np.float32], columns: Colu
     """What the script reads. No text can end the element that it stands in."""
     low, span = plane.min(0), max(float(np.ptp(plane, axis=0).max()), 1e-9)
     places = ((plane - low - np.ptp(plane, axis=0) / 2) / span + 0.5) * GRID  # both axes have one scale
+    plain = {name: [_plain(value) for value in values] for name, values in columns.items()}
+    nothing = _colouring("", [0] * len(sentences), {0: 0}, ["all"], PALETTE)
+    by_column = (_colouring_by(name, values) for name, values in plain.items())
     content = {
-        "places": base64.b64encode(places.round().clip(0, GRID).astype("<u2").tobytes()).decode(),
+        "places": _base64(places.round().clip(0, GRID).astype("<u2")),
         "sentences": list(sentences),
-        "columns": {name: [_plain(value) for value in values] for name, values in columns.items()},
+        "columns": plain,
+        "colourings": [nothing, *filter(None, by_column)],
     }
     return json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
 
@@ -98,3 +116,37 @@ def _plain(value: object) -> Any:
     if value is None or (isinstance(value, float) and not np.isfinite(value)):
         return None
     return value if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+
+
+def _colouring_by(name: str, values: Sequence[Any]) -> dict[str, Any] | None:
+    """The colours by a column: a colour for each of its frequent values, or for each of eight ranges of numbers.
+
+    None if the column tells no two groups apart, or is a text that nearly every row has for itself, such as an address.
+    """
+    counts = Counter(values)
+    numbers = [value for value in counts if isinstance(value, int | float)]
+    if len(counts) > len(PALETTE) and len(numbers) == len(counts) - (None in counts):
+        edges = np.linspace(min(numbers), max(numbers), len(STEPS) + 1)
+        steps = np.searchsorted(edges[1:-1], np.array(numbers, float), "right").tolist()
+        names = [f"{low:g} to {high:g}" for low, high in pairwise(edges)]
+        return _colouring(name, values, dict(zip(numbers, steps, strict=True)), [*names, "none"], STEPS)
+    if not 1 < len(counts) <= len(values) / 2:
+        return None
+    frequent = [value for value, _ in counts.most_common(len(PALETTE) - (len(counts) > len(PALETTE)))]
+    names = ["none" if value is None else f"{value}" for value in frequent]
+    others = f"{len(counts) - len(frequent)} others"
+    return _colouring(name, values, {value: k for k, value in enumerate(frequent)}, [*names, others], PALETTE)
+
+
+def _colouring(
+    name: str, values: Sequence[Any], groups: Mapping[Any, int], names: Sequence[str], colours: Sequence[str]
+) -> dict[str, Any]:
+    """The group of each row, and of each group its name, rows and colour; the last group has all other values."""
+    codes = np.array([groups.get(value, len(names) - 1) for value in values], np.uint8)
+    sizes = np.bincount(codes, minlength=len(names)).tolist()
+    shown = [*colours[: len(names) - 1], OTHER] if len(names) > 1 else colours[:1]
+    return {"name": name, "codes": _base64(codes), "legend": list(zip(names, sizes, shown, strict=True))}
+
+
+def _base64(array: NDArray[Any]) -> str:
+    return base64.b64encode(array.tobytes()).decode()

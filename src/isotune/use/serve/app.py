@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.resources import files
@@ -16,19 +16,21 @@ import numpy as np
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
-from numpy.typing import NDArray
+from fastapi.middleware.trustedhost import TrustedHostMiddleware
+from jinja2 import Environment, PackageLoader
 from prometheus_client import CONTENT_TYPE_LATEST
-from pydantic import BaseModel
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp
+from starlette.responses import HTMLResponse
+from starlette.types import ASGIApp, Scope
 
 import isotune
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.use.serve import bodies
+from isotune.use.serve.answers import answer, as_base64, as_numbers, usage
 from isotune.use.serve.batcher import Batcher, Encoded
 from isotune.use.serve.errors import FAILED, ErrorBody, Refused
-from isotune.use.serve.gate import Gate, Keys
+from isotune.use.serve.gate import Budget, Gate, Keys
 from isotune.use.serve.limits import USUAL, Limits
 from isotune.use.serve.metrics import Metrics
 
@@ -39,18 +41,18 @@ if TYPE_CHECKING:
 PAGE = {
     "/": ("index.html", "text/html"),
     "/page.css": ("page.css", "text/css"),
-    "/element.js": ("element.js", "text/javascript"),
     "/page.js": ("page.js", "text/javascript"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
-    "/docs": ("docs.html", "text/html"),
-    "/docs.js": ("docs.js", "text/javascript"),
 }
+DOCS = "/docs"
 HEALTH = "/health"
 SCHEMA = "/openapi.json"
 INPUT_MESSAGE = (
     "input: a text or a list of at least one text is needed; token ids are refused, because they are of another "
     "model's tokenizer (LangChain's OpenAIEmbeddings sends texts with check_embedding_ctx_length=False)"
 )
+LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
+SEARCHES = 2  # searches at a time; others wait
 ERRORS: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": ErrorBody, "description": "The request is refused; the message says why"},
     "5XX": {"model": ErrorBody, "description": "The server failed, or was too busy"},
@@ -58,7 +60,10 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 class Service:
-    """What the routes work with: encoders by name, the batcher, and an index if there is one."""
+    """What the routes work with: encoders by name, the batcher, and an index if there is one.
+
+    Searches have threads of their own, so that slow ones make nothing else wait.
+    """
 
     def __init__(
         self,
@@ -72,13 +77,20 @@ class Service:
         self.encoders, self.limits, self.metrics, self.index = dict(encoders), limits, metrics, index
         self.needs_key = needs_key
         self.batcher = Batcher(list(encoders.values()), metrics.batch_tokens.observe)
+        self.searching = ThreadPoolExecutor(SEARCHES, "search")
+        self.budget = Budget(limits.tokens_in_progress)
         self.created = int(time.time())
 
-    async def encode(self, model: str, texts: Sequence[str], param: str) -> Encoded:
-        """Encodes texts; `param` is the field of the request that they come from, for errors.
+    def close(self) -> None:
+        """Finishes what was accepted, and ends all threads."""
+        self.searching.shutdown()
+        self.batcher.close()
+
+    async def encode(self, scope: Scope, model: str, texts: Sequence[str], param: str) -> Encoded:
+        """Encodes texts of the request of a scope; `param` is the field that they come from, for errors.
 
         Raises:
-            Refused: there is no such model, or there is too much text.
+            Refused: there is no such model, or there is too much text in this request or in all.
         """
         if model not in self.encoders:
             message = f"unknown model {model!r:.200}; this server has {', '.join(self.encoders)}"
@@ -91,6 +103,7 @@ class Service:
         ids = await self.batcher.tokenize(encoder, texts)
         if (tokens := sum(map(len, ids))) > self.limits.tokens:
             raise Refused(400, f"{tokens:,} tokens; a request may have {self.limits.tokens:,}", param=param)
+        self.budget.take(scope, tokens)
         encoded = await self.batcher.encode(encoder, ids)
         self.metrics.texts.labels(model).inc(len(texts))
         self.metrics.tokens.labels(model).inc(encoded.tokens)
@@ -110,7 +123,7 @@ def application(
     keys: Sequence[str] = (),
     origins: Sequence[str] = (),
     index: Index | None = None,
-    local: bool = True,
+    hosts: Sequence[str] = LOCAL_NAMES,
 ) -> ASGIApp:
     """Makes the whole ASGI application for encoders by name.
 
@@ -120,15 +133,15 @@ def application(
         keys: API keys; without any, requests need none.
         origins: origins of other web pages whose scripts may call the server (CORS).
         index: what /search searches; its encoder is one of the encoders.
-        local: whether a server without keys answers to the names of this machine only.
+        hosts: the names by which requests may call a server without keys; none: any name. A page of the web that lets
+            a name of its own point here (DNS rebinding) can't reach the server by that name.
     """
-    metrics = Metrics()
-    service = Service(encoders, limits, metrics, index, bool(keys))
+    service = Service(encoders, limits, metrics := Metrics(), index, bool(keys))
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        await asyncio.to_thread(service.batcher.close)
+        await asyncio.to_thread(service.close)
 
     api = FastAPI(
         title="isotune",
@@ -141,27 +154,37 @@ def application(
     )
     api.include_router(_encoding(service), responses=ERRORS)
     api.include_router(_information(service), responses=ERRORS)
-    for path, (name, kind) in PAGE.items():
-        api.add_api_route(path, partial(_file, name, kind), methods=["GET"], include_in_schema=False)
+    _add_pages(api)
     api.add_exception_handler(RequestValidationError, _invalid)
     api.add_exception_handler(HTTPException, _http)
     api.add_exception_handler(InputError, _input)
     api.add_exception_handler(Refused, _refused)
     api.add_exception_handler(Exception, _failed)
-    gate = Gate(
+    app: ASGIApp = Gate(
         api,
         limits=limits,
         metrics=metrics,
         keys=Keys(keys),
-        open_paths=[*PAGE, HEALTH, SCHEMA],
-        paths=[*PAGE, SCHEMA, *api.openapi()["paths"]],
-        local=local and not keys,
+        open_paths=[*PAGE, DOCS, HEALTH, SCHEMA],
+        paths=[*PAGE, DOCS, SCHEMA, *api.openapi()["paths"]],
+        budget=service.budget,
     )
-    if not origins:
-        return gate
-    # Outside of the gate: a browser asks without the key whether it may send the key, and reads errors only so.
-    headers = ["Authorization", "Content-Type"]
-    return CORSMiddleware(gate, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=headers)
+    if hosts and not keys:
+        app = TrustedHostMiddleware(app, hosts, www_redirect=False)
+    if origins:
+        # Outside of the gate: a browser asks without the key whether it may send the key, and reads errors only so.
+        headers = ["Authorization", "Content-Type"]
+        return CORSMiddleware(app, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=headers)
+    return app
+
+
+def _add_pages(api: FastAPI) -> None:
+    """Adds the routes of the page, and of the description of all other routes."""
+    for path, (name, kind) in PAGE.items():
+        api.add_api_route(path, partial(_file, name, kind), methods=["GET"], include_in_schema=False)
+    pages = Environment(loader=PackageLoader("isotune", "use/serve/page"), autoescape=True, trim_blocks=True)
+    docs = pages.get_template("docs.html.j2").render(openapi=api.openapi())
+    api.add_api_route(DOCS, lambda: HTMLResponse(docs), methods=["GET"], include_in_schema=False)
 
 
 def _encoding(service: Service) -> APIRouter:
@@ -169,7 +192,7 @@ def _encoding(service: Service) -> APIRouter:
     router = APIRouter()
 
     @router.post("/v1/embeddings", response_model=bodies.Embeddings)
-    async def embeddings(body: bodies.EmbeddingsRequest) -> Response:
+    async def embeddings(request: Request, body: bodies.EmbeddingsRequest) -> Response:
         """Encode texts, as OpenAI's embeddings."""
         texts = [body.input] if isinstance(body.input, str) else body.input
         known = service.encoders.get(body.model)
@@ -177,41 +200,38 @@ def _encoding(service: Service) -> APIRouter:
             size = known.dimension
             message = f"dimensions {body.dimensions}: vectors of {body.model} have {size}; leave the field out"
             raise Refused(400, message, param="dimensions")
-        encoded = await service.encode(body.model, texts, "input")
-        write = _base64 if body.encoding_format == "base64" else _numbers
+        encoded = await service.encode(request.scope, body.model, texts, "input")
+        write = as_base64 if body.encoding_format == "base64" else as_numbers
         made = bodies.Embedding.model_construct
         data = (made(index=i, embedding=write(vector)).model_dump_json() for i, vector in enumerate(encoded.vectors))
-        return await _answer(bodies.Embeddings(data=[], model=body.model, usage=_usage(encoded)), "data", data)
+        return answer(bodies.Embeddings(data=[], model=body.model, usage=usage(encoded)), "data", data)
 
     @router.post("/similarity", response_model=bodies.Similarities)
-    async def similarity(body: bodies.SimilarityRequest) -> Response:
+    async def similarity(request: Request, body: bodies.SimilarityRequest) -> Response:
         """Compare texts by the cosine of their vectors."""
         model = body.model or service.default
         if len(body.first) * len(body.second or body.first) > service.limits.items**2 // 4:
             raise Refused(400, "too many pairs of texts in a request", param="first")
-        encoded = await service.encode(model, [*body.first, *(body.second or [])], "first")
+        encoded = await service.encode(request.scope, model, [*body.first, *(body.second or [])], "first")
         first = encoded.vectors[: len(body.first)]
         second = encoded.vectors[len(body.first) :] if body.second else first
         rows = (json.dumps(np.clip(second @ vector, -1, 1).tolist()) for vector in first)
-        return await _answer(
-            bodies.Similarities(model=model, similarities=[], usage=_usage(encoded)), "similarities", rows
-        )
+        return answer(bodies.Similarities(model=model, similarities=[], usage=usage(encoded)), "similarities", rows)
 
     if (index := service.index) is not None:
         model = next(name for name, encoder in service.encoders.items() if encoder is index.encoder)
 
         @router.post("/search", response_model=bodies.Hits)
-        async def search(body: bodies.SearchRequest) -> Response:
+        async def search(request: Request, body: bodies.SearchRequest) -> Response:
             """Search the index."""
             if not body.query.strip():
                 raise Refused(400, "the query is empty; write what to search for", param="query")
-            encoded = await service.encode(model, [body.query.strip()], "query")
-            find = partial(index.search, body.query, body.k, where=body.where, hybrid=body.hybrid)
-            hits = await asyncio.to_thread(find, vector=encoded.vectors[0])
+            encoded = await service.encode(request.scope, model, [body.query.strip()], "query")
+            options = {"where": body.where, "hybrid": body.hybrid, "vector": encoded.vectors[0]}
+            find = partial(index.search, body.query, body.k, **options)
+            hits = await asyncio.get_running_loop().run_in_executor(service.searching, find)
             made = bodies.Hit.model_construct
-            return await _answer(
-                bodies.Hits(hits=[]), "hits", (made(**hit._asdict()).model_dump_json() for hit in hits)
-            )
+            return answer(bodies.Hits(hits=[]), "hits", (made(**hit._asdict()).model_dump_json() for hit in hits))
 
     return router
 
@@ -249,29 +269,6 @@ def _information(service: Service) -> APIRouter:
     return router
 
 
-async def _answer(body: BaseModel, field: str, items: Iterable[str]) -> Response:
-    """An answer whose list `field`, empty in `body`, gets items that are JSON already.
-
-    A large answer takes half a second to write. The items are made one by one in a thread, so other requests go on.
-    """
-    head, name, tail = body.model_dump_json().partition(f'"{field}":[')
-    written = await asyncio.to_thread(lambda: f"{head}{name}{','.join(items)}{tail}".encode())
-    return Response(written, media_type="application/json")
-
-
-def _usage(encoded: Encoded) -> bodies.Usage:
-    return bodies.Usage(prompt_tokens=encoded.tokens, total_tokens=encoded.tokens)
-
-
-def _numbers(vector: NDArray[np.float32]) -> list[float]:
-    numbers: list[float] = vector.tolist()
-    return numbers
-
-
-def _base64(vector: NDArray[np.float32]) -> str:
-    return base64.b64encode(vector.astype("<f4").tobytes()).decode()
-
-
 def _file(name: str, kind: str) -> Response:
     return Response((files("isotune.use.serve") / "page" / name).read_bytes(), media_type=kind)
 
@@ -302,7 +299,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
     """Says the first thing that is wrong with a request's body, without the text that is wrong."""
     assert isinstance(error, RequestValidationError)
     # A wrong text in a list is also not a text by itself, so the most telling error comes first.
-    first = max(error.errors(), key=lambda problem: problem["type"] == "value_error")
+    first = max(error.errors(), key=lambda problem: problem["type"] in ("value_error", "too_long"))
     # A place in the body is ("body", "input", "str"): the last is one of the types that a field may have.
     _, *place = first["loc"]
     match first["type"]:
@@ -310,11 +307,13 @@ async def _invalid(request: Request, error: Exception) -> Response:
             return _response(Refused(400, f"not JSON: {first['ctx']['error']} at character {place[0]}"))
         case "value_error":
             reason = str(first["ctx"]["error"])
-        case _ if place[:1] == ["input"]:
+        case "too_long":
+            reason = f"more than {first['ctx']['max_length']:,} texts; send fewer in a request"
+        case _ if not place:
+            reason = "the body has to be a JSON object, with the header content-type: application/json"
+        case _ if place[0] == "input":
             return _response(Refused(400, INPUT_MESSAGE, param="input"))
         case _:
             reason = first["msg"]
-    if not place:
-        reason = "the body has to be a JSON object, with the header content-type: application/json"
-        return _response(Refused(400, reason))
-    return _response(Refused(400, f"{place[0]}: {reason}", param=str(place[0])))
+    param = str(place[0]) if place else None
+    return _response(Refused(400, f"{param}: {reason}" if param else reason, param=param))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from isotune.data.rows import is_unicode
 from isotune.use.search.snapshot import LONGEST_FILTER
+from isotune.use.serve.limits import USUAL
 
 
 def _unicode(text: str) -> str:
@@ -17,13 +18,23 @@ def _unicode(text: str) -> str:
 
 
 Text = Annotated[str, Field(strict=True), AfterValidator(_unicode)]
-Texts = Annotated[list[Text], Field(min_length=1)]
+# Validation ends at the first wrong text, because a body may have millions of them.
+Texts = Annotated[list[Text], Field(min_length=1, max_length=USUAL.items, fail_fast=True)]
 
 
 class _Request(BaseModel):
     """A request's body. An unknown field is refused, because it might change what the client expects."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_first_unknown(cls, fields: Any) -> Any:
+        """Ends validation at the first unknown field, because a body may have many of these too."""
+        for name in fields if isinstance(fields, dict) else ():
+            if name not in cls.model_fields:
+                raise ValueError(f"{name:.50}: unknown field; leave it out")
+        return fields
 
 
 class _Response(BaseModel):

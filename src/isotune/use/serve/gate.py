@@ -1,9 +1,10 @@
-"""Everything that a request has to pass before its route: host, key, queue, size, and time.
+"""Everything that a request has to pass before its route: key, queue, size, and time.
 
-A request is refused as early as possible: host, key, declared size and queue are checked before a byte of the body is
-read. The queue has one rule for every kind and size of request: if `Limits.requests` are in progress, the next one is
+A request is refused as early as possible: key, declared size and queue are checked before a byte of the body is read.
+The queue has one rule for every kind and size of request: if `Limits.requests` are in progress, the next one is
 answered with 429. (A GET request encodes nothing and needs no place.) Texts of all requests are encoded in turn
-(`batcher.py`), so the wait of a small request depends on the number of requests before it, not on their size.
+(`batcher.py`), so the wait of a small request depends on the number of requests before it, not on their size. A request
+is in progress until its client has taken the answer, so the limits of requests and tokens bound the memory.
 
 A request whose client has gone, or that takes too long, is cancelled, and what is left of it is not encoded.
 """
@@ -18,7 +19,6 @@ import math
 import time
 import traceback
 from collections.abc import Sequence
-from ipaddress import ip_address
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -37,14 +37,6 @@ SECURITY_HEADERS = {
 }
 
 
-def is_local(host: str) -> bool:
-    """Whether a host, such as "localhost", "127.0.0.1" or "[::1]", can only be this machine."""
-    try:
-        return host == "localhost" or ip_address(host.strip("[]")).is_loopback
-    except ValueError:  # another name: it may begin with 127., too
-        return False
-
-
 class Keys:
     """The API keys that a server accepts; without any, every request is accepted."""
 
@@ -61,6 +53,31 @@ class Keys:
         return (scheme.lower() == b"bearer") & any([hmac.compare_digest(digest, known) for known in self._digests])
 
 
+class Budget:
+    """The tokens of all requests in progress."""
+
+    def __init__(self, tokens: int) -> None:
+        self._tokens = self._left = tokens
+
+    def take(self, scope: Scope, tokens: int) -> None:
+        """Counts the tokens of a request.
+
+        Raises:
+            Refused: too few tokens are left.
+        """
+        if tokens > self._left:
+            message = (
+                f"the requests in progress have {self._tokens - self._left:,} tokens, and may have {self._tokens:,}"
+            )
+            raise Refused(429, f"{message}; try again later", code="rate_limit_exceeded", headers={"retry-after": "10"})
+        self._left -= tokens
+        scope["isotune.tokens"] = tokens
+
+    def give_back(self, scope: Scope) -> None:
+        """Forgets the tokens of a request that is no longer in progress."""
+        self._left += scope.pop("isotune.tokens", 0)
+
+
 class Gate:
     """ASGI middleware around the routes; only that of CORS stands outside of it."""
 
@@ -73,16 +90,15 @@ class Gate:
         keys: Keys,
         open_paths: Sequence[str],
         paths: Sequence[str],
-        local: bool,
+        budget: Budget,
     ) -> None:
         """Takes the routes' application and what to ask of requests.
 
-        `paths` are the names by which requests are logged and counted; those of `open_paths` need no key. `local`: only
-        requests to a name of this machine are answered, so that no page of the web reaches the server by a name that
-        it lets point here (DNS rebinding).
+        `paths` are the names by which requests are logged and counted; those of `open_paths` need no key. The routes
+        take tokens from the budget, and the gate gives them back at the end of the request.
         """
-        self.app, self.limits, self.metrics, self.keys = app, limits, metrics, keys
-        self.open_paths, self.paths, self.local = frozenset(open_paths), frozenset(paths), local
+        self.app, self.limits, self.metrics, self.keys, self.budget = app, limits, metrics, keys, budget
+        self.open_paths, self.paths = frozenset(open_paths), frozenset(paths)
         self._in_progress = 0
         self._mean_seconds = 1.0  # of the last requests
 
@@ -111,8 +127,6 @@ class Gate:
 
     async def _pass(self, request: _Request) -> None:
         """Lets a request through, or refuses it."""
-        if self.local and not is_local(request.host()):
-            raise Refused(403, "a server without API keys answers to localhost, 127.x.x.x and [::1] only")
         is_open = request.scope["path"] in self.open_paths
         if self.keys and not is_open and not self.keys.accept(request.header(b"authorization")):
             message = "the API key is missing or wrong; send the header: Authorization: Bearer KEY"
@@ -132,6 +146,7 @@ class Gate:
             body = await request.read(self.limits)
             await request.run(self.app, body, self.limits)
         finally:
+            self.budget.give_back(request.scope)
             self._in_progress -= 1
             self.metrics.in_progress.dec()
             self._mean_seconds += 0.1 * (time.perf_counter() - start - self._mean_seconds)
@@ -147,11 +162,6 @@ class _Request:
     def header(self, name: bytes) -> bytes:
         """The value of a header; empty without it."""
         return next((bytes(value) for key, value in self.scope["headers"] if key == name), b"")
-
-    def host(self) -> str:
-        """The name by which the client calls the server, without the port."""
-        host = self.header(b"host").decode("latin-1").lower()
-        return host if host.endswith("]") else host.rpartition(":")[0] or host
 
     def check_size(self, limits: Limits) -> None:
         """Refuses a body that is declared too large."""
@@ -184,24 +194,17 @@ class _Request:
         messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def replay() -> Message:
-            return messages.pop() if messages else {"type": "http.disconnect"}
+            return messages.pop() if messages else await gone
 
-        answer = asyncio.ensure_future(app(self.scope, replay, self.send))
         gone = asyncio.ensure_future(self.receive())
+        answer = asyncio.ensure_future(app(self.scope, replay, self.send))
         try:
             await asyncio.wait([answer, gone], timeout=limits.seconds, return_when=asyncio.FIRST_COMPLETED)
-            if self.status:
+            if self.status or answer.done():
                 await answer
-            elif not answer.done():
-                answer.cancel()
-                if not gone.done():
-                    raise Refused(
-                        503,
-                        f"the server was too busy to answer within {limits.seconds:g} s",
-                        headers={"retry-after": "10"},
-                    )
-            else:
-                await answer
+            elif not gone.done():
+                message = f"the server was too busy to answer within {limits.seconds:g} s"
+                raise Refused(503, message, headers={"retry-after": "10"})
         finally:
             answer.cancel()
             gone.cancel()

@@ -14,10 +14,11 @@ class Limits:
     items: int = 2048  # texts of a request, as at OpenAI
     characters: int = 65_536  # of a text
     tokens: int = 300_000  # of all texts of a request, as at OpenAI
+    tokens_in_progress: int = 1_000_000  # of all requests in progress; what is beyond them is answered with 429
     seconds: float = 60.0  # from the whole request to the first byte of its answer
     header_seconds: float = 10.0  # from the connection, or the last answer, to the end of the next request's header
     body_seconds: float = 20.0  # from the end of a request's header to the end of its body
-    stalled_seconds: float = 20.0  # in which a client takes nothing of its answer
+    answer_seconds: float = 60.0  # from when an answer waits for its client to when the client has taken all of it
 
 
 USUAL = Limits()

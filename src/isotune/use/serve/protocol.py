@@ -1,7 +1,7 @@
-"""A connection that ends when its client stalls.
+"""A connection that ends when its client is too slow.
 
 uvicorn closes a connection that is idle between two requests. It does not close one whose client sends half a header,
-or takes nothing of its answer; `Patience` does. A request's body has a time-out in `gate.py`, where it can be answered.
+or takes its answer slowly; `Patience` does. A request's body has a time-out in `gate.py`, where it can be answered.
 """
 
 from __future__ import annotations
@@ -11,20 +11,18 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from isotune.use.serve.errors import Refused
 from isotune.use.serve.limits import USUAL, Limits
 
 
 class Patience(H11Protocol):
-    """uvicorn's HTTP/1.1, with time-outs for headers and for answers that nobody takes."""
+    """uvicorn's HTTP/1.1, with time-outs for a request's header and for taking an answer."""
 
     limits = USUAL
-    _header_timer: asyncio.TimerHandle | None = None
-    _answer_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Waits for the first header."""
         super().connection_made(transport)
+        self._timers: dict[str, asyncio.TimerHandle] = {}  # what the connection waits for, by name
         self._time_header()
 
     def data_received(self, data: bytes) -> None:
@@ -33,52 +31,43 @@ class Patience(H11Protocol):
         self._time_header()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stops both timers."""
+        """Stops all timers."""
         super().connection_lost(exc)
-        for timer in (self._header_timer, self._answer_timer):
-            if timer:
-                timer.cancel()
+        for name in [*self._timers]:
+            self._stop(name)
 
     def pause_writing(self) -> None:
-        """Waits for the client to take its answer, and then cuts the connection."""
+        """Waits for the client to take its answer: all of it, because a client may take a little now and then."""
         super().pause_writing()
-        self._answer_timer = self.loop.call_later(self.limits.stalled_seconds, self.transport.abort)
+        self._start("answer", self.limits.answer_seconds)
 
     def resume_writing(self) -> None:
-        """Waits no longer."""
+        """Waits no longer if the client has taken a whole answer."""
         super().resume_writing()
-        if self._answer_timer:
-            self._answer_timer.cancel()
+        if self.cycle.response_complete:
+            self._stop("answer")
 
-    def send_400_response(self, msg: str) -> None:
-        """Answers what is not HTTP."""
-        self._refuse(Refused(400, msg), "Bad Request")
+    def on_response_complete(self) -> None:
+        """Waits no longer if the client has taken what was written."""
+        if not self.flow.write_paused:
+            self._stop("answer")
+        super().on_response_complete()
 
     def _time_header(self) -> None:
         """Starts the timer while no request is in progress, and stops it otherwise."""
         if self.cycle is not None and not self.cycle.response_complete:
-            if self._header_timer:
-                self._header_timer.cancel()
-            self._header_timer = None
-        elif self._header_timer is None and not self.transport.is_closing():
-            self._header_timer = self.loop.call_later(self.limits.header_seconds, self._header_is_late)
+            self._stop("header")
+        elif not self.transport.is_closing():
+            self._start("header", self.limits.header_seconds)
 
-    def _header_is_late(self) -> None:
-        seconds = self.limits.header_seconds
-        self._refuse(Refused(408, f"the header of the request was not complete after {seconds:g} s"), "Request Timeout")
+    def _start(self, name: str, seconds: float) -> None:
+        """Cuts the connection after some seconds, unless the timer is stopped; a timer that runs already goes on."""
+        if name not in self._timers:
+            self._timers[name] = self.loop.call_later(seconds, self.transport.abort)
 
-    def _refuse(self, refused: Refused, reason: str) -> None:
-        """Answers without a request, and closes the connection."""
-        body = refused.body()
-        lines = [
-            f"HTTP/1.1 {refused.status} {reason}",
-            "content-type: application/json",
-            f"content-length: {len(body)}",
-            "connection: close",
-        ]
-        if not self.transport.is_closing():
-            self.transport.write("\r\n".join([*lines, "", ""]).encode() + body)
-            self.transport.close()
+    def _stop(self, name: str) -> None:
+        if timer := self._timers.pop(name, None):
+            timer.cancel()
 
 
 def patient(limits: Limits) -> type[Any]:

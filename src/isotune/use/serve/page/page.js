@@ -1,29 +1,24 @@
 // The page at the server's root. Texts go to this server only, and nothing is stored.
 
-import { element } from "/element.js";
-
 const MOST_TEXTS = 60; // of a heat map: its cells are elements of the page
 const MOST_NUMBERS = 10; // texts of a heat map whose cells show their numbers
-const EXAMPLES = [
-  "How do I reset my password?",
-  "I can't log in any more.",
-  "My account is locked.",
-  "When will my parcel arrive?",
-  "The delivery is late.",
-  "Where is my order?",
-  "A man is playing the guitar.",
-  "Someone plays an instrument.",
-];
 
 const $ = (id) => document.getElementById(id);
 let models = [];
+
+// A new element with its content, a node or text or a list of these, and its attributes.
+function element(name, content, attributes = {}) {
+  const node = document.createElement(name);
+  node.append(...[content].flat());
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  return node;
+}
 
 async function ask(path, body) {
   const headers = {};
   if ($("key").value) headers.authorization = `Bearer ${$("key").value}`;
   if (body) headers["content-type"] = "application/json";
-  const options = { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body) };
-  const response = await fetch(path, options);
+  const response = await fetch(path, { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body) });
   const answer = await response.json();
   if (!response.ok) throw new Error(answer.error.message);
   return answer;
@@ -31,23 +26,10 @@ async function ask(path, body) {
 
 // Runs an action, and shows its error.
 async function attempt(action) {
-  $("error").hidden = true;
-  try {
-    await action();
-  } catch (error) {
-    $("error").textContent = error.message;
-    $("error").hidden = false;
+  $("error").textContent = "";
+  await action().catch(({ message }) => {
+    $("error").textContent = message;
     $("error").scrollIntoView({ block: "nearest" });
-  }
-}
-
-function onSubmit(id, action) {
-  $(id).addEventListener("submit", async (event) => {
-    event.preventDefault();
-    const button = $(id).querySelector("button");
-    if (button) button.disabled = true;
-    await attempt(action);
-    if (button) button.disabled = false;
   });
 }
 
@@ -90,7 +72,8 @@ function drawMap(model, texts, similarities) {
   const said = element("p", "", { class: "said", "aria-live": "polite" });
   const id = `threshold-${models.findIndex((other) => other.id === model)}`;
   const slider = element("input", [], { id, type: "range", min: -0.2, max: 1, step: 0.01 });
-  slider.value = usualThreshold(similarities);
+  const values = similarities.flatMap((row, i) => row.slice(i + 1)).sort((a, b) => a - b); // of different texts
+  slider.value = values[Math.floor(0.84 * values.length)];
   const label = element("label", "", { for: id });
   const clusters = element("ol", [], { class: "clusters" });
   const update = () => {
@@ -136,29 +119,15 @@ function fillHeat(heat, said, texts, similarities, order) {
   };
 }
 
-// The mean of the similarities of different texts, plus their standard deviation.
-function usualThreshold(similarities) {
-  const values = similarities.flatMap((row, i) => row.slice(i + 1));
-  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
-  const variance = values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / values.length;
-  return Math.min(0.99, mean + Math.sqrt(variance)).toFixed(2);
-}
-
 // Average linkage: joins the two clusters with the largest mean similarity, as long as it reaches the threshold.
 function cluster(similarities, threshold) {
   const groups = similarities.map((_, i) => [i]);
-  const mean = (a, b) => a.reduce((sum, i) => sum + b.reduce((part, j) => part + similarities[i][j], 0), 0) / (a.length * b.length);
+  const mean = (a, b) => a.flatMap((i) => b.map((j) => similarities[i][j])).reduce((sum, x) => sum + x) / (a.length * b.length);
   for (;;) {
-    let best = threshold;
-    let pair = null;
-    for (let a = 0; a < groups.length; a++) {
-      for (let b = a + 1; b < groups.length; b++) {
-        const value = mean(groups[a], groups[b]);
-        if (value >= best) [best, pair] = [value, [a, b]];
-      }
-    }
-    if (!pair) return groups.sort((a, b) => b.length - a.length);
-    groups[pair[0]].push(...groups.splice(pair[1], 1)[0]);
+    const pairs = groups.flatMap((a, k) => groups.slice(0, k).map((b) => [mean(a, b), a, b]));
+    const [value, a, b] = pairs.reduce((best, pair) => (pair[0] > best[0] ? pair : best), [-2]);
+    if (value < threshold) return groups.sort((a, b) => b.length - a.length);
+    a.push(...groups.splice(groups.indexOf(b), 1)[0]);
   }
 }
 
@@ -173,10 +142,10 @@ async function search() {
   $("search-result").replaceChildren(...(items.length ? items : [element("p", "No row fits.")]));
 }
 
-$("texts").value = EXAMPLES.join("\n");
-onSubmit("key-form", start);
-onSubmit("pair", compare);
-onSubmit("list", compareList);
-onSubmit("search", search);
-$("key").addEventListener("change", () => attempt(start));
+for (const [id, action] of Object.entries({ "key-form": start, pair: compare, list: compareList, search })) {
+  $(id).addEventListener("submit", (event) => {
+    event.preventDefault();
+    attempt(action);
+  });
+}
 await attempt(start);
