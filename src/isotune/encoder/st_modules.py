@@ -14,9 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from isotune.data.packed import Packed
-from isotune.encoder.format.module_folder import read_head, read_json, write_module
+from isotune.encoder.format.module_folder import read_head, write_module
 from isotune.encoder.heads import Head, NormalizingFlow
 from isotune.encoder.wk_pooling import wk_pooling
+from isotune.files import read_json
 
 
 class Flow(nn.Module):

@@ -6,7 +6,6 @@ local files and folders are told without their paths.
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from isotune.data import DATASETS
 from isotune.errors import InputError
 from isotune.evaluation.results import GeometryResult, RunEvaluation
 from isotune.evaluation.tasks import task_title
-from isotune.files import write_text
+from isotune.files import read_json, write_text
 from isotune.report.stages import Change
 from isotune.report.templates import template
 
@@ -137,20 +136,15 @@ def _read_run(folder: Path) -> _Run:
     model = str(recipe.get("model", BUNDLED_MODEL))
     local = local_model(model)
     return _Run(
-        isotune=_json(folder / "environment.json").get("isotune", UNKNOWN),
+        isotune=read_json(folder / "environment.json", missing_ok=True).get("isotune", UNKNOWN),
         model=local.name if local else model,
         model_licence=_model_licence(model),
-        kept_start=_json(folder / "evaluation.json").get("selected_step") == 0,
+        kept_start=read_json(folder / "evaluation.json", missing_ok=True).get("selected_step") == 0,
         methods=[stage["method"] for stage in recipe["stages"]],
         scores=list(_scores(folder / "evaluation.json")),
-        data=list(_data(_json(folder / "data.json"))),
+        data=list(_data(read_json(folder / "data.json", missing_ok=True))),
         recipe=tomli_w.dumps(_without_paths(recipe)).strip(),
     )
-
-
-def _json(path: Path) -> dict[str, Any]:
-    """The content of a JSON file; empty if there is no such file."""
-    return dict(json.loads(path.read_text("utf-8"))) if path.exists() else {}
 
 
 def _scores(path: Path) -> Iterator[Change]:

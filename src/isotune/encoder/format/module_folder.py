@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from isotune.encoder.format.pretrained import load_errors, note_pickle
 from isotune.encoder.heads import Head
 from isotune.errors import InputError
+from isotune.files import read_json
 
 
 def read_head(head_class: type[Head], place: Path) -> Head:
@@ -60,20 +61,6 @@ def read_tensors(place: Path) -> dict[str, torch.Tensor]:
         raise InputError(f"model {place}: there are no weights; model.safetensors is missing") from error
     except SafetensorError as error:
         raise InputError(f"model {place}: model.safetensors is damaged ({error})") from error
-
-
-def read_json(path: Path, missing_ok: bool = False) -> Any:
-    """Reads a JSON file; a missing file gives {} if `missing_ok`.
-
-    Raises:
-        InputError: the file can't be read, or is not JSON.
-    """
-    if missing_ok and not path.exists():
-        return {}
-    try:
-        return json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: it can't be read as JSON ({error})") from error
 
 
 def write_json(path: Path, content: Any) -> None:

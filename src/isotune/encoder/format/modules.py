@@ -20,14 +20,14 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from isotune.encoder.finished import MODULES
-from isotune.encoder.format.module_folder import read_head, read_json, read_tensors, write_json, write_module
+from isotune.encoder.format.module_folder import read_head, read_tensors, write_json, write_module
 from isotune.encoder.format.pretrained import quiet
 from isotune.encoder.format.prompt import fill_mask, save_with_suffix, split_prompt, with_suffix
 from isotune.encoder.heads import Dense, Head, Normalize, NormalizingFlow
 from isotune.encoder.options import PoolingMode
 from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
-from isotune.files import inside
+from isotune.files import inside, read_json
 
 # The heads by the last part of the type that modules.json names: Dense, Flow, Normalize.
 HEADS: Mapping[str, type[Head]] = {
