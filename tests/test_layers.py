@@ -21,6 +21,8 @@ ROOMS = (
     "lazy",
     "errors",
     "files",
+    "plugins",
+    "registry",
     "bundled",
     "data",
     "views",
