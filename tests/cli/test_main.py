@@ -93,7 +93,7 @@ def test_help_imports_nothing_heavy() -> None:
 def test_the_help_of_train_imports_the_options_of_its_own_methods_only() -> None:
     room = "isotune.methods.options."
     imported = {name.removeprefix(room) for name in modules_after(["train", "--help"]) if name.startswith(room)}
-    assert imported == {"base", "consert", "sif"}  # the methods of the recipe for the bundled model
+    assert imported == {"base", "frozen", "unlabelled"}  # the methods of the recipe for the bundled model
 
 
 def test_the_names_of_all_options_are_known() -> None:

@@ -29,29 +29,27 @@ class MethodEntry(NamedTuple):
 
 
 METHODS = {
-    "back-translation": MethodEntry(
-        "options.back_translation:BackTranslationOptions", "back_translation:BackTranslation"
-    ),
-    "bert-cf": MethodEntry("options.flow:BERTCFOptions", "flow:BERTCF"),
-    "clsr": MethodEntry("options.clsr:CLSROptions", "clsr:CLSR"),
-    "consert": MethodEntry("options.consert:ConSERTOptions", "consert:ConSERT"),
-    "consert-joint": MethodEntry("options.consert:ConSERTJointOptions", "consert:ConSERTJoint"),
-    "finetune-pair": MethodEntry("options.finetune:FinetunePairOptions", "finetune:FinetunePair"),
-    "finetune-sentence": MethodEntry("options.finetune:FinetuneSentenceOptions", "finetune:FinetuneSentence"),
-    "flow": MethodEntry("options.flow:FlowOptions", "flow:BERTFlow"),
-    "mirror": MethodEntry("options.mirror:MirrorOptions", "mirror:Mirror"),
-    "mlm": MethodEntry("options.mlm:MLMOptions", "mlm:MLM"),
-    "multitask": MethodEntry("options.multitask:MultitaskOptions", "multitask:Multitask"),
-    "nli": MethodEntry("options.nli:NLIOptions", "nli:NLI"),
-    "self-guided": MethodEntry("options.self_guided:SelfGuidedOptions", "self_guided:SelfGuided"),
+    "back-translation": MethodEntry("options.unlabelled:BackTranslationOptions", "back_translation:BackTranslation"),
+    "bert-cf": MethodEntry("options.frozen:BERTCFOptions", "flow:BERTCF"),
+    "clsr": MethodEntry("options.labelled:CLSROptions", "clsr:CLSR"),
+    "consert": MethodEntry("options.unlabelled:ConSERTOptions", "consert:ConSERT"),
+    "consert-joint": MethodEntry("options.labelled:ConSERTJointOptions", "consert:ConSERTJoint"),
+    "finetune-pair": MethodEntry("options.labelled:FinetunePairOptions", "finetune:FinetunePair"),
+    "finetune-sentence": MethodEntry("options.labelled:FinetuneSentenceOptions", "finetune:FinetuneSentence"),
+    "flow": MethodEntry("options.frozen:FlowOptions", "flow:BERTFlow"),
+    "mirror": MethodEntry("options.unlabelled:MirrorOptions", "mirror:Mirror"),
+    "mlm": MethodEntry("options.unlabelled:MLMOptions", "mlm:MLM"),
+    "multitask": MethodEntry("options.labelled:MultitaskOptions", "multitask:Multitask"),
+    "nli": MethodEntry("options.labelled:NLIOptions", "nli:NLI"),
+    "self-guided": MethodEntry("options.unlabelled:SelfGuidedOptions", "self_guided:SelfGuided"),
     "self-guided-bt": MethodEntry(
-        "options.back_translation:SelfGuidedBackTranslationOptions", "back_translation:SelfGuidedBackTranslation"
+        "options.unlabelled:SelfGuidedBackTranslationOptions", "back_translation:SelfGuidedBackTranslation"
     ),
-    "sif": MethodEntry("options.sif:SIFOptions", "sif:SIF"),
-    "simcse": MethodEntry("options.simcse:SimCSEOptions", "simcse:SimCSE"),
-    "simcse-sup": MethodEntry("options.simcse:SimCSESupervisedOptions", "simcse:SimCSESupervised"),
-    "sncse": MethodEntry("options.sncse:SNCSEOptions", "sncse:SNCSE"),
-    "whitening": MethodEntry("options.whitening:WhiteningOptions", "whitening:Whitening"),
+    "sif": MethodEntry("options.frozen:SIFOptions", "sif:SIF"),
+    "simcse": MethodEntry("options.unlabelled:SimCSEOptions", "simcse:SimCSE"),
+    "simcse-sup": MethodEntry("options.labelled:SimCSESupervisedOptions", "simcse:SimCSESupervised"),
+    "sncse": MethodEntry("options.unlabelled:SNCSEOptions", "sncse:SNCSE"),
+    "whitening": MethodEntry("options.frozen:WhiteningOptions", "whitening:Whitening"),
 }
 
 

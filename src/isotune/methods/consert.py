@@ -28,7 +28,9 @@ from isotune.errors import InputError
 from isotune.losses import nt_xent
 from isotune.methods.method import Batch, Method, View
 from isotune.methods.nli import NLI
-from isotune.methods.options.consert import AugmentationName, AugmentationOptions, ConSERTJointOptions, ConSERTOptions
+from isotune.methods.options.base import AugmentationName, AugmentedOptions
+from isotune.methods.options.labelled import ConSERTJointOptions
+from isotune.methods.options.unlabelled import ConSERTOptions
 from isotune.methods.protocols import AttacksViews, ChecksStart
 from isotune.views.adversarial import Adversarial
 from isotune.views.augmentation import (
@@ -118,7 +120,7 @@ class ConSERTJoint(NLI, AttacksViews):
         return {"cross_entropy": self.adversary(encoded, batch), "nt_xent": self.alpha * contrast}
 
 
-def _make_augmentation(name: AugmentationName, options: AugmentationOptions, encoder: Encoder) -> Augmentation:
+def _make_augmentation(name: AugmentationName, options: AugmentedOptions, encoder: Encoder) -> Augmentation:
     """The transformation of section 3.2 with this name.
 
     Raises:

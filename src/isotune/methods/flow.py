@@ -20,7 +20,7 @@ from isotune.encoder.heads import NormalizingFlow
 from isotune.losses import bits_per_dimension
 from isotune.methods.method import Additions, Batch, Method, View
 from isotune.methods.mirror import Mirror
-from isotune.methods.options.flow import BERTCFOptions, FlowOptions
+from isotune.methods.options.frozen import BERTCFOptions, FlowOptions
 
 
 class BERTFlow(Method):

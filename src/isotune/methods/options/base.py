@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -10,6 +10,7 @@ Rate = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
+AugmentationName = Literal["none", "shuffle", "token_cutoff", "feature_cutoff", "dropout"]
 Sources = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
@@ -44,3 +45,16 @@ class MethodOptions(BaseModel):
     def extra_models(self) -> tuple[str, ...]:
         """The models that the method loads beside the encoder, such as translation models."""
         return ()
+
+
+class AugmentedOptions(MethodOptions):
+    """How much the augmentations change."""
+
+    token_cutoff_rate: Rate = 0.15
+    """Share of a sentence's tokens that token_cutoff sets to 0. ConSERT, section 4.1."""
+
+    feature_cutoff_rate: Rate = 0.2
+    """Share of the features that feature_cutoff sets to 0. ConSERT, section 4.1."""
+
+    dropout_rate: Rate = 0.2
+    """Share of a sentence's elements that dropout sets to 0. ConSERT, section 4.1."""
