@@ -11,6 +11,7 @@ likelihood treats the encoder's vectors as data.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from torch import Tensor, nn
 
@@ -74,7 +75,7 @@ class BERTCF(Method):
 
     def views(self, batch: Batch) -> Sequence[View]:
         """MirrorBERT's views without heads: the loss applies the heads, to the plain view twice."""
-        return [View(view.tokens, heads=False) for view in self.mirror.views(batch)]
+        return [replace(view, heads=False) for view in self.mirror.views(batch)]
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """lambda_mirror * L_mirror, and L_flow of the plain view, whose gradient goes to the flow alone."""

@@ -19,7 +19,7 @@ from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.losses import mirror_info_nce, nt_xent
-from isotune.methods.method import Batch, Method, View
+from isotune.methods.method import Batch, Method, View, make_augmentation
 from isotune.methods.options.unlabelled import MirrorOptions
 from isotune.views.spans import CharacterSpans, TokenSpans
 
@@ -38,6 +38,7 @@ class Mirror(Method):
         super().__init__()
         self.temperature = options.temperature
         self.compare = nt_xent if options.symmetric else mirror_info_nce
+        self.augmentations = [make_augmentation(name, options, encoder) for name in options.augmentations]
         self.tokenize_text = encoder.tokenize
         self.spans: CharacterSpans | TokenSpans | None = None
         if options.span_length and options.spans == "tokens":
@@ -53,7 +54,8 @@ class Mirror(Method):
     def views(self, batch: Batch) -> Sequence[View]:
         """The sentences, and the sentences with masked spans."""
         (sentences,) = batch.texts
-        return View(sentences), View(self._masked(sentences, batch))
+        first, second = self.augmentations
+        return View(sentences, first), View(self._masked(sentences, batch), second)
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """InfoNCE, whose candidates are all masked views and the plain views of the other sentences."""

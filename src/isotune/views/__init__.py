@@ -1,1 +1,30 @@
-"""Views: how one sentence becomes several, by random changes that keep its meaning."""
+"""Views: how one sentence becomes several, by random changes that keep its meaning. No torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from isotune.registry import Registry
+
+if TYPE_CHECKING:
+    from isotune.views.augmentation import Augmentation
+
+A = TypeVar("A", bound="type[Augmentation]")
+
+AUGMENTATIONS: Registry[type[Augmentation]] = Registry(
+    "augmentation",
+    {
+        "none": "views.augmentation:NoAugmentation",
+        "shuffle": "views.augmentation:Shuffle",
+        "token_cutoff": "views.augmentation:TokenCutoff",
+        "feature_cutoff": "views.augmentation:FeatureCutoff",
+        "dropout": "views.augmentation:EmbeddingDropout",
+    },
+)
+"""The classes of the augmentations by name; `from_options` makes one."""
+
+
+def augmentation(name: str) -> Callable[[A], A]:
+    """A decorator that registers a subclass of `Augmentation` for the option `augmentations` of methods with views."""
+    return AUGMENTATIONS.adding(name)

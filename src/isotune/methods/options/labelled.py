@@ -7,7 +7,6 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from isotune.methods.options.base import (
-    AugmentationName,
     AugmentedOptions,
     Count,
     MethodOptions,
@@ -16,8 +15,6 @@ from isotune.methods.options.base import (
     Rate,
     Sources,
 )
-
-JointAugmentationName = Literal[AugmentationName, "adversarial"]
 
 
 class NLIOptions(MethodOptions):
@@ -34,16 +31,15 @@ class ConSERTJointOptions(AugmentedOptions):
 
     encodings_per_row: ClassVar[float] = 12
     rows_per_pair: ClassVar[float] = 1
+    other_augmentations: ClassVar[tuple[str, ...]] = ("adversarial",)
 
     temperature: Positive = 0.1
     """Divides the cosine similarities. ConSERT, section 5.4."""
 
-    augmentations: tuple[JointAugmentationName, JointAugmentationName] = (
-        "none",
-        "token_cutoff",
-    )
-    """The augmentations of a sentence's two views: none, shuffle, token_cutoff, feature_cutoff, dropout or adversarial.
-    The first view is the one that is classified. The default is that of the authors' script; the text names no pair."""
+    augmentations: tuple[str, str] = ("none", "token_cutoff")
+    """The augmentations of a sentence's two views: none, shuffle, token_cutoff, feature_cutoff, dropout, adversarial,
+    or one of a plugin. The first view is the one that is classified. The default is that of the authors' script; the
+    text names no pair."""
 
     alpha: NotNegative = 0.15
     """Weight of the contrastive loss. ConSERT, section 4.1. NT-Xent in the authors' code is twice that of the text, so

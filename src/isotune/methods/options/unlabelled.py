@@ -7,7 +7,6 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from isotune.methods.options.base import (
-    AugmentationName,
     AugmentedOptions,
     Count,
     MethodOptions,
@@ -17,7 +16,7 @@ from isotune.methods.options.base import (
 )
 
 
-class SimCSEOptions(MethodOptions):
+class SimCSEOptions(AugmentedOptions):
     """SimCSE without labels: the two views of a sentence differ only by the model's dropout."""
 
     temperature: Positive = 0.05
@@ -34,9 +33,9 @@ class ConSERTOptions(AugmentedOptions):
     temperature: Positive = 0.1
     """Divides the cosine similarities. ConSERT, section 5.4."""
 
-    augmentations: tuple[AugmentationName, AugmentationName] = ("feature_cutoff", "shuffle")
-    """The augmentations of the two views: none, shuffle, token_cutoff, feature_cutoff or dropout. The default is the
-    best pair of ConSERT's Figure 5."""
+    augmentations: tuple[str, str] = ("feature_cutoff", "shuffle")
+    """The augmentations of a sentence's two views: none, shuffle, token_cutoff, feature_cutoff, dropout, or one of a
+    plugin. The default is the best pair of ConSERT's Figure 5."""
 
     least_told_apart: Rate = 0.0
     """Without dev pairs, keep the start if it finds the second view of a sentence among those of 256 sentences for a
@@ -44,7 +43,7 @@ class ConSERTOptions(AugmentedOptions):
     these. 0, as in the paper, always trains."""
 
 
-class MirrorOptions(MethodOptions):
+class MirrorOptions(AugmentedOptions):
     """MirrorBERT: a sentence is compared with itself with a masked span, both under dropout."""
 
     temperature: Positive = 0.04
@@ -65,7 +64,7 @@ class MirrorOptions(MethodOptions):
     """Both views are queries, as in MirrorBERT. In BERT-CF's formula only the unmasked view is (section 4.1)."""
 
 
-class SNCSEOptions(MethodOptions):
+class SNCSEOptions(AugmentedOptions):
     """SNCSE, without labels: the negation of a sentence is a soft negative, a little less similar than a view."""
 
     encodings_per_row: ClassVar[float] = 9
@@ -106,7 +105,7 @@ class SNCSEOptions(MethodOptions):
 Objective = Literal["base", "opt1", "opt2", "opt3"]
 
 
-class TetheredOptions(MethodOptions):
+class TetheredOptions(AugmentedOptions):
     """The options of all methods of the paper."""
 
     temperature: Positive = 0.01
