@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import sys
 import traceback
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from isotune.errors import InputError
 
@@ -60,6 +61,27 @@ def load_plugin(path: str | Path) -> Plugin:
 def loaded_plugins() -> tuple[Plugin, ...]:
     """The files that `load_plugin` has run, in order."""
     return tuple(_LOADED.values())
+
+
+def plugins_of(code: Sequence[Any]) -> list[dict[str, str]]:
+    """The files that these functions and classes are from, to be stored as JSON; other code has no file."""
+    return [plugin._asdict() for name, plugin in _LOADED.items() if any(part.__module__ == name for part in code)]
+
+
+def require_plugins(stored: Sequence[Mapping[str, str]], what: str) -> list[str]:
+    """Checks that stored plugins are loaded, and gives the paths of those whose file has changed since.
+
+    Raises:
+        InputError: a plugin isn't loaded; `what` was made with it.
+    """
+    loaded = {Path(plugin.path).name: plugin.sha256 for plugin in loaded_plugins()}
+    for plugin in stored:
+        if Path(plugin["path"]).name not in loaded:
+            raise InputError(
+                f"{what} was made with the plugin {plugin['path']}; give --plugin {plugin['path']} (in Python, call "
+                "isotune.load_plugin first)"
+            )
+    return [plugin["path"] for plugin in stored if loaded[Path(plugin["path"]).name] != plugin["sha256"]]
 
 
 @cache

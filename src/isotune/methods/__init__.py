@@ -34,7 +34,9 @@ class MethodEntry(NamedTuple):
 METHODS: Registry[MethodEntry] = Registry(
     "method",
     {
-        "back-translation": MethodEntry("options.unlabelled:BackTranslationOptions", "back_translation:BackTranslation"),
+        "back-translation": MethodEntry(
+            "options.unlabelled:BackTranslationOptions", "back_translation:BackTranslation"
+        ),
         "bert-cf": MethodEntry("options.frozen:BERTCFOptions", "flow:BERTCF"),
         "clsr": MethodEntry("options.labelled:CLSROptions", "clsr:CLSR"),
         "consert": MethodEntry("options.unlabelled:ConSERTOptions", "consert:ConSERT"),
@@ -47,7 +49,9 @@ METHODS: Registry[MethodEntry] = Registry(
         "multitask": MethodEntry("options.labelled:MultitaskOptions", "multitask:Multitask"),
         "nli": MethodEntry("options.labelled:NLIOptions", "nli:NLI"),
         "self-guided": MethodEntry("options.unlabelled:SelfGuidedOptions", "self_guided:SelfGuided"),
-        "self-guided-bt": MethodEntry("options.unlabelled:SelfGuidedBackTranslationOptions", "back_translation:SelfGuidedBackTranslation"),
+        "self-guided-bt": MethodEntry(
+            "options.unlabelled:SelfGuidedBackTranslationOptions", "back_translation:SelfGuidedBackTranslation"
+        ),
         "sif": MethodEntry("options.frozen:SIFOptions", "sif:SIF"),
         "simcse": MethodEntry("options.unlabelled:SimCSEOptions", "simcse:SimCSE"),
         "simcse-sup": MethodEntry("options.labelled:SimCSESupervisedOptions", "simcse:SimCSESupervised"),
