@@ -16,6 +16,7 @@ from torch import Tensor
 
 from isotune.data.packed import Packed, pack
 from isotune.data.rows import Sentence
+from isotune.encoder.borrowed import Borrowed
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.losses import mirror_info_nce, nt_xent
@@ -39,7 +40,7 @@ class Mirror(Method):
         self.temperature = options.temperature
         self.compare = nt_xent if options.symmetric else mirror_info_nce
         self.augmentations = [make_augmentation(name, options, encoder) for name in options.augmentations]
-        self.tokenize_text = encoder.tokenize
+        self.encoder = Borrowed(encoder)
         self.spans: CharacterSpans | TokenSpans | None = None
         if options.span_length and options.spans == "tokens":
             self.spans = TokenSpans(encoder.tokenizer, options.span_rate, options.span_length)
@@ -68,4 +69,6 @@ class Mirror(Method):
         if isinstance(self.spans, TokenSpans):
             return self.spans(sentences, batch.generator)
         (text,) = batch.sentences
-        return pack(self.tokenize_text(self.spans(text, batch.generator), batch.max_length)).to(sentences.ids.device)
+        return pack(self.encoder.module.tokenize(self.spans(text, batch.generator), batch.max_length)).to(
+            sentences.ids.device
+        )
