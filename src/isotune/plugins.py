@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -63,25 +63,25 @@ def loaded_plugins() -> tuple[Plugin, ...]:
     return tuple(_LOADED.values())
 
 
-def plugins_of(code: Sequence[Any]) -> list[dict[str, str]]:
-    """The files that these functions and classes are from, to be stored as JSON; other code has no file."""
-    return [plugin._asdict() for name, plugin in _LOADED.items() if any(part.__module__ == name for part in code)]
+def plugins_of(code: Iterable[Any]) -> dict[str, str]:
+    """{path: SHA-256} of the plugins that these functions and classes are from; other code has none."""
+    modules = {part.__module__ for part in code}
+    return {plugin.path: plugin.sha256 for name, plugin in _LOADED.items() if name in modules}
 
 
-def require_plugins(stored: Sequence[Mapping[str, str]], what: str) -> list[str]:
-    """Checks that stored plugins are loaded, and gives the paths of those whose file has changed since.
+def require_plugins(stored: Mapping[str, str], what: str) -> list[str]:
+    """Checks that the plugins {path: SHA-256} are loaded, and gives the paths of those whose file has changed since.
 
     Raises:
         InputError: a plugin isn't loaded; `what` was made with it.
     """
     loaded = {Path(plugin.path).name: plugin.sha256 for plugin in loaded_plugins()}
-    for plugin in stored:
-        if Path(plugin["path"]).name not in loaded:
+    for path in stored:
+        if Path(path).name not in loaded:
             raise InputError(
-                f"{what} was made with the plugin {plugin['path']}; give --plugin {plugin['path']} (in Python, call "
-                "isotune.load_plugin first)"
+                f"{what} was made with the plugin {path}; give --plugin {path}, or in Python call isotune.load_plugin"
             )
-    return [plugin["path"] for plugin in stored if loaded[Path(plugin["path"]).name] != plugin["sha256"]]
+    return [path for path, sha256 in stored.items() if loaded[Path(path).name] != sha256]
 
 
 @cache

@@ -96,9 +96,7 @@ def read_modules(folder: Path) -> Modules:
     if not (folder / MODULES).exists():
         return Modules(folder)
     try:
-        for changed in require_plugins(
-            read_json(folder / PLUGINS, missing_ok=True).get("plugins", []), f"encoder {folder}"
-        ):
+        for changed in require_plugins(read_json(folder / PLUGINS, missing_ok=True), f"encoder {folder}"):
             logger.warning("encoder %s: the plugin %s has changed since it was saved", folder, changed)
         return _read(folder)
     except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
@@ -215,7 +213,7 @@ def write_modules(parts: Modules, model: PreTrainedModel, tokenizer: PreTrainedT
         modules.append({"idx": i, "name": str(i), "path": place, "type": type_name})
     write_json(folder / MODULES, modules)
     if used := plugins_of([POOLINGS[parts.pooling.mode], *map(type, parts.heads)]):
-        write_json(folder / PLUGINS, {"plugins": used})
+        write_json(folder / PLUGINS, used)
     write_json(folder / "config_sentence_transformers.json", _settings(parts, tokenizer))
     for weights_file in folder.rglob("*.safetensors"):
         # safetensors lets only the owner read its files; an encoder may be served by another user.
