@@ -4,7 +4,8 @@
     vectors = encoder.encode(["one sentence", "another"])
 
 Each name is imported when it is first used, so `import isotune` loads neither torch nor transformers. Importing isotune
-and using an `Encoder` change no setting of the process; `tune_process` does, for speed.
+and using an `Encoder` change no setting of the process; `tune_process` does, for speed. The names of `__all__` keep
+their meaning from version to version; `docs/plugins.md` explains those that extend isotune.
 """
 
 from __future__ import annotations
@@ -15,22 +16,83 @@ from typing import TYPE_CHECKING, Any
 from isotune.errors import InputError
 
 if TYPE_CHECKING:
+    from isotune.data.catalogue import add_datasets
+    from isotune.data.packed import Packed
+    from isotune.data.rows import LabelledPair, LabelledSentence, Pair, ScoredPair, Sentence, Triplet
     from isotune.encoder.encoder import Encoder
+    from isotune.encoder.format.modules import head
+    from isotune.encoder.heads import Head
+    from isotune.encoder.options import pooling
+    from isotune.encoder.pooling import HiddenStates
     from isotune.evaluation import evaluate
+    from isotune.evaluation.tasks import task
     from isotune.kernels.memory import tune_process
-    from isotune.training import train
+    from isotune.methods.method import Additions, Batch, Method, View, make_augmentation, method
+    from isotune.methods.options.base import AugmentedOptions, MethodOptions
+    from isotune.plugins import load_plugin
+    from isotune.recipes import add_recipe
+    from isotune.training import Result, TrainingFailed, train
+    from isotune.views.augmentation import Augmentation, augmentation
 
     __version__: str
 
-__all__ = ["Encoder", "InputError", "__version__", "evaluate", "train", "tune_process"]
+__all__ = [
+    "Additions",
+    "Augmentation",
+    "AugmentedOptions",
+    "Batch",
+    "Encoder",
+    "Head",
+    "HiddenStates",
+    "InputError",
+    "LabelledPair",
+    "LabelledSentence",
+    "Method",
+    "MethodOptions",
+    "Packed",
+    "Pair",
+    "Result",
+    "ScoredPair",
+    "Sentence",
+    "TrainingFailed",
+    "Triplet",
+    "View",
+    "__version__",
+    "add_datasets",
+    "add_recipe",
+    "augmentation",
+    "evaluate",
+    "head",
+    "load_plugin",
+    "make_augmentation",
+    "method",
+    "pooling",
+    "task",
+    "train",
+    "tune_process",
+]
 
-# The module of each name that is imported on first use.
-_MODULES = {
-    "Encoder": "isotune.encoder.encoder",
-    "evaluate": "isotune.evaluation",
-    "train": "isotune.training",
-    "tune_process": "isotune.kernels.memory",
+# The names that are imported on first use, by module.
+_NAMES = {
+    "data.catalogue": ("add_datasets",),
+    "data.packed": ("Packed",),
+    "data.rows": ("LabelledPair", "LabelledSentence", "Pair", "ScoredPair", "Sentence", "Triplet"),
+    "encoder.encoder": ("Encoder",),
+    "encoder.format.modules": ("head",),
+    "encoder.heads": ("Head",),
+    "encoder.options": ("pooling",),
+    "encoder.pooling": ("HiddenStates",),
+    "evaluation": ("evaluate",),
+    "evaluation.tasks": ("task",),
+    "kernels.memory": ("tune_process",),
+    "methods.method": ("Additions", "Batch", "Method", "View", "make_augmentation", "method"),
+    "methods.options.base": ("AugmentedOptions", "MethodOptions"),
+    "plugins": ("load_plugin",),
+    "recipes": ("add_recipe",),
+    "training": ("Result", "TrainingFailed", "train"),
+    "views.augmentation": ("Augmentation", "augmentation"),
 }
+_MODULES = {name: f"isotune.{module}" for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

@@ -5,17 +5,14 @@ Importing this package loads neither torch nor the option models: a method's cla
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from isotune.registry import Registry
 
 if TYPE_CHECKING:
     from isotune.methods.method import Method
     from isotune.methods.options.base import MethodOptions
-
-M = TypeVar("M", bound="type[Method]")
 
 
 class MethodEntry(NamedTuple):
@@ -60,11 +57,6 @@ METHODS: Registry[MethodEntry] = Registry(
     },
 )
 """The methods by name."""
-
-
-def method(name: str, *, options: type[MethodOptions]) -> Callable[[M], M]:
-    """A decorator that registers a subclass of `Method`, whose options are a subclass of `MethodOptions`."""
-    return METHODS.adding(name, lambda code: MethodEntry(options, code))
 
 
 def method_class(name: str) -> type[Method]:

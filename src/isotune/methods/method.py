@@ -12,9 +12,10 @@ What only a few methods need is an optional protocol in `protocols.py`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, repeat
+from typing import TypeVar
 
 from torch import Generator, Tensor, nn
 
@@ -27,10 +28,13 @@ from isotune.encoder.heads.head import Head
 from isotune.encoder.heads.language import LanguageHead
 from isotune.encoder.pooling import EachLayer, Pooling, TokenStates
 from isotune.errors import InputError
-from isotune.methods.options.base import AugmentedOptions
+from isotune.methods import METHODS, MethodEntry
+from isotune.methods.options.base import AugmentedOptions, MethodOptions
 from isotune.views import AUGMENTATIONS
 from isotune.views.augmentation import Augmentation, NoAugmentation
 from isotune.views.masking import Masked
+
+M = TypeVar("M", bound="type[Method]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +154,11 @@ class Method(nn.Module, ABC):
             encoded: the vectors [N, d] of each view, rows in the batch's order.
             batch: the batch that the views were made of.
         """
+
+
+def method(name: str, *, options: type[MethodOptions]) -> Callable[[M], M]:
+    """A decorator that registers a subclass of `Method`, whose options are a subclass of `MethodOptions`."""
+    return METHODS.adding(name, lambda code: MethodEntry(options, code))
 
 
 def make_augmentation(name: str, options: AugmentedOptions, encoder: Encoder) -> Augmentation:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from isotune.registry import Registry
 
 if TYPE_CHECKING:
     from isotune.views.augmentation import Augmentation
-
-A = TypeVar("A", bound="type[Augmentation]")
 
 AUGMENTATIONS: Registry[type[Augmentation]] = Registry(
     "augmentation",
@@ -23,8 +20,3 @@ AUGMENTATIONS: Registry[type[Augmentation]] = Registry(
     },
 )
 """The classes of the augmentations by name; `from_options` makes one."""
-
-
-def augmentation(name: str) -> Callable[[A], A]:
-    """A decorator that registers a subclass of `Augmentation` for the option `augmentations` of methods with views."""
-    return AUGMENTATIONS.adding(name)

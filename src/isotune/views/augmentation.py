@@ -11,18 +11,26 @@ rescaled, and special tokens are tokens like any other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor
 
 from isotune.data.draws import random_bits, split_seeds
 from isotune.data.packed import Packed
+from isotune.views import AUGMENTATIONS
 
 # The number by which an augmentation splits a sentence's seed. Dropout splits the same seed by the numbers from 0.
 SPLIT = 2**32
+
+A = TypeVar("A", bound="type[Augmentation]")
+
+
+def augmentation(name: str) -> Callable[[A], A]:
+    """A decorator that registers a subclass of `Augmentation` for the option `augmentations` of methods with views."""
+    return AUGMENTATIONS.adding(name)
 
 
 class Augmentation:
