@@ -16,61 +16,39 @@ from typing import TYPE_CHECKING, Any
 from isotune.errors import InputError
 
 if TYPE_CHECKING:
-    from isotune.data.catalogue import add_datasets
-    from isotune.data.packed import Packed
-    from isotune.data.rows import LabelledPair, LabelledSentence, Pair, ScoredPair, Sentence, Triplet
-    from isotune.encoder.encoder import Encoder
-    from isotune.encoder.format.modules import head
-    from isotune.encoder.heads import Head
-    from isotune.encoder.options import pooling
-    from isotune.encoder.pooling import HiddenStates
-    from isotune.evaluation import evaluate
-    from isotune.evaluation.tasks import task
-    from isotune.kernels.memory import tune_process
-    from isotune.methods.method import Additions, Batch, Method, View, make_augmentation, method
-    from isotune.methods.options.base import AugmentedOptions, MethodOptions
-    from isotune.plugins import load_plugin
-    from isotune.recipes import add_recipe
-    from isotune.training import Result, TrainingFailed, train
-    from isotune.views.augmentation import Augmentation, augmentation
+    from isotune.data.catalogue import add_datasets as add_datasets
+    from isotune.data.packed import Packed as Packed
+    from isotune.data.rows import LabelledPair as LabelledPair
+    from isotune.data.rows import LabelledSentence as LabelledSentence
+    from isotune.data.rows import Pair as Pair
+    from isotune.data.rows import ScoredPair as ScoredPair
+    from isotune.data.rows import Sentence as Sentence
+    from isotune.data.rows import Triplet as Triplet
+    from isotune.encoder.encoder import Encoder as Encoder
+    from isotune.encoder.format.modules import head as head
+    from isotune.encoder.heads import Head as Head
+    from isotune.encoder.options import pooling as pooling
+    from isotune.encoder.pooling import HiddenStates as HiddenStates
+    from isotune.evaluation import evaluate as evaluate
+    from isotune.evaluation.tasks import task as task
+    from isotune.kernels.memory import tune_process as tune_process
+    from isotune.methods.method import Additions as Additions
+    from isotune.methods.method import Batch as Batch
+    from isotune.methods.method import Method as Method
+    from isotune.methods.method import View as View
+    from isotune.methods.method import make_augmentation as make_augmentation
+    from isotune.methods.method import method as method
+    from isotune.methods.options.base import AugmentedOptions as AugmentedOptions
+    from isotune.methods.options.base import MethodOptions as MethodOptions
+    from isotune.plugins import load_plugin as load_plugin
+    from isotune.recipes import add_recipe as add_recipe
+    from isotune.training import Result as Result
+    from isotune.training import TrainingFailed as TrainingFailed
+    from isotune.training import train as train
+    from isotune.views.augmentation import Augmentation as Augmentation
+    from isotune.views.augmentation import augmentation as augmentation
 
     __version__: str
-
-__all__ = [
-    "Additions",
-    "Augmentation",
-    "AugmentedOptions",
-    "Batch",
-    "Encoder",
-    "Head",
-    "HiddenStates",
-    "InputError",
-    "LabelledPair",
-    "LabelledSentence",
-    "Method",
-    "MethodOptions",
-    "Packed",
-    "Pair",
-    "Result",
-    "ScoredPair",
-    "Sentence",
-    "TrainingFailed",
-    "Triplet",
-    "View",
-    "__version__",
-    "add_datasets",
-    "add_recipe",
-    "augmentation",
-    "evaluate",
-    "head",
-    "load_plugin",
-    "make_augmentation",
-    "method",
-    "pooling",
-    "task",
-    "train",
-    "tune_process",
-]
 
 # The names that are imported on first use, by module.
 _NAMES = {
@@ -93,6 +71,7 @@ _NAMES = {
     "views.augmentation": ("Augmentation", "augmentation"),
 }
 _MODULES = {name: f"isotune.{module}" for module, names in _NAMES.items() for name in names}
+__all__ = ["InputError", "__version__", *_MODULES]
 
 
 def __getattr__(name: str) -> Any:

@@ -24,7 +24,6 @@ from isotune.encoder.format.pretrained import load_model, load_tokenizer, local_
 from isotune.encoder.format.prompt import SENTENCE, Prompts, take_suffix
 from isotune.encoder.heads import Head, Heads
 from isotune.encoder.heads.language import LanguageHead
-from isotune.encoder.options import POOLER
 from isotune.encoder.pooling import EachLayer, Pooling, TokenStates, change_pooling
 from isotune.encoder.stream import Advance, Parts, StreamEncoder, encode_stream
 from isotune.errors import InputError
@@ -143,7 +142,7 @@ class Encoder(nn.Module, StreamEncoder):
         saved = read_modules(folder)
         backbone = Backbone(load_model(saved.transformer, DTYPES[precision]))
         heads = saved.heads
-        if pooling == POOLER:
+        if pooling == "pooler":
             heads = [take_pooler(backbone.model), *heads]
             pooling, layers = "cls", layers or (-1,)
         if precision == "int8":

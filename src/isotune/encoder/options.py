@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from isotune.errors import unknown
 from isotune.registry import Registry
 
 if TYPE_CHECKING:
@@ -26,11 +25,10 @@ POOLINGS: Registry[Callable[[HiddenStates], Tensor]] = Registry(
         "weightedmean": "encoder.pooling:mean_by_position",
         "mask": "encoder.pooling:mask_tokens",
         "wk": "encoder.pooling:wk",
+        "pooler": "encoder.pooling:first_tokens",  # with the model's own pooler as a head, see `Encoder.load`
     },
 )
 """The poolings by name: each makes vectors [N, d] of the hidden states of N sentences."""
-
-POOLER = "pooler"  # chosen like a pooling: pooling cls, and the model's own pooler as a head
 
 
 def pooling(name: str) -> Callable[[P], P]:
@@ -43,7 +41,7 @@ class EncoderOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    pooling: str | None = None
+    pooling: Annotated[str, AfterValidator(POOLINGS.check)] | None = None
     """How the vectors of tokens become one vector: cls, mean, max, weightedmean (later tokens weigh more), mask (the
     vector of the prompt's mask token), wk (SBERT-WK's weights of layers and tokens), or pooler (the vector of [CLS]
     through the model's own pooler, a linear layer and tanh, which becomes a head), or one of a plugin. A pooling that
@@ -57,10 +55,3 @@ class EncoderOptions(BaseModel):
     """Text put before every sentence, in training and in use. To put text around the sentence, write {sentence} for
     the sentence and {mask} for the model's mask token: This sentence : " {sentence} " means {mask} . Unset: as the
     model's folder says, or no text."""
-
-    @field_validator("pooling")
-    @classmethod
-    def _known(cls, name: str | None) -> str | None:
-        if name not in (None, POOLER) and name not in POOLINGS:
-            raise unknown("pooling", str(name), [*POOLINGS, POOLER])
-        return name

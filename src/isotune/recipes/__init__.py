@@ -10,7 +10,7 @@ from typing import Any
 
 from isotune.bundled import BUNDLED_MODEL
 from isotune.encoder.finished import is_finished_encoder
-from isotune.errors import InputError, unknown
+from isotune.errors import InputError
 from isotune.files import read_toml, toml_files
 from isotune.methods import METHODS
 from isotune.recipes.recipe import Inputs, Recipe, Stage
@@ -78,9 +78,7 @@ def plan_table(recipe: str | Path | None, method: str | None, model: str | Path 
     if recipe and method:
         raise InputError(f"recipe {recipe} and method {method} are both given; a recipe names its own method")
     if method:
-        if method not in METHODS:
-            raise unknown("method", method, METHODS)
-        return {"title": f"{method} with its defaults", "stages": [{"method": method}]}
+        return {"title": f"{method} with its defaults", "stages": [{"method": METHODS.check(method)}]}
     return read_recipe(recipe or recipe_of_model(model))
 
 

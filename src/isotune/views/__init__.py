@@ -17,6 +17,7 @@ AUGMENTATIONS: Registry[type[Augmentation]] = Registry(
         "token_cutoff": "views.augmentation:TokenCutoff",
         "feature_cutoff": "views.augmentation:FeatureCutoff",
         "dropout": "views.augmentation:EmbeddingDropout",
+        "adversarial": "views.adversarial:Adversarial",
     },
 )
 """The classes of the augmentations by name; `from_options` makes one."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from isotune.errors import unknown
 from isotune.views import AUGMENTATIONS
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
+AugmentationName = Annotated[str, AfterValidator(AUGMENTATIONS.check)]
 Sources = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
@@ -52,10 +52,7 @@ class MethodOptions(BaseModel):
 class AugmentedOptions(MethodOptions):
     """How the two views of a sentence are changed inside the embedding layer, beside what the method does."""
 
-    other_augmentations: ClassVar[tuple[str, ...]] = ()
-    """The names of augmentations that only this method has."""
-
-    augmentations: tuple[str, str] = ("none", "none")
+    augmentations: tuple[AugmentationName, AugmentationName] = ("none", "none")
     """The augmentations of a sentence's two views: none, shuffle, token_cutoff, feature_cutoff, dropout, or one of a
     plugin."""
 
@@ -67,11 +64,3 @@ class AugmentedOptions(MethodOptions):
 
     dropout_rate: Rate = 0.2
     """Share of a sentence's elements that dropout sets to 0. ConSERT, section 4.1."""
-
-    @field_validator("augmentations")
-    @classmethod
-    def _known(cls, names: tuple[str, str]) -> tuple[str, str]:
-        for name in names:
-            if name not in AUGMENTATIONS and name not in cls.other_augmentations:
-                raise unknown("augmentation", name, [*AUGMENTATIONS, *cls.other_augmentations])
-        return names

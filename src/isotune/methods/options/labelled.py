@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from isotune.methods.options.base import (
+    AugmentationName,
     AugmentedOptions,
     Count,
     MethodOptions,
@@ -31,12 +32,11 @@ class ConSERTJointOptions(AugmentedOptions):
 
     encodings_per_row: ClassVar[float] = 12
     rows_per_pair: ClassVar[float] = 1
-    other_augmentations: ClassVar[tuple[str, ...]] = ("adversarial",)
 
     temperature: Positive = 0.1
     """Divides the cosine similarities. ConSERT, section 5.4."""
 
-    augmentations: tuple[str, str] = ("none", "token_cutoff")
+    augmentations: tuple[AugmentationName, AugmentationName] = ("none", "token_cutoff")
     """The augmentations of a sentence's two views: none, shuffle, token_cutoff, feature_cutoff, dropout, adversarial,
     or one of a plugin. The first view is the one that is classified. The default is that of the authors' script; the
     text names no pair."""

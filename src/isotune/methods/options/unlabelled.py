@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from isotune.methods.options.base import (
+    AugmentationName,
     AugmentedOptions,
     Count,
     MethodOptions,
@@ -33,7 +34,7 @@ class ConSERTOptions(AugmentedOptions):
     temperature: Positive = 0.1
     """Divides the cosine similarities. ConSERT, section 5.4."""
 
-    augmentations: tuple[str, str] = ("feature_cutoff", "shuffle")
+    augmentations: tuple[AugmentationName, AugmentationName] = ("feature_cutoff", "shuffle")
     """The augmentations of a sentence's two views: none, shuffle, token_cutoff, feature_cutoff, dropout, or one of a
     plugin. The default is the best pair of ConSERT's Figure 5."""
 
