@@ -20,6 +20,8 @@ PACKAGE = ROOT / "src" / "isotune"
 ROOMS = (
     "errors",
     "files",
+    "plugins",
+    "registry",
     "bundled",
     "data",
     "views",

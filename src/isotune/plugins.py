@@ -1,0 +1,82 @@
+"""Plugins: Python code from outside that adds methods, poolings, tasks and more to isotune's registries.
+
+A plugin is a Python file that the user names, or an installed package with an entry point of the group
+`isotune.plugins`. Files are never searched for. Runs and encoders remember the files by path and SHA-256.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import traceback
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+from isotune.errors import InputError
+
+
+class Plugin(NamedTuple):
+    """A plugin's file."""
+
+    path: str  # as the user named it
+    sha256: str  # of its bytes
+
+
+_LOADED: dict[str, Plugin] = {}  # by the name of the plugin's module
+
+
+def load_plugin(path: str | Path) -> Plugin:
+    """Runs a Python file, which adds to isotune's registries. A file that has not changed since runs only once.
+
+    Raises:
+        InputError: the file can't be read, or fails; the message has the line.
+    """
+    file = Path(path).resolve()
+    try:
+        code = file.read_bytes()
+    except OSError as error:
+        raise InputError(f"plugin {path}: it can't be read ({error.strerror}); give a Python file") from error
+    plugin = Plugin(str(path), hashlib.sha256(code).hexdigest())
+    name = f"isotune_plugin_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
+    if name in _LOADED and _LOADED[name].sha256 == plugin.sha256:
+        return _LOADED[name]
+    module = ModuleType(name)
+    module.__file__ = str(file)
+    sys.modules[name] = module  # dataclasses and pydantic look there for the names in annotations
+    try:
+        exec(compile(code, file, "exec"), module.__dict__)
+    except Exception as error:
+        del sys.modules[name]
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+        line = (lines or [getattr(error, "lineno", None)])[-1] or 1
+        reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+        raise InputError(f"plugin {path}:{line}: {reason}") from error
+    _LOADED[name] = plugin
+    return plugin
+
+
+def loaded_plugins() -> tuple[Plugin, ...]:
+    """The files that `load_plugin` has run, in order."""
+    return tuple(_LOADED.values())
+
+
+@cache
+def load_installed() -> None:
+    """Imports the plugins of installed packages, once.
+
+    Raises:
+        InputError: a plugin can't be imported.
+    """
+    from importlib.metadata import entry_points  # slow to import
+
+    for entry in entry_points(group="isotune.plugins"):
+        try:
+            entry.load()
+        except Exception as error:
+            package = entry.dist.name if entry.dist else entry.value
+            raise InputError(
+                f"plugin {entry.name} of the package {package}: {type(error).__name__}: {error}; update the package, "
+                f"or remove it (pip uninstall {package})"
+            ) from error

@@ -1,0 +1,68 @@
+"""Registries: names that a user can choose, and the code behind each name.
+
+isotune's own entries are written as "module:name" and are imported when they are first used, so that a registry can be
+listed without torch. A decorator adds an entry from outside. Installed plugins are loaded when a registry is listed or
+lacks a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pkgutil import resolve_name
+from typing import Any, Generic, TypeVar
+
+from isotune.errors import InputError, unknown
+from isotune.plugins import load_installed
+
+T = TypeVar("T")
+C = TypeVar("C", bound=Callable[..., Any])
+
+
+class Registry(Mapping[str, T], Generic[T]):
+    """The entries of one kind by name. A name that nobody has registered raises the `InputError` of `unknown`."""
+
+    def __init__(self, kind: str, own: Mapping[str, T | str]) -> None:
+        """Makes a registry of isotune's `own` entries: each an entry, or "module:name" of one in `isotune`."""
+        self.kind = kind
+        self._entries: dict[str, T | str] = dict(own)
+        self._origins = dict.fromkeys(own, "isotune")
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self:
+            raise unknown(self.kind, name, self)
+        entry = self._entries[name]
+        if isinstance(entry, str):
+            entry = self._entries[name] = resolve_name(f"isotune.{entry}")
+        return entry
+
+    def __contains__(self, name: object) -> bool:
+        if name not in self._entries:
+            load_installed()
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        load_installed()
+        return iter(tuple(self._entries))
+
+    def __len__(self) -> int:
+        load_installed()
+        return len(self._entries)
+
+    def add(self, name: str, entry: T, origin: str) -> None:
+        """Adds an entry; `origin` says which code or file it is from. The same code may come again and replaces it.
+
+        Raises:
+            InputError: other code has registered the name.
+        """
+        if name in self._entries and self._origins[name] != origin:
+            raise InputError(f"{self.kind} {name!r} exists already, from {self._origins[name]}; choose another name")
+        self._entries[name], self._origins[name] = entry, origin
+
+    def adding(self, name: str, make: Callable[[Any], T] = lambda code: code) -> Callable[[C], C]:
+        """A decorator that adds what `make` makes of a function or a class, and returns that function or class."""
+
+        def add(code: C) -> C:
+            self.add(name, make(code), f"{code.__module__}.{code.__qualname__}")
+            return code
+
+        return add
