@@ -1,14 +1,13 @@
 """The table of commands, the top-level help, and the call of one command.
 
 The top-level help, the version and the error of a mistyped command use neither cyclopts nor rich, so that they take
-some hundredths of a second. A command's module is imported when the command is called.
+some hundredths of a second.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from typing import NamedTuple
 
 import isotune
@@ -81,12 +80,7 @@ def _call(command: str, words: Sequence[str]) -> int:
     """Calls a command with the words that follow its name."""
     if command not in COMMANDS:
         raise InputError(f"{unknown('command', command, COMMANDS)}. See isotune --help")
-    from isotune.cli.option_names import refuse_mistyped
-
-    refuse_mistyped(command, words)
     isotune.tune_process()
     from isotune.cli.parser import call  # imports cyclopts
 
-    module = import_module(f"isotune.cli.{command}")
-    function = module.train_command(words) if command == "train" else getattr(module, command)
-    return call(f"isotune {command}", COMMANDS[command].usage, function, words)
+    return call(command, COMMANDS[command].usage, words)
