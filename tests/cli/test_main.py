@@ -46,8 +46,9 @@ def test_the_help_of_a_command(isotune: Call, command: str, columns: str, monkey
     code, out, _ = isotune(command, "--help")
     assert code == 0
     lines = out.splitlines()
-    assert lines[0] == f"Usage: isotune {command} {COMMANDS[command].usage}".rstrip()
+    assert lines[0] == f"Usage: isotune {command} {COMMANDS[command].usage}"
     assert lines[2] == COMMANDS[command].summary
+    assert "--plugin FILE.py" in out
     # It fits the terminal, and nothing is cut.
     assert max(map(len, lines)) <= int(columns)
     assert "…" not in out
@@ -71,6 +72,21 @@ def test_the_help_of_train_imports_the_options_of_its_own_methods_only() -> None
     assert HEAVY.isdisjoint(modules)
     imported = {name.removeprefix(room) for name in modules if name.startswith(room)}
     assert imported == {"base", "consert", "sif"}  # the methods of the recipe for the bundled model
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_plugin_is_loaded_before_the_command(isotune: Call, command: str) -> None:
+    Path("one.py").write_text("print('one')")
+    Path("two.py").write_text("print('two')")
+    code, out, _ = isotune(command, "--plugin", "one.py", "--help", "--plugin=two.py")
+    assert code == 0
+    assert out.startswith(f"one\ntwo\nUsage: isotune {command} ")
+
+
+def test_a_plugin_that_fails_is_refused(refused: Callable[..., str]) -> None:
+    Path("wrong.py").write_text("\n1 / 0")
+    assert "wrong.py:2: ZeroDivisionError" in refused("train", "--plugin", "wrong.py")
+    assert "gone.py: it can't be read" in refused("encode", "--plugin", "gone.py")
 
 
 def test_the_version(isotune: Call) -> None:

@@ -6,12 +6,14 @@ The function's parameters are the command's arguments and options; its docstring
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 from cyclopts import (
     App,
     Argument,
     CycloptsError,
+    Group,
     MissingArgumentError,
     Parameter,
     UnknownOptionError,
@@ -21,9 +23,17 @@ from cyclopts import (
 import isotune
 from isotune.errors import InputError
 
+PLUGIN = (
+    "A Python file that adds to isotune, such as a method of your own. It is run before the other options are read. "
+    "The option can be given several times."
+)
+
 
 def call(command: str, usage: str, words: Sequence[str]) -> int:
-    """Imports a command's module, and calls its function with the words that follow its name; returns the exit code."""
+    """Imports a command's module, and calls its function with the words that follow its name; returns the exit code.
+
+    The plugins among the words are loaded first, because the command's options and their help can depend on them.
+    """
     app = App(
         name="isotune",
         version=lambda: isotune.__version__,
@@ -31,20 +41,34 @@ def call(command: str, usage: str, words: Sequence[str]) -> int:
         default_parameter=Parameter(negative=(), show_default=lambda value: str(value) if value else None),
         suppress_keyboard_interrupt=False,
     )
-    function: Any = f"isotune.cli.{command}:{command}"
-    if command == "train":
-        from isotune.cli.train import train_command
+    app.meta.help_flags = app.meta.version_flags = ()  # `app` answers them, when the plugins are loaded
+    app.meta.suppress_keyboard_interrupt = False
 
-        function = train_command(words)
-    app.command(function, name=command, usage=f"Usage: isotune {command} {usage}".rstrip())
-    app[command].help = "\n\n".join(" ".join(text.split()) for text in app[command].help.split("\n\n"))
+    @app.meta.default
+    def load_plugins(
+        *words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
+        plugin: Annotated[
+            tuple[Path, ...], Parameter(help=PLUGIN, metavar="FILE.py", group=Group("Plugins", sort_key=9))
+        ] = (),
+    ) -> Any:
+        for path in plugin:
+            from isotune.plugins import load_plugin
+
+            load_plugin(path)
+        function: Any = f"isotune.cli.{command}:{command}"
+        if command == "train":
+            from isotune.cli.train import train_command
+
+            function = train_command(words)
+        app.command(function, name=command, usage=f"Usage: isotune {command} {usage}".rstrip())
+        app[command].help = "\n\n".join(" ".join(text.split()) for text in app[command].help.split("\n\n"))
+        return app([command, *words])
+
     if "-" in words and "--" not in words:
         # To cyclopts a lone hyphen, which means standard input, is an option unless it stands after "--".
         words = [*(word for word in words if word != "-"), "--", "-"]
     try:
-        result = app(
-            [command, *words], exit_on_error=False, print_error=False, verbose=False, result_action="return_value"
-        )
+        result = app.meta(words, exit_on_error=False, print_error=False, verbose=False, result_action="return_value")
     except CycloptsError as error:
         raise _one_line(error, command, words) from error
     return result if isinstance(result, int) else 0
