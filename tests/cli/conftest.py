@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import shutil
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -65,3 +69,36 @@ def few_steps(tiny_model: Path, pairs: Path) -> list[str]:
     flags = {"model": tiny_model, "method": "simcse", "dev": pairs, "tasks": pairs}
     flags |= {"steps": 4, "batch-size": 8, "eval-every": 2}
     return [f"--{name}={value}" for name, value in flags.items()]
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Outcome]]:
+    """The folder of the run that the tests of this folder share, and its outcome; empty until a test needs the run."""
+    return tmp_path_factory.mktemp("finished") / "run", []
+
+
+@pytest.fixture
+def outcome(finished: tuple[Path, list[Outcome]], text: Path, few_steps: list[str]) -> Outcome:
+    """The outcome of `isotune train` with a few steps; its run is copied to the folder "run"."""
+    folder, outcomes = finished
+    if not outcomes:
+        with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+            code = main(["train", str(text), "--out", "run", *few_steps])
+        outcomes.append(Outcome(code, out.getvalue(), err.getvalue()))
+        shutil.copytree("run", folder)
+    elif not Path("run").exists():
+        shutil.copytree(folder, "run")
+    return outcomes[0]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What `isotune train` asks of `isotune.training.train`, which makes no run in this test."""
+    asked: list[dict[str, Any]] = []
+
+    def train(text: tuple[str, ...], *, out: Path, **options: Any) -> SimpleNamespace:
+        asked.append({"text": text, "out": out, **options})
+        return SimpleNamespace(report=out / "report.html", stopped=None)
+
+    monkeypatch.setattr("isotune.training.train", train)
+    return asked

@@ -106,27 +106,3 @@ def test_errors_are_reported_before_any_encoding(
     ]:
         assert message in refused("evaluate", tiny_model, *words, "--aggregation=all")
     assert Path("old.json").read_text() == "old"
-
-
-def test_incomplete_model_folders(refused: Refused, another: Path, pairs: Path) -> None:
-    weights = another / "model.safetensors"
-    whole = weights.read_bytes()
-    tensors = {key: value.clone() for key, value in load_file(weights).items()}
-    name = next(key for key in tensors if key.endswith("query.weight"))
-
-    def error() -> str:
-        return refused("similarity", another, "a dog", "a cat")
-
-    save_file({key: value for key, value in tensors.items() if key != name}, weights, {"format": "pt"})
-    assert f"model another: its weight file lacks {name}" in error()
-    save_file({**tensors, "more": tensors[name].clone()}, weights, {"format": "pt"})
-    assert "model another: the model doesn't know more" in error()
-    weights.write_bytes(whole[:-10])
-    assert "model another: it can't be loaded" in error()
-    weights.unlink()
-    assert "model another: there are no weights; model.safetensors or pytorch_model.bin is missing" in error()
-    (another / "pytorch_model.bin").write_bytes(b"pickle")
-    assert "model another: it can't be loaded: torch's restricted reader refuses pytorch_model.bin" in error()
-    (another / "config.json").unlink()
-    assert "model another: there is no config.json" in error()
-    assert f"{pairs}:1: not a word and" in refused("similarity", pairs, "a dog", "a cat")

@@ -1,14 +1,13 @@
 """The table of commands, the top-level help, and the call of one command.
 
 The top-level help, the version and the error of a mistyped command use neither cyclopts nor rich, so that they take
-some hundredths of a second. A command's module is imported when the command is called.
+some hundredths of a second.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from typing import NamedTuple
 
 import isotune
@@ -26,12 +25,14 @@ class Command(NamedTuple):
 COMMANDS = {
     "train": Command("TEXT... [OPTIONS]", "Train a sentence encoder on text and report what it gained."),
     "evaluate": Command("ENCODER... [OPTIONS]", "Score sentence encoders side by side."),
-    "report": Command("FOLDER", "Write the report page of a run or a study again."),
+    "report": Command("FOLDER [OPTIONS]", "Write the report page of a run or a study again."),
     "analyse": Command("[NAME ENCODER...] [OPTIONS]", "Analyse encoders: a table and a figure, as in the papers."),
     "study": Command("[NAME] [OPTIONS]", "Compare methods, models and options over several seeds."),
     "reproduce": Command("[NAME] [OPTIONS]", "Reproduce a table or figure of a paper, or list them all."),
     "encode": Command("ENCODER FILE... [OPTIONS]", "Turn the sentences of files into vectors."),
-    "similarity": Command("ENCODER FIRST SECOND", "Print the cosine similarity of two sentences, from -1 to 1."),
+    "similarity": Command(
+        "ENCODER FIRST SECOND [OPTIONS]", "Print the cosine similarity of two sentences, from -1 to 1."
+    ),
     "label": Command("TEXT [OPTIONS]", "Score pairs of your own sentences, to choose by them."),
     "index": Command("ENCODER FILE... [OPTIONS]", "Keep the rows of files in a search index on disk."),
     "search": Command("DIR QUERY [OPTIONS]", "Find the rows of an index that are nearest to a query."),
@@ -42,9 +43,9 @@ COMMANDS = {
     "export": Command("ENCODER --out DIR [OPTIONS]", "Write an encoder as an ONNX graph that needs no torch."),
     "push": Command("ENCODER OWNER/NAME [OPTIONS]", "Upload an encoder to the Hugging Face hub."),
     "serve": Command("ENCODER... [OPTIONS]", "Answer requests over HTTP, and show a page to try encoders."),
-    "recipes": Command("", "List the recipes: the training settings that come with isotune."),
-    "datasets": Command("[fetch NAME...]", "List the datasets that isotune knows by name, or fetch some."),
-    "doctor": Command("", "Check the installation and this machine."),
+    "recipes": Command("[OPTIONS]", "List the recipes: the training settings that come with isotune."),
+    "datasets": Command("[fetch NAME...] [OPTIONS]", "List the datasets that isotune knows by name, or fetch some."),
+    "doctor": Command("[OPTIONS]", "Check the installation and this machine."),
 }
 _LINES = "\n".join(f"  {name:12}{command.summary}" for name, command in COMMANDS.items())
 HELP = f"""\
@@ -81,12 +82,7 @@ def _call(command: str, words: Sequence[str]) -> int:
     """Calls a command with the words that follow its name."""
     if command not in COMMANDS:
         raise InputError(f"{unknown('command', command, COMMANDS)}. See isotune --help")
-    from isotune.cli.option_names import refuse_mistyped
-
-    refuse_mistyped(command, words)
     isotune.tune_process()
     from isotune.cli.parser import call  # imports cyclopts
 
-    module = import_module(f"isotune.cli.{command}")
-    function = module.train_command(words) if command == "train" else getattr(module, command)
-    return call(f"isotune {command}", COMMANDS[command].usage, function, words)
+    return call(command, COMMANDS[command].usage, words)

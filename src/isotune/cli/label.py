@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMNS, COLUMNS_FORM, key_values
+from isotune.cli.parameters import COLUMN, COLUMNS, COLUMNS_FORM, key_values
 
 FILE = (
     "The sentences: a file (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), a file pattern or a named dataset. Of "
@@ -21,7 +21,6 @@ ENCODERS = (
     "The encoders between which the scores are to decide: the pairs are those on which the encoders differ most. With "
     "one encoder, the pairs are spread over its similarities. Unset: the bundled model."
 )
-COLUMN = "The column that holds the sentence, such as sentence=body. Unset: a column with a usual name."
 
 
 def label(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMNS, COLUMNS_FORM, ENCODER, key_values
+from isotune.cli.parameters import COLUMN, COLUMNS, COLUMNS_FORM, ENCODER, key_values
 from isotune.use.map import Projection
 
 FILE = (
@@ -19,7 +19,6 @@ PROJECTION = (
     "How vectors become places. tsne keeps similar sentences together and takes minutes for 100,000 sentences. pca "
     "takes seconds, and shows the two directions in which the vectors differ most."
 )
-COLUMN = "The column that holds the sentence, such as sentence=body. Unset: a column with a usual name."
 
 
 def map(

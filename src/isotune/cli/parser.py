@@ -5,49 +5,87 @@ The function's parameters are the command's arguments and options; its docstring
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
 
-from cyclopts import App, Argument, CycloptsError, MissingArgumentError, Parameter, UnusedCliTokensError
+from cyclopts import (
+    App,
+    Argument,
+    CycloptsError,
+    Group,
+    MissingArgumentError,
+    Parameter,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
 
 import isotune
 from isotune.errors import InputError
 
+PLUGIN = (
+    "A Python file that adds to isotune, such as a method of your own. It is run before the other options are read. "
+    "The option can be given several times."
+)
 
-def call(name: str, usage: str, function: Callable[..., object], words: Sequence[str]) -> int:
-    """Calls a command's function with the words that follow the command's name; returns the exit code."""
+
+def call(command: str, usage: str, words: Sequence[str]) -> int:
+    """Imports a command's module, and calls its function with the words that follow its name; returns the exit code.
+
+    The plugins among the words are loaded first, because the command's options and their help can depend on them.
+    """
     app = App(
-        name=name,
-        usage=f"Usage: {name} {usage}".rstrip(),
-        help="\n\n".join(" ".join(text.split()) for text in (function.__doc__ or "").split("\n\n")).strip(),
+        name="isotune",
         version=lambda: isotune.__version__,
         help_format="plaintext",
         default_parameter=Parameter(negative=(), show_default=lambda value: str(value) if value else None),
         suppress_keyboard_interrupt=False,
     )
-    app.default(function)
-    for flag in (*app.help_flags, *app.version_flags):
-        app[flag].show = False
+    app.meta.help_flags = app.meta.version_flags = ()  # `app` answers them, when the plugins are loaded
+    app.meta.suppress_keyboard_interrupt = False
+
+    @app.meta.default
+    def load_plugins(
+        *words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
+        plugin: Annotated[
+            tuple[Path, ...], Parameter(help=PLUGIN, metavar="FILE.py", group=Group("Plugins", sort_key=9))
+        ] = (),
+    ) -> Any:
+        for path in plugin:
+            from isotune.plugins import load_plugin
+
+            load_plugin(path)
+        function: Any = f"isotune.cli.{command}:{command}"
+        if command == "train":
+            from isotune.cli.train import train_command
+
+            function = train_command(words)
+        app.command(function, name=command, usage=f"Usage: isotune {command} {usage}".rstrip())
+        app[command].help = "\n\n".join(" ".join(text.split()) for text in app[command].help.split("\n\n"))
+        return app([command, *words])
+
     if "-" in words and "--" not in words:
         # To cyclopts a lone hyphen, which means standard input, is an option unless it stands after "--".
         words = [*(word for word in words if word != "-"), "--", "-"]
-    with one_line_errors(name):
-        result = app(words, exit_on_error=False, print_error=False, verbose=False, result_action="return_value")
+    try:
+        result = app.meta(words, exit_on_error=False, print_error=False, verbose=False, result_action="return_value")
+    except CycloptsError as error:
+        raise _one_line(error, command, words) from error
     return result if isinstance(result, int) else 0
 
 
-@contextmanager
-def one_line_errors(name: str) -> Iterator[None]:
-    """Turns an error of cyclopts about the command of this name into an `InputError`."""
-    try:
-        yield
-    except CycloptsError as error:
-        error.verbose = False  # else the message is preceded by the function's signature
-        match error:
-            case UnusedCliTokensError(unused_tokens=[word, *_]):
-                message = f"Unexpected argument {word!r}."
-            case MissingArgumentError(argument=Argument(index=int(), name=argument)):
-                message = f"{argument} is missing."
-            case _:
-                message = str(error)
-        raise InputError(f"{message} See {name} --help") from error
+def _one_line(error: CycloptsError, command: str, words: Sequence[str]) -> InputError:
+    """The error for the user, of an error of cyclopts about a command."""
+    error.verbose, error.command_chain = False, ()  # else the function's signature and the command stand in the message
+    match error:
+        case UnknownOptionError(token=token) if command == "train":
+            from isotune.cli.train import where_option_is
+
+            message = where_option_is(token.keyword or token.value, words) or str(error)
+        case UnusedCliTokensError(unused_tokens=[word, *_]):
+            message = f"Unexpected argument {word!r}."
+        case MissingArgumentError(argument=Argument(index=int(), name=argument)):
+            message = f"{argument} is missing."
+        case _:
+            message = str(error)
+    return InputError(f"{message} See isotune {command} --help")

@@ -1,31 +1,30 @@
 """`isotune train`: an option for every field of the chosen recipe.
 
 Which options there are, and the defaults that their help shows, depend on --recipe, --method and --model. So
-`train_command` reads these three first and gives the function a keyword parameter for every field of that recipe.
+`train_command` reads these three first. The function's keyword options are a typed dictionary with an entry for every
+field of that recipe (PEP 692), and hold those that were given.
 """
 
 from __future__ import annotations
 
-import inspect
 import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, TypedDict, Unpack, get_type_hints
 
 from cyclopts import App, Group, Parameter
 from pydantic import BaseModel
 
-from isotune.cli.option_names import RUN_OPTIONS, given_options
-from isotune.cli.parameters import COLUMNS, COLUMNS_FORM, key_values
-from isotune.cli.parser import one_line_errors
+from isotune.cli.parameters import COLUMNS, COLUMNS_FORM, STAND_INS, key_values
 from isotune.errors import InputError
 from isotune.methods import METHODS
 from isotune.recipes import DEFAULT_RECIPE, ENCODER_RECIPE, Recipe, plan_table, recipe_of_model, resolve
 from isotune.recipes.training import WITHOUT_STEPS, TrainingOptions
 
 RUN = Group("Run", sort_key=1)
+RUN_OPTIONS = ("model", "dev", "tasks", "columns", "seed")  # options that are fields of the recipe itself
 
 TEXT = (
     "The text to train on: files (.txt, .csv, .tsv, .jsonl or .parquet, also compressed as .gz), file patterns such as "
@@ -39,10 +38,6 @@ RECIPE = (
     "model, the bundled one included."
 )
 METHOD = "Train with this method and its default options, instead of a recipe."
-STAND_INS = (
-    "Train on data that stand in for the recipe's published data where these are only on the Hugging Face hub, such as "
-    "nli-sample for all-nli. The report says so."
-)
 RESUME = "Resume the run in --out. No other option is allowed."
 DRY_RUN = "Only say what the run would read, fetch and write."
 
@@ -50,20 +45,15 @@ METAVARS = {"model": "NAME", "dev": "NAME", "tasks": "NAME...", "prompt": "TEXT"
 
 
 def train_command(words: Sequence[str]) -> Callable[..., int]:
-    """The function behind `isotune train`, with a keyword parameter for every option of the recipe in the words."""
+    """The function behind `isotune train`, with an option for every field of the recipe that the words choose."""
     plan = _chosen_recipe(words)
-    flags = _flags(plan, RUN, RUN_OPTIONS) | _flags(plan.encoder, Group("Encoder", sort_key=2))
-    for stage in plan.stages:
-        about = "isotune train --method NAME --help shows the options of another method."
-        flags |= _flags(stage.options, Group(f"Method {stage.method}", help=about, sort_key=3))
-    flags |= _training_flags(plan)
 
     def train(
         *text: Annotated[str, Parameter(help=TEXT)],
         out: Annotated[Path | None, Parameter(help=OUT, group=RUN, metavar="DIR")] = None,
         recipe: Annotated[str | None, Parameter(help=RECIPE, group=RUN, metavar="NAME")] = None,
         method: Annotated[str | None, Parameter(help=METHOD, group=RUN, choices=tuple(METHODS))] = None,
-        stand_ins: Annotated[bool, Parameter(help=STAND_INS, group=RUN)] = False,
+        stand_ins: Annotated[bool, STAND_INS, Parameter(group=RUN)] = False,
         resume: Annotated[bool, Parameter(help=RESUME, group=RUN)] = False,
         dry_run: Annotated[bool, Parameter(help=DRY_RUN, group=RUN)] = False,
         **options: Any,
@@ -93,13 +83,23 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
             print(result.report)
         return 128 + signal.Signals[result.stopped] if result.stopped else 0
 
-    # cyclopts makes a flag of every parameter in the signature. The values of `flags` arrive in `options`.
-    signature = inspect.signature(train, eval_str=True)
-    parameters = {**signature.parameters, **flags}
-    del parameters["options"]
-    _refuse_options_of_other_methods(words, parameters, plan)
-    train.__signature__ = signature.replace(parameters=[*parameters.values()])  # type: ignore[attr-defined]
+    options = TypedDict("options", _options(plan), total=False)  # type: ignore[misc]
+    train.__annotations__["options"] = Unpack[options]
     return train
+
+
+def where_option_is(option: str, words: Sequence[str]) -> str:
+    """Which methods have an option that the recipe of the words does not have; empty if none has it."""
+    field = option.removeprefix("--").replace("-", "_").removeprefix("no_")
+    if methods := [name for name in METHODS if field in METHODS[name].options.model_fields]:
+        return f"{option} is an option of another method: --method {' or '.join(methods)}."
+    if field in TrainingOptions.model_fields:
+        without = _chosen_recipe(words).stages[0].method
+        return (
+            f"{option} is an option of methods with steps, and {without} has none; choose another --recipe, or a "
+            "--method such as simcse."
+        )
+    return ""
 
 
 def _chosen_recipe(words: Sequence[str]) -> Recipe:
@@ -113,8 +113,7 @@ def _chosen_recipe(words: Sequence[str]) -> Recipe:
         recipe = _without_network(recipe, method, model) if dry_run else recipe
         return Recipe.from_table(plan_table(recipe, method, model), recipe or method or "recipe")
 
-    with one_line_errors("isotune train"):
-        _, chosen, *_ = app.parse_known_args(words)  # all other words are ignored
+    _, chosen, *_ = app.parse_known_args(words)  # all other words are ignored
     return plan(**chosen.arguments)
 
 
@@ -123,35 +122,40 @@ def _without_network(recipe: str | None, method: str | None, model: str | None) 
     return recipe if recipe or method else recipe_of_model(model, ask_hub=False)
 
 
-def _training_flags(plan: Recipe) -> dict[str, inspect.Parameter]:
-    names = () if any(stage.options.takes_steps for stage in plan.stages) else WITHOUT_STEPS
-    return _flags(plan.stages[0].training, Group("Training", sort_key=4), names)
+def _options(plan: Recipe) -> dict[str, Any]:
+    """The type of every option of a recipe, with its help."""
+    options = _of_model(plan, RUN, RUN_OPTIONS) | _of_model(plan.encoder, Group("Encoder", sort_key=2))
+    for stage in plan.stages:
+        about = "isotune train --method NAME --help shows the options of another method."
+        options |= _of_model(stage.options, Group(f"Method {stage.method}", help=about, sort_key=3))
+    with_steps = any(stage.options.takes_steps for stage in plan.stages)
+    training = plan.stages[0].training
+    return options | _of_model(training, Group("Training", sort_key=4), () if with_steps else WITHOUT_STEPS)
 
 
-def _flags(options: BaseModel, panel: Group, names: Iterable[str] = ()) -> dict[str, inspect.Parameter]:
-    """A keyword parameter for each of these fields, or for all; its help shows the value that the recipe has.
+def _of_model(options: BaseModel, panel: Group, names: Iterable[str] = ()) -> dict[str, Any]:
+    """The types of these fields of a model, or of all; the help shows the value that the recipe has.
 
     The recipe checks the limits of a value, so only the type is passed on.
     """
     model = type(options)
     types = get_type_hints(model)
-    flags = {}
+    annotated: dict[str, Any] = {}
     for name in names or model.model_fields:
-        default = getattr(options, name)
+        value = getattr(options, name)
         text = " ".join((model.model_fields[name].description or "").split())
         parameter = Parameter(
-            help=text if default in (None, (), {}) else text.partition(" Unset:")[0],
+            help=text if value in (None, (), {}) else text.partition(" Unset:")[0],
             group=panel,
             metavar=METAVARS.get(name),
             consume_multiple=1,
             negative=None if types[name] is bool else (),
-            show_default=_as_typed(name, default) or False,
+            show_default=_as_typed(name, value) or False,
         )
-        annotation: Any = Annotated[types[name], parameter]
+        annotated[name] = Annotated[types[name], parameter]
         if name == "columns":
-            annotation, default = Annotated[tuple[str, ...], parameter, COLUMNS], ()
-        flags[name] = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-    return flags
+            annotated[name] = Annotated[tuple[str, ...], parameter, COLUMNS]
+    return annotated
 
 
 def _as_typed(name: str, value: object) -> str:
@@ -164,17 +168,3 @@ def _as_typed(name: str, value: object) -> str:
         case tuple():
             return " ".join(map(str, value))
     return "" if value is None else str(value)
-
-
-def _refuse_options_of_other_methods(words: Sequence[str], parameters: Iterable[str], plan: Recipe) -> None:
-    """Refuses an option that the recipe does not have, but other recipes have."""
-    known, given = {*parameters, "help", "version"}, given_options(words)
-    for name, option in given.items():
-        field = name.removeprefix("no_")
-        if field not in known and (methods := [key for key in METHODS if field in METHODS[key].options.model_fields]):
-            raise InputError(f"{option} is an option of another method: --method {' or '.join(methods)}")
-        if field not in known and field in TrainingOptions.model_fields:
-            raise InputError(
-                f"{option} is an option of methods with steps, and {plan.stages[0].method} has none; choose another "
-                "--recipe, or a --method such as simcse"
-            )

@@ -11,7 +11,6 @@ from functools import cache
 from pathlib import Path
 
 from isotune.bundled import MODEL_FILES, local_model
-from isotune.data.hub import WAIT
 from isotune.errors import InputError
 
 MODULES = "modules.json"
@@ -90,6 +89,8 @@ def _on_hub(model: str, ask_hub: bool) -> bool:
     """Whether a repository on the hub has modules.json; or its fetched copy, if the hub is not asked or not reached."""
     import huggingface_hub
     from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
+
+    from isotune.data.hub import WAIT  # here, because the help of isotune train asks about models on this machine only
 
     with model_errors(model):
         try:

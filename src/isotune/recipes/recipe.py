@@ -12,7 +12,6 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_serializer, model_validator
 
-from isotune.data.datasets import stand_ins
 from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError, invalid, unknown
 from isotune.methods import METHODS
@@ -199,6 +198,8 @@ class Recipe(BaseModel):
 
     def with_stand_ins(self) -> Recipe:
         """This recipe with the data that stand in for published data of which no file is on machines without a hub."""
+        from isotune.data.datasets import stand_ins  # here, because help needs no data
+
         table = self.table()
         for part in (table, *table["stages"]):
             for key, value in part.items():
