@@ -17,6 +17,7 @@ import torch
 
 import isotune
 from isotune import plugins
+from isotune.cli import main
 from isotune.data import DATASETS
 from isotune.data.packed import pack
 from isotune.encoder.format.modules import HEADS
@@ -77,6 +78,20 @@ def short(tiny_model: Path, text: Path, pairs: Path, tmp_path: Path) -> dict[str
     }
 
 
+PROMISED = """
+    Additions Augmentation AugmentedOptions Batch Encoder Head HiddenStates InputError LabelledPair LabelledSentence
+    Method MethodOptions Packed Pair Result ScoredPair Sentence TrainingFailed Triplet View __version__ add_datasets
+    add_recipe augmentation evaluate head load_plugin make_augmentation method pooling task train tune_process
+"""
+
+
+def test_the_promised_names_stay_and_have_a_description() -> None:
+    assert set(PROMISED.split()) == set(isotune.__all__)
+    for name in isotune.__all__:
+        assert getattr(isotune, name) is not None
+        assert re.search(rf"`{name}[`(]", PAGE), name
+
+
 def test_a_plugin_trains_evaluates_saves_and_loads(plugin: Path, short: dict[str, Any]) -> None:
     assert len(CODE[0].splitlines()) < 80
     isotune.load_plugin(plugin)
@@ -120,6 +135,31 @@ def test_a_run_is_resumed_with_its_plugin_only(
     plugin.write_text(CODE[0])
     isotune.load_plugin(plugin)
     assert isotune.train(out=whole.folder, resume=True, quiet=True).folder == whole.folder
+
+
+def test_the_command_line_takes_the_plugin(
+    plugin: Path, short: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [
+        str(short["sources"]),
+        "--model",
+        short["model"],
+        "--method",
+        "mine",
+        "--pooling",
+        "last",
+        "--steps",
+        "2",
+        "--batch-size",
+        "8",
+    ]
+    words += ["--augmentations", "none", "first_half", "--dev", "none", "--tasks", "plurals"]
+    out = str(short["out"])
+    assert main(["train", *words, "--out", out]) == 2
+    assert "unknown method 'mine'" in capsys.readouterr().err
+    assert main(["train", *words, "--out", out, "--plugin", str(plugin)]) == 0
+    assert main(["evaluate", f"{out}/encoder", "--tasks", "plurals", "--plugin", str(plugin)]) == 0
+    assert "Plurals, score x 100" in capsys.readouterr().out
 
 
 def test_sentence_transformers_gives_the_same_vectors_with_a_pooling_of_a_plugin(
@@ -280,9 +320,10 @@ def test_the_example_for_weights_and_biases(tmp_path: Path, monkeypatch: pytest.
     run.finish()
 
 
-def test_the_example_for_mlflow(tmp_path: Path) -> None:
+def test_the_example_for_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mlflow = pytest.importorskip("mlflow")
-    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    mlflow.set_tracking_uri((tmp_path / "mlruns").as_uri())
     with mlflow.start_run() as run:
         watcher("MLflow", {"mlflow": mlflow})
     assert mlflow.get_run(run.info.run_id).data.metrics == {"train/loss": 0.5, "dev/score": 0.7}
