@@ -4,7 +4,8 @@
     vectors = encoder.encode(["one sentence", "another"])
 
 Each name is imported when it is first used, so `import isotune` loads neither torch nor transformers. Importing isotune
-and using an `Encoder` change no setting of the process; `tune_process` does, for speed.
+and using an `Encoder` change no setting of the process; `tune_process` does, for speed. The names of `__all__` keep
+their meaning from version to version; `docs/plugins.md` explains those that extend isotune.
 """
 
 from __future__ import annotations
@@ -15,24 +16,63 @@ from isotune.errors import InputError
 from isotune.lazy import lazy
 
 if TYPE_CHECKING:
-    from isotune.encoder.encoder import Encoder
-    from isotune.evaluation import evaluate
-    from isotune.kernels.memory import tune_process
-    from isotune.training import train
+    from isotune.data.catalogue import add_datasets as add_datasets
+    from isotune.data.packed import Packed as Packed
+    from isotune.data.rows import LabelledPair as LabelledPair
+    from isotune.data.rows import LabelledSentence as LabelledSentence
+    from isotune.data.rows import Pair as Pair
+    from isotune.data.rows import ScoredPair as ScoredPair
+    from isotune.data.rows import Sentence as Sentence
+    from isotune.data.rows import Triplet as Triplet
+    from isotune.encoder.encoder import Encoder as Encoder
+    from isotune.encoder.format.modules import head as head
+    from isotune.encoder.heads import Head as Head
+    from isotune.encoder.options import pooling as pooling
+    from isotune.encoder.pooling import HiddenStates as HiddenStates
+    from isotune.evaluation import evaluate as evaluate
+    from isotune.evaluation.tasks import task as task
+    from isotune.kernels.memory import tune_process as tune_process
+    from isotune.methods.method import Additions as Additions
+    from isotune.methods.method import Batch as Batch
+    from isotune.methods.method import Method as Method
+    from isotune.methods.method import View as View
+    from isotune.methods.method import make_augmentation as make_augmentation
+    from isotune.methods.method import method as method
+    from isotune.methods.options.base import AugmentedOptions as AugmentedOptions
+    from isotune.methods.options.base import MethodOptions as MethodOptions
+    from isotune.plugins import load_plugin as load_plugin
+    from isotune.recipes import add_recipe as add_recipe
+    from isotune.training import Result as Result
+    from isotune.training import TrainingFailed as TrainingFailed
+    from isotune.training import train as train
+    from isotune.views.augmentation import Augmentation as Augmentation
+    from isotune.views.augmentation import augmentation as augmentation
 
     __version__: str
 
-__all__ = ["Encoder", "InputError", "__version__", "evaluate", "train", "tune_process"]
-
-_get = lazy(
-    __name__,
-    {
-        "Encoder": "isotune.encoder.encoder",
-        "evaluate": "isotune.evaluation",
-        "train": "isotune.training",
-        "tune_process": "isotune.kernels.memory",
-    },
-)
+# The names that are imported on first use, by module.
+_NAMES = {
+    "data.catalogue": ("add_datasets",),
+    "data.packed": ("Packed",),
+    "data.rows": ("LabelledPair", "LabelledSentence", "Pair", "ScoredPair", "Sentence", "Triplet"),
+    "encoder.encoder": ("Encoder",),
+    "encoder.format.modules": ("head",),
+    "encoder.heads": ("Head",),
+    "encoder.options": ("pooling",),
+    "encoder.pooling": ("HiddenStates",),
+    "evaluation": ("evaluate",),
+    "evaluation.tasks": ("task",),
+    "kernels.memory": ("tune_process",),
+    "methods.method": ("Additions", "Batch", "Method", "View", "make_augmentation", "method"),
+    "methods.options.base": ("AugmentedOptions", "MethodOptions"),
+    "plugins": ("load_plugin",),
+    "recipes": ("add_recipe",),
+    "training": ("Result", "TrainingFailed", "train"),
+    "views.augmentation": ("Augmentation", "augmentation"),
+}
+_MODULES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
+__all__ = ["InputError", "__version__", *_MODULES]
+_get = lazy(__name__, _MODULES)
 
 
 def __getattr__(name: str) -> Any:

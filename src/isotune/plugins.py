@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import sys
 import traceback
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from isotune.errors import InputError
 
@@ -60,6 +61,27 @@ def load_plugin(path: str | Path) -> Plugin:
 def loaded_plugins() -> tuple[Plugin, ...]:
     """The files that `load_plugin` has run, in order."""
     return tuple(_LOADED.values())
+
+
+def plugins_of(code: Iterable[Any]) -> dict[str, str]:
+    """{path: SHA-256} of the plugins that these functions and classes are from; other code has none."""
+    modules = {part.__module__ for part in code}
+    return {plugin.path: plugin.sha256 for name, plugin in _LOADED.items() if name in modules}
+
+
+def require_plugins(stored: Mapping[str, str], what: str) -> list[str]:
+    """Checks that the plugins {path: SHA-256} are loaded, and gives the paths of those whose file has changed since.
+
+    Raises:
+        InputError: a plugin isn't loaded; `what` was made with it.
+    """
+    loaded = {Path(plugin.path).name: plugin.sha256 for plugin in loaded_plugins()}
+    for path in stored:
+        if Path(path).name not in loaded:
+            raise InputError(
+                f"{what} was made with the plugin {path}; give --plugin {path}, or in Python call isotune.load_plugin"
+            )
+    return [path for path, sha256 in stored.items() if loaded[Path(path).name] != sha256]
 
 
 @cache

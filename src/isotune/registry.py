@@ -28,9 +28,7 @@ class Registry(Mapping[str, T], Generic[T]):
         self._origins = dict.fromkeys(own, "isotune")
 
     def __getitem__(self, name: str) -> T:
-        if name not in self:
-            raise unknown(self.kind, name, self)
-        entry = self._entries[name]
+        entry = self._entries[self.check(name)]
         if isinstance(entry, str):
             entry = self._entries[name] = resolve_name(f"isotune.{entry}")
         return entry
@@ -47,6 +45,12 @@ class Registry(Mapping[str, T], Generic[T]):
     def __len__(self) -> int:
         load_installed()
         return len(self._entries)
+
+    def check(self, name: str) -> str:
+        """Gives a known name back, for the validation of options; raises `InputError` for another."""
+        if name not in self:
+            raise unknown(self.kind, name, self)
+        return name
 
     def add(self, name: str, entry: T, origin: str) -> None:
         """Adds an entry; `origin` says which code or file it is from. The same code may come again and replaces it.

@@ -57,7 +57,7 @@ def sized(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 def _catalogue() -> dict[str, Dataset]:
-    return DATASETS._datasets  # type: ignore[attr-defined, no-any-return]
+    return DATASETS._entries  # type: ignore[return-value]
 
 
 # ---------------------------------------------------------------------------------------------------------- data

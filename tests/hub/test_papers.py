@@ -40,7 +40,7 @@ def everywhere(published: LocalHub, monkeypatch: pytest.MonkeyPatch, tmp_path: P
     for name, dataset in DATASETS.items():
         if dataset.web:
             web = address if dataset.web.endswith("/") else f"{address}es.zip"
-            monkeypatch.setitem(DATASETS._datasets, name, replace(dataset, web=web))  # type: ignore[attr-defined]
+            monkeypatch.setitem(DATASETS._entries, name, replace(dataset, web=web))
     return published
 
 

@@ -20,9 +20,7 @@ from isotune.methods.consert import ConSERT
 from isotune.methods.method import Batch, Method
 from isotune.methods.mlm import MLM
 from isotune.methods.options.base import MethodOptions
-from isotune.methods.options.consert import ConSERTOptions
-from isotune.methods.options.mlm import MLMOptions
-from isotune.methods.options.simcse import SimCSEOptions
+from isotune.methods.options.unlabelled import ConSERTOptions, MLMOptions, SimCSEOptions
 from isotune.methods.simcse import SimCSE
 from isotune.recipes import Stage
 from isotune.training.objectives import Objectives, build_objectives

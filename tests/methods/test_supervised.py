@@ -21,11 +21,14 @@ from isotune.methods.finetune import FinetunePair, FinetuneSentence
 from isotune.methods.method import Batch
 from isotune.methods.multitask import Multitask
 from isotune.methods.nli import NLI
-from isotune.methods.options.consert import ConSERTJointOptions
-from isotune.methods.options.finetune import FinetunePairOptions, FinetuneSentenceOptions
-from isotune.methods.options.multitask import MultitaskOptions
-from isotune.methods.options.nli import NLIOptions
-from isotune.methods.options.simcse import SimCSESupervisedOptions
+from isotune.methods.options.labelled import (
+    ConSERTJointOptions,
+    FinetunePairOptions,
+    FinetuneSentenceOptions,
+    MultitaskOptions,
+    NLIOptions,
+    SimCSESupervisedOptions,
+)
 from isotune.methods.simcse import SimCSESupervised
 from isotune.views.adversarial import Adversarial
 from isotune.views.augmentation import FeatureCutoff, NoAugmentation, Shuffle, TokenCutoff

@@ -33,7 +33,8 @@ def describe(plan: Recipe, out: Path) -> list[str]:
     sources = [(source, "text") for of_stage in inputs for source in of_stage.data]
     sources += [(source, "dev data") for of_stage in inputs for source in of_stage.dev]
     sources += [(plan.dev_pairs, "dev pairs")] if plan.dev_pairs else []
-    sources += [(source_of(task), f"task {task}") for task in named_tasks(plan.tasks or plan.published_on)]
+    tasks = named_tasks(plan.tasks or plan.published_on)
+    sources += [(source, f"task {task}") for task in tasks if (source := source_of(task))]
     lines = [line for source, kind in sources for line in _source(source, kind)]
     models = [plan.model or BUNDLED_MODEL]
     lines += [_model(model) for model in (*models, *(name for of_stage in inputs for name in of_stage.models))]

@@ -44,7 +44,7 @@ class ScoredPairs:
 
 def available(source: str) -> bool:
     """Whether "name" or "name:split" of a dataset can be read from this machine; the hub is not asked."""
-    dataset = _dataset(source.partition(":")[0])
+    dataset = DATASETS[source.partition(":")[0]]
     others = (*dataset.union, *filter(None, [dataset.without, dataset.scores_of]))
     return has_rows(source) and all(map(available, others))
 
@@ -56,7 +56,7 @@ def has_rows(source: str) -> bool:
         InputError: the dataset has no such split.
     """
     name, _, split = source.partition(":")
-    dataset = _dataset(name)
+    dataset = DATASETS[name]
     if split and split not in dataset.splits:
         raise unknown(f"split of {name}", split, dataset.splits)
     splits = [part for known, part in dataset.splits.items() if split in ("", known)]
@@ -89,14 +89,14 @@ def dataset_records(name: str, split: str, query: RowQuery[R]) -> list[Opened]:
         InputError: there is no dataset or split of that name, it can't be read, or it is not what the catalogue says;
             or rows with a score or label are asked for without a split, which would mix training and test data.
     """
-    dataset = _dataset(name)
+    dataset = DATASETS[name]
     gold = _gold_column(dataset, query)
     if split:
         return [_open(name, split, gold)]
     if gold:
         choices = ", ".join([f"{name}:{known}" for known in dataset.splits] or dataset.union)
         raise InputError(f"{_ADJECTIVES[gold]}rows of {name} are read by the split: write one of {choices}")
-    return [_open(member, known, gold) for member in dataset.union or (name,) for known in _dataset(member).splits]
+    return [_open(member, known, gold) for member in dataset.union or (name,) for known in DATASETS[member].splits]
 
 
 def scored_pairs(name: str, split: str = "test") -> ScoredPairs:
@@ -106,7 +106,7 @@ def scored_pairs(name: str, split: str = "test") -> ScoredPairs:
         InputError: as `dataset_records`.
     """
     pairs = to_scored_pairs(name, split, [_open(name, split, "score")])
-    lowest, highest = _dataset(name).scores
+    lowest, highest = DATASETS[name].scores
     if not ((lowest <= pairs.scores) & (pairs.scores <= highest)).all():
         raise InputError(f"{name}:{split}: its scores should lie between {lowest:g} and {highest:g} and don't all")
     return pairs
@@ -137,12 +137,6 @@ def to_scored_pairs(
     )
 
 
-def _dataset(name: str) -> Dataset:
-    if name not in DATASETS:
-        raise unknown("dataset", name, DATASETS)
-    return DATASETS[name]
-
-
 def _gold_column(dataset: Dataset, query: RowQuery[R]) -> str:
     """The column without which no such row can be made: "score", "label", or "" if there is none."""
     if query.row_type is ScoredPair or query.min_score is not None:
@@ -161,7 +155,7 @@ def _find_file(split: Split) -> Path | None:
 
 def _open(name: str, split: str, gold: str) -> Opened:
     """A split; its records are all of them, or those with a value in the column `gold`."""
-    dataset = _dataset(name)
+    dataset = DATASETS[name]
     has_gold = any(gold in row_type._fields for row_type in dataset.row_types)
     splits = {known: facts for known, facts in dataset.splits.items() if not gold or (facts.gold_count and has_gold)}
     if split not in splits:
@@ -204,7 +198,7 @@ def _counted(source: Opened, title: str, gold: str, expected: int) -> Records:
 def _with_scores(records: Records, name: str) -> Records:
     """The records; one without a score gets that of the first same pair of another dataset, by letters and digits."""
     scores: dict[tuple[bytes, bytes], object] = {}
-    for split in _dataset(name).splits:
+    for split in DATASETS[name].splits:
         for _, record in _open(name, split, "score").records:
             scores.setdefault(_pair(record), record["score"])
     return (

@@ -21,7 +21,7 @@ from isotune.data.hub import HubSource, describe_config, fetch_note, hub_errors,
 from isotune.data.published import web_address
 from isotune.data.rows import Sentence
 from isotune.data.web import fetch_web, web_file, web_folder, web_size
-from isotune.errors import InputError, unknown
+from isotune.errors import InputError
 from isotune.files import make_folder, write_text
 
 
@@ -72,10 +72,7 @@ def members(source: str) -> tuple[str, ...]:
     """
     if source.startswith("hub:"):
         return ()
-    name = source.partition(":")[0]
-    if name not in DATASETS:
-        raise unknown("dataset", name, DATASETS)
-    dataset = DATASETS[name]
+    dataset = DATASETS[source.partition(":")[0]]
     return dataset.union or (source, *filter(None, [dataset.without, dataset.scores_of]))
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from isotune.encoder.finished import fetched_model
     from isotune.encoder.format.pretrained import local_folder
     from isotune.encoder.load import load_encoder
-    from isotune.encoder.options import EncoderOptions, PoolingMode
+    from isotune.encoder.options import EncoderOptions
     from isotune.encoder.pooling import EachLayer
     from isotune.encoder.word_vectors import WordVectors
 
@@ -24,7 +24,6 @@ __all__ = [
     "EachLayer",
     "Encoder",
     "EncoderOptions",
-    "PoolingMode",
     "Precision",
     "WordVectors",
     "fetched_model",
@@ -39,7 +38,6 @@ __getattr__ = lazy(
         "EachLayer": "isotune.encoder.pooling",
         "Encoder": "isotune.encoder.encoder",
         "EncoderOptions": "isotune.encoder.options",
-        "PoolingMode": "isotune.encoder.options",
         "WordVectors": "isotune.encoder.word_vectors",
         "fetched_model": "isotune.encoder.finished",
         "load_encoder": "isotune.encoder.load",

@@ -24,7 +24,6 @@ from isotune.encoder.format.pretrained import load_model, load_tokenizer, local_
 from isotune.encoder.format.prompt import SENTENCE, Prompts, take_suffix
 from isotune.encoder.heads import Head, Heads
 from isotune.encoder.heads.language import LanguageHead
-from isotune.encoder.options import PoolingChoice
 from isotune.encoder.pooling import EachLayer, Pooling, TokenStates, change_pooling
 from isotune.encoder.stream import Advance, Parts, StreamEncoder, encode_stream
 from isotune.errors import InputError
@@ -111,7 +110,7 @@ class Encoder(nn.Module, StreamEncoder):
         cls,
         model: str | Path,
         *,
-        pooling: PoolingChoice | None = None,
+        pooling: str | None = None,
         layers: Sequence[int] | None = None,
         prompt: str | None = None,
         precision: Precision | None = None,

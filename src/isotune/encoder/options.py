@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-PoolingMode = Literal["cls", "mean", "max", "weightedmean", "mask", "wk"]
-PoolingChoice = Literal[PoolingMode, "pooler"]  # the pooler is pooling cls and a head
+from isotune.registry import Registry
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from isotune.encoder.pooling import HiddenStates
+
+P = TypeVar("P", bound="Callable[[HiddenStates], Tensor]")
+
+POOLINGS: Registry[Callable[[HiddenStates], Tensor]] = Registry(
+    "pooling",
+    {
+        "cls": "encoder.pooling:first_tokens",
+        "mean": "encoder.pooling:mean",
+        "max": "encoder.pooling:maximum",
+        "weightedmean": "encoder.pooling:mean_by_position",
+        "mask": "encoder.pooling:mask_tokens",
+        "wk": "encoder.pooling:wk",
+        "pooler": "encoder.pooling:first_tokens",  # with the model's own pooler as a head, see `Encoder.load`
+    },
+)
+"""The poolings by name: each makes vectors [N, d] of the hidden states of N sentences."""
+
+
+def pooling(name: str) -> Callable[[P], P]:
+    """A decorator that registers a function from `HiddenStates` to vectors [N, d] for the option `pooling`."""
+    return POOLINGS.adding(name)
 
 
 class EncoderOptions(BaseModel):
@@ -15,11 +41,11 @@ class EncoderOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    pooling: PoolingChoice | None = None
+    pooling: Annotated[str, AfterValidator(POOLINGS.check)] | None = None
     """How the vectors of tokens become one vector: cls, mean, max, weightedmean (later tokens weigh more), mask (the
     vector of the prompt's mask token), wk (SBERT-WK's weights of layers and tokens), or pooler (the vector of [CLS]
-    through the model's own pooler, a linear layer and tanh, which becomes a head). A pooling that is given weighs all
-    tokens equally. Unset: as the model's folder says; mean for a plain language model."""
+    through the model's own pooler, a linear layer and tanh, which becomes a head), or one of a plugin. A pooling that
+    is given weighs all tokens equally. Unset: as the model's folder says; mean for a plain language model."""
 
     layers: Annotated[tuple[int, ...], Field(min_length=1)] | None = None
     """The layers to average before pooling, such as -2 -1: 0 is the embeddings, 1 the first block, -1 the last block.

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from isotune.data.packed import Packed
-from isotune.encoder.options import PoolingMode
+from isotune.encoder.options import POOLINGS
 from isotune.encoder.wk_pooling import wk_layers, wk_pooling
 from isotune.errors import InputError
 
@@ -26,9 +27,7 @@ LEAST_WEIGHT = 1e-9  # the smallest sum of weights that a mean divides by, as in
 class Pooling:
     """Averages layers, then pools tokens; sentence-transformers' Pooling (and WeightedLayerPooling) without padding."""
 
-    # "cls" (the first token), "mean", "max", "weightedmean" (token k of a sentence, from 1, weighs k), "mask" (the mask
-    # token, of which each sentence has one), or "wk" (see `wk_pooling`).
-    mode: PoolingMode = "mean"
+    mode: str = "mean"  # a name in `POOLINGS`
     layers: tuple[int, ...] = (-1,)  # the hidden states to average; "wk" weighs them by itself
     weights: tuple[float, ...] | None = None  # a weight for each layer; None for equal weights
     mask_id: int = -1  # the mask token's id, for mode "mask"; -1 is no token's
@@ -70,37 +69,83 @@ class Pooling:
         token weighs what `token_weights` [vocabulary] says for its id; None for equal weights.
 
         Raises:
-            InputError: the mode is "mask", and a sentence has no mask token or several.
+            InputError: there is no pooling of that mode; or it is "mask", and a sentence has no mask token or several.
         """
         shares = self.resolve(max(self.layers))
-        dtype = torch.promote_types(states[self.layers[0]].dtype, torch.float32)
-        if self.mode == "wk":
-            return wk_pooling([states[layer].to(dtype) for layer in sorted(shares)], tokens)
-        x = torch.stack([share * states[layer].to(dtype) for layer, share in shares.items()]).sum(0)  # [T, d]
-        if self.mode == "cls":
-            return x[tokens.offsets]
-        if self.mode == "mask":
-            places = (tokens.ids == self.mask_id).nonzero().squeeze(1)  # [N]
-            if not torch.equal(tokens.segments[places], torch.arange(len(tokens), device=places.device)):
-                raise InputError("pooling mask: a sentence has no mask token or several; the prompt has to bring one")
-            return x[places]
-        if self.mode == "max":
-            segments = tokens.segments[:, None].expand_as(x)
-            lowest = x.new_full((len(tokens), x.shape[1]), -torch.inf)
-            return lowest.scatter_reduce(0, segments, x, "amax")
-        if self.mode == "weightedmean":
-            weights = tokens.positions + 1  # [T]
-        elif token_weights is None:
-            weights = torch.ones_like(tokens.positions)
-        else:
-            weights = token_weights[tokens.ids].to(dtype)
+        return POOLINGS[self.mode](HiddenStates(states, shares, tokens, token_weights, self.mask_id))
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenStates:
+    """The hidden states of N packed sentences with T tokens, of which a pooling makes N vectors."""
+
+    layers: Mapping[int, Tensor]  # [T, d] of each chosen layer, by its number; 0 is the embeddings
+    shares: Mapping[int, float]  # of each chosen layer in the average; their sum is 1
+    tokens: Packed  # the sentences
+    token_weights: Tensor | None  # [vocabulary] how much each token weighs in a mean; None for equal weights
+    mask_id: int  # the mask token's id, for pooling mask
+
+    @cached_property
+    def average(self) -> Tensor:
+        """[T, d] float32 (float64 for float64 states): the average of the chosen layers."""
+        return torch.stack([share * self[layer] for layer, share in self.shares.items()]).sum(0)
+
+    def __getitem__(self, layer: int) -> Tensor:
+        states = self.layers[layer]
+        return states.to(torch.promote_types(states.dtype, torch.float32))
+
+    def sentence_means(self, weights: Tensor) -> Tensor:
+        """[N, d]: the mean of each sentence's tokens, which weigh `weights` [T]."""
+        x, tokens = self.average, self.tokens
         zeros = x.new_zeros(len(tokens), x.shape[1])
         total = zeros.index_add(0, tokens.segments, x * weights[:, None])  # [N, d]
         sums = weights.new_zeros(len(tokens)).index_add(0, tokens.segments, weights)  # [N]
         return total / sums.clamp(min=LEAST_WEIGHT)[:, None]
 
 
-def change_pooling(pooling: Pooling, mode: PoolingMode | None, layers: Sequence[int] | None, blocks: int) -> Pooling:
+def first_tokens(hidden: HiddenStates) -> Tensor:
+    """Pooling cls: the first token of each sentence."""
+    return hidden.average[hidden.tokens.offsets]
+
+
+def mean(hidden: HiddenStates) -> Tensor:
+    """Pooling mean: the mean of the tokens, by the tokens' weights if there are any."""
+    if hidden.token_weights is None:
+        return hidden.sentence_means(torch.ones_like(hidden.tokens.positions))
+    return hidden.sentence_means(hidden.token_weights[hidden.tokens.ids].to(hidden.average.dtype))
+
+
+def maximum(hidden: HiddenStates) -> Tensor:
+    """Pooling max: the largest value of each feature."""
+    x = hidden.average
+    lowest = x.new_full((len(hidden.tokens), x.shape[1]), -torch.inf)
+    return lowest.scatter_reduce(0, hidden.tokens.segments[:, None].expand_as(x), x, "amax")
+
+
+def mean_by_position(hidden: HiddenStates) -> Tensor:
+    """Pooling weightedmean: a mean in which token k of a sentence, from 1, weighs k."""
+    return hidden.sentence_means(hidden.tokens.positions + 1)
+
+
+def mask_tokens(hidden: HiddenStates) -> Tensor:
+    """Pooling mask: the mask token, of which each sentence has one.
+
+    Raises:
+        InputError: a sentence has no mask token or several.
+    """
+    tokens = hidden.tokens
+    places = (tokens.ids == hidden.mask_id).nonzero().squeeze(1)  # [N]
+    if not torch.equal(tokens.segments[places], torch.arange(len(tokens), device=places.device)):
+        raise InputError("pooling mask: a sentence has no mask token or several; the prompt has to bring one")
+    return hidden.average[places]
+
+
+def wk(hidden: HiddenStates) -> Tensor:
+    """Pooling wk: SBERT-WK's weights of layers and tokens, see `wk_pooling`."""
+    return wk_pooling([hidden[layer] for layer in sorted(hidden.shares)], hidden.tokens)
+
+
+def change_pooling(pooling: Pooling, mode: str | None, layers: Sequence[int] | None, blocks: int) -> Pooling:
     """Replaces the mode and the layers of a pooling where they are given; `blocks` are the model's.
 
     Named layers are averaged with equal weights. A change to "wk" alone takes that pooling's own choice of layers.
@@ -116,7 +161,7 @@ def change_pooling(pooling: Pooling, mode: PoolingMode | None, layers: Sequence[
 class EachLayer:
     """Pools every layer by itself: several vectors a sentence (the views of "Self-Guided Contrastive Learning")."""
 
-    mode: PoolingMode
+    mode: str
     layers: tuple[int, ...]
 
     def numbered(self, blocks: int) -> EachLayer:

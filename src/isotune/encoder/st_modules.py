@@ -1,8 +1,8 @@
-"""isotune's head and pooling as modules of sentence-transformers, which imports them by their names in modules.json.
+"""isotune's head and poolings as modules of sentence-transformers, which imports them by their names in modules.json.
 
-So the names `Flow` and `WKPooling` can't change: saved encoders have them. sentence-transformers wants permission to
-import from another library: `SentenceTransformer(folder, trust_remote_code=True)`. To that library, a module is any
-`nn.Module` with `load` and `save` that maps features to features; so nothing of it is imported here.
+So the names `Flow`, `WKPooling` and `RegisteredPooling` can't change: saved encoders have them. sentence-transformers
+wants permission to import from another library: `SentenceTransformer(folder, trust_remote_code=True)`. To that library,
+a module is any `nn.Module` with `load` and `save` that maps features to features; so nothing of it is imported here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from isotune.data.packed import Packed
 from isotune.encoder.format.module_folder import read_head, write_module
 from isotune.encoder.heads import Head, NormalizingFlow
-from isotune.encoder.wk_pooling import wk_pooling
+from isotune.encoder.pooling import Pooling
 from isotune.files import read_json
 
 
@@ -41,25 +41,29 @@ class Flow(nn.Module):
         return cls(read_head(NormalizingFlow, Path(input_path)))
 
 
-class WKPooling(nn.Module):
-    """WK pooling of all layers, see `isotune.encoder.wk_pooling`."""
+class RegisteredPooling(nn.Module):
+    """A pooling of isotune or of a plugin that sentence-transformers doesn't have; the plugin has to be loaded."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__()
         self.config = config
+        self.pooling = Pooling(config.get("mode", "wk"), tuple(config["layers"]), config.get("weights"))
 
     def forward(self, features: dict[str, Any]) -> dict[str, Any]:
         """Adds the sentence vector [N, d], made of the tokens' states, to the features."""
         mask = features["attention_mask"].bool()  # [N, longest]
         tokens = Packed(features["input_ids"][mask], mask.sum(1), torch.arange(len(mask), device=mask.device))
-        states = [features["all_layer_embeddings"][layer][mask] for layer in self.config["layers"]]  # [T, d] each
-        return {**features, "sentence_embedding": wk_pooling(states, tokens)}
+        states = {layer: features["all_layer_embeddings"][layer][mask] for layer in self.pooling.layers}  # [T, d] each
+        return {**features, "sentence_embedding": self.pooling(states, tokens)}
 
     def save(self, output_path: str, **_: object) -> None:
-        """Writes the numbers of the pooled layers into an existing folder."""
+        """Writes the pooling's name, and the numbers of the pooled layers, into an existing folder."""
         write_module(Path(output_path), self.config, {})
 
     @classmethod
-    def load(cls, input_path: str) -> WKPooling:
+    def load(cls, input_path: str) -> RegisteredPooling:
         """Reads a folder that `save` has written."""
         return cls(read_json(Path(input_path, "config.json")))
+
+
+WKPooling = RegisteredPooling  # the name in encoders with pooling wk

@@ -107,8 +107,20 @@ class GeometryResult(_Result):
         return {f"{prefix}{measure}": getattr(self, measure) for measure in MEASURES}
 
 
+class NamedScores(_Result):
+    """The scores of a task that a plugin defines, between -1 and 1; higher is better."""
+
+    kind: Literal["scores"] = "scores"
+    name: str
+    values: dict[str, Correlation]  # by the task's name, or by TASK-SCORE if the task has several scores
+
+    def scores(self, aggregation: Aggregation, metric: Metric) -> dict[str, float]:
+        """Return the scores."""
+        return dict(self.values)
+
+
 MEASURES = ("alignment", "uniformity", "mean_cosine", "isotropy", "effective_rank")
-TaskResult: TypeAlias = STSResult | TransferResult | GeometryResult
+TaskResult: TypeAlias = STSResult | TransferResult | GeometryResult | NamedScores
 
 
 class AverageAccuracy(_Result):

@@ -13,6 +13,7 @@ from isotune.evaluation.results import (
     Evaluation,
     GeometryResult,
     Metric,
+    NamedScores,
     STSResult,
     TaskResult,
     TransferResult,
@@ -70,11 +71,13 @@ def _heading(task: TaskResult, aggregation: Aggregation, metric: Metric) -> _Hea
                 f"{task.positives:,} positives, {task.positive}"
             )
             return _Heading(title, group, percent=False)
+        case NamedScores():
+            return _Heading(f"{task_title(task.name)}, score x 100", group, percent=True)
 
 
 def _header(key: str, task: TaskResult) -> str:
     """Returns the header of the column for one of a task's scores."""
-    if isinstance(task, GeometryResult):
+    if isinstance(task, GeometryResult | NamedScores):
         return key.removeprefix(f"{task.name}-").replace("_", " ")
     return task_title(task.name) + (" F1" if key != task.name else "")
 

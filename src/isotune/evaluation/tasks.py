@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
+
+from pydantic import ValidationError
 
 from isotune.data import DATASETS, available, read_scored_pairs, scored_pairs
-from isotune.errors import InputError, unknown
+from isotune.errors import InputError, invalid, unknown
 from isotune.evaluation.classifiers import Classifier, Logistic, SentEval
 from isotune.evaluation.geometry_task import load_geometry, load_labelled_geometry
-from isotune.evaluation.results import TaskResult
+from isotune.evaluation.results import NamedScores, TaskResult
 from isotune.evaluation.sts import STSTask
 from isotune.evaluation.transfer import load_transfer
 from isotune.evaluation.vectors import SentenceEncoder
+from isotune.registry import Registry
+
+F = TypeVar("F", bound="Callable[[SentenceEncoder], float | Mapping[str, float]]")
 
 
 class Task(Protocol):
@@ -34,7 +39,7 @@ class NamedTask(NamedTuple):
     """A row of the table of tasks."""
 
     title: str  # in printed tables
-    source: str  # of the data: "name:split" of a dataset, or "name" for all of its splits
+    source: str  # of the data: "name:split" of a dataset, or "name" for all of its splits; "" if the task has its own
     load: Callable[[str, str], Task]  # reads the data; takes the task's name and the source
 
 
@@ -54,7 +59,7 @@ _LANGUAGES = ("de", "en", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh")
 _TRANSFER = {"mr": "MR", "cr": "CR", "subj": "SUBJ", "mpqa": "MPQA", "sst2": "SST-2", "trec": "TREC", "mrpc": "MRPC"}
 _CLASSIFIERS: dict[str, Classifier] = {"": Logistic(), "senteval-": SentEval(), "senteval-50-": SentEval(hidden=50)}
 
-TASKS: Mapping[str, NamedTask] = {
+_OWN: Mapping[str, NamedTask] = {
     **{
         f"{prefix}{name}": NamedTask(
             f"{text}{title}", f"{prefix}{name}:test", partial(_load_sts, by_subset=name not in ("stsb", "sickr"))
@@ -79,7 +84,43 @@ TASKS: Mapping[str, NamedTask] = {
     "geometry": NamedTask("Geometry", "stsb:dev", load_geometry),
     "geometry-qqp": NamedTask("Geometry QQP", "minbert-quora:dev", load_labelled_geometry),
 }
+
+TASKS: Registry[NamedTask] = Registry("task", _OWN)
 """The tasks by name."""
+
+
+@dataclass(frozen=True)
+class FunctionTask:
+    """A task that a function of the encoder is."""
+
+    name: str
+    function: Callable[[SentenceEncoder], float | Mapping[str, float]]
+
+    def score(self, encoder: SentenceEncoder) -> NamedScores:
+        """Score the encoder; raise `InputError` if a score is not between -1 and 1."""
+        scores = self.function(encoder)
+        scores = (
+            {f"{self.name}-{key}": x for key, x in scores.items()}
+            if isinstance(scores, Mapping)
+            else {self.name: scores}
+        )
+        try:
+            return NamedScores(name=self.name, values=scores)
+        except ValidationError as error:
+            raise invalid(f"task {self.name}", error) from error
+
+
+def task(name: str, *, title: str | None = None) -> Callable[[F], F]:
+    """A decorator that registers a function as a task: from an encoder to its score, or to {name: score}.
+
+    Scores lie between -1 and 1, and higher is better; tables print them x 100. `title` is printed there.
+    """
+
+    def load(function: Callable[[SentenceEncoder], float | Mapping[str, float]]) -> NamedTask:
+        return NamedTask(title or name, "", lambda name, _: FunctionTask(name, function))
+
+    return TASKS.adding(name, load)
+
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "sts": tuple(_STS),  # the seven of ConSERT, Table 2
@@ -123,6 +164,8 @@ def named_tasks(tasks: str | Path | Sequence[str | Path] | None = None) -> list[
 
 def source_of(task: str | Path) -> str:
     """Where the data of a task is read from: a file, "name:split" of a dataset, or "name" for all of its splits.
+
+    Empty for a task of a plugin, which has its own data.
 
     Raises:
         InputError: the task is neither known nor a file.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, NamedTuple
 
-from isotune.errors import unknown
+from isotune.registry import Registry
 
 if TYPE_CHECKING:
     from isotune.methods.method import Method
@@ -16,43 +16,47 @@ if TYPE_CHECKING:
 
 
 class MethodEntry(NamedTuple):
-    """Where a method's option model and its class are, each as "module:class" inside `isotune.methods`."""
+    """A method's option model and its class; isotune's own are each written as "module:class" in `isotune.methods`."""
 
-    options_path: str
-    class_path: str
+    model: type[MethodOptions] | str
+    code: type[Method] | str
 
     @property
     def options(self) -> type[MethodOptions]:
         """The option model; it is imported on first use and loads no torch."""
-        options: type[MethodOptions] = resolve_name(f"{__name__}.{self.options_path}")
-        return options
+        model: type[MethodOptions] = _imported(self.model)
+        return model
 
 
-METHODS = {
-    "back-translation": MethodEntry(
-        "options.back_translation:BackTranslationOptions", "back_translation:BackTranslation"
-    ),
-    "bert-cf": MethodEntry("options.flow:BERTCFOptions", "flow:BERTCF"),
-    "clsr": MethodEntry("options.clsr:CLSROptions", "clsr:CLSR"),
-    "consert": MethodEntry("options.consert:ConSERTOptions", "consert:ConSERT"),
-    "consert-joint": MethodEntry("options.consert:ConSERTJointOptions", "consert:ConSERTJoint"),
-    "finetune-pair": MethodEntry("options.finetune:FinetunePairOptions", "finetune:FinetunePair"),
-    "finetune-sentence": MethodEntry("options.finetune:FinetuneSentenceOptions", "finetune:FinetuneSentence"),
-    "flow": MethodEntry("options.flow:FlowOptions", "flow:BERTFlow"),
-    "mirror": MethodEntry("options.mirror:MirrorOptions", "mirror:Mirror"),
-    "mlm": MethodEntry("options.mlm:MLMOptions", "mlm:MLM"),
-    "multitask": MethodEntry("options.multitask:MultitaskOptions", "multitask:Multitask"),
-    "nli": MethodEntry("options.nli:NLIOptions", "nli:NLI"),
-    "self-guided": MethodEntry("options.self_guided:SelfGuidedOptions", "self_guided:SelfGuided"),
-    "self-guided-bt": MethodEntry(
-        "options.back_translation:SelfGuidedBackTranslationOptions", "back_translation:SelfGuidedBackTranslation"
-    ),
-    "sif": MethodEntry("options.sif:SIFOptions", "sif:SIF"),
-    "simcse": MethodEntry("options.simcse:SimCSEOptions", "simcse:SimCSE"),
-    "simcse-sup": MethodEntry("options.simcse:SimCSESupervisedOptions", "simcse:SimCSESupervised"),
-    "sncse": MethodEntry("options.sncse:SNCSEOptions", "sncse:SNCSE"),
-    "whitening": MethodEntry("options.whitening:WhiteningOptions", "whitening:Whitening"),
-}
+METHODS: Registry[MethodEntry] = Registry(
+    "method",
+    {
+        "back-translation": MethodEntry(
+            "options.unlabelled:BackTranslationOptions", "back_translation:BackTranslation"
+        ),
+        "bert-cf": MethodEntry("options.frozen:BERTCFOptions", "flow:BERTCF"),
+        "clsr": MethodEntry("options.labelled:CLSROptions", "clsr:CLSR"),
+        "consert": MethodEntry("options.unlabelled:ConSERTOptions", "consert:ConSERT"),
+        "consert-joint": MethodEntry("options.labelled:ConSERTJointOptions", "consert:ConSERTJoint"),
+        "finetune-pair": MethodEntry("options.labelled:FinetunePairOptions", "finetune:FinetunePair"),
+        "finetune-sentence": MethodEntry("options.labelled:FinetuneSentenceOptions", "finetune:FinetuneSentence"),
+        "flow": MethodEntry("options.frozen:FlowOptions", "flow:BERTFlow"),
+        "mirror": MethodEntry("options.unlabelled:MirrorOptions", "mirror:Mirror"),
+        "mlm": MethodEntry("options.unlabelled:MLMOptions", "mlm:MLM"),
+        "multitask": MethodEntry("options.labelled:MultitaskOptions", "multitask:Multitask"),
+        "nli": MethodEntry("options.labelled:NLIOptions", "nli:NLI"),
+        "self-guided": MethodEntry("options.unlabelled:SelfGuidedOptions", "self_guided:SelfGuided"),
+        "self-guided-bt": MethodEntry(
+            "options.unlabelled:SelfGuidedBackTranslationOptions", "back_translation:SelfGuidedBackTranslation"
+        ),
+        "sif": MethodEntry("options.frozen:SIFOptions", "sif:SIF"),
+        "simcse": MethodEntry("options.unlabelled:SimCSEOptions", "simcse:SimCSE"),
+        "simcse-sup": MethodEntry("options.labelled:SimCSESupervisedOptions", "simcse:SimCSESupervised"),
+        "sncse": MethodEntry("options.unlabelled:SNCSEOptions", "sncse:SNCSE"),
+        "whitening": MethodEntry("options.frozen:WhiteningOptions", "whitening:Whitening"),
+    },
+)
+"""The methods by name."""
 
 
 def method_class(name: str) -> type[Method]:
@@ -61,7 +65,9 @@ def method_class(name: str) -> type[Method]:
     Raises:
         InputError: there is no method of that name.
     """
-    if name not in METHODS:
-        raise unknown("method", name, METHODS)
-    method: type[Method] = resolve_name(f"{__name__}.{METHODS[name].class_path}")
-    return method
+    code: type[Method] = _imported(METHODS[name].code)
+    return code
+
+
+def _imported(code: type | str) -> type:
+    return resolve_name(f"{__name__}.{code}") if isinstance(code, str) else code

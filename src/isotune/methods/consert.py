@@ -24,21 +24,13 @@ from torch.nn.functional import normalize
 
 from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
-from isotune.errors import InputError
 from isotune.losses import nt_xent
-from isotune.methods.method import Batch, Method, View
+from isotune.methods.method import Batch, Method, View, make_augmentation
 from isotune.methods.nli import NLI
-from isotune.methods.options.consert import AugmentationName, AugmentationOptions, ConSERTJointOptions, ConSERTOptions
+from isotune.methods.options.labelled import ConSERTJointOptions
+from isotune.methods.options.unlabelled import ConSERTOptions
 from isotune.methods.protocols import AttacksViews, ChecksStart
 from isotune.views.adversarial import Adversarial
-from isotune.views.augmentation import (
-    Augmentation,
-    EmbeddingDropout,
-    FeatureCutoff,
-    NoAugmentation,
-    Shuffle,
-    TokenCutoff,
-)
 
 
 class ConSERT(Method, ChecksStart):
@@ -52,7 +44,7 @@ class ConSERT(Method, ChecksStart):
         self.temperature = options.temperature
         self.least_told_apart = options.least_told_apart
         self.pooling = encoder.pooling.on_last_layer()
-        self.augmentations = [_make_augmentation(name, options, encoder) for name in options.augmentations]
+        self.augmentations = [make_augmentation(name, options, encoder) for name in options.augmentations]
 
     def views(self, batch: Batch) -> Sequence[View]:
         """Every sentence changed by T1, and every sentence changed by T2."""
@@ -88,11 +80,11 @@ class ConSERTJoint(NLI, AttacksViews):
         # The classifier needs the plain views in any case. Where T1 changes nothing, they are also the views of T1.
         first, second = options.augmentations
         names = (second,) if first == "none" else (first, second)
-        self.augmentations = [
+        self.of_sides = [
             [
                 Adversarial(of=side, norm=options.adversarial_norm)
                 if name == "adversarial"
-                else _make_augmentation(name, options, encoder)
+                else make_augmentation(name, options, encoder)
                 for side in range(2)
             ]
             for name in names
@@ -102,7 +94,7 @@ class ConSERTJoint(NLI, AttacksViews):
         """Both sides unchanged; then both changed by T1, unless T1 changes nothing; then both changed by T2."""
         changed = [
             View(sentences, augmentation, self.pooling)
-            for augmentations in self.augmentations
+            for augmentations in self.of_sides
             for sentences, augmentation in zip(batch.texts, augmentations, strict=True)
         ]
         return [*super().views(batch), *changed]
@@ -116,23 +108,3 @@ class ConSERTJoint(NLI, AttacksViews):
         *_, first1, second1, first2, second2 = encoded
         contrast = nt_xent(first1, first2, self.temperature) + nt_xent(second1, second2, self.temperature)
         return {"cross_entropy": self.adversary(encoded, batch), "nt_xent": self.alpha * contrast}
-
-
-def _make_augmentation(name: AugmentationName, options: AugmentationOptions, encoder: Encoder) -> Augmentation:
-    """The transformation of section 3.2 with this name.
-
-    Raises:
-        InputError: positions are to be shuffled, and the model has no position ids.
-    """
-    if name == "shuffle" and not encoder.backbone.knows_positions:
-        raise InputError(
-            "augmentation shuffle: this model has no positions; give --augmentations token_cutoff feature_cutoff"
-        )
-    augmentations: dict[AugmentationName, Augmentation] = {
-        "none": NoAugmentation(),
-        "shuffle": Shuffle(),
-        "token_cutoff": TokenCutoff(options.token_cutoff_rate),
-        "feature_cutoff": FeatureCutoff(options.feature_cutoff_rate),
-        "dropout": EmbeddingDropout(options.dropout_rate),
-    }
-    return augmentations[name]

@@ -10,17 +10,19 @@ likelihood treats the encoder's vectors as data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from torch import Tensor, nn
 
 from isotune.data.rows import Sentence
+from isotune.encoder.borrowed import Borrowed
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import NormalizingFlow
 from isotune.losses import bits_per_dimension
 from isotune.methods.method import Additions, Batch, Method, View
 from isotune.methods.mirror import Mirror
-from isotune.methods.options.flow import BERTCFOptions, FlowOptions
+from isotune.methods.options.frozen import BERTCFOptions, FlowOptions
 
 
 class BERTFlow(Method):
@@ -37,7 +39,7 @@ class BERTFlow(Method):
         super().__init__()
         flow = NormalizingFlow(encoder.dimension, options.mixing, options.levels, options.depth, options.width)
         self.adds = Additions(heads=(flow,))
-        self.log_determinant = flow.log_determinant
+        self.flow = Borrowed(flow)
         self.cached = options.cached
 
     def trained(self, encoder: Encoder) -> Iterable[nn.Parameter]:
@@ -47,7 +49,7 @@ class BERTFlow(Method):
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """L_flow, in bits for each feature."""
         (z,) = encoded
-        return {"bits_per_dimension": bits_per_dimension(z, self.log_determinant())}
+        return {"bits_per_dimension": bits_per_dimension(z, self.flow.module.log_determinant())}
 
 
 class BERTCF(Method):
@@ -60,9 +62,7 @@ class BERTCF(Method):
         super().__init__()
         flow = NormalizingFlow(encoder.dimension, options.mixing, options.levels, options.depth, options.width)
         self.adds = Additions(heads=(flow,))
-        self.log_determinant = flow.log_determinant
-        # A function and not a module, since these layers are the encoder's.
-        self.to_z: Callable[[Tensor], Tensor] = nn.Sequential(*encoder.heads, flow).forward
+        self.flow, self.to_z = Borrowed(flow), Borrowed(nn.Sequential(*encoder.heads, flow))
         self.mirror = Mirror(options, encoder)
         self.needs_text = self.mirror.needs_text
         self.contrastive_weight = options.contrastive_weight
@@ -74,11 +74,11 @@ class BERTCF(Method):
 
     def views(self, batch: Batch) -> Sequence[View]:
         """MirrorBERT's views without heads: the loss applies the heads, to the plain view twice."""
-        return [View(view.tokens, heads=False) for view in self.mirror.views(batch)]
+        return [replace(view, heads=False) for view in self.mirror.views(batch)]
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """lambda_mirror * L_mirror, and L_flow of the plain view, whose gradient goes to the flow alone."""
-        z = [self.to_z(vectors) for vectors in encoded]  # [N, d] each
+        z = [self.to_z.module(vectors) for vectors in encoded]  # [N, d] each
         (contrastive,) = self.mirror.loss(z, batch).values()
-        likelihood = bits_per_dimension(self.to_z(encoded[0].detach()), self.log_determinant())
+        likelihood = bits_per_dimension(self.to_z.module(encoded[0].detach()), self.flow.module.log_determinant())
         return {"bits_per_dimension": likelihood, "mirror": self.contrastive_weight * contrastive}

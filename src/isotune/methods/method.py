@@ -1,7 +1,7 @@
 """What a method is: it declares what it adds and trains, says which views to encode, and computes a loss.
 
     adds           what the encoder gets before the first step, and keeps
-    views(batch)   which sentences to encode, and how they are changed; by default each text once, unchanged
+    views(batch)   which sentences to encode, and how they are changed; by default each text once
     loss(...)      what to make of their vectors
 
 The trainer stands between the two calls and encodes the views. A method therefore has no code for batches, devices,
@@ -12,8 +12,10 @@ What only a few methods need is an optional protocol in `protocols.py`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, repeat
+from typing import TypeVar
 
 from torch import Generator, Tensor, nn
 
@@ -25,8 +27,14 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads.head import Head
 from isotune.encoder.heads.language import LanguageHead
 from isotune.encoder.pooling import EachLayer, Pooling, TokenStates
+from isotune.errors import InputError
+from isotune.methods import METHODS, MethodEntry
+from isotune.methods.options.base import AugmentedOptions, MethodOptions
+from isotune.views import AUGMENTATIONS
 from isotune.views.augmentation import Augmentation, NoAugmentation
 from isotune.views.masking import Masked
+
+M = TypeVar("M", bound="type[Method]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +122,9 @@ class Method(nn.Module, ABC):
     adds: Additions = Additions()
     """What the method adds to the encoder."""
 
+    augmentations: Sequence[Augmentation] = ()
+    """How the embedding layer changes the first views; the other views stay unchanged."""
+
     def trained(self, encoder: Encoder) -> Iterable[nn.Parameter]:
         """The encoder's parameters that are trained, beside those of `adds`; by default all, or none if `cached`."""
         return () if self.cached else encoder.parameters()
@@ -129,8 +140,11 @@ class Method(nn.Module, ABC):
         return Tokenized([encoder.tokenize(texts, max_length) for texts in columns])
 
     def views(self, batch: Batch) -> Sequence[View]:
-        """The views to encode; by default each text of the rows once, unchanged."""
-        return [View(vectors=v) for v in batch.vectors] if self.cached else [View(tokens) for tokens in batch.texts]
+        """The views to encode; by default each text of the rows once, changed by its augmentation."""
+        if self.cached:
+            return [View(vectors=vectors) for vectors in batch.vectors]
+        augmentations = chain(self.augmentations, repeat(NoAugmentation()))
+        return [View(tokens, augmentation) for tokens, augmentation in zip(batch.texts, augmentations, strict=False)]
 
     @abstractmethod
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
@@ -140,3 +154,22 @@ class Method(nn.Module, ABC):
             encoded: the vectors [N, d] of each view, rows in the batch's order.
             batch: the batch that the views were made of.
         """
+
+
+def method(name: str, *, options: type[MethodOptions]) -> Callable[[M], M]:
+    """A decorator that registers a subclass of `Method`, whose options are a subclass of `MethodOptions`."""
+    return METHODS.adding(name, lambda code: MethodEntry(options, code))
+
+
+def make_augmentation(name: str, options: AugmentedOptions, encoder: Encoder) -> Augmentation:
+    """The augmentation with this name, for an encoder.
+
+    Raises:
+        InputError: the augmentation changes positions, and the model has no position ids.
+    """
+    augmentation = AUGMENTATIONS[name].from_options(options)
+    if type(augmentation).positions is not Augmentation.positions and not encoder.backbone.knows_positions:
+        raise InputError(
+            f"augmentation {name}: this model has no positions; give --augmentations token_cutoff feature_cutoff"
+        )
+    return augmentation

@@ -16,11 +16,12 @@ from torch import Tensor
 
 from isotune.data.packed import Packed, pack
 from isotune.data.rows import Sentence
+from isotune.encoder.borrowed import Borrowed
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.losses import mirror_info_nce, nt_xent
-from isotune.methods.method import Batch, Method, View
-from isotune.methods.options.mirror import MirrorOptions
+from isotune.methods.method import Batch, Method, View, make_augmentation
+from isotune.methods.options.unlabelled import MirrorOptions
 from isotune.views.spans import CharacterSpans, TokenSpans
 
 
@@ -38,7 +39,8 @@ class Mirror(Method):
         super().__init__()
         self.temperature = options.temperature
         self.compare = nt_xent if options.symmetric else mirror_info_nce
-        self.tokenize_text = encoder.tokenize
+        self.augmentations = [make_augmentation(name, options, encoder) for name in options.augmentations]
+        self.encoder = Borrowed(encoder)
         self.spans: CharacterSpans | TokenSpans | None = None
         if options.span_length and options.spans == "tokens":
             self.spans = TokenSpans(encoder.tokenizer, options.span_rate, options.span_length)
@@ -53,7 +55,8 @@ class Mirror(Method):
     def views(self, batch: Batch) -> Sequence[View]:
         """The sentences, and the sentences with masked spans."""
         (sentences,) = batch.texts
-        return View(sentences), View(self._masked(sentences, batch))
+        first, second = self.augmentations
+        return View(sentences, first), View(self._masked(sentences, batch), second)
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """InfoNCE, whose candidates are all masked views and the plain views of the other sentences."""
@@ -66,4 +69,6 @@ class Mirror(Method):
         if isinstance(self.spans, TokenSpans):
             return self.spans(sentences, batch.generator)
         (text,) = batch.sentences
-        return pack(self.tokenize_text(self.spans(text, batch.generator), batch.max_length)).to(sentences.ids.device)
+        return pack(self.encoder.module.tokenize(self.spans(text, batch.generator), batch.max_length)).to(
+            sentences.ids.device
+        )

@@ -23,8 +23,8 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import EachLayer, Pooling
 from isotune.errors import InputError
 from isotune.losses import info_nce, nt_xent, self_guided_opt1, self_guided_opt3
-from isotune.methods.method import Batch, Method, View
-from isotune.methods.options.self_guided import Objective, SelfGuidedOptions, TetheredOptions
+from isotune.methods.method import Batch, Method, View, make_augmentation
+from isotune.methods.options.unlabelled import Objective, SelfGuidedOptions, TetheredOptions
 from isotune.methods.projection import started_as_bert
 from isotune.methods.protocols import Penalizes
 
@@ -45,6 +45,7 @@ class Tethered(Method, Penalizes):
         super().__init__()
         self.temperature = options.temperature
         self.regularizer = options.regularizer
+        self.augmentations = [make_augmentation(name, options, encoder) for name in options.augmentations]
         self.frozen = copy.deepcopy(encoder.backbone).requires_grad_(False)
         self.projection = _projection(encoder.dimension) if options.projection else nn.Identity()
 
@@ -89,7 +90,8 @@ class SelfGuided(Tethered):
     def views(self, batch: Batch) -> Sequence[View]:
         """The first text of each row in the tuned copy, and the last text in the fixed copy."""
         self.frozen.train(self.frozen_dropout)
-        return View(batch.texts[0]), View(batch.texts[-1], pooling=self.pooling, backbone=self.frozen)
+        tuned, fixed = self.augmentations
+        return View(batch.texts[0], tuned), View(batch.texts[-1], fixed, self.pooling, self.frozen)
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """The objective, on projected vectors."""

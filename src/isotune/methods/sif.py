@@ -27,7 +27,7 @@ from isotune.encoder.heads import Dense
 from isotune.encoder.heads.whitening import second_moments
 from isotune.errors import InputError
 from isotune.methods.method import Additions, Batch, Method
-from isotune.methods.options.sif import SIFOptions
+from isotune.methods.options.frozen import SIFOptions
 from isotune.methods.protocols import ClosedForm, CountsTokens
 
 

@@ -21,8 +21,9 @@ from torch import Tensor, nn
 from isotune.data.rows import Sentence, Triplet
 from isotune.encoder.encoder import Encoder
 from isotune.losses import info_nce
-from isotune.methods.method import Additions, Batch, Method, View
-from isotune.methods.options.simcse import SimCSEOptions, SimCSESupervisedOptions
+from isotune.methods.method import Additions, Batch, Method, View, make_augmentation
+from isotune.methods.options.labelled import SimCSESupervisedOptions
+from isotune.methods.options.unlabelled import SimCSEOptions
 from isotune.methods.projection import tanh_projection
 
 
@@ -35,11 +36,12 @@ class SimCSE(Method):
         super().__init__()
         self.temperature = options.temperature
         self.projection = tanh_projection(encoder.dimension) if options.projection else nn.Identity()
+        self.augmentations = [make_augmentation(name, options, encoder) for name in options.augmentations]
 
     def views(self, batch: Batch) -> Sequence[View]:
         """The same sentences twice."""
         (sentences,) = batch.texts
-        return View(sentences), View(sentences)
+        return [View(sentences, augmentation) for augmentation in self.augmentations]
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """InfoNCE from the first pass to the second."""

@@ -29,9 +29,9 @@ from isotune.data.tokens import Tokenized
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.losses import bidirectional_margin, info_nce
-from isotune.methods.method import Additions, Batch, Method
+from isotune.methods.method import Additions, Batch, Method, make_augmentation
 from isotune.methods.negation import RULES, negator
-from isotune.methods.options.sncse import SNCSEOptions
+from isotune.methods.options.unlabelled import SNCSEOptions
 from isotune.methods.projection import tanh_projection
 from isotune.methods.protocols import DerivesRows
 from isotune.views.masking import mask_token_id
@@ -57,6 +57,7 @@ class SNCSE(Method, DerivesRows):
         super().__init__()
         self.options = options
         self.negator = negator(options.parser)
+        self.augmentations = [make_augmentation(name, options, encoder) for name in options.augmentations]
         self.projection = tanh_projection(encoder.dimension) if options.projection else nn.Identity()
         if options.prompts:
             if encoder.prompt not in ("", ANCHOR):

@@ -16,7 +16,7 @@ from isotune.encoder.heads import Dense
 from isotune.encoder.heads.whitening import whitening
 from isotune.errors import InputError
 from isotune.methods.method import Additions, Batch, Method
-from isotune.methods.options.whitening import WhiteningOptions
+from isotune.methods.options.frozen import WhiteningOptions
 from isotune.methods.protocols import ClosedForm
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
 from isotune.bundled import BUNDLED_MODEL
 from isotune.encoder.finished import is_finished_encoder
-from isotune.errors import InputError, unknown
+from isotune.errors import InputError
 from isotune.files import read_toml, toml_files
 from isotune.methods import METHODS
 from isotune.recipes.recipe import RUN_OPTIONS, Inputs, Recipe, Stage
 from isotune.recipes.training import TrainingOptions
+from isotune.registry import Registry
 
 __all__ = [
     "ENCODER_RECIPE",
@@ -23,6 +25,7 @@ __all__ = [
     "Recipe",
     "Stage",
     "TrainingOptions",
+    "add_recipe",
     "plan_table",
     "read_recipe",
     "recipe_names",
@@ -38,18 +41,33 @@ MODEL_KINDS = {
 }  # what the models of each of these recipes are
 
 
+RECIPES: Registry[Traversable] = Registry("recipe", toml_files(resources.files(__name__)))
+"""The TOML files of the recipes by name."""
+
+
 def recipe_names() -> list[str]:
-    """The names of the recipes in the package."""
-    return list(toml_files(resources.files(__name__)))
+    """The names of the recipes."""
+    return list(RECIPES)
+
+
+def add_recipe(path: str | Path) -> None:
+    """Registers a recipe, a TOML file, under the name of the file without its ending.
+
+    Raises:
+        InputError: the file can't be read, or is not TOML; or the name is taken.
+    """
+    file = Path(path)
+    read_toml("recipe", file, {})
+    RECIPES.add(file.stem, file.resolve(), str(file.resolve()))
 
 
 def read_recipe(name: str | Path) -> dict[str, Any]:
-    """The table of a recipe in the package, or of a TOML file.
+    """The table of a recipe, by its name or by its TOML file.
 
     Raises:
         InputError: there is no such recipe or file, or the file is not TOML.
     """
-    return read_toml("recipe", name, toml_files(resources.files(__name__)))
+    return read_toml("recipe", name, RECIPES)
 
 
 def plan_table(recipe: str | Path | None, method: str | None, model: str | Path | None) -> dict[str, Any]:
@@ -61,9 +79,7 @@ def plan_table(recipe: str | Path | None, method: str | None, model: str | Path 
     if recipe and method:
         raise InputError(f"recipe {recipe} and method {method} are both given; a recipe names its own method")
     if method:
-        if method not in METHODS:
-            raise unknown("method", method, METHODS)
-        return {"title": f"{method} with its defaults", "stages": [{"method": method}]}
+        return {"title": f"{method} with its defaults", "stages": [{"method": METHODS.check(method)}]}
     return read_recipe(recipe or recipe_of_model(model))
 
 

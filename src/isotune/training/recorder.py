@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from io import BytesIO, StringIO
 from pathlib import Path
@@ -15,20 +16,26 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from isotune.errors import InputError
 
+Watch = Callable[[dict[str, Any]], object]
+"""What gets every record of metrics.jsonl, as soon as it is written."""
+
 
 class Recorder:
     """Writes a run's records. Standard error gets a progress bar if it is a terminal, plain lines otherwise."""
 
-    def __init__(self, folder: Path | None, metrics_bytes: int = 0, quiet: bool = False) -> None:
+    def __init__(
+        self, folder: Path | None, metrics_bytes: int = 0, quiet: bool = False, watch: Watch | None = None
+    ) -> None:
         """Opens the files in the folder. None keeps the records in memory.
 
-        metrics.jsonl keeps its first `metrics_bytes` bytes; the rest is cut off.
+        metrics.jsonl keeps its first `metrics_bytes` bytes; the rest is cut off. `watch` gets every new record.
 
         Raises:
             InputError: metrics.jsonl is shorter, or is damaged.
         """
         self.warnings = _cut(folder / "metrics.jsonl", metrics_bytes) if folder else []
         self._metrics: IO[bytes] = (folder / "metrics.jsonl").open("ab") if folder else BytesIO()
+        self._watch = watch
         self._log: IO[str] = (folder / "train.log").open("a", encoding="utf-8") if folder else StringIO()
         self._console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)  # commands stay whole
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
@@ -60,9 +67,12 @@ class Recorder:
             os.fsync(self._metrics.fileno())
 
     def record(self, kind: str, **values: Any) -> None:
-        """Writes a line of metrics.jsonl."""
-        self._metrics.write((json.dumps({"kind": kind, **values}) + "\n").encode())
+        """Writes a line of metrics.jsonl, and shows the record to who watches."""
+        record = {"kind": kind, **values}
+        self._metrics.write((json.dumps(record) + "\n").encode())
         self._metrics.flush()
+        if self._watch:
+            self._watch(record)
 
     def say(self, text: str) -> None:
         """Writes a line for people."""

@@ -45,7 +45,7 @@ from isotune.training.interrupt import StopSignal
 from isotune.training.objectives import build_objectives
 from isotune.training.outcome import Result, Scored, compare_with_start, save_kept
 from isotune.training.predictions import score_kept
-from isotune.training.recorder import Recorder
+from isotune.training.recorder import Recorder, Watch
 from isotune.training.run_folder import Progress
 from isotune.training.seeds import derive_seed
 from isotune.training.selection import choose_scorer
@@ -66,6 +66,7 @@ def train(
     stand_ins: bool = False,
     resume: bool = False,
     quiet: bool = False,
+    watch: Watch | None = None,
     **options: Any,
 ) -> Result:
     """Trains a sentence encoder and compares it with the start.
@@ -80,6 +81,8 @@ def train(
         stand_ins: take data that stand in for the recipe's published data where these are only on the hub.
         resume: continue the run in `out`. All options stay as they were.
         quiet: write nothing to standard error.
+        watch: is called with every record that goes to metrics.jsonl, a dict; an exception ends the run, which can be
+            resumed. Only the first of several processes calls it.
         options: values that differ from the recipe's: fields of `Recipe`, `EncoderOptions`, `TrainingOptions` and the
             method's options. `model` may also be an `Encoder` or a `SentenceTransformer`; the run folder gets a copy.
 
@@ -116,8 +119,9 @@ def train(
             if start is not None and not resume:
                 workers.by_leader(partial(start.save, str(folder / START)))
             leads = workers.leads
+            shown = (quiet, watch) if leads else (True, None)
             with (
-                Recorder(folder if leads else None, progress.metrics_bytes, quiet or not leads) as recorder,
+                Recorder(folder if leads else None, progress.metrics_bytes, *shown) as recorder,
                 StopSignal(tell=leads and not quiet) as stop,
                 torch.random.fork_rng(),
             ):

@@ -38,6 +38,7 @@ from isotune.encoder.heads.head import Heads
 from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
 from isotune.files import make_folder, remove, replacing, write_text
+from isotune.plugins import loaded_plugins, require_plugins
 from isotune.recipes import Recipe, read_recipe
 from isotune.training.optimizer import Optimizers
 
@@ -225,6 +226,7 @@ def create(folder: Path, plan: Recipe) -> None:
         InputError: the folder can't be written.
     """
     recipe = tomli_w.dumps(plan.table())
+    plugins = {plugin.path: plugin.sha256 for plugin in loaded_plugins()}
     environment = {
         **{name: version(name) for name in ("isotune", "torch", "transformers", "tokenizers", "numpy")},
         "python": platform.python_version(),
@@ -233,6 +235,7 @@ def create(folder: Path, plan: Recipe) -> None:
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "started": _now(),
+        **({"plugins": plugins} if plugins else {}),
         CHECKSUM: hashlib.sha256(recipe.encode()).hexdigest(),
     }
     try:
@@ -266,11 +269,17 @@ def started_recipe(folder: Path) -> Recipe:
     """The recipe of the run that was started in this folder.
 
     Raises:
-        InputError: the recipe can't be read, or has changed since the run was started.
+        InputError: the recipe can't be read, or has changed since the run was started, or so has a plugin; or a plugin
+            isn't loaded.
     """
-    path = folder / RECIPE
+    path, environment = folder / RECIPE, _read_json(folder / ENVIRONMENT)
+    if changed := require_plugins(environment.get("plugins", {}), f"run {folder}"):
+        raise InputError(
+            f"run {folder}: the plugin {changed[0]} has changed since the run was started; put the file back, or start "
+            "again in another folder"
+        )
     recipe = Recipe.from_table(read_recipe(path), str(path))
-    if _read_json(folder / ENVIRONMENT).get(CHECKSUM) != hashlib.sha256(path.read_bytes()).hexdigest():
+    if environment.get(CHECKSUM) != hashlib.sha256(path.read_bytes()).hexdigest():
         raise InputError(
             f"{path}: it has changed since the run was started (or {ENVIRONMENT} has, which knows its SHA-256); put it "
             "back, or start again in another folder"

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from isotune.data.packed import Packed
+from isotune.errors import InputError
 from isotune.views.augmentation import Augmentation
 
 
@@ -24,6 +26,11 @@ class Adversarial(Augmentation):
 
     of: int  # the number of the other view among the views of the batch; the gradient is taken at its embeddings
     norm: float = 1.0  # the length of each token's noise; 1.0 in the authors' code
+
+    @classmethod
+    def from_options(cls, options: Any) -> Self:
+        """Raises InputError: the method has no loss for the attack; consert-joint makes its own adversarial views."""
+        raise InputError("augmentation adversarial: only the method consert-joint has a loss for it; choose another")
 
 
 @dataclass(eq=False)

@@ -11,21 +11,35 @@ rescaled, and special tokens are tokens like any other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor
 
 from isotune.data.draws import random_bits, split_seeds
 from isotune.data.packed import Packed
+from isotune.views import AUGMENTATIONS
 
 # The number by which an augmentation splits a sentence's seed. Dropout splits the same seed by the numbers from 0.
 SPLIT = 2**32
 
+A = TypeVar("A", bound="type[Augmentation]")
+
+
+def augmentation(name: str) -> Callable[[A], A]:
+    """A decorator that registers a subclass of `Augmentation` for the option `augmentations` of methods with views."""
+    return AUGMENTATIONS.adding(name)
+
 
 class Augmentation:
     """The base class: it changes nothing. A subclass overrides what it changes."""
+
+    @classmethod
+    def from_options(cls, options: Any) -> Self:
+        """Makes the augmentation from a method's options (`AugmentedOptions`), of which most need none."""
+        return cls()
 
     def positions(self, tokens: Packed) -> Tensor:
         """The position of every token in its sentence, [T] int64, from 0."""
@@ -56,6 +70,11 @@ class TokenCutoff(Augmentation):
 
     rate: float
 
+    @classmethod
+    def from_options(cls, options: Any) -> Self:
+        """Takes the rate from the option token_cutoff_rate."""
+        return cls(options.token_cutoff_rate)
+
     def embeddings(self, embeddings: Tensor, tokens: Packed) -> Tensor:
         """The embeddings, 0 in the rows of the tokens that are cut off, [T, d]."""
         count = (self.rate * tokens.lengths.cpu().double()).long().to(embeddings.device)  # [N]
@@ -70,6 +89,11 @@ class FeatureCutoff(Augmentation):
 
     rate: float
 
+    @classmethod
+    def from_options(cls, options: Any) -> Self:
+        """Takes the rate from the option feature_cutoff_rate."""
+        return cls(options.feature_cutoff_rate)
+
     def embeddings(self, embeddings: Tensor, tokens: Packed) -> Tensor:
         """The embeddings, 0 in the features that are cut off, [T, d]."""
         d = embeddings.shape[-1]
@@ -82,6 +106,11 @@ class EmbeddingDropout(Augmentation):
     """Dropout: floor(rate * length * d) single elements of each sentence are 0."""
 
     rate: float
+
+    @classmethod
+    def from_options(cls, options: Any) -> Self:
+        """Takes the rate from the option dropout_rate."""
+        return cls(options.dropout_rate)
 
     def embeddings(self, embeddings: Tensor, tokens: Packed) -> Tensor:
         """The embeddings, 0 in the elements that are dropped, [T, d]."""

@@ -13,18 +13,18 @@ dataset that stands in for it on machines that can't reach the public source (`s
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from importlib import resources
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from isotune.data.hub import HubSource
 from isotune.data.rows import ROW_TYPES, Row, ScoredPair
-
-FILES = ("sts", "labelled", "text")
+from isotune.errors import InputError
+from isotune.files import read_toml, toml_files
+from isotune.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -64,30 +64,6 @@ class Dataset:
     layout: str = ""  # how a public file is read (`data/layouts.py`), if its ending doesn't tell
 
 
-class _Catalogue(Mapping[str, Dataset]):
-    """The datasets by name; the TOML files are read on the first look."""
-
-    @cached_property
-    def _datasets(self) -> Mapping[str, Dataset]:
-        datasets = {}
-        for file in FILES:
-            tables = tomllib.loads((resources.files(__name__) / f"{file}.toml").read_text("utf-8"))
-            for name, table in tables.items():
-                datasets[name] = _dataset(name, {**tables.get(table.get("like"), {}), **table})
-        return datasets
-
-    def __getitem__(self, name: str) -> Dataset:
-        return self._datasets[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._datasets)
-
-    def __len__(self) -> int:
-        return len(self._datasets)
-
-
-DATASETS: Mapping[str, Dataset] = _Catalogue()
-
 _READ_VALUE: Mapping[str, Callable[[Any], Any]] = {
     "row_types": lambda names: tuple(ROW_TYPES[name] for name in names),
     "union": tuple,
@@ -109,3 +85,35 @@ def _split(table: dict[str, Any]) -> Split:
     counts = {"gold_count": table["row_count"], "rows_in_file": table["row_count"]}
     names = tuple(table.pop("names_in_file", ()))
     return Split(names_in_file=names, **{"file": "", "sha256": "", **counts, **table})
+
+
+def _read(name: str | Path) -> dict[str, Dataset]:
+    """The datasets of a TOML file, or of one of isotune's by name."""
+    tables = read_toml("datasets", name, _FILES)
+    return {key: _dataset(key, {**tables.get(table.get("like"), {}), **table}) for key, table in tables.items()}
+
+
+def add_datasets(path: str | Path) -> None:
+    """Registers the datasets of a TOML file. The path of a dataset's `file` is relative to the folder of that file.
+
+    Raises:
+        InputError: the file can't be read, a table lacks a key or has an unknown one, or a name is taken.
+    """
+    folder = Path(path).resolve().parent
+    try:
+        datasets = _read(Path(path))
+    except (TypeError, KeyError, AttributeError) as error:
+        raise InputError(f"datasets {path}: a table lacks a key or has an unknown one ({error})") from error
+    for name, dataset in datasets.items():
+        splits = {
+            split: replace(facts, file=str(folder / facts.file) if facts.file else "")
+            for split, facts in dataset.splits.items()
+        }
+        DATASETS.add(name, replace(dataset, splits=MappingProxyType(splits)), str(Path(path).resolve()))
+
+
+_FILES = toml_files(resources.files(__name__))
+DATASETS: Registry[Dataset] = Registry(
+    "dataset", {name: dataset for file in ("sts", "labelled", "text") for name, dataset in _read(file).items()}
+)
+"""The datasets by name."""

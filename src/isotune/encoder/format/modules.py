@@ -8,11 +8,11 @@ setting that is not supported here is an error, because without it the vectors w
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import transformers
@@ -24,18 +24,37 @@ from isotune.encoder.format.module_folder import read_head, read_tensors, write_
 from isotune.encoder.format.pretrained import quiet
 from isotune.encoder.format.prompt import fill_mask, save_with_suffix, split_prompt, with_suffix
 from isotune.encoder.heads import Dense, Head, Normalize, NormalizingFlow
-from isotune.encoder.options import PoolingMode
+from isotune.encoder.options import POOLINGS
 from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
 from isotune.files import inside, read_json
+from isotune.plugins import plugins_of, require_plugins
+from isotune.registry import Registry
+
+logger = logging.getLogger(__name__)
+H = TypeVar("H", bound=type[Head])
 
 # The heads by the last part of the type that modules.json names: Dense, Flow, Normalize.
-HEADS: Mapping[str, type[Head]] = {
-    head.type_name.rpartition(".")[2]: head for head in (Dense, NormalizingFlow, Normalize)
+HEADS: Registry[type[Head]] = Registry(
+    "head", {head.type_name.rpartition(".")[2]: head for head in (Dense, NormalizingFlow, Normalize)}
+)
+PLUGINS = "plugins.json"  # the plugins whose code makes the vectors; there only if there are any
+# What sentence-transformers' Pooling calls a pooling; the mask token is the only one with a weight there.
+FLAGS = {
+    "cls": "cls_token",
+    "mean": "mean_tokens",
+    "mask": "mean_tokens",
+    "max": "max_tokens",
+    "weightedmean": "weightedmean_tokens",
 }
 # The settings of sentence-transformers' Transformer module. Old releases named the file after the kind of model.
 TRANSFORMER_CONFIG = "sentence_bert_config.json"
 OLD_TRANSFORMER_CONFIGS = "sentence_*_config.json"
+
+
+def head(code: H) -> H:
+    """A decorator that registers a subclass of `Head`, under the last part of its `type_name`."""
+    return HEADS.adding(code.type_name.rpartition(".")[2])(code)
 
 
 @dataclass(frozen=True)
@@ -77,6 +96,8 @@ def read_modules(folder: Path) -> Modules:
     if not (folder / MODULES).exists():
         return Modules(folder)
     try:
+        for changed in require_plugins(read_json(folder / PLUGINS, missing_ok=True), f"encoder {folder}"):
+            logger.warning("encoder %s: the plugin %s has changed since it was saved", folder, changed)
         return _read(folder)
     except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
         if isinstance(error, InputError):
@@ -91,11 +112,16 @@ def _read(folder: Path) -> Modules:
     parts = Modules(folder, prompt=settings["prompts"][prompt_name] if prompt_name else "", settings=settings)
     kinds = []
     for module in read_json(folder / MODULES):
-        kinds.append(module["type"].rpartition(".")[2])
-        if kinds[-1] not in READERS:
-            raise InputError(f"model {folder}: it has a module {module['type']}; supported are {', '.join(READERS)}")
-        parts = READERS[kinds[-1]](inside(folder, module["path"]), parts)
-    if not {"Pooling", "WKPooling"}.intersection(kinds):
+        kinds.append(kind := module["type"].rpartition(".")[2])
+        place = inside(folder, module["path"])
+        if kind in READERS:
+            parts = READERS[kind](place, parts)
+        elif kind in HEADS:
+            parts = replace(parts, heads=[*parts.heads, read_head(HEADS[kind], place)])
+        else:
+            known = ", ".join([*READERS, *HEADS])
+            raise InputError(f"model {folder}: it has a module {module['type']}; supported are {known}")
+    if not {"Pooling", "WKPooling", "RegisteredPooling"}.intersection(kinds):
         raise InputError(f"model {folder}: modules.json names no Pooling, so it makes no sentence vectors")
     config_files = [parts.transformer / TRANSFORMER_CONFIG, *parts.transformer.glob(OLD_TRANSFORMER_CONFIGS)]
     config: dict[str, Any] = next((read_json(path) for path in config_files if path.exists()), {})
@@ -145,21 +171,20 @@ def _read_pooling(place: Path, parts: Modules) -> Modules:
     return _with_mode(parts, modes[0], place)
 
 
-def _read_wk_pooling(place: Path, parts: Modules) -> Modules:
-    layers = tuple(read_json(place / "config.json")["layers"])
-    return _with_mode(replace(parts, pooling=replace(parts.pooling, layers=layers)), "wk", place)
+def _read_registered_pooling(place: Path, parts: Modules) -> Modules:
+    """A pooling that sentence-transformers doesn't have."""
+    config = read_json(place / "config.json")
+    weights = config.get("weights")
+    pooling = replace(parts.pooling, layers=tuple(config["layers"]), weights=weights and tuple(weights))
+    return _with_mode(replace(parts, pooling=pooling), config.get("mode", "wk"), place)
 
 
-def _with_mode(parts: Modules, mode: PoolingMode, place: Path) -> Modules:
+def _with_mode(parts: Modules, mode: str, place: Path) -> Modules:
     """Sets the pooling's mode; WordWeights for the mask and a mean stay "mask", in either order."""
     modes = {parts.pooling.mode, mode}
     if ("mask" in modes and modes != {"mask", "mean"}) or (parts.token_weights is not None and mode != "mean"):
         raise InputError(f"model {place}: WordWeights and pooling {mode}; WordWeights are supported with pooling mean")
     return replace(parts, pooling=replace(parts.pooling, mode="mask" if "mask" in modes else mode))
-
-
-def _read_head(head_class: type[Head], place: Path, parts: Modules) -> Modules:
-    return replace(parts, heads=[*parts.heads, read_head(head_class, place)])
 
 
 # What adds a module's folder to the parts read so far, by the last part of the module's type.
@@ -168,9 +193,9 @@ READERS: Mapping[str, Callable[[Path, Modules], Modules]] = {
     "WeightedLayerPooling": _read_layer_weights,
     "WordWeights": _read_word_weights,
     "Pooling": _read_pooling,
-    "WKPooling": _read_wk_pooling,
+    "RegisteredPooling": _read_registered_pooling,
+    "WKPooling": _read_registered_pooling,
     "Dropout": lambda place, parts: parts,  # it does nothing outside training
-    **{name: partial(_read_head, head_class) for name, head_class in HEADS.items()},
 }
 
 
@@ -187,6 +212,8 @@ def write_modules(parts: Modules, model: PreTrainedModel, tokenizer: PreTrainedT
         write_module(folder / place, config, weights)
         modules.append({"idx": i, "name": str(i), "path": place, "type": type_name})
     write_json(folder / MODULES, modules)
+    if used := plugins_of([POOLINGS[parts.pooling.mode], *map(type, parts.heads)]):
+        write_json(folder / PLUGINS, used)
     write_json(folder / "config_sentence_transformers.json", _settings(parts, tokenizer))
     for weights_file in folder.rglob("*.safetensors"):
         # safetensors lets only the owner read its files; an encoder may be served by another user.
@@ -197,7 +224,8 @@ def _write_language_model(parts: Modules, model: PreTrainedModel, tokenizer: Pre
     """Writes the model and the tokenizer, which gets the part of the prompt after the sentence."""
     folder = parts.transformer
     blocks = model.config.num_hidden_layers
-    model.config.output_hidden_states = parts.pooling.numbered(blocks).layers != (blocks,)
+    last_layer = parts.pooling.numbered(blocks).layers == (blocks,)
+    model.config.output_hidden_states = not last_layer or parts.pooling.mode not in FLAGS
     with quiet():
         model.save_pretrained(folder)
     model.config.output_hidden_states = False
@@ -225,15 +253,17 @@ def _pooling_modules(
     if pooling.mode == "wk":
         yield "isotune.encoder.st_modules.WKPooling", {**dimension, "layers": sorted(shares)}, {}
         return
+    if pooling.mode not in FLAGS:
+        config = {**dimension, "mode": pooling.mode, "layers": list(shares), "weights": pooling.weights}
+        yield "isotune.encoder.st_modules.RegisteredPooling", config, {}
+        return
     if set(shares) != {blocks}:
         weights = torch.tensor([shares.get(layer, 0.0) for layer in range(blocks + 1)])
         config = {**dimension, "layer_start": 0, "num_hidden_layers": blocks}
         yield "sentence_transformers.models.WeightedLayerPooling", config, {"layer_weights": weights}
     if pooling.mode == "mask" or parts.token_weights is not None:
         yield "sentence_transformers.models.WordWeights", _word_weights(parts.token_weights, model, tokenizer), {}
-    flags = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens", "weightedmean": "weightedmean_tokens"}
-    mode = "mean" if pooling.mode == "mask" else pooling.mode
-    config = {f"pooling_mode_{flag}": name == mode for name, flag in flags.items()}
+    config = {f"pooling_mode_{flag}": flag == FLAGS[pooling.mode] for flag in FLAGS.values()}
     yield "sentence_transformers.models.Pooling", {**dimension, **config, "include_prompt": True}, {}
 
 

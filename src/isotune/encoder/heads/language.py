@@ -13,6 +13,7 @@ from pathlib import Path
 from torch import Tensor, nn
 from transformers import AutoModelForMaskedLM, PreTrainedModel
 
+from isotune.encoder.borrowed import Borrowed
 from isotune.encoder.format.pretrained import load_weights
 
 # The layers of the head, in order, by the model's type; ("cls",) for all other types.
@@ -39,15 +40,14 @@ class LanguageHead(nn.Module):
         setattr(whole, whole.base_model_prefix, model)
         whole.config = model.config
         whole.tie_weights()
-        # In a tuple, so that nn.Module doesn't register the encoder's model a second time.
-        self._whole: tuple[PreTrainedModel] = (whole,)
+        self._whole: Borrowed[PreTrainedModel] = Borrowed(whole)  # the encoder's model is in there
         shared = {id(parameter) for parameter in model.parameters()}
         self.weights = nn.ParameterList(p for p in whole.parameters() if id(p) not in shared)
 
     @property
     def language_model(self) -> PreTrainedModel:
         """The encoder's model with this head, which transformers can save and load."""
-        return self._whole[0]
+        return self._whole.module
 
     def forward(self, states: Tensor) -> Tensor:
         """[M, d] -> [M, V]."""

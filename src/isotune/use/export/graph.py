@@ -16,6 +16,8 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import LEAST_WEIGHT, Pooling
 from isotune.errors import InputError
 
+PADDED = ("cls", "max", "mask", "mean", "weightedmean")  # the poolings of `pool_padded`
+
 
 class PaddedEncoder(nn.Module):
     """Token ids and their mask, int64 [N, L] each, padded on the right -> sentence vectors [N, d], float32."""
@@ -29,6 +31,8 @@ class PaddedEncoder(nn.Module):
         super().__init__()
         if encoder.pooling.mode == "wk":
             raise InputError("pooling wk: its QR decompositions don't exist in ONNX; export another pooling")
+        if encoder.pooling.mode not in PADDED:
+            raise InputError(f"pooling {encoder.pooling.mode}: it is a plugin's; export one of {', '.join(PADDED)}")
         backbone = encoder.backbone
         if not backbone.padded:
             backbone.model.set_attn_implementation("eager")  # its graph is smaller and faster than that of "sdpa"
@@ -65,7 +69,7 @@ def pool_padded(
             weights = (ids == pooling.mask_id) * mask  # [N, L]
         case "weightedmean":
             weights = mask.cumsum(1) * mask
-        case "mean":
+        case _:  # mean
             weights = mask if token_weights is None else token_weights[ids] * mask
     weights = weights[:, :, None].to(states.dtype)  # [N, L, 1]
     return (states * weights).sum(1) / weights.sum(1).clamp(min=LEAST_WEIGHT)

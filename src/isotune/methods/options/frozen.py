@@ -1,11 +1,36 @@
-"""Options of BERT-flow, and of BERT-CF's second stage."""
+"""Options of the methods that leave the pretrained model as it is, and add layers or weights of tokens."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
 
 from isotune.methods.options.base import Count, MethodOptions, Positive
-from isotune.methods.options.mirror import MirrorOptions
+from isotune.methods.options.unlabelled import MirrorOptions
+
+
+class WhiteningOptions(MethodOptions):
+    """Whitening: a linear map after which the vectors of the training text have covariance 1; it takes no steps."""
+
+    takes_steps: ClassVar[bool] = False
+
+    dimensions: Count | None = None
+    """Features to keep, those of the largest variance. The paper keeps 256 of 768. Unset: all."""
+
+    strength: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """The power of its standard deviation that each direction is divided by. With 1 all variances become 1; with less,
+    directions that varied little stay short (attenuated whitening, Mukundan et al. 2019). 1: the paper."""
+
+
+class SIFOptions(MethodOptions):
+    """SIF: rare tokens weigh more in the mean, and the direction that all sentences share is removed. No steps."""
+
+    takes_steps: ClassVar[bool] = False
+
+    smoothing: Annotated[float, Field(gt=0)] = 1e-3
+    """The weight of a token is a / (a + p), where p is the token's share of the text; this is a. A smaller a
+    lowers the weight of frequent tokens. 1e-3: the paper, which has good results from 1e-4 to 1e-3."""
 
 
 class FlowShape(MethodOptions):

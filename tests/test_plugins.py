@@ -1,0 +1,340 @@
+"""What the plugin of docs/plugins.md adds, and what is said where it is missing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+import isotune
+from isotune import plugins
+from isotune.cli import main
+from isotune.data import DATASETS
+from isotune.data.packed import pack
+from isotune.encoder.format.modules import HEADS
+from isotune.encoder.options import POOLINGS
+from isotune.encoder.pooling import Pooling
+from isotune.errors import InputError
+from isotune.evaluation.tasks import TASKS
+from isotune.methods import METHODS
+from isotune.recipes import RECIPES, Recipe
+from isotune.registry import Registry
+from isotune.use.export.graph import PaddedEncoder
+from isotune.views import AUGMENTATIONS
+from tests.conftest import unfinish
+
+PAGE = (Path(__file__).parents[1] / "docs" / "plugins.md").read_text("utf-8")
+CODE = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+REGISTRIES: tuple[Registry[Any], ...] = (METHODS, AUGMENTATIONS, POOLINGS, HEADS, TASKS, DATASETS, RECIPES)
+
+
+def forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Undoes at the end of the test what it registers from here on."""
+    monkeypatch.setattr(plugins, "_LOADED", {})
+    for registry in REGISTRIES:
+        own = {name: entry for name, entry in registry._entries.items() if registry._origins[name] == "isotune"}
+        monkeypatch.setattr(registry, "_entries", own)
+        monkeypatch.setattr(registry, "_origins", dict.fromkeys(own, "isotune"))
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The plugin of the page, not loaded yet."""
+    path = tmp_path / "my_plugin.py"
+    path.write_text(CODE[0])
+    modules = {*sys.modules}
+    forget(monkeypatch)
+    yield path
+    for name in {name for name in sys.modules if name.startswith("isotune_plugin_")} - modules:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def short(tiny_model: Path, text: Path, pairs: Path, tmp_path: Path) -> dict[str, Any]:
+    """A run with everything that the plugin adds."""
+    return {
+        "sources": text,
+        "out": tmp_path / "run",
+        "model": str(tiny_model),
+        "method": "mine",
+        "pooling": "last",
+        "augmentations": ("none", "first_half"),
+        "dev": "none",
+        "tasks": ["plurals", str(pairs)],
+        "batch_size": 8,
+        "steps": 4,
+        "eval_every": 2,
+        "precision": "float32",
+        "quiet": True,
+    }
+
+
+PROMISED = """
+    Additions Augmentation AugmentedOptions Batch Encoder Head HiddenStates InputError LabelledPair LabelledSentence
+    Method MethodOptions Packed Pair Result ScoredPair Sentence TrainingFailed Triplet View __version__ add_datasets
+    add_recipe augmentation evaluate head load_plugin make_augmentation method pooling task train tune_process
+"""
+
+
+def test_the_promised_names_stay_and_have_a_description() -> None:
+    assert set(PROMISED.split()) == set(isotune.__all__)
+    for name in isotune.__all__:
+        assert getattr(isotune, name) is not None
+        assert re.search(rf"`{name}[`(]", PAGE), name
+
+
+def test_a_plugin_trains_evaluates_saves_and_loads(plugin: Path, short: dict[str, Any]) -> None:
+    assert len(CODE[0].splitlines()) < 80
+    isotune.load_plugin(plugin)
+    records: list[dict[str, Any]] = []
+    result = isotune.train(**short, watch=records.append)
+
+    assert [json.loads(line) for line in (result.folder / "metrics.jsonl").read_text().splitlines()] == records
+    assert set(result.evaluation.after.scores()) == {"plurals", str(short["tasks"][1])}
+    encoder = isotune.Encoder.load(result.encoder)
+    assert [type(head).__name__ for head in encoder.heads] == ["Scale"]
+    assert encoder.pooling.mode == "last"
+    scores = isotune.evaluate(encoder, "plurals").scores()
+    assert scores == pytest.approx({"plurals": result.evaluation.after.scores()["plurals"]})
+    sha256 = hashlib.sha256(plugin.read_bytes()).hexdigest()
+    assert json.loads((result.folder / "environment.json").read_text())["plugins"] == {str(plugin): sha256}
+    assert json.loads((result.encoder / "plugins.json").read_text()) == {str(plugin): sha256}
+    assert plugins.loaded_plugins() == (plugins.Plugin(str(plugin), sha256),)
+
+
+def test_a_run_is_resumed_with_its_plugin_only(
+    plugin: Path, short: dict[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    isotune.load_plugin(plugin)
+    whole = isotune.train(**short)
+    unfinish(whole.folder)
+    forget(monkeypatch)
+
+    missing = f"was made with the plugin {re.escape(str(plugin))}; give --plugin {re.escape(str(plugin))}, or in Python"
+    with pytest.raises(InputError, match=f"^run {re.escape(str(whole.folder))} {missing}"):
+        isotune.train(out=whole.folder, resume=True, quiet=True)
+    with pytest.raises(InputError, match=f"^encoder {re.escape(str(whole.encoder))} {missing}"):
+        isotune.Encoder.load(whole.encoder)
+
+    plugin.write_text(CODE[0] + "\n# changed\n")
+    isotune.load_plugin(plugin)
+    with pytest.raises(InputError, match=r"the plugin .*my_plugin.py has changed since the run was started; put the"):
+        isotune.train(out=whole.folder, resume=True, quiet=True)
+    isotune.Encoder.load(whole.encoder)
+    assert "has changed since it was saved" in caplog.text
+
+    plugin.write_text(CODE[0])
+    isotune.load_plugin(plugin)
+    assert isotune.train(out=whole.folder, resume=True, quiet=True).folder == whole.folder
+
+
+def test_the_command_line_takes_the_plugin(
+    plugin: Path, short: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [
+        str(short["sources"]),
+        "--model",
+        short["model"],
+        "--method",
+        "mine",
+        "--pooling",
+        "last",
+        "--steps",
+        "2",
+        "--batch-size",
+        "8",
+    ]
+    words += ["--augmentations", "none", "first_half", "--dev", "none", "--tasks", "plurals"]
+    out = str(short["out"])
+    assert main(["train", *words, "--out", out]) == 2
+    assert "unknown method 'mine'" in capsys.readouterr().err
+    assert main(["train", *words, "--out", out, "--plugin", str(plugin)]) == 0
+    assert main(["evaluate", f"{out}/encoder", "--tasks", "plurals", "--plugin", str(plugin)]) == 0
+    assert "Plurals, score x 100" in capsys.readouterr().out
+
+
+def test_sentence_transformers_gives_the_same_vectors_with_a_pooling_of_a_plugin(
+    plugin: Path, tiny_model: Path, tmp_path: Path
+) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    isotune.load_plugin(plugin)
+    for layers in ([-1], [0, -1]):
+        encoder = isotune.Encoder.load(tiny_model, pooling="last", layers=layers)
+        folder = tmp_path / f"encoder{len(layers)}"
+        encoder.save(folder)
+        sentences = ["a man plays", "the small dog is in the house ."]
+        theirs = SentenceTransformer(str(folder), trust_remote_code=True, device="cpu").encode(sentences)
+        torch.testing.assert_close(torch.tensor(theirs), torch.tensor(encoder.encode(sentences)))
+        assert isotune.Encoder.load(folder).fingerprint() == encoder.fingerprint()
+    with pytest.raises(InputError, match="pooling last: it is a plugin's; export one of cls, max"):
+        PaddedEncoder(encoder)
+
+
+def test_the_pooling_of_the_page_takes_the_last_token(plugin: Path) -> None:
+    isotune.load_plugin(plugin)
+    tokens = pack([[1, 2, 3], [4], [5, 6]])
+    states = {0: torch.arange(6.0)[:, None]}
+    ids = tokens.ids[Pooling("last", (0,))(states, tokens).squeeze(1).long()]
+    assert tokens.restore(ids).tolist() == [3, 4, 6]
+
+
+@pytest.mark.parametrize("method", ["simcse", "mirror", "bert-cf", "sncse", "self-guided", "consert"])
+def test_every_method_with_views_takes_the_augmentation(plugin: Path, short: dict[str, Any], method: str) -> None:
+    isotune.load_plugin(plugin)
+    del short["pooling"]
+    short |= {"method": method, "tasks": [short["tasks"][1]], "steps": 2}
+    if method == "sncse":
+        short["parser"] = "words"
+    losses = []
+    for augmentations in (("none", "first_half"), ("none", "none")):
+        records: list[dict[str, Any]] = []
+        out = short["out"].with_name(augmentations[1])
+        isotune.train(**{**short, "out": out, "augmentations": augmentations}, watch=records.append)
+        losses.append([record["loss"] for record in records if record["kind"] == "train"])
+    assert losses[0] != losses[1]
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("\n\nx = 1 / 0", r":3: ZeroDivisionError: division by zero"),
+        ("x = 1\nclass", r":2: SyntaxError: "),
+        (
+            "import isotune\n@isotune.pooling('cls')\ndef f(hidden): ...",
+            r":2: pooling 'cls' exists already, from isotune",
+        ),
+    ],
+)
+def test_a_plugin_that_fails_is_one_line(plugin: Path, code: str, message: str) -> None:
+    plugin.write_text(code)
+    with pytest.raises(InputError, match=f"^plugin {re.escape(str(plugin))}{message}"):
+        isotune.load_plugin(plugin)
+    assert plugins.loaded_plugins() == ()
+
+
+def test_a_missing_plugin_is_one_line(plugin: Path) -> None:
+    with pytest.raises(InputError, match=r"^plugin no.py: it can't be read \(No such file or directory\); give a Pyth"):
+        isotune.load_plugin("no.py")
+
+
+def test_a_file_runs_once_and_again_after_a_change(plugin: Path) -> None:
+    plugin.write_text(
+        "import isotune, sys\nsys.runs = getattr(sys, 'runs', 0) + 1\n@isotune.task('one')\ndef f(e): ..."
+    )
+    for _ in range(2):
+        isotune.load_plugin(plugin)
+    assert sys.runs == 1  # type: ignore[attr-defined]
+    plugin.write_text(plugin.read_text() + "\n")
+    isotune.load_plugin(plugin)
+    assert sys.runs == 2  # type: ignore[attr-defined]
+    del sys.runs  # type: ignore[attr-defined]
+
+
+def test_two_files_cannot_have_one_name(plugin: Path) -> None:
+    isotune.load_plugin(plugin)
+    other = plugin.with_name("other.py")
+    other.write_text("import isotune\n@isotune.task('plurals')\ndef f(encoder): ...")
+    with pytest.raises(InputError, match=r"other.py:2: task 'plurals' exists already, from isotune_plugin_my_plugin_"):
+        isotune.load_plugin(other)
+
+
+def test_installed_plugins_are_imported_when_a_name_is_missing(plugin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("my_package")
+    monkeypatch.setitem(sys.modules, "my_package", module)
+    point = EntryPoint("mine", "my_package:add", "isotune.plugins")
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point] if group == point.group else [])
+    plugins.load_installed.cache_clear()
+    with pytest.raises(
+        InputError, match=r"^plugin mine of the package my_package:add: AttributeError: .*pip uninstall"
+    ):
+        METHODS["mine"]
+    module.add = None  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match=r"^unknown method .simsce.: did you mean .simcse."):
+        METHODS["simsce"]
+    plugins.load_installed.cache_clear()
+
+
+def test_a_task_has_one_score_or_several_and_they_are_bounded(plugin: Path) -> None:
+    isotune.task("two")(lambda encoder: {"low": -0.5, "high": 1.0})
+    isotune.task("percent")(lambda encoder: 71.0)
+    encoder = type("Nothing", (), {"encode": None})()
+    assert isotune.evaluate(encoder, "two").scores() == {"two-low": -0.5, "two-high": 1.0}
+    with pytest.raises(InputError, match=r"^task percent: values: percent: Input should be less than or equal to 1"):
+        isotune.evaluate(encoder, "percent")
+
+
+def test_a_dataset_and_a_recipe_from_toml(plugin: Path, tmp_path: Path, pairs: Path) -> None:
+    sha256, rows = hashlib.sha256(pairs.read_bytes()).hexdigest(), len(pairs.read_text().splitlines()) - 1
+    table = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[0]
+    file = tmp_path / "notes.toml"
+    file.write_text(table.replace("notes.tsv", pairs.name).replace("…", sha256).replace("250", str(rows)))
+    isotune.add_datasets(file)
+    assert len(isotune.evaluation.load_tasks("notes-sts:test")[0].pairs.scores) == rows
+
+    recipe = tmp_path / "fast.toml"
+    recipe.write_text('title = "Fast"\n[[stages]]\nmethod = "simcse"\nsteps = 1\n')
+    isotune.add_recipe(recipe)
+    assert Recipe.from_table(isotune.recipes.read_recipe("fast")).stages[0].training.steps == 1
+
+    file.write_text("[stsb]\ncitation = ''\nlicence = ''\n")
+    with pytest.raises(InputError, match="dataset 'stsb' exists already, from isotune"):
+        isotune.add_datasets(file)
+    file.write_text("[other]\nlicense = ''\n")
+    with pytest.raises(InputError, match=r"notes.toml: a table lacks a key or has an unknown one \(.*'license'"):
+        isotune.add_datasets(file)
+
+
+RECORDS = [
+    {"kind": "train", "stage": 1, "step": 1, "loss": 0.5, "terms": {"nt_xent": 0.5}},
+    {"kind": "dev", "stage": 1, "step": 2, "metric": "spearman", "score": 0.7, "best": True},
+    {"kind": "warning", "step": 2, "message": "the space collapses"},
+]
+
+
+def watcher(title: str, names: dict[str, Any]) -> dict[str, Any]:
+    """What the page's example defines, after all records have been watched."""
+    (code,) = re.findall(rf"^{re.escape(title)}:\n\n```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    exec(code, names)
+    for record in RECORDS:
+        names["watch"](record)
+    return names
+
+
+def test_the_example_for_weights_and_biases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wandb = pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    monkeypatch.chdir(tmp_path)
+    run = watcher("Weights & Biases", {"wandb": wandb})["run"]
+    assert (run.summary["train/loss"], run.summary["dev/score"]) == (0.5, 0.7)
+    run.finish()
+
+
+def test_the_example_for_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    mlflow.set_tracking_uri((tmp_path / "mlruns").as_uri())
+    with mlflow.start_run() as run:
+        watcher("MLflow", {"mlflow": mlflow})
+    assert mlflow.get_run(run.info.run_id).data.metrics == {"train/loss": 0.5, "dev/score": 0.7}
+
+
+def test_the_example_for_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from torch.utils.tensorboard import SummaryWriter
+
+    monkeypatch.chdir(tmp_path)
+    watcher("TensorBoard", {"SummaryWriter": SummaryWriter})["writer"].close()
+    events = EventAccumulator("runs/notes/tensorboard").Reload()
+    assert events.Scalars("dev/score")[0].value == pytest.approx(0.7)
