@@ -141,8 +141,8 @@ class Store:
 
     def delete(self, where: str) -> int:
         """Deletes the rows that fit a filter, in one commit; returns their number."""
-        with filtering(where, self.now().columns):
-            return int(self.table.delete(f"({where})").num_deleted_rows)
+        with filtering(where, self.now().columns) as condition:
+            return int(self.table.delete(condition).num_deleted_rows)
 
     def tend(self, finished: bool) -> None:
         """Merges fragments if there are many of them, completes the text index if `finished`, and seals the table."""
