@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from isotune.encoder.format.checksums import CHECKSUMS
 from isotune.errors import InputError
+from isotune.use.search.exact import refuse_no_numbers
 from isotune.use.search.seal import seal
 from isotune.use.search.snapshot import FIXED, Snapshot, filtering
 
@@ -128,12 +129,7 @@ class Store:
         Raises:
             InputError: a vector has NaN or infinity; nothing is added then.
         """
-        finite = np.isfinite(vectors).all(axis=1)  # [n]
-        if not finite.all():
-            raise InputError(
-                f"row {rows['id'][int(finite.argmin())]}: its vector has NaN or infinity, which can't be searched; "
-                "give --precision float32 (in Python, an encoder in float32)"
-            )
+        refuse_no_numbers(vectors, rows["id"])
         column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), self.dimension)
         table = rows.append_column("vector", column).select(self.table.schema.names)
         with writing(self.folder):
