@@ -235,6 +235,20 @@ def test_search_finds_the_texts_nearest_to_a_query(searching: Running, tiny: Enc
     assert searching.client.get("/health").json()["index"]
 
 
+def test_the_rows_of_a_search_are_limited_in_size(tiny: Encoder, tmp_path: Path, serve: Serve) -> None:
+    index = Index.create(tmp_path / "index", tiny)
+    index.add(Document(f"{i}", "a dog", {"body": "x" * 300}) for i in range(5))
+    server = serve(index=index, limits=Limits(hits=1500))
+    answer = server.post("/search", query="a dog", k=3)
+    size = sum(len(json.dumps(hit, separators=(",", ":"))) for hit in answer.json()["hits"])
+    assert 3 * 300 < size < 1500
+    answer = server.post("/search", query="a dog", k=5)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "k"
+    message = answer.json()["error"]["message"]
+    assert message == f"5 rows of {5 * size // 3:,} characters; an answer may have 1,500; ask for fewer rows"
+
+
 def test_scripts_of_other_pages_are_let_in_on_request_only(server: Running, serve: Serve) -> None:
     asked = {"origin": "https://example.com", "access-control-request-method": "POST"}
     assert server.client.options("/v1/embeddings", headers=asked).status_code == 405
