@@ -52,7 +52,7 @@ def test_an_index_from_start_to_end(isotune: Call, refused: Refused, tiny_model:
     for words, message in [
         (["search", "index", ""], "the query is empty"),
         (["search", "index", "a", "-k", "0"], "k 0: at least 1 row"),
-        (["search", "index", "a", "--where", "lng = 'de'"], "No field named lng. Its columns are id, text, lang"),
+        (["search", "index", "a", "--where", "lng = 'de'"], "no column 'lng'. Its columns are id, text, lang"),
         (["search", "nowhere", "a"], "nowhere: no index; make one with isotune index ENCODER FILE --out nowhere"),
         (["rows", "index", "--delete"], "--delete needs --where"),
         (["rows", "index", "-k", "-1"], "-k -1"),

@@ -31,7 +31,7 @@ ID = Parameter(
     metavar="COLUMN",
 )
 WHERE = Parameter(
-    help="Only rows that fit this condition in SQL, such as \"lang = 'en' and year > 2020\". The columns are id, text "
+    help="Only rows that fit this condition, such as \"lang = 'en' and year > 2020\". The columns are id, text "
     "and those of the files.",
     metavar="SQL",
 )

@@ -211,7 +211,7 @@ def test_vectors_with_numbers_that_are_not_finite_are_refused(index: Index, numb
     rows = index.store.to_table(["a", "b"], ["a dog", "a cat"], [{}, {}])
     vectors = np.eye(2, 32, dtype=np.float32)
     vectors[1, 7] = number
-    with pytest.raises(InputError, match="row b: its vector has NaN or infinity, which can't be searched; give"):
+    with pytest.raises(InputError, match="row b: its vector has NaN or infinity, which can't be compared; give"):
         index.store.put(rows, vectors)
     assert len(index) == 60
 
@@ -248,12 +248,13 @@ def test_the_encoder_is_loaded_by_its_name_and_another_is_refused(
 @pytest.mark.parametrize(
     ("where", "message"),
     [
-        ("lang = ", "filter 'lang = ': Expected: an expression"),
-        ("lang = de", "No field named de. Its columns are id, text, lang, year; text stands in single quotes"),
-        ("colour = 'red'", "No field named colour"),
-        ("year = 'x' AND", "Expected"),
-        ("lang = 'de' ORDER BY id", "Expected"),
+        ("lang = ", "filter 'lang = ': at the end: a column or a value is needed here"),
+        ("lang = de", "at 'de': no column 'de'. Its columns are id, text, lang, year; .* text stands in single quotes"),
+        ("colour = 'red'", "no column 'colour'"),
+        ("year = 'x' AND", "at the end: a column or a value"),
+        ("lang = 'de' ORDER BY id", "at 'ORDER BY id': only AND or OR can follow"),
         ("lang = 3", "could not convert"),
+        ("lang", "does not return a boolean"),
         ("1=1" + "+1" * 1000, "2,003 characters; give at most 1,000"),
     ],
 )

@@ -219,17 +219,34 @@ def test_search_finds_the_texts_nearest_to_a_query(searching: Running, tiny: Enc
     (hit,) = searching.post("/search", query="a dog", where="place = 7").json()["hits"]
     assert (hit["text"], hit["columns"]) == (sentences[7], {"place": 7})
     assert searching.post("/search", query="dog", hybrid=True).status_code == 200
-    long = "place = 1" + "+1" * 2000  # overflows the stack of LanceDB's parser
     for wrong in (
         {"query": " "},
         {"query": "a", "k": 0},
         {"query": "a", "where": "nowhere = 1"},
-        {"query": "a", "where": long},
+        {"query": "a", "where": "place = 1" + "+1" * 2000},  # would overflow the stack of LanceDB's parser
+        {"query": "a", "where": "length(repeat(text, 3000000)) > 1"},  # would take all memory
+        {"query": "a", "where": "(" * 900},
     ):
+        start = time.perf_counter()
         answer = searching.post("/search", **wrong)
+        assert time.perf_counter() - start < 0.5
         assert answer.status_code == 400
         assert answer.json()["error"]["message"]
     assert searching.client.get("/health").json()["index"]
+
+
+def test_the_rows_of_a_search_are_limited_in_size(tiny: Encoder, tmp_path: Path, serve: Serve) -> None:
+    index = Index.create(tmp_path / "index", tiny)
+    index.add(Document(f"{i}", "a dog", {"body": "x" * 300}) for i in range(5))
+    server = serve(index=index, limits=Limits(hits=1500))
+    answer = server.post("/search", query="a dog", k=3)
+    size = sum(len(json.dumps(hit, separators=(",", ":"))) for hit in answer.json()["hits"])
+    assert 3 * 300 < size < 1500
+    answer = server.post("/search", query="a dog", k=5)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "k"
+    message = answer.json()["error"]["message"]
+    assert message == f"5 rows of {5 * size // 3:,} characters; an answer may have 1,500; ask for fewer rows"
 
 
 def test_scripts_of_other_pages_are_let_in_on_request_only(server: Running, serve: Serve) -> None:

@@ -22,6 +22,7 @@ from isotune.encoder.stream import StreamEncoder
 from isotune.errors import InputError
 from isotune.use.search.documents import Document
 from isotune.use.search.exact import pairs as near_pairs
+from isotune.use.search.exact import refuse_no_numbers
 
 MOST_PAIRS = 20_000_000  # half a gigabyte
 
@@ -85,7 +86,7 @@ def find_duplicates(
     """The documents whose texts are equal or have at least the cosine `least`.
 
     Raises:
-        InputError: there are too many such pairs to hold in memory.
+        InputError: a vector has NaN or infinity, or there are too many such pairs to hold in memory.
     """
     first: dict[str, int] = {}  # the first document with each text
     for i, document in enumerate(documents):
@@ -93,6 +94,7 @@ def find_duplicates(
     same = np.array([first[document.text] for document in documents], np.int64)  # [N]: the first with its text
     again = np.flatnonzero(same != np.arange(len(same)))
     vectors = encoder.encode(list(first), normalize=True, show_progress=show_progress)
+    refuse_no_numbers(vectors, [documents[i].id for i in first.values()])
     numbers = np.array(list(first.values()), np.int64)  # [D], of the documents that the vectors belong to
     pairs, cosines = [np.stack([same[again], again], 1)], [np.ones(len(again), np.float32)]
     count = 0

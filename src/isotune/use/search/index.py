@@ -217,7 +217,7 @@ class Index:
         Args:
             query: a text.
             k: how many rows; fewer come back if fewer fit.
-            where: a condition in SQL on the columns, such as "lang = 'en' and year > 2020".
+            where: a condition on the columns (`filters.py` has the grammar), such as "lang = 'en' and year > 2020".
             hybrid: whether to join the ranking by cosine with a ranking by words (BM25).
             vector: the query's vector [d] of length 1, if it is known already.
 

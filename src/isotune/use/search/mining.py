@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from isotune.encoder.stream import StreamEncoder
-from isotune.use.search.exact import QUERIES, ROWS, blocks, nearest
+from isotune.use.search.exact import QUERIES, ROWS, blocks, nearest, refuse_no_numbers
 
 NEIGHBOURS = 3  # of each text
 
@@ -28,9 +28,14 @@ class MinedPair(NamedTuple):
 def mine_pairs(
     texts: Iterable[str], encoder: StreamEncoder, least: float, *, show_progress: bool = False
 ) -> list[MinedPair]:
-    """The pairs of texts with at least the cosine `least`, the nearest first."""
+    """The pairs of texts with at least the cosine `least`, the nearest first.
+
+    Raises:
+        InputError: a vector has NaN or infinity.
+    """
     sentences = list({_letters(text): text for text in texts}.values())
     vectors = encoder.encode(sentences, normalize=True, show_progress=show_progress)
+    refuse_no_numbers(vectors, [repr(sentence[:50]) for sentence in sentences])
     near: dict[tuple[int, int], float] = {}  # the cosine of a text and each of its nearest
     for number, queries in enumerate(blocks(vectors, QUERIES)):
         cosines, rows = nearest(queries, blocks(vectors, ROWS), NEIGHBOURS + 1)  # a text is the nearest to itself

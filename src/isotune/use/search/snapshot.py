@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isotune.errors import InputError
+from isotune.use.search.filters import parse, refusal, sql
 
 ROW = "_rowid"  # LanceDB's own number of a row
 FIXED = ("id", "text", "vector")
 BATCH = 8192  # rows read at a time; more take longer
-LONGEST_FILTER = 1000  # characters; a sum of a thousand terms overflows the stack of LanceDB's parser: the process ends
 
 
 class Snapshot:
@@ -68,9 +67,9 @@ class Snapshot:
 
     def numbers(self, query: Any, score: str, where: str | None) -> list[int]:
         """The numbers of the rows that a query of LanceDB gives among those that fit a filter, the best first."""
-        with filtering(where, self.columns):
-            if where:
-                query = query.where(f"({where})", prefilter=True)
+        with filtering(where, self.columns) as condition:
+            if condition:
+                query = query.where(condition, prefilter=True)
             return [int(row) for row in query.select(["id", score]).to_arrow()[ROW].to_pylist()]
 
     def rows(self, numbers: Sequence[int]) -> dict[int, dict[str, Any]]:
@@ -81,29 +80,29 @@ class Snapshot:
     def first(self, k: int, where: str | None) -> list[dict[str, Any]]:
         """The first k rows that fit a filter, without vectors."""
         query = self.table.search().select(["id", "text", *self.columns]).limit(k)
-        with filtering(where, self.columns):
-            rows: list[dict[str, Any]] = (query.where(f"({where})") if where else query).to_list()
+        with filtering(where, self.columns) as condition:
+            rows: list[dict[str, Any]] = (query.where(condition) if condition else query).to_list()
         return rows
 
     def count(self, where: str) -> int:
         """How many rows fit a filter."""
-        with filtering(where, self.columns):
-            return int(self.table.count_rows(f"({where})"))
+        with filtering(where, self.columns) as condition:
+            return int(self.table.count_rows(condition))
 
 
 @contextmanager
-def filtering(where: str | None, columns: Sequence[str]) -> Iterator[None]:
-    """Turns LanceDB's error about a filter into one line, and refuses a filter that would end the process."""
-    if where and len(where) > LONGEST_FILTER:
-        raise InputError(f"filter {where[:30]!r}...: {len(where):,} characters; give at most {LONGEST_FILTER:,}")
+def filtering(where: str | None, columns: Sequence[str]) -> Iterator[str | None]:
+    """Gives a filter as SQL of our own, and turns LanceDB's error about it, such as a wrong type, into one line.
+
+    Raises:
+        InputError: the filter can't be read, or LanceDB refuses it.
+    """
+    known = ["id", "text", *columns]
+    condition = None if where is None else sql(parse(where, known))
     try:
-        yield
+        yield condition
     except (ValueError, RuntimeError) as error:
         if where is None:
             raise
-        reason = re.sub(r"(, /\S+\.rs:\d.*|Valid fields are.*|\n.*)", "", str(error), flags=re.DOTALL)
-        reason = re.sub(r"^Invalid input, |Error parsing statement: .*\(sql parser error: ", "", reason).strip(" .")
-        known = ", ".join(["id", "text", *columns])
-        raise InputError(
-            f"filter {where!r}: {reason}. Its columns are {known}; text stands in single quotes"
-        ) from error
+        reason = re.sub(r"(, /\S+\.rs:\d.*|\n.*)|^Invalid input, ", "", str(error), flags=re.DOTALL).strip(" .")
+        raise refusal(where, reason, known) from error

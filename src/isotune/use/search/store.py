@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from isotune.encoder.format.checksums import CHECKSUMS
 from isotune.errors import InputError
+from isotune.use.search.exact import refuse_no_numbers
 from isotune.use.search.seal import seal
 from isotune.use.search.snapshot import FIXED, Snapshot, filtering
 
@@ -128,12 +129,7 @@ class Store:
         Raises:
             InputError: a vector has NaN or infinity; nothing is added then.
         """
-        finite = np.isfinite(vectors).all(axis=1)  # [n]
-        if not finite.all():
-            raise InputError(
-                f"row {rows['id'][int(finite.argmin())]}: its vector has NaN or infinity, which can't be searched; "
-                "give --precision float32 (in Python, an encoder in float32)"
-            )
+        refuse_no_numbers(vectors, rows["id"])
         column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), self.dimension)
         table = rows.append_column("vector", column).select(self.table.schema.names)
         with writing(self.folder):
@@ -141,8 +137,8 @@ class Store:
 
     def delete(self, where: str) -> int:
         """Deletes the rows that fit a filter, in one commit; returns their number."""
-        with filtering(where, self.now().columns):
-            return int(self.table.delete(f"({where})").num_deleted_rows)
+        with filtering(where, self.now().columns) as condition:
+            return int(self.table.delete(condition).num_deleted_rows)
 
     def tend(self, finished: bool) -> None:
         """Merges fragments if there are many of them, completes the text index if `finished`, and seals the table."""

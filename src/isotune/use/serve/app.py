@@ -228,10 +228,16 @@ def _encoding(service: Service) -> APIRouter:
                 raise Refused(400, "the query is empty; write what to search for", param="query")
             encoded = await service.encode(request.scope, model, [body.query.strip()], "query")
             options = {"where": body.where, "hybrid": body.hybrid, "vector": encoded.vectors[0]}
-            find = partial(index.search, body.query, body.k, **options)
+
+            def find() -> list[str]:
+                hits = index.search(body.query, body.k, **options)
+                return [bodies.Hit.model_construct(**hit._asdict()).model_dump_json() for hit in hits]
+
             hits = await asyncio.get_running_loop().run_in_executor(service.searching, find)
-            made = bodies.Hit.model_construct
-            return answer(bodies.Hits(hits=[]), "hits", (made(**hit._asdict()).model_dump_json() for hit in hits))
+            if (size := sum(map(len, hits))) > (limit := service.limits.hits):
+                message = f"{len(hits):,} rows of {size:,} characters; an answer may have {limit:,}; ask for fewer rows"
+                raise Refused(400, message, param="k")
+            return answer(bodies.Hits(hits=[]), "hits", hits)
 
     return router
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from isotune.data.rows import is_unicode
-from isotune.use.search.snapshot import LONGEST_FILTER
+from isotune.use.search import filters
 from isotune.use.serve.limits import USUAL
 
 
@@ -153,8 +153,8 @@ class SearchRequest(_Request):
     k: Annotated[int, Field(ge=1, le=1000)] = 10
     """How many rows to return."""
 
-    where: Annotated[Text, Field(max_length=LONGEST_FILTER)] | None = None
-    """A condition in SQL on the columns, such as lang = 'en' and year > 2020."""
+    where: Annotated[Text, Field(max_length=filters.LONGEST)] | None = None
+    """A condition on the columns, such as lang = 'en' and year > 2020."""
 
     hybrid: bool = False
     """Whether to join the ranking by cosine with a ranking by words (BM25)."""

@@ -1,0 +1,243 @@
+"""Filters: conditions on the columns of an index, read into a tree and written from it as SQL for LanceDB.
+
+LanceDB takes any expression of SQL, and some functions take all memory of the process. So LanceDB never gets the text
+of a filter. A tree has what this grammar has, and nothing else:
+
+    condition = all {OR all}
+    all       = part {AND part}
+    part      = NOT part | "(" condition ")" | column | operand (= | != | <> | < | <= | > | >=) operand
+              | column [NOT] IN "(" literal {"," literal} ")" | column [NOT] LIKE text | column IS [NOT] NULL
+    operand   = column | literal
+    literal   = number | text | TRUE | FALSE | DATE text | TIMESTAMP text
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import date, datetime
+from math import isinf
+from typing import NamedTuple, NoReturn
+
+from isotune.errors import InputError
+
+LONGEST = 1000  # characters
+DEEPEST = 20  # parentheses and NOTs, one inside the other; LanceDB and the parser below call themselves for each
+# The signs _ in all patterns of a filter: the time of LIKE may double with each. A text of 100 kB takes 4 ms with 10 of
+# them, 120 ms with 15, a second with 400. With hundreds of % alone it takes 1 ms.
+MOST_BLANKS = 10
+TOKEN = re.compile(
+    r"""\s*(?:
+    (?P<time>(?:date|timestamp)\s*'[^']*')
+    | '(?P<text>(?:[^']|'')*)'
+    | `(?P<quoted>[^`]+)`
+    | (?P<number>-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?)(?![\w.])
+    | (?P<key>(?:and|or|not|in|like|is|null|true|false)\b|<>|!=|<=|>=|[=<>(),])
+    | (?P<name>[^\W\d]\w*)
+    )""",
+    re.VERBOSE | re.IGNORECASE,
+)
+COMPARISONS = ("=", "!=", "<>", "<", "<=", ">", ">=")
+ALLOWED = (
+    "a filter compares columns with numbers, 'text', true or false by = != < <= > >= IN (...) LIKE or IS NULL, and "
+    "joins by AND OR NOT (); text stands in single quotes, an unusual name in backticks"
+)
+
+
+class Column(NamedTuple):
+    """A column of the index."""
+
+    name: str
+
+
+Literal = str | int | float | bool | date
+Operand = Column | Literal
+
+
+class Condition(NamedTuple):
+    """What a row has to fulfil.
+
+    Attributes:
+        operator: AND, OR, NOT, IN, LIKE, IS NULL or one of `COMPARISONS`.
+        operands: conditions of AND, OR and NOT; a column or a literal on both sides of a comparison; a column and then
+            literals of any other operator. A column of booleans is a condition too.
+    """
+
+    operator: str
+    operands: tuple[Condition | Operand, ...]
+
+
+def parse(where: str, columns: Sequence[str]) -> Condition | Column:
+    """Reads a filter on these columns.
+
+    Raises:
+        InputError: the filter is not in the grammar, is too long or too deep, or names another column.
+    """
+    if len(where) > LONGEST:
+        raise InputError(f"filter {where[:30]!r}...: {len(where):,} characters; give at most {LONGEST:,}")
+    return _Parser(where, columns).parse()
+
+
+def sql(tree: Condition | Operand) -> str:
+    """A tree, or a part of one, as SQL."""
+    match tree:
+        case Column(name):
+            return f"`{name}`"
+        case Condition("NOT", (part,)):
+            return f"(NOT {sql(part)})"
+        case Condition("IS NULL", (column,)):
+            return f"({sql(column)} IS NULL)"
+        case Condition("IN", (column, *literals)):
+            return f"({sql(column)} IN ({', '.join(map(sql, literals))}))"
+        case Condition(operator, operands):
+            return "(" + f" {operator} ".join(map(sql, operands)) + ")"
+        case str():
+            return "'" + tree.replace("'", "''") + "'"
+        case datetime():
+            return f"timestamp '{tree}'"
+        case date():
+            return f"date '{tree}'"
+    return str(tree)
+
+
+def refusal(where: str, reason: str, columns: Sequence[str]) -> InputError:
+    """The error about a filter, in one line."""
+    return InputError(f"filter {where[:200]!r}: {reason}. Its columns are {', '.join(columns)}; {ALLOWED}")
+
+
+class _Parser:
+    """Reads one filter, from its first token to the last: a function for each rule of the grammar."""
+
+    def __init__(self, where: str, columns: Sequence[str]) -> None:
+        self.where, self.columns = where, columns
+        self.next = 0  # the place of the token
+        self.depth = self.blanks = 0
+        self.advance()
+
+    def advance(self) -> None:
+        """Goes on to the next token; `kind` is empty at the end."""
+        self.start = self.next
+        found = TOKEN.match(self.where, self.start)
+        if found is None and self.where[self.start :].strip():
+            self.refuse("nothing in the grammar of filters begins so")
+        self.kind = (found and found.lastgroup) or ""
+        self.value = found[self.kind] if found else ""
+        self.next = found.end() if found else len(self.where)
+
+    def refuse(self, reason: str) -> NoReturn:
+        place = self.where[self.start :].strip()
+        raise refusal(self.where, f"at {place[:30]!r}: {reason}" if place else f"at the end: {reason}", self.columns)
+
+    def takes(self, *keys: str) -> str:
+        """The token, if it is one of these words or signs, which is then left behind; else an empty text."""
+        key = self.value.upper()
+        if self.kind != "key" or key not in keys:
+            return ""
+        self.advance()
+        return key
+
+    def needs(self, key: str) -> None:
+        if not self.takes(key):
+            self.refuse(f"{key} is needed here")
+
+    def parse(self) -> Condition | Column:
+        tree = self.condition()
+        if self.kind:
+            self.refuse("only AND or OR can follow here")
+        return tree
+
+    def condition(self) -> Condition | Column:
+        alternatives = [self.all()]
+        while self.takes("OR"):
+            alternatives.append(self.all())
+        return Condition("OR", tuple(alternatives)) if len(alternatives) > 1 else alternatives[0]
+
+    def all(self) -> Condition | Column:
+        parts = [self.part()]
+        while self.takes("AND"):
+            parts.append(self.part())
+        return Condition("AND", tuple(parts)) if len(parts) > 1 else parts[0]
+
+    def part(self) -> Condition | Column:
+        if opening := self.takes("NOT", "("):
+            self.depth += 1
+            if self.depth > DEEPEST:
+                self.refuse(f"more than {DEEPEST} parentheses and NOTs, one inside the other")
+            inner = Condition("NOT", (self.part(),)) if opening == "NOT" else self.condition()
+            if opening == "(":
+                self.needs(")")
+            self.depth -= 1
+            return inner
+        left = self.operand()
+        if comparison := self.takes(*COMPARISONS):
+            return Condition(comparison, (left, self.operand()))
+        if not isinstance(left, Column):
+            self.refuse("a comparison is needed after a value")
+        return self.test(left)
+
+    def test(self, column: Column) -> Condition | Column:
+        """What follows a column that is not compared; nothing follows a column of booleans."""
+        if self.takes("IS"):
+            negated = self.takes("NOT")
+            self.needs("NULL")
+            test = Condition("IS NULL", (column,))
+        else:
+            negated = self.takes("NOT")
+            if self.takes("IN"):
+                test = Condition("IN", (column, *self.literals()))
+            elif self.takes("LIKE"):
+                test = Condition("LIKE", (column, self.pattern()))
+            elif negated:
+                self.refuse("IN or LIKE is needed after NOT")
+            else:
+                return column
+        return Condition("NOT", (test,)) if negated else test
+
+    def literals(self) -> list[Literal]:
+        self.needs("(")
+        literals = [self.literal()]
+        while self.takes(","):
+            literals.append(self.literal())
+        self.needs(")")
+        return literals
+
+    def pattern(self) -> str:
+        if self.kind != "text":
+            self.refuse("a pattern in single quotes is needed after LIKE")
+        self.blanks += self.value.count("_")
+        if self.blanks > MOST_BLANKS:
+            self.refuse(f"more than {MOST_BLANKS} signs _ in patterns; % is free")
+        return str(self.literal())
+
+    def operand(self) -> Operand:
+        if self.kind not in ("name", "quoted"):
+            return self.literal()
+        name, unquoted = self.value, self.kind == "name"
+        same = [column for column in self.columns if column == name]
+        alike = [column for column in self.columns if unquoted and column.lower() == name.lower()]
+        if len(found := same or alike) != 1:
+            self.refuse(f"no column {name!r}")
+        self.advance()
+        return Column(found[0])
+
+    def literal(self) -> Literal:
+        value: Literal
+        kind, text = self.kind, self.value
+        if kind == "text":
+            value = text.replace("''", "'")
+        elif kind == "number":
+            if isinf(float(text)):
+                self.refuse("a number is too large")
+            value = int(text) if text.lstrip("-").isdigit() else float(text)
+        elif kind == "time":
+            word, quoted, _ = text.split("'")
+            try:
+                value = (date if word.strip().lower() == "date" else datetime).fromisoformat(quoted)
+            except ValueError:
+                self.refuse("no date or time such as date '2024-12-31' or timestamp '2024-12-31 23:59:59'")
+        elif kind == "key" and text.lower() in ("true", "false"):
+            value = text.lower() == "true"
+        else:
+            self.refuse("a column or a value is needed here; NULL only follows IS")
+        self.advance()
+        return value

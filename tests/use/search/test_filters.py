@@ -1,0 +1,328 @@
+"""Filters: a filter selects what its tree says, and nothing but a written tree reaches LanceDB."""
+
+from __future__ import annotations
+
+import operator
+import re
+from datetime import date, datetime
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from isotune.errors import InputError
+from isotune.use.search.filters import COMPARISONS, DEEPEST, LONGEST, Column, Condition, parse, sql
+from isotune.use.search.snapshot import Snapshot
+from isotune.use.search.store import Store
+
+VALUES: dict[str, list[Any]] = {
+    "id": [f"d{i}" for i in range(24)],
+    "text": ["a cat", "it's", "100 %", "a_b", "Zé 犬", "back\\slash", "two\nlines", "AND '' OR"],
+    "lang": ["en", None, "de", "d'e"],
+    "year": [1990, -3, None, 2**60 + 1, 0],
+    "score": [0.5, None, -1e-7, 1e30, 3.0, 0.25],
+    "flag": [True, False, None],
+    "day": [date(2020, 1, 31), None, date(1969, 7, 20)],
+    "at": [datetime(2020, 1, 31, 5, 0, 0, 7), datetime(1999, 12, 31), None],
+    "Odd name": ["x", None],
+}
+ROWS = [{name: values[i % len(values)] for name, values in VALUES.items()} for i in range(24)]
+NAMES = list(VALUES)
+TEXTS = ("id", "text", "lang", "Odd name")
+SIGNS = {
+    "=": operator.eq, "!=": operator.ne, "<>": operator.ne,
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+# All that may be in SQL beside texts in single quotes and names in backticks: no name and so no function.
+HARMLESS = re.compile(
+    r"(\s|[(),=<>]|!=|-?\d+(\.\d+)?(e[+-]\d+)?|(AND|OR|NOT|IN|LIKE|IS NULL|True|False|date|timestamp)\b)*"
+)
+KNOCK = "length(repeat(text, 3000000)) > 1"
+
+
+@pytest.fixture(scope="module")
+def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
+    """The rows in a table of LanceDB."""
+    store = Store(tmp_path_factory.mktemp("index"), 2)
+    others = [{name: row[name] for name in NAMES[2:]} for row in ROWS]
+    rows = store.to_table([row["id"] for row in ROWS], [row["text"] for row in ROWS], others)
+    store.put(rows, np.ones((len(ROWS), 2), np.float32))
+    return store.now()
+
+
+def holds(tree: Any, row: dict[str, Any]) -> Any:
+    """What a tree, or a part of one, gives for a row, in the three truth values of SQL."""
+    match tree:
+        case Column(name):
+            return row[name]
+        case Condition("AND" | "OR" as word, parts):
+            values = [holds(part, row) for part in parts]
+            decides = word == "OR"
+            return decides if decides in values else None if None in values else not decides
+        case Condition("NOT", (part,)):
+            value = holds(part, row)
+            return None if value is None else not value
+        case Condition("IS NULL", (column,)):
+            return holds(column, row) is None
+        case Condition("IN", (column, *literals)):
+            value = holds(column, row)
+            return None if value is None else value in literals
+        case Condition("LIKE", (column, pattern)):
+            value = holds(column, row)
+            return None if value is None else bool(re.fullmatch(like(pattern), value, re.DOTALL))
+        case Condition(sign, (left, right)):
+            first, second = holds(left, row), holds(right, row)
+            return None if first is None or second is None else SIGNS[sign](first, second)
+    return tree
+
+
+def like(pattern: Any) -> str:
+    """A pattern of LIKE as a regular expression."""
+    parts = re.findall(r"\\[%_\\]|.", pattern, re.DOTALL)
+    return "".join({"%": ".*", "_": "."}.get(part) or re.escape(part[-1]) for part in parts)
+
+
+def literals(name: str) -> st.SearchStrategy[Any]:
+    """Values to compare with a column: some of its own, and others of the same type."""
+    own = st.sampled_from([value for value in VALUES[name] if value is not None])
+    others: dict[str, st.SearchStrategy[Any]] = {
+        "year": st.integers(-(2**63) + 1, 2**63 - 1),
+        "score": st.floats(allow_nan=False, allow_infinity=False).filter(bool) | st.integers(-9, 9).filter(bool),
+        "flag": st.booleans(),
+        "day": st.dates(date(1, 1, 1)),
+        "at": st.datetimes(datetime(1700, 1, 1), datetime(2200, 1, 1)),
+    }
+    return own | others.get(name, st.text(st.characters(codec="utf-8"), max_size=8))
+
+
+@st.composite
+def simple(draw: st.DrawFn) -> Condition | Column:
+    """Conditions without AND, OR and NOT."""
+    name = draw(st.sampled_from(NAMES))
+    column = Column(name)
+    match draw(st.sampled_from(["compare", "turned", "columns", "IN", "LIKE", "IS NULL", "flag"])):
+        case "compare":
+            return Condition(draw(st.sampled_from(COMPARISONS)), (column, draw(literals(name))))
+        case "turned":
+            return Condition(draw(st.sampled_from(COMPARISONS)), (draw(literals(name)), column))
+        case "columns":
+            pair = draw(st.sampled_from(TEXTS)), draw(st.sampled_from(TEXTS))
+            return Condition(draw(st.sampled_from(COMPARISONS)), (Column(pair[0]), Column(pair[1])))
+        case "IN":
+            return Condition("IN", (column, *draw(st.lists(literals(name), min_size=1, max_size=4))))
+        case "LIKE":
+            parts = st.sampled_from(["%", "%", "_", "\\%", "\\_", "a", "'", "b", " ", "é", "犬", "\n", "e", "d"])
+            pattern = draw(st.lists(parts, max_size=5).map("".join))
+            return Condition("LIKE", (Column(draw(st.sampled_from(TEXTS))), pattern))
+        case "IS NULL":
+            return Condition("IS NULL", (column,))
+    return Column("flag")
+
+
+def joined(parts: st.SearchStrategy[Any]) -> st.SearchStrategy[Condition]:
+    several = st.lists(parts, min_size=2, max_size=3).map(tuple)
+    return st.builds(Condition, st.sampled_from(["AND", "OR"]), several) | parts.map(
+        lambda part: Condition("NOT", (part,))
+    )
+
+
+TREES = st.recursive(simple(), joined, max_leaves=6)
+
+
+@st.composite
+def written(draw: st.DrawFn, tree: Any) -> str:
+    """A tree as a user may write it: words in any case, any spaces, and parentheses that are not needed."""
+
+    def word(text: str) -> str:
+        return draw(st.sampled_from([text, text.lower(), text.title()]))
+
+    def space() -> str:
+        return draw(st.sampled_from([" ", "  ", "\n\t"]))
+
+    def inside(part: Any) -> str:
+        """A part of AND, OR or NOT."""
+        text = write(part)
+        return f"({text})" if part[0] in ("AND", "OR") or draw(st.booleans()) else text
+
+    def write(part: Any) -> str:
+        match part:
+            case Column(name):
+                return f"`{name}`" if " " in name or draw(st.booleans()) else name
+            case Condition("AND" | "OR" as name, parts):
+                return f"{space()}{word(name)}{space()}".join(map(inside, parts))
+            case Condition("NOT", (Condition("IN" | "LIKE" | "IS NULL") as inner,)) if draw(st.booleans()):
+                return test(inner, "NOT")
+            case Condition("NOT", (inner,)):
+                return f"{word('NOT')}{space()}{inside(inner)}"
+            case Condition("IN" | "LIKE" | "IS NULL"):
+                return test(part, "")
+            case Condition(sign, (left, right)):
+                gap = draw(st.sampled_from(["", " "]))
+                return f"{write(left)}{gap}{sign}{gap}{write(right)}"
+            case str():
+                return "'" + part.replace("'", "''") + "'"
+            case datetime():
+                return f"{word('TIMESTAMP')} '{part.isoformat()}'"
+            case date():
+                return f"{word('DATE')}'{part}'"
+        return word(str(part).upper())
+
+    def test(condition: Condition, negation: str) -> str:
+        """IN, LIKE or IS NULL, maybe with NOT in between."""
+        column, *rest = map(write, condition.operands)
+        match condition.operator:
+            case "IN":
+                words = [negation, "IN", f"({', '.join(rest)})"]
+            case "LIKE":
+                words = [negation, "LIKE", *rest]
+            case _:
+                words = ["IS", negation, "NULL"]
+        return space().join(
+            [column, *(text if text in rest or text[0] == "(" else word(text) for text in words if text)]
+        )
+
+    return write(tree)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_a_filter_selects_the_rows_that_its_tree_holds_for(snapshot: Snapshot, data: st.DataObject) -> None:
+    tree = data.draw(TREES)
+    where = data.draw(written(tree).filter(lambda text: len(text) <= LONGEST and text.count("_") <= 10))
+    assert parse(where, NAMES) == tree
+    expected = [row["id"] for row in ROWS if holds(tree, row)]
+    assert [row["id"] for row in snapshot.first(len(ROWS), where)] == expected
+    assert snapshot.count(where) == len(expected)
+
+
+PIECES = [
+    *(
+        "'",
+        "`",
+        '"',
+        "(",
+        ")",
+        ",",
+        ";",
+        "--",
+        "/*",
+        "*/",
+        "||",
+        "::",
+        "\\",
+        "\0",
+        "%",
+        "_",
+        ".",
+        "=",
+        "-",
+        "\ud800",
+        "\n",
+    ),
+    *(
+        " repeat(text, 3000000) ",
+        "(SELECT 1)",
+        " CAST(year AS text)",
+        " UNION ",
+        "_rowid",
+        "vector",
+        " X'61'",
+        " year+1",
+    ),
+    *(
+        " or ",
+        " not ",
+        " null ",
+        " between 1 and 2",
+        " ilike 'a'",
+        " is true",
+        "0x1",
+        "1e999",
+        "9" * 400,
+        "$1",
+        "?",
+        "犬",
+    ),
+]
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> str:
+    """A filter in which some parts are cut, doubled or replaced by what is not in the grammar."""
+    text = draw(TREES.flatmap(written))
+    for _ in range(draw(st.integers(1, 3))):
+        start, end = sorted((draw(st.integers(0, len(text))), draw(st.integers(0, len(text)))))
+        piece = draw(st.sampled_from(PIECES) | st.just(text[start:end]))
+        text = draw(st.sampled_from([text[:start] + piece + text[start:], text[:start] + piece + text[end:]]))
+    return text
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(mutated() | st.text() | st.lists(st.sampled_from([*PIECES, *NAMES, *COMPARISONS]), max_size=12).map("".join))
+def test_nothing_but_a_written_tree_reaches_lancedb(
+    snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    reached: list[str] = []
+    count_rows = snapshot.table.count_rows
+
+    def watched(text: str) -> int:
+        reached.append(text)
+        return int(count_rows(text))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(snapshot.table, "count_rows", watched)
+        try:
+            rows, message = snapshot.count(where), ""
+        except InputError as error:
+            rows, message = 0, str(error)
+    assert 0 <= rows <= len(ROWS)
+    assert len(message.splitlines()) <= 1
+    assert ".rs" not in message.replace(repr(where[:200]), "")
+    for text in reached:
+        assert text == sql(parse(where, NAMES))
+        assert HARMLESS.fullmatch(re.sub(r"'(''|[^'])*'|`[^`]*`", " ", text))
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        (KNOCK, r"at 'length\(repeat\(.*: no column 'length'"),
+        ("year BETWEEN 1 AND 2", "at 'BETWEEN 1 AND 2': only AND or OR can follow here"),
+        ("lang = NULL", "at 'NULL': a column or a value is needed here; NULL only follows IS"),
+        ("lang NOT = 'en'", "IN or LIKE is needed after NOT"),
+        ("lang IS 'en'", "NULL is needed here"),
+        ("lang IN ()", "a column or a value is needed here"),
+        ("lang LIKE id", "a pattern in single quotes is needed after LIKE"),
+        ("'en'", "at the end: a comparison is needed after a value"),
+        (" ", "at the end: a column or a value is needed here"),
+        ("score < 1e400", "a number is too large"),
+        ("year = 1or year = 2", "nothing in the grammar of filters begins so"),
+        ("day = date '2024-02-30'", "no date or time such as"),
+        ("`ODD NAME` = 'x'", "no column 'ODD NAME'"),
+        ("vector IS NULL", "no column 'vector'"),
+        ("(" * DEEPEST + "NOT flag" + ")" * DEEPEST, f"more than {DEEPEST} parentheses"),
+        ("lang LIKE '%______' OR lang LIKE '_____'", "more than 10 signs _"),
+        ("lang = '" + "a" * LONGEST + "'", "1,009 characters; give at most 1,000"),
+    ],
+)
+def test_what_is_refused(where: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        parse(where, NAMES)
+
+
+def test_a_name_may_be_in_another_case_if_it_is_clear() -> None:
+    assert (
+        parse("LANG='en'", ["lang"]) == parse("lang='en'", ["lang", "LANG"]) == Condition("=", (Column("lang"), "en"))
+    )
+    with pytest.raises(InputError, match="no column 'Lang'"):
+        parse("Lang = 'en'", ["lang", "LANG"])
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["flag " + "OR flag " * 120, "(" * 20 + "flag" + ")" * 20, "NOT " * 20 + "flag", "id='a'" + " OR id='a'" * 90],
+)
+def test_the_largest_filters_do_no_harm(where: str, snapshot: Snapshot) -> None:
+    assert snapshot.count(where) >= 0
