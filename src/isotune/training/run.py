@@ -118,9 +118,9 @@ def train(
             leads = workers.leads
             with (
                 Recorder(folder if leads else None, progress.metrics_bytes, quiet or not leads) as recorder,
-                StopSignal(tell=leads and not quiet) as stop,
                 torch.random.fork_rng(),
             ):
+                stop = StopSignal(tell=leads and not quiet)
                 if fitting:
                     recorder.say(f"recipe: {fitting}; the model is {MODEL_KINDS[fitting]}")
                 return _Run(plan, rows, RunContext(folder, recorder, stop, plan.seed, workers), progress).run(tensors)
