@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from threading import Barrier
 from typing import TypeVar
 
 import numpy as np
@@ -26,7 +24,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
-from isotune.kernels.denormals import compute_alone
+from isotune.kernels.threads import single_threads
 
 T = TypeVar("T")
 
@@ -39,7 +37,7 @@ class Workers:
         self.threads, self._group = threads, group
         self.processes = dist.get_world_size(group) if group else 1
         self.rank = dist.get_rank(group) if group else 0  # the number of this process
-        self._pool = _single_threads(threads) if threads > 1 else None
+        self._pool = single_threads("worker", threads) if threads > 1 else None
 
     @property
     def leads(self) -> bool:
@@ -147,17 +145,6 @@ class Workers:
         """Ends the threads."""
         if self._pool is not None:
             self._pool.shutdown()
-
-
-def _single_threads(count: int) -> ThreadPoolExecutor:
-    """Starts threads in each of which torch computes with a single thread; the caller's number stays."""
-    pool = ThreadPoolExecutor(count, "worker", initializer=compute_alone)
-    threads, started = torch.get_num_threads(), Barrier(count + 1)
-    for _ in range(count):
-        pool.submit(started.wait)
-    started.wait()
-    torch.set_num_threads(threads)  # the last call, in any thread, sets the number for threads that start later
-    return pool
 
 
 @contextmanager
