@@ -136,7 +136,8 @@ class StageTraining:
         self.encoder.eval()
         seed = derive_seed(run.seed, "check", self.progress.stage)
         sample = Batch((self.selection.monitor.sentences.to(self.encoder.device),))
-        encoded = StepEncoding(self.encoder, run.workers, seed).encode(method.views(sample))
+        at_once = self.options.chunk_size or self.options.batch_size
+        encoded = StepEncoding(self.encoder, run.workers, seed, at_once).encode(method.views(sample))
         if objection := method.objection(encoded):
             run.recorder.warn(self.progress.offset, f"{objection}; the start is kept")
             self.progress.done = True
