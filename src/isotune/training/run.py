@@ -32,6 +32,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.evaluation import STSTask, Task, load_tasks
 from isotune.files import inside
+from isotune.kernels.float32 import chosen
 from isotune.kernels.precision import compare_bfloat16, faster_precision, warn_of_bfloat16
 from isotune.methods import method_class
 from isotune.methods.method import Method
@@ -116,7 +117,9 @@ def train(
             if start is not None and not resume:
                 workers.by_leader(partial(start.save, str(folder / START)))
             leads = workers.leads
+            library = workers.by_leader(partial(run_folder.float32_library, folder))
             with (
+                chosen(library),
                 Recorder(folder if leads else None, progress.metrics_bytes, quiet or not leads) as recorder,
                 torch.random.fork_rng(),
             ):
