@@ -93,10 +93,15 @@ class Workers:
                 parameter.grad = None
 
     def add_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Replaces each parameter's gradient by the sum of the gradients of all processes."""
+        """Replaces each parameter's gradient by the sum of the gradients of all processes.
+
+        A parameter that has a gradient in no process keeps none, and so does not decay.
+        """
         if self._group is None:
             return
         parameters = list(parameters)
+        used = self.add(torch.tensor([parameter.grad is not None for parameter in parameters], dtype=torch.int32))
+        parameters = [parameter for parameter, count in zip(parameters, used.tolist(), strict=True) if count]
         gradients = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in parameters]
         total = self.add(torch.cat([gradient.flatten() for gradient in gradients]))
         for parameter, gradient in zip(parameters, total.split([p.numel() for p in parameters]), strict=True):
