@@ -184,8 +184,8 @@ class Corpora:
             entry["commits"] = dict(commits)
         if shared:
             entry["overlap"] = {task: counts._asdict() for task, counts in shared.items()}
-        if self.workers.leads:
-            write_text(path, json.dumps({**known, title: entry}, indent=2) + "\n")
+        content = json.dumps({**known, title: entry}, indent=2) + "\n"
+        self.workers.by_leader(partial(write_text, path, content))
 
     def _describe(self, name: str, data: Fingerprint, shared: Mapping[str, Shared], length: int) -> None:
         """Says in the log what a feed holds, and warns of what may spoil the training or its scores."""

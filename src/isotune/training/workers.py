@@ -119,19 +119,19 @@ class Workers:
         """Has the first process act; all processes get its result, or raise its error.
 
         Raises:
-            InputError: as `act`.
+            InputError, OSError: as `act`.
         """
         if self._group is None:
             return act()
-        outcome: list[T | InputError | None] = [None]
+        outcome: list[T | InputError | OSError | None] = [None]
         if self.leads:
             try:
                 outcome = [act()]
-            except InputError as error:
+            except (InputError, OSError) as error:
                 outcome = [error]
         dist.broadcast_object_list(outcome, group=self._group, group_src=0)
         (result,) = outcome
-        if isinstance(result, InputError):
+        if isinstance(result, InputError | OSError):
             raise result
         return result  # type: ignore[return-value]
 
