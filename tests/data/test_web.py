@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -11,6 +12,8 @@ from typing import ClassVar
 
 import pytest
 
+from isotune.data.catalogue import _dataset
+from isotune.data.published import open_published
 from isotune.data.web import fetch_web, web_file
 from isotune.errors import InputError
 
@@ -58,3 +61,16 @@ def test_of_many_that_want_a_file_one_fetches_it(server: str) -> None:
         files = list(pool.map(fetch_web, [f"{server}/shared"] * 8))
     assert [file.read_bytes() for file in files] == [b"bytes"] * 8
     assert _Answers.asked.count("/shared") == 1
+
+
+def test_another_file_than_the_datasets_is_refused(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = hashlib.sha256(b"bytes").hexdigest()
+    table = {"citation": "", "licence": "", "web": f"{server}/", "layout": "cs224n"}
+    for sha256, right in ((whole, True), ("", True), ("0" * 64, False)):
+        splits = {"train": {"row_count": 1, "part": "whole", "web_sha256": sha256}}
+        dataset = _dataset("toy", {**table, "splits": splits})
+        if right:
+            open_published(dataset, "train", labelled=False)
+        else:
+            with pytest.raises(InputError, match=f"its SHA-256 is {whole}.* remove this file"):
+                open_published(dataset, "train", labelled=False)

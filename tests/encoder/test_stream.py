@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -89,6 +90,27 @@ def test_threads_change_no_vector_and_their_number_is_put_back(
     assert torch.get_num_threads() == 2
     torch.set_num_threads(1)
     np.testing.assert_allclose(two, encoder.encode(sentences), atol=1e-5)
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_calls_that_overlap_leave_torch_its_threads(encoder: Encoder, sentences: list[str]) -> None:
+    """Many new threads begin and end at other moments, as those of a web server."""
+    seen: list[int] = []
+
+    def encode(count: int) -> None:
+        encoder.encode(sentences[:count])
+        seen.append(torch.get_num_threads())
+
+    for _ in range(3):
+        calls = [Thread(target=encode, args=(9 + 6 * number,)) for number in range(8)]
+        calls.append(Thread(target=lambda: seen.append(torch.get_num_threads())))
+        for call in calls[:-1]:
+            call.start()
+        for call in calls[:-1]:
+            call.join()
+        calls[-1].start()
+        calls[-1].join()
+    assert seen == [2] * 27
 
 
 @pytest.mark.usefixtures("two_threads")

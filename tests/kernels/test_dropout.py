@@ -33,11 +33,25 @@ def factors_of(count: int, rate: float, dtype: torch.dtype, seed: int = 0) -> to
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_elements_are_0_at_the_rate_and_the_others_are_scaled(rate: float, dtype: torch.dtype) -> None:
     factors = factors_of(N, rate, dtype)
-    assert factors.dtype == dtype
     share = (factors == 0).double().mean().item()
     assert abs(share - rate) <= 5 * sqrt(rate * (1 - rate) / N)
     kept = factors[factors != 0].unique()
-    torch.testing.assert_close(kept, torch.tensor([1 / (1 - rate)], dtype=dtype), rtol=1e-3, atol=0)
+    torch.testing.assert_close(kept, torch.tensor([1 / (1 - rate)]), rtol=1e-4, atol=0)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.3, 0.7])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_dropout_changes_no_mean(rate: float, dtype: torch.dtype) -> None:
+    """Each kept element is rounded once, so that over many numbers the errors even out; the gradient's too."""
+    x = torch.rand(1, N).add_(1).to(dtype).requires_grad_()
+    y = dropout(x, rate, torch.zeros(1, dtype=torch.int64))
+    weight = torch.rand(1, N).add_(1).to(dtype)
+    (gradient,) = torch.autograd.grad(y, x, weight)
+    assert y.dtype == gradient.dtype == dtype
+    kept = y != 0
+    for result, given in ((y, x), (gradient, weight)):
+        ratio = result[kept].double().mean() / given[kept].double().mean()
+        assert abs(ratio.item() * (1 - rate) - 1) < 6e-4
 
 
 def test_the_scale_fits_the_rounded_rate() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from isotune.errors import InputError
 from isotune.methods import self_guided
 from isotune.training.workers import Workers
 from tests.training.steps import gradient, make
@@ -38,4 +39,18 @@ def make_steps(rank: int, names: Sequence[str], model: Path, sentences: list[str
                     for chunk_size in CHUNK_SIZES:
                         results[f"{name} {count} {threads} {chunk_size}"] = gradient(*step, workers, chunk_size).numpy()
     np.savez(folder / f"{rank}.npz", **results)
+    dist.destroy_process_group()
+
+
+def meet_error(rank: int, error: Exception, folder: Path) -> None:
+    """Has the first of two processes raise an error that all get; each leaves what it got."""
+
+    def fail() -> None:
+        raise error
+
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
+    try:
+        Workers(1, dist.group.WORLD).by_leader(fail)
+    except (InputError, OSError) as caught:
+        (folder / f"{rank}.txt").write_text(repr(caught))
     dist.destroy_process_group()

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from isotune.data.packed import Packed
 from isotune.data.rows import Pair, Row, Sentence
 from isotune.data.tokens import Tokenized, TokenStore
+from isotune.encoder import encoder as encoder_module
+from isotune.encoder.backbone import Backbone
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
+from isotune.training import Result
 from isotune.training.monitor import Monitor
 
 
@@ -41,3 +46,21 @@ def test_the_same_encoder_measures_the_same(tiny_model: Path, sentences: list[st
     encoder.backbone.model.get_submodule("embeddings").word_embeddings.weight.data[5:] = torch.nan
     with pytest.raises(InputError, match="NaN"):
         monitor.measure(encoder)
+
+
+@pytest.mark.parametrize("options", [{"chunk_size": 2}, {"batch_size": 4}])
+def test_no_pass_of_an_evaluation_or_a_guard_is_larger_than_those_of_a_step(
+    options: dict[str, int], train: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    monkeypatch.setitem(encoder_module.BATCH_BYTES, "cpu", 30 * 32 * 4)  # two sentences or three
+    forward = Backbone.forward
+
+    def watched(self: Backbone, tokens: Packed, *arguments: Any) -> Any:
+        sizes.append(len(tokens))
+        return forward(self, tokens, *arguments)
+
+    monkeypatch.setattr(Backbone, "forward", watched)
+    consert = {"augmentations": ["token_cutoff", "token_cutoff"], "least_told_apart": 0.5}
+    train(**{"method": "consert", "dev": "none", "steps": 1, **consert, **options})
+    assert max(sizes) <= 30

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from safetensors.torch import load_file
 
 import isotune
-from isotune.kernels import precision
+from isotune.kernels import float32, precision
 from isotune.training import Result
 from isotune.training.step import Stepper
 
@@ -65,6 +66,40 @@ def test_a_run_goes_on_in_the_precision_that_it_began_with(
     isotune.train(out=tmp_path / "parts", resume=True, quiet=True)
     assert taken(tmp_path / "parts") == "bfloat16"
     assert same(tmp_path / "parts", whole)
+
+
+@pytest.mark.parametrize("exact_and_faster", [True, False])
+def test_a_run_goes_on_with_the_products_that_it_began_with(
+    exact_and_faster: bool, train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All products of float32, in training and evaluation, whatever another measurement would choose."""
+
+    def chooses(onednn: bool) -> None:
+        monkeypatch.setattr(float32, "measured", lambda: (9.0 if onednn else 0.1, 0.0))
+
+    seen: set[str] = set()
+    forward = torch.nn.Linear.forward
+
+    def watched(self: torch.nn.Linear, x: torch.Tensor) -> torch.Tensor:
+        seen.add(torch.backends.mkldnn.matmul.fp32_precision)  # type: ignore[attr-defined]
+        return forward(self, x)
+
+    monkeypatch.delenv("ISOTUNE_FLOAT32", raising=False)
+    chooses(exact_and_faster)
+    update = Stepper.update
+
+    def interrupted(self: Stepper, number: int) -> Any:
+        if number == 6:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return update(self, number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Stepper, "update", interrupted)
+        train("parts")
+    chooses(not exact_and_faster)
+    monkeypatch.setattr(torch.nn.Linear, "forward", watched)
+    isotune.train(out=tmp_path / "parts", resume=True, quiet=True)
+    assert seen == {"bf16" if exact_and_faster else "none"}
 
 
 def test_a_run_in_slow_bfloat16_says_by_how_much(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,10 +19,11 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
+from isotune.errors import InputError
 from isotune.losses import info_nce
 from isotune.methods import self_guided
 from tests.conftest import WORDS
-from tests.training.ranks import CHUNK_SIZES, GROUPS, PROCESSES, make_steps
+from tests.training.ranks import CHUNK_SIZES, GROUPS, PROCESSES, make_steps, meet_error
 from tests.training.steps import OPTIONS, assert_same, gradient, make
 from tests.training.test_run import metrics
 
@@ -68,7 +69,9 @@ def test_every_process_gets_the_loss_and_gradient_of_a_single_process(
     for count, threads in GROUPS:
         for chunk_size in CHUNK_SIZES:
             results = [steps[rank][f"{name} {count} {threads} {chunk_size}"] for rank in range(count)]
-            assert all(np.array_equal(result, results[0]) for result in results)  # weights can't drift apart
+            assert all(
+                np.array_equal(result, results[0], equal_nan=True) for result in results
+            )  # weights can't drift apart
             assert_same(torch.from_numpy(results[0]), expected)
 
 
@@ -117,6 +120,20 @@ def test_the_mistakes_of_others_would_be_seen(
         assert_same(wrong, right, 1e-2)
     if size != 1:
         torch.testing.assert_close(wrong[1:], size * right[1:])
+
+
+@pytest.mark.parametrize("error", [InputError("no such model"), OSError(28, "No space left on device", "report.html")])
+def test_an_error_of_the_first_process_ends_all_of_them(error: Exception, tmp_path: Path) -> None:
+    """At once, and each of them with the same error."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.training.ranks"])
+    processes = [context.Process(target=meet_error, args=(rank, error, tmp_path)) for rank in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+        assert process.exitcode == 0
+    assert {(tmp_path / f"{rank}.txt").read_text() for rank in range(2)} == {repr(error)}
 
 
 COMMAND = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--max-restarts=3"]

@@ -10,8 +10,10 @@ import pytest
 
 from isotune.data.rows import Sentence
 from isotune.errors import InputError
-from isotune.training import Result
-from isotune.training.corpora import _sample
+from isotune.methods import METHODS, method_class
+from isotune.methods.protocols import ClosedForm
+from isotune.training import Result, corpora
+from isotune.training.corpora import _draw, _sample
 
 ROWS = [Sentence(f"sentence {i}") for i in range(20)]
 
@@ -53,6 +55,22 @@ def test_a_run_trains_on_the_sample(train: Callable[..., Result]) -> None:
     ]
     assert [one["rows"] for one in found] == [10, 10, 10]
     assert found[0]["sha256"] == found[1]["sha256"] != found[2]["sha256"]
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if issubclass(method_class(name), ClosedForm)])
+def test_a_closed_form_takes_no_more_rows_than_it_needs(
+    method: str, train: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = {"method": method, "steps": None, "eval_every": None, "learning_rate": None, "batch_size": None}
+    found = {}
+    for enough in (60, 40):
+        monkeypatch.setattr(corpora, "ENOUGH", enough)
+        folder = train(f"{enough}", **closed).folder
+        found[enough] = json.loads((folder / "data.json").read_text())["stage 1"]["rows"]
+        said = "a closed form takes 40 of the 60 rows" in (folder / "train.log").read_text()
+        assert said == (enough < 60)
+    assert found == {60: 60, 40: 40}
+    assert len(_draw(ROWS, 30, 0)[0]) == 20
 
 
 def test_a_run_trains_on_copies_of_a_single_text(train: Callable[..., Result]) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
+
 from isotune.data.catalogue import Dataset, Split
 from isotune.data.hub import find_fetched, open_hub
 from isotune.data.layouts import LAYOUTS
@@ -26,7 +29,9 @@ def open_published(dataset: Dataset, split: str, *, labelled: bool) -> Opened:
             source = open_hub(dataset.hub, part, labelled=labelled, layout=dataset.layout, fetched_first=True)
         elif dataset.web:
             address = web_address(dataset, facts)
-            source = Opened(address, LAYOUTS[dataset.layout](fetch_web(address), facts.part))
+            path = fetch_web(address)
+            _check(path, facts.web_sha256)
+            source = Opened(address, LAYOUTS[dataset.layout](path, facts.part))
         else:
             raise InputError("it is not published")
     except InputError as error:
@@ -44,6 +49,19 @@ def is_fetched(dataset: Dataset, split: Split) -> bool:
 def web_address(dataset: Dataset, split: Split) -> str:
     """The address of a split's file on the web."""
     return dataset.web + split.part if dataset.web.endswith("/") else dataset.web
+
+
+def _check(path: Path, sha256: str) -> None:
+    """Compares a fetched file with the SHA-256 of the dataset's file, if that is known."""
+    if not sha256:
+        return
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != sha256:
+        raise InputError(
+            f"{path}: its SHA-256 is {digest}, but that of the dataset's file {sha256}; remove this file, to fetch it "
+            "again"
+        )
 
 
 def _advised(dataset: Dataset, split: str, records: Records) -> Records:

@@ -25,9 +25,9 @@ from torch import Tensor
 from isotune.data.packed import pack
 from isotune.data.rows import blocks, is_unicode
 from isotune.errors import InputError
-from isotune.kernels.denormals import compute_alone
 from isotune.kernels.memory import give_back
 from isotune.kernels.prepacked import prepacked
+from isotune.kernels.threads import single_threads
 
 if TYPE_CHECKING:
     from isotune.encoder.encoder import Encoder
@@ -143,7 +143,7 @@ def encode_stream(encoder: Encoder, sentences: Iterable[str], normalize: bool, a
         ids = encoder.tokenize(part) if part else []
         while part:
             next_part = next(parts, [])
-            with _single_threads() as workers:
+            with _closing(single_threads("encode")) as workers:
                 next_ids = workers.submit(encoder.tokenize, next_part) if next_part else None
                 vectors = _encode(encoder, ids, normalize, advance, workers)
             yield part, vectors
@@ -155,20 +155,13 @@ def encode_stream(encoder: Encoder, sentences: Iterable[str], normalize: bool, a
 
 
 @contextmanager
-def _single_threads() -> Iterator[ThreadPoolExecutor]:
-    """As many workers as torch has threads; a worker computes without torch's other threads.
-
-    `compute_alone` in a worker also sets the number for threads that start later. So the number is put back
-    before anything is handed to the caller.
-    """
-    threads = torch.get_num_threads()
-    workers = ThreadPoolExecutor(threads, "encode", initializer=compute_alone)
+def _closing(workers: ThreadPoolExecutor) -> Iterator[ThreadPoolExecutor]:
+    """Waits for the workers; after an error, no further batch is begun."""
     try:
         yield workers
         workers.shutdown()
     finally:
-        workers.shutdown(cancel_futures=True)  # after an error, no further batch is begun
-        torch.set_num_threads(threads)
+        workers.shutdown(cancel_futures=True)
 
 
 def _encode(

@@ -189,7 +189,7 @@ class _PlainAttention(torch.autograd.Function):
             if near is not None:
                 scores.masked_fill_(~near, -torch.inf)
             weights = _softmax(scores)
-            kept = weights if factor is None else weights * factor
+            kept = weights if factor is None else (weights * factor).to(dtype)
             _put(rows, product(kept, v))
             saved += [q, k, v, weights]
         ctx.packed, ctx.scaling = packed, scaling
@@ -209,7 +209,7 @@ class _PlainAttention(torch.autograd.Function):
             g = _by_head(g_rows, q.dtype)
             kept, grad_weights = weights, product(g, v.mT)
             if factor is not None:
-                kept, grad_weights = weights * factor, grad_weights.mul_(factor)
+                kept, grad_weights = (weights * factor).to(weights.dtype), grad_weights.mul_(factor)
             grad_scores = torch._softmax_backward_data(grad_weights, weights, -1, weights.dtype)
             grad_q, grad_k = product(grad_scores, k).mul_(ctx.scaling), product(grad_scores.mT, q)
             for place, grad in zip(rows, (grad_q, grad_k, product(kept.mT, g)), strict=True):

@@ -27,9 +27,3 @@ def no_denormals() -> Iterator[None]:
         yield
     finally:
         torch.set_flush_denormal(before)
-
-
-def compute_alone() -> None:
-    """Prepares a new thread that computes by itself: without torch's other threads, and without denormal numbers."""
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)

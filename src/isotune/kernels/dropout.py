@@ -71,11 +71,14 @@ def dropout(x: Tensor, rate: float, seeds: Tensor) -> Tensor:
 
     `seeds` [...] are those of the rows.
     """
-    return x * dropout_factors(seeds, x.shape[-1], rate, x.dtype)
+    return (x * dropout_factors(seeds, x.shape[-1], rate, x.dtype)).to(x.dtype)
 
 
 def dropout_factors(seeds: Tensor, count: int, rate: float, dtype: torch.dtype) -> Tensor:
-    """Draws the factors that dropout multiplies elements by: seeds [...] -> [..., count] of 0 and 1 / (1 - rate)."""
+    """Draws the factors that dropout multiplies elements by: seeds [...] -> [..., count] of 0 and 1 / (1 - rate).
+
+    They are of this type, but at least float32: rounded to bfloat16, all kept elements would be too large or too small.
+    """
     return _factors(random_bits(seeds, draws_for(count)), rate, dtype)[..., :count]
 
 
@@ -92,7 +95,8 @@ def draws_for(count: N) -> N:
 def _factors(bits: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
     """Four factors for each number of 64 bits: int64 [..., n] -> [..., 4 n]."""
     dropped = min(round(rate * STEPS), STEPS - 1)
-    return (bits.view(torch.int16) >= dropped - STEPS // 2).to(dtype).mul_(STEPS / (STEPS - dropped))
+    exact = torch.promote_types(dtype, torch.float32)
+    return (bits.view(torch.int16) >= dropped - STEPS // 2).to(exact).mul_(STEPS / (STEPS - dropped))
 
 
 class FastDropout(nn.Dropout):

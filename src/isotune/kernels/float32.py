@@ -7,7 +7,7 @@ a process, and oneDNN is used where it is clearly faster and exact. That holds f
 forward and backward, in a model or in a loss.
 
 The environment variable ISOTUNE_FLOAT32 decides without a measurement of speed: `torch`, or `onednn` (still only where
-it is exact). Between the two, results differ in the last digits.
+it is exact). Between the two, results differ in the last digits. So a run keeps to the choice of its start (`chosen`).
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ EXACT = 2e-6
 # torch's precision setting holds for the whole process. Open blocks share it, and the last to close puts it back.
 _setting = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
 _lock = Lock()
+_chosen: list[str] = []  # what the open blocks of `chosen` name
 _before: list[str] = []  # the setting before the first open block, once for each open block
 
 
@@ -59,9 +60,24 @@ def fast_float32() -> Iterator[None]:
                 _setting.fp32_precision = before
 
 
+@contextmanager
+def chosen(choice: str) -> Iterator[None]:
+    """Has all threads make this choice for a `with` block, in place of the environment variable's."""
+    _chosen.append(choice)
+    try:
+        yield
+    finally:
+        _chosen.pop()
+
+
+def choice_here() -> str:
+    """The choice of this machine, "torch" or "onednn"."""
+    return "onednn" if pays() else "torch"
+
+
 def pays() -> bool:
     """Whether oneDNN is to compute float32 products on this machine."""
-    choice = os.environ.get(VARIABLE, "auto")
+    choice = _choice()
     if choice not in CHOICES:
         raise unknown(VARIABLE, choice, CHOICES)
     if choice == "torch" or not torch.backends.mkldnn.is_available():
@@ -75,8 +91,11 @@ def pays_packed() -> bool:
 
     On a CPU with AVX-512 these are faster even where oneDNN's other products are not: by 1.1 to 1.2 times.
     """
-    chosen = os.environ.get(VARIABLE, "auto") != "torch"
-    return pays() or (chosen and torch.backends.cpu.get_cpu_capability() == "AVX512")
+    return pays() or (_choice() != "torch" and torch.backends.cpu.get_cpu_capability() == "AVX512")
+
+
+def _choice() -> str:
+    return _chosen[-1] if _chosen else os.environ.get(VARIABLE, "auto")
 
 
 @cache

@@ -110,7 +110,7 @@ class TrainingOptions(BaseModel):
 
     sample: Count | None = None
     """Train on this many rows, drawn at random with the seed; for a method with several tasks, on this many of each.
-    Unset: all rows."""
+    Unset: all rows; sif and whitening take at most 100,000."""
 
     upsample: bool = False
     """Repeat the sample until it is as large as the data was (ConSERT's code, --do_upsampling, for its Figure 6). A

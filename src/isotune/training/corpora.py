@@ -27,6 +27,7 @@ from isotune.training.recorder import Recorder
 from isotune.training.seeds import derive_seed
 from isotune.training.workers import Workers
 
+ENOUGH = 100_000  # rows of which a closed form is computed; docs/methods.md says what more rows change
 MANY_REPEATS = 0.1  # share of repeated texts above which the log warns
 MANY_CUT = 0.1  # share of texts cut to the maximum length above which the log warns
 MUCH_OVERLAP = 0.1  # share of a task's pairs in the training text above which the log warns
@@ -103,7 +104,7 @@ class Corpora:
         for name, feed in self._feeds(stage, method).items():
             overlap = Overlap({f"{pairs.name}:{pairs.split}".rstrip(":"): pairs for pairs in self.evaluation})
             source_rows = self._read(self._sources(feed.data), feed, stage.training)
-            rows = overlap.watch(self._sampled(source_rows, stage.training), feed.rows)
+            rows = overlap.watch(self._sampled(source_rows, stage.training, method), feed.rows)
             if isinstance(method, DerivesRows):
                 source = self._sources(feed.data)[0]
                 cache = cache_folder(source) if isinstance(source, str) else None  # rows from Python have no folder
@@ -132,11 +133,17 @@ class Corpora:
         )
         return StageData(train, dev, test)
 
-    def _sampled(self, rows: Iterable[Row], training: TrainingOptions) -> Iterable[Row]:
-        """The rows, or a sample of them."""
-        if not training.sample:
+    def _sampled(self, rows: Iterable[Row], training: TrainingOptions, method: Method) -> Iterable[Row]:
+        """The rows, or a sample of them: of the size that the options have, or else of what a closed form needs."""
+        seed = derive_seed(self.recipe.seed, "sample")
+        if training.sample:
+            return _sample(rows, training.sample, seed, training.upsample)
+        if not isinstance(method, ClosedForm):
             return rows
-        return _sample(rows, training.sample, derive_seed(self.recipe.seed, "sample"), training.upsample)
+        drawn, count = _draw(rows, ENOUGH, seed)
+        if count > ENOUGH:
+            self.recorder.say(f"a closed form takes {ENOUGH:,} of the {count:,} rows, drawn with the seed")
+        return drawn
 
     def _feeds(self, stage: Stage, method: Method) -> Mapping[str, Feed]:
         """What a stage trains on, by the name of the feed."""
@@ -184,8 +191,8 @@ class Corpora:
             entry["commits"] = dict(commits)
         if shared:
             entry["overlap"] = {task: counts._asdict() for task, counts in shared.items()}
-        if self.workers.leads:
-            write_text(path, json.dumps({**known, title: entry}, indent=2) + "\n")
+        content = json.dumps({**known, title: entry}, indent=2) + "\n"
+        self.workers.by_leader(partial(write_text, path, content))
 
     def _describe(self, name: str, data: Fingerprint, shared: Mapping[str, Shared], length: int) -> None:
         """Says in the log what a feed holds, and warns of what may spoil the training or its scores."""
@@ -210,24 +217,33 @@ class Corpora:
 
 
 def _sample(rows: Iterable[Row], size: int, seed: int, upsample: bool = False) -> list[Row]:
-    """Draws `size` rows with equal probability and keeps their order. Only the drawn rows are held in memory.
+    """Draws `size` rows with equal probability and keeps their order.
 
     With `upsample` they are repeated as often as that gives no more rows than there were.
 
     Raises:
         InputError: there are fewer rows.
     """
+    drawn, count = _draw(rows, size, seed)
+    if len(drawn) < size:
+        raise InputError(f"sample {size} is more than the data has ({len(drawn)} rows); give {len(drawn)} or less")
+    return drawn * (count // size if upsample else 1)
+
+
+def _draw(rows: Iterable[Row], most: int, seed: int) -> tuple[list[Row], int]:
+    """Draws `most` rows with equal probability, or all if there are fewer, and counts all rows.
+
+    The drawn rows keep their order. Only they are held in memory.
+    """
     random = Random(seed)
     drawn: list[tuple[int, Row]] = []
     count = 0
     for count, row in enumerate(rows, 1):
-        if count <= size:
+        if count <= most:
             drawn.append((count, row))
-        elif (slot := random.randrange(count)) < size:
+        elif (slot := random.randrange(count)) < most:
             drawn[slot] = count, row
-    if len(drawn) < size:
-        raise InputError(f"sample {size} is more than the data has ({len(drawn)} rows); give {len(drawn)} or less")
-    return [row for _, row in sorted(drawn)] * (count // size if upsample else 1)
+    return [row for _, row in sorted(drawn)], count
 
 
 def _scored_feeds(method: Method) -> tuple[Mapping[str, Feed], Mapping[str, Feed]]:

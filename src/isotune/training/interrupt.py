@@ -1,4 +1,7 @@
-"""A clean stop: Ctrl-C, SIGTERM or SIGHUP is remembered, and the loop ends after the step it is in."""
+"""A clean stop of the steps: Ctrl-C, SIGTERM or SIGHUP is remembered, and the loop ends after the step it is in.
+
+Before the first step and after the last, these signals act as in any program, at once: what is on disk is whole then.
+"""
 
 from __future__ import annotations
 

@@ -35,7 +35,8 @@ class Monitor:
             UselessVectors: the vectors aren't finite.
         """
         encoder.eval()
-        vectors = encoder(self.sentences.to(encoder.device))  # [N, d]
+        parts = self.sentences.cut(len(encoder.batches(self.sentences.lengths.numpy())))
+        vectors = torch.cat([encoder(part.to(encoder.device)) for part in parts if len(part)])  # [N, d], in any order
         if not vectors.isfinite().all():
             raise UselessVectors("the encoder gives vectors with NaN or infinite values")
         space = {"mean_cosine": mean_cosine(vectors), "effective_rank": effective_rank(vectors)}

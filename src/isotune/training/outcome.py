@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -96,8 +97,7 @@ def compare_with_start(
     for name, score_after in after.evaluation.scores().items():
         factor, digits = (1, 4) if name.endswith(MEASURES) else (100, 2)
         recorder.say(f"{name}: {factor * scores_before[name]:.{digits}f} -> {factor * score_after:.{digits}f}")
-    if run.workers.leads:
-        _write(run.folder, comparison, scored_on, before, after)
+    run.workers.by_leader(partial(_write, run.folder, comparison, scored_on, before, after))
     return comparison
 
 

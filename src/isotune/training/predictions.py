@@ -7,6 +7,7 @@ has several tasks, [N] each, in the order of the rows.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -98,7 +99,10 @@ def score_kept(
             recorder.record("test", stage=progress.stage + 1, step=progress.best_step, **parts)
             texts = [f"{name} {100 * value:.2f}" for name, value in parts.items()]
             recorder.say(f"test rows, on which nothing was chosen: {', '.join(texts)}")
-    if not workers.leads:
-        return
-    with replacing(folder / PREDICTIONS) as part, part.open("wb") as file:
+    workers.by_leader(partial(_write, folder / PREDICTIONS, arrays))
+
+
+def _write(path: Path, arrays: Mapping[str, Values]) -> None:
+    """Writes arrays into an .npz file, whole or not at all."""
+    with replacing(path) as part, part.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # numpy's own option has another type

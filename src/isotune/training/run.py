@@ -32,6 +32,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.evaluation import STSTask, Task, load_tasks
 from isotune.files import inside
+from isotune.kernels.float32 import chosen
 from isotune.kernels.precision import compare_bfloat16, faster_precision, warn_of_bfloat16
 from isotune.methods import method_class
 from isotune.methods.method import Method
@@ -120,11 +121,13 @@ def train(
                 workers.by_leader(partial(start.save, str(folder / START)))
             leads = workers.leads
             shown = (quiet, watch) if leads else (True, None)
+            library = workers.by_leader(partial(run_folder.float32_library, folder))
             with (
+                chosen(library),
                 Recorder(folder if leads else None, progress.metrics_bytes, *shown) as recorder,
-                StopSignal(tell=leads and not quiet) as stop,
                 torch.random.fork_rng(),
             ):
+                stop = StopSignal(tell=leads and not quiet)
                 if fitting:
                     recorder.say(f"recipe: {fitting}; the model is {MODEL_KINDS[fitting]}")
                 return _Run(plan, rows, RunContext(folder, recorder, stop, plan.seed, workers), progress).run(tensors)

@@ -7,10 +7,10 @@ killed at any moment, and on a CPU a resumed run gives the same bits as one that
 from __future__ import annotations
 
 import shlex
+import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from signal import Signals
 
 import torch
 
@@ -44,7 +44,7 @@ class RunContext:
 
     folder: Path  # the run folder
     recorder: Recorder  # writes the log and metrics.jsonl
-    stop: StopSignal  # says whether the run has to stop
+    stop: StopSignal  # within it, the steps are made
     seed: int  # the run's seed
     workers: Workers  # make the passes of the steps
 
@@ -85,6 +85,9 @@ class StageTraining:
     def train(self) -> None:
         """Trains until the steps or the patience are used up, or a signal comes.
 
+        A signal ends the steps after the step that it comes in. At all other times it acts as in any program: what is
+        on disk is whole then, and a resumed run repeats only what made no step.
+
         Raises:
             TrainingFailed: the loss, its gradient or the encoder's vectors are not finite.
         """
@@ -99,16 +102,30 @@ class StageTraining:
                     self.objectives.method.count(self.encoder, self.feeder.token_counts)
                 self.feeder.cache(self.encoder, self.run.folder, self.run.workers)
             recorder.start(f"stage {progress.stage + 1}", progress.step, self.total)
-            self._take_steps()
-            if not progress.done and self.selection.scorer is None:
-                self.evaluate()  # which keeps the weights of the step where the run was stopped
+            if isinstance(self.objectives.method, ClosedForm) and not progress.done:
+                self.objectives.method.fit(self.encoder, self.feeder.vectors)
+                progress.step, progress.done = 1, True
+                recorder.advance()
+                self.evaluate()
+            with self.run.stop:
+                self._take_steps()
+                if not progress.done:
+                    self._save_stopped()
         except TrainingFailed as failure:
             recorder.warn(progress.offset + progress.step, str(failure))
             raise
-        if not progress.done:
-            self._save()
-            command = shlex.join(["isotune", "train", "--out", str(self.run.folder), "--resume"])
-            recorder.say(f"stopped after step {progress.step} of {self.total}; {command} continues from here")
+        if progress.done and self._stopped():  # in the last step, after which there is more to do
+            assert self.run.stop.received
+            signal.raise_signal(self.run.stop.received)
+
+    def _save_stopped(self) -> None:
+        """Writes a checkpoint from which the stage goes on."""
+        progress = self.progress
+        if self.selection.scorer is None:
+            self.evaluate()  # which keeps the weights of the step where the run was stopped
+        self._save()
+        command = shlex.join(["isotune", "train", "--out", str(self.run.folder), "--resume"])
+        self.run.recorder.say(f"stopped after step {progress.step} of {self.total}; {command} continues from here")
 
     @torch.no_grad()
     def _check_start(self) -> None:
@@ -119,19 +136,15 @@ class StageTraining:
         self.encoder.eval()
         seed = derive_seed(run.seed, "check", self.progress.stage)
         sample = Batch((self.selection.monitor.sentences.to(self.encoder.device),))
-        encoded = StepEncoding(self.encoder, run.workers, seed).encode(method.views(sample))
+        at_once = self.options.chunk_size or self.options.batch_size
+        encoded = StepEncoding(self.encoder, run.workers, seed, at_once).encode(method.views(sample))
         if objection := method.objection(encoded):
             run.recorder.warn(self.progress.offset, f"{objection}; the start is kept")
             self.progress.done = True
 
     def _take_steps(self) -> None:
         """Makes all updates; records every `RECORD_EVERY` steps, evaluates and saves every `eval_every` steps."""
-        progress, method = self.progress, self.objectives.method
-        if isinstance(method, ClosedForm) and not progress.done:
-            method.fit(self.encoder, self.feeder.vectors)
-            progress.step, progress.done = 1, True
-            self.run.recorder.advance()
-            self.evaluate()
+        progress = self.progress
         clock, first_step = time.perf_counter(), progress.step
         while not (progress.done or self._stopped()):
             update = self.stepper.update(progress.step)
@@ -151,7 +164,7 @@ class StageTraining:
         """Whether a process of the run was told to stop; then all of them stop at this step."""
         stop = self.run.stop
         if number := self.run.workers.highest(stop.received or 0):
-            stop.received = Signals(number)
+            stop.received = signal.Signals(number)
         return bool(number)
 
     def evaluate(self) -> None:

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from threading import Barrier
 from typing import TypeVar
 
 import numpy as np
@@ -26,7 +24,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
-from isotune.kernels.denormals import compute_alone
+from isotune.kernels.threads import single_threads
 
 T = TypeVar("T")
 
@@ -39,7 +37,7 @@ class Workers:
         self.threads, self._group = threads, group
         self.processes = dist.get_world_size(group) if group else 1
         self.rank = dist.get_rank(group) if group else 0  # the number of this process
-        self._pool = _single_threads(threads) if threads > 1 else None
+        self._pool = single_threads("worker", threads) if threads > 1 else None
 
     @property
     def leads(self) -> bool:
@@ -95,10 +93,15 @@ class Workers:
                 parameter.grad = None
 
     def add_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Replaces each parameter's gradient by the sum of the gradients of all processes."""
+        """Replaces each parameter's gradient by the sum of the gradients of all processes.
+
+        A parameter that has a gradient in no process keeps none, and so does not decay.
+        """
         if self._group is None:
             return
         parameters = list(parameters)
+        used = self.add(torch.tensor([parameter.grad is not None for parameter in parameters], dtype=torch.int32))
+        parameters = [parameter for parameter, count in zip(parameters, used.tolist(), strict=True) if count]
         gradients = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in parameters]
         total = self.add(torch.cat([gradient.flatten() for gradient in gradients]))
         for parameter, gradient in zip(parameters, total.split([p.numel() for p in parameters]), strict=True):
@@ -116,19 +119,19 @@ class Workers:
         """Has the first process act; all processes get its result, or raise its error.
 
         Raises:
-            InputError: as `act`.
+            InputError, OSError: as `act`.
         """
         if self._group is None:
             return act()
-        outcome: list[T | InputError | None] = [None]
+        outcome: list[T | InputError | OSError | None] = [None]
         if self.leads:
             try:
                 outcome = [act()]
-            except InputError as error:
+            except (InputError, OSError) as error:
                 outcome = [error]
         dist.broadcast_object_list(outcome, group=self._group, group_src=0)
         (result,) = outcome
-        if isinstance(result, InputError):
+        if isinstance(result, InputError | OSError):
             raise result
         return result  # type: ignore[return-value]
 
@@ -147,17 +150,6 @@ class Workers:
         """Ends the threads."""
         if self._pool is not None:
             self._pool.shutdown()
-
-
-def _single_threads(count: int) -> ThreadPoolExecutor:
-    """Starts threads in each of which torch computes with a single thread; the caller's number stays."""
-    pool = ThreadPoolExecutor(count, "worker", initializer=compute_alone)
-    threads, started = torch.get_num_threads(), Barrier(count + 1)
-    for _ in range(count):
-        pool.submit(started.wait)
-    started.wait()
-    torch.set_num_threads(threads)  # the last call, in any thread, sets the number for threads that start later
-    return pool
 
 
 @contextmanager

@@ -136,3 +136,18 @@ def test_impossible_prompts_are_refused(tiny_model: Path) -> None:
         Encoder(encoder.backbone, encoder.pooling, [], encoder.tokenizer, 32)
     with pytest.raises(InputError, match="can't put text after a sentence"):
         with_suffix(cast(PreTrainedTokenizerBase, SimpleNamespace(is_fast=False)), " .")
+
+
+@pytest.mark.parametrize("prompt", ["{} ", "{} {{sentence}}", "{} {{sentence}} with", "a {{sentence}} {}"])
+def test_a_prompt_of_any_form_leaves_room_for_the_sentence_or_is_refused(prompt: str, tiny_model: Path) -> None:
+    """Two sentences get different ids, whatever the prompt's length."""
+    encoder, refused = Encoder.load(tiny_model), 0
+    for words in range(1, 12):
+        text = prompt.format(" ".join(["the"] * words))
+        try:
+            one, other = encoder.tokenize(["dog", "cat"], 9, text)
+        except InputError:  # it leaves no room
+            refused += 1
+        else:
+            assert one != other
+    assert 0 < refused < 11

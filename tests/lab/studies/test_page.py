@@ -35,7 +35,7 @@ STUDY = Study.from_table(
         "arms": [
             {"name": "BERT", "options": {"pooling": "mean"}},
             {"name": "ConSERT", "recipe": "consert-unsup-base"},
-            {"name": "SimCSE", "recipe": "simcse-unsup", "data": ["stsb:train"]},
+            {"name": "SimCSE", "recipe": "simcse-unsup", "data": ["stsb:train"], "grid": {"batch_size": [16, 64]}},
         ],
         "published": [
             {"arm": "BERT", "scores": {"sts": 53.86}},

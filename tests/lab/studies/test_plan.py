@@ -24,7 +24,7 @@ MODEL = {"name": "as it is", "options": {"pooling": "cls"}}
 
 def test_an_arm_is_run_at_each_cell_of_its_options() -> None:
     planned = runs(
-        arms=[MODEL, SIMCSE, CONSERT],
+        arms=[MODEL, {**SIMCSE, "grid": {"batch_size": [16, 32]}}, CONSERT],
         seeds=[0, 1],
         grid={"batch_size": [16, 32], "augmentations.0": ["none", "shuffle"]},
     )
@@ -101,7 +101,7 @@ def test_classifiers_have_the_seed_of_the_run_and_untrained_arms_have_seeds_then
         ),
         ({"arms": [MODEL], "options": {"layers.0": 1}}, "arm as it is: layers.0: Extra inputs are not permitted"),
         ({"options": {"batch_size": 1}}, "batch_size: Input should be greater than or equal to 2"),
-        ({"arms": [{"name": "m", "options": {"pooling": "men"}}]}, "arm m: pooling: Input should be 'cls'"),
+        ({"arms": [{"name": "m", "options": {"pooling": "men"}}]}, "arm m: pooling: unknown pooling"),
         ({"arms": [{**MODEL, "grid": {"steps": [1]}}]}, "unknown option of arm as it is 'steps'"),
         ({"arms": [{"name": "no data", "method": "simcse"}]}, "no data: name at least one file or dataset"),
     ],

@@ -38,6 +38,7 @@ class Split:
     rows_in_file: int  # those of the row_count that the file has, and in one case more
     names_in_file: tuple[str, ...] = ()  # in the file's column "split"; empty if that is the split's own name
     part: str = ""  # the split in the public source: a split's name, a path in an archive, or the end of an address
+    web_sha256: str = ""  # of the file of the split on the web; empty if it isn't known
     stand_in: str = ""  # the source that can take the place of a split without a file; empty if there is none
 
 

@@ -47,7 +47,7 @@ class Prompts:
         tokenizer = self._with_suffix[after]
         length = len(self.tokenizer(before, add_special_tokens=False)["input_ids"])
         length += tokenizer.num_special_tokens_to_add()
-        if after and length >= max_length:
+        if prompt and length >= max_length:
             raise InputError(
                 f"prompt {prompt!r}: it is {length} tokens long and is never cut, so a max_length of {max_length} "
                 "leaves no room for the sentence; give a shorter prompt or a larger max_length"

@@ -27,8 +27,8 @@ from torch import Tensor
 
 from isotune.data.packed import pack
 from isotune.encoder.encoder import Encoder
-from isotune.kernels.denormals import compute_alone
 from isotune.kernels.prepacked import prepacked
+from isotune.kernels.threads import compute_alone
 
 # A batch has this share of the tokens that a batch of `Encoder.encode` has. Its encoding takes a sixth longer in all,
 # and a new request waits for a batch a quarter as long.
