@@ -258,7 +258,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "beta of 1": ({"betas": (1.0, 0.9)}, "betas: 1: Input should be less than 1"),
     "unknown method": ({"method": "simsce"}, "unknown method 'simsce': did you mean 'simcse'"),
     "unknown option": ({"temprature": 1}, "unknown option 'temprature': did you mean 'temperature'"),
-    "another method's option": ({"augmentations": ("none", "none")}, "unknown option 'augmentations'"),
+    "another method's option": ({"spans": "tokens"}, "unknown option 'spans'"),
     "value out of range": ({"temperature": 0}, "temperature: Input should be greater than 0"),
     "steps and epochs": ({"epochs": 1}, "epochs and steps are both given"),
     "recipe and method": ({"recipe": "mlm"}, "recipe mlm and method simcse are both given"),
