@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import tomli_w
 import torch
 
 import isotune
@@ -160,6 +161,17 @@ def test_the_command_line_takes_the_plugin(
     assert main(["train", *words, "--out", out, "--plugin", str(plugin)]) == 0
     assert main(["evaluate", f"{out}/encoder", "--tasks", "plurals", "--plugin", str(plugin)]) == 0
     assert "Plurals, score x 100" in capsys.readouterr().out
+
+
+def test_the_runs_of_a_study_load_the_plugin(
+    plugin: Path, short: dict[str, Any], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    options = {key: short[key] for key in ("pooling", "batch_size", "steps", "eval_every", "dev")}
+    arm = {"name": "mine", "method": "mine", "data": [str(short["sources"])], "options": options}
+    study = {"title": "Mine", "model": short["model"], "tasks": ["plurals"], "scores": ["plurals"], "arms": [arm]}
+    (tmp_path / "study.toml").write_text(tomli_w.dumps(study))
+    words = ["study", str(tmp_path / "study.toml"), "--out", str(tmp_path / "out"), "--plugin", str(plugin)]
+    assert main(words) == 0, capfd.readouterr().err
 
 
 def test_sentence_transformers_gives_the_same_vectors_with_a_pooling_of_a_plugin(

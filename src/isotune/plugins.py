@@ -63,6 +63,11 @@ def loaded_plugins() -> tuple[Plugin, ...]:
     return tuple(_LOADED.values())
 
 
+def plugin_words() -> list[str]:
+    """The words that name the loaded files on the command line."""
+    return [word for plugin in loaded_plugins() for word in ("--plugin", plugin.path)]
+
+
 def plugins_of(code: Iterable[Any]) -> dict[str, str]:
     """{path: SHA-256} of the plugins that these functions and classes are from; other code has none."""
     modules = {part.__module__ for part in code}
@@ -75,13 +80,15 @@ def require_plugins(stored: Mapping[str, str], what: str) -> list[str]:
     Raises:
         InputError: a plugin isn't loaded; `what` was made with it.
     """
-    loaded = {Path(plugin.path).name: plugin.sha256 for plugin in loaded_plugins()}
-    for path in stored:
-        if Path(path).name not in loaded:
+    hashes = {plugin.sha256 for plugin in loaded_plugins()}
+    names = {Path(plugin.path).name for plugin in loaded_plugins()}
+    changed = [path for path, sha256 in stored.items() if sha256 not in hashes]
+    for path in changed:
+        if Path(path).name not in names:
             raise InputError(
                 f"{what} was made with the plugin {path}; give --plugin {path}, or in Python call isotune.load_plugin"
             )
-    return [path for path, sha256 in stored.items() if loaded[Path(path).name] != sha256]
+    return changed
 
 
 @cache

@@ -24,7 +24,7 @@ from isotune.recipes import DEFAULT_RECIPE, ENCODER_RECIPE, Recipe, plan_table, 
 from isotune.recipes.training import WITHOUT_STEPS, TrainingOptions
 
 RUN = Group("Run", sort_key=1)
-RUN_OPTIONS = ("model", "dev", "tasks", "columns", "seed")  # options that are fields of the recipe itself
+RECIPE_FLAGS = ("model", "dev", "tasks", "columns", "seed")  # options that are fields of the recipe itself
 
 TEXT = (
     "The text to train on: files (.txt, .csv, .tsv, .jsonl or .parquet, also compressed as .gz), file patterns such as "
@@ -124,7 +124,7 @@ def _without_network(recipe: str | None, method: str | None, model: str | None) 
 
 def _options(plan: Recipe) -> dict[str, Any]:
     """The type of every option of a recipe, with its help."""
-    options = _of_model(plan, RUN, RUN_OPTIONS) | _of_model(plan.encoder, Group("Encoder", sort_key=2))
+    options = _of_model(plan, RUN, RECIPE_FLAGS) | _of_model(plan.encoder, Group("Encoder", sort_key=2))
     for stage in plan.stages:
         about = "isotune train --method NAME --help shows the options of another method."
         options |= _of_model(stage.options, Group(f"Method {stage.method}", help=about, sort_key=3))

@@ -2,7 +2,7 @@
 
 Some tokens of each sentence are masked, and the language head predicts them from their last hidden states. Alone, this
 is further pretraining, the baseline of "Contrastive Learning for Sentence Embeddings in BERT and its Smaller Variants"
-(section 4), or the pretraining of a new model. Beside a contrastive loss it is that paper's objective (section 5.3):
+(section 4). Beside a contrastive loss it is that paper's objective (section 5.3):
 "simply the sum of these two tasks". Every text of a row is masked, in a view of its own, as in SimCSE's code, which
 that paper adapted. Without labels, that code masks both copies of a sentence, each with tokens of its own; here there
 is one masked view of it, so the loss has the same mean and more noise.

@@ -16,6 +16,7 @@ import tomli_w
 
 from isotune.bundled import BUNDLED_MODEL, local_model
 from isotune.data import DATASETS
+from isotune.encoder.format.modules import FLAGS
 from isotune.errors import InputError
 from isotune.evaluation.results import GeometryResult, RunEvaluation
 from isotune.evaluation.tasks import task_title
@@ -110,7 +111,8 @@ def model_card(
         int8=int8,
         licence=licence,
         metadata=_metadata(run, str(source), licence, onnx),
-        needs_isotune=encoder.pooling.mode == "wk" or any("isotune" in head.type_name for head in encoder.heads),
+        needs_isotune=encoder.pooling.mode not in FLAGS
+        or not all(head.type_name.startswith("sentence_transformers.") for head in encoder.heads),
     )
 
 

@@ -11,7 +11,7 @@ import threading
 from contextlib import suppress
 from types import FrameType
 
-STOPPING = b"\nthe run stops after the step or the evaluation that it is in; the same signal again stops it at once\n"
+STOPPING = b"\nthe run stops after the step or the evaluation that it is in; Ctrl-C again stops it at once\n"
 
 
 class StopSignal:

@@ -37,6 +37,7 @@ from isotune.kernels.precision import compare_bfloat16, faster_precision, warn_o
 from isotune.methods import method_class
 from isotune.methods.method import Method
 from isotune.methods.protocols import ScoresRows
+from isotune.plugins import plugin_words
 from isotune.recipes import ENCODER_RECIPE, MODEL_KINDS, Recipe, Stage, recipe_of_model, resolve
 from isotune.report import write_card, write_report
 from isotune.report.text_changes import sample_sentences
@@ -315,7 +316,7 @@ class _Run:
 
     def _say_what_next(self, kept: Path) -> None:
         """Names commands to go on with."""
-        encoder, index = shlex.quote(str(kept)), shlex.quote(f"{self.folder}-index")
+        encoder, index = shlex.join([str(kept), *plugin_words()]), shlex.quote(f"{self.folder}-index")
         data = self.recipe.inputs(self.recipe.stages[0]).data
         text = "TEXT" if "-" in data or not data else shlex.join(data)
         self.recorder.say("try the encoder in a browser, or search in the text by meaning:")

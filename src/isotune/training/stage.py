@@ -20,6 +20,7 @@ from isotune.kernels.denormals import no_denormals
 from isotune.kernels.float32 import fast_float32
 from isotune.methods.method import Batch
 from isotune.methods.protocols import SINGLE_FEED, ChecksStart, ClosedForm, CountsTokens, ScoresRows, SeveralFeeds
+from isotune.plugins import plugin_words
 from isotune.recipes import TrainingOptions
 from isotune.training.corpora import StageData
 from isotune.training.feed import Feeder
@@ -124,7 +125,7 @@ class StageTraining:
         if self.selection.scorer is None:
             self.evaluate()  # which keeps the weights of the step where the run was stopped
         self._save()
-        command = shlex.join(["isotune", "train", "--out", str(self.run.folder), "--resume"])
+        command = shlex.join(["isotune", "train", "--out", str(self.run.folder), "--resume", *plugin_words()])
         self.run.recorder.say(f"stopped after step {progress.step} of {self.total}; {command} continues from here")
 
     @torch.no_grad()

@@ -40,6 +40,7 @@ from isotune.evaluation import (
     score,
 )
 from isotune.files import make_folder, remove, replacing, sync, write_text
+from isotune.plugins import load_plugin
 from isotune.report import group_by_stage, read_records
 from isotune.training import is_finished, train
 
@@ -62,6 +63,7 @@ class Job(BaseModel):
     pairs: tuple[tuple[str, str], ...] = ()  # sentences whose cosines are needed
     classifier_seed: int | None = None  # of SentEval's classifiers; SentEval's own if None
     keep: bool  # whether the trained encoder is needed later
+    plugins: tuple[Path, ...] = ()  # files to load first
 
 
 def is_done(folder: Path, keep: bool) -> bool:
@@ -213,11 +215,13 @@ def _training_scores(folder: Path) -> dict[str, float]:
 
 def main() -> None:
     """Makes the run that the first line of standard input describes; ends at once when standard input ends."""
-    job = Job.model_validate_json(sys.stdin.buffer.readline())
+    line = sys.stdin.buffer.readline()
     Thread(target=_end_with_input, daemon=True).start()
     isotune.tune_process()
     try:
-        make(job)
+        for plugin in json.loads(line)["plugins"]:  # which may register what the rest of the job names
+            load_plugin(plugin)
+        make(Job.model_validate_json(line))
     except (InputError, OSError) as error:
         sys.exit(str(error))  # with code 1
 

@@ -19,6 +19,7 @@ from isotune.data import DATASETS
 from isotune.encoder import local_folder, short_hash
 from isotune.evaluation import named_tasks, source_of
 from isotune.lab.studies.plan import PlannedRun
+from isotune.plugins import loaded_plugins
 
 MODEL_FILES = frozenset({".json", ".txt", ".model", ".safetensors", ".bin"})  # the files that an encoder is read from
 PACKAGE = Path(isotune.__file__).parent
@@ -39,6 +40,7 @@ def run_key(run: PlannedRun, tasks: Sequence[str], pairs: Sequence[tuple[str, st
     return short_hash(
         {
             "isotune": sources_hash(PACKAGE),
+            "plugins": sorted(plugin.sha256 for plugin in loaded_plugins()),
             "model": run_key(run.start, tasks, pairs) if run.start else _model_hash(run.model),
             "encoder": run.encoder.model_dump(),
             "recipe": {key: value for key, value in recipe.items() if key not in DESCRIPTION},

@@ -52,6 +52,7 @@ from isotune.lab.studies.results import Results
 from isotune.lab.studies.run_key import forget_files, run_key
 from isotune.lab.studies.study import COSINE, PREDICTED, SIZES, START, Study
 from isotune.lab.studies.wording import line_title, measured_digits
+from isotune.plugins import loaded_plugins
 from isotune.training import PREDICTIONS
 
 QUICK_TASKS = ("stsb-open",)  # for the training's own report; the study's tasks are evaluated after it
@@ -232,6 +233,7 @@ class StudyRuns:
             pairs=self.study.pairs,
             classifier_seed=run.classifier_seed,
             keep=self.keys[run] in self._kept,
+            plugins=tuple(Path(plugin.path).resolve() for plugin in loaded_plugins()),
         )
 
     @property

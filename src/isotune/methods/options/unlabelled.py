@@ -163,7 +163,7 @@ class SelfGuidedBackTranslationOptions(ParaphraseOptions, SelfGuidedOptions):
 
 
 class MLMOptions(MethodOptions):
-    """Masked language modelling: further pretraining of a model on the text, or pretraining of a new model."""
+    """Masked language modelling: further pretraining of a model on the text."""
 
     masking_rate: Rate = 0.15
     """Share of the tokens that are masked. BERT, section 3.1."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from isotune.errors import InputError
+from isotune.plugins import loaded_plugins
 from isotune.use.bulk.job import Job, Outcome
 from isotune.use.bulk.parts import Part
 
@@ -46,19 +47,24 @@ def run_on_ray(job: Job) -> Outcome:
     try:
         resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
         gpus, cores = int(resources.get("GPU", 0)), int(resources.get("CPU", 0))
+        plugins = [Path(plugin.path).resolve() for plugin in loaded_plugins()]
         worker = ray.remote(num_gpus=min(gpus, 1), num_cpus=0 if gpus else 1, max_retries=RETRIES)(_work)
-        return _first_result([worker.remote(_absolute(job)) for _ in range(min(gpus or cores or 1, len(job.parts)))])
+        return _first_result(
+            [worker.remote(_absolute(job), plugins) for _ in range(min(gpus or cores or 1, len(job.parts)))]
+        )
     finally:
         # The other workers end by themselves. To cancel them can crash Ray 2.60, if a worker ends just then.
         if not connected:
             ray.shutdown()
 
 
-def _work(job: Job) -> Outcome:
+def _work(job: Job, plugins: list[Path]) -> Outcome:
     """What a worker does."""
     import isotune
 
     isotune.tune_process()
+    for plugin in plugins:
+        isotune.load_plugin(plugin)
     return job.run()
 
 
