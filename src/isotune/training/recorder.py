@@ -88,7 +88,8 @@ class Recorder:
             self.say(f"warning: {text}")
 
     def start(self, description: str, done: int, total: int) -> None:
-        """Shows a new progress bar."""
+        """Shows a new progress bar, after the last state of the one before."""
+        self._bar.refresh()
         for task in self._bar.task_ids:
             self._bar.remove_task(task)
         self._shown = {}
