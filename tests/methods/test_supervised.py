@@ -265,3 +265,14 @@ def test_a_sentence_is_classified_by_its_first_token(encoder: Encoder, columns: 
     method.eval()
     logits = encoded[0].double() @ method.linear.weight.double().T + method.linear.bias.double()
     close(method.loss(encoded, batch)["cross_entropy"], reference.cross_entropy(logits, CLASSES.tolist()))
+
+
+def test_with_heads_berts_own_pooler_stands_before_the_classifier(with_pooler: Path, sentences: list[str]) -> None:
+    encoder = Encoder.load(with_pooler, pooling="pooler")
+    method = FinetuneSentence(FinetuneSentenceOptions(heads=True), encoder).eval()
+    batch = Batch((pack(encoder.tokenize(sentences[:7])),), torch.tensor([0, 1, 1, 0, 1, 0, 0]))
+    (vectors,) = encode_views(encoder, method.views(batch))
+    padded = encoder.tokenizer(sentences[:7], padding=True, return_tensors="pt")
+    close(vectors, BertModel.from_pretrained(with_pooler).eval()(**padded).pooler_output.detach())
+    method.loss([vectors], batch)["cross_entropy"].backward()
+    assert all(parameter.grad is not None for parameter in encoder.heads.parameters())

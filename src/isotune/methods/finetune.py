@@ -5,8 +5,8 @@ classes. The two texts of a pair are one sequence, [CLS] a [SEP] b [SEP], and di
 is trained.
 
 The linear layer reads the [CLS] vector itself, as in BERT's text ("the only new parameters" are those of this layer).
-BERT's released code puts the pretrained pooler between the two. It is left out here: contrastive learning
-tunes the vectors before the pooler, and the start and the tuned encoder have to be compared in the same way.
+BERT's released code, which the papers' numbers are of, puts the pretrained pooler between the two: with the option
+`heads` and the encoder's pooling "pooler", this method does so too.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class FinetuneSentence(Method, ScoresRows):
         super().__init__()
         self.options, self.classes = options, options.classes
         self.dropout = nn.Dropout(options.dropout)
-        self.linear = started_as_bert(nn.Linear(encoder.backbone.dimension, len(self.classes) or 1))
+        dimension = encoder.dimension if options.heads else encoder.backbone.dimension
+        self.linear = started_as_bert(nn.Linear(dimension, len(self.classes) or 1))
 
     def dev_feeds(self) -> Mapping[str, Feed]:
         """The dev data, or its first part. The mean of its metrics chooses the best step."""
@@ -51,9 +52,9 @@ class FinetuneSentence(Method, ScoresRows):
         return Feed(self.rows, o.dev_data, classes=self.classes, metrics=o.metrics, part=(first, end))
 
     def views(self, batch: Batch) -> Sequence[View]:
-        """The sequences, each represented by its first token."""
+        """The sequences, each represented by its first token, or by what the encoder's heads make of that."""
         (sequences,) = batch.texts
-        return [View(sequences, pooling=Pooling("cls"), heads=False)]
+        return [View(sequences, pooling=Pooling("cls"), heads=self.options.heads)]
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """The cross entropy of the classes, or the mean squared error of the scores."""

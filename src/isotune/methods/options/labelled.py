@@ -82,6 +82,10 @@ class FinetuneOptions(MethodOptions):
     dropout: Rate = 0.1
     """Rate of the dropout before the output layer. 0.1: BERT."""
 
+    heads: bool = False
+    """Pass the [CLS] vector through the encoder's heads before the dropout. With pooling = "pooler" the head is BERT's
+    own pooler, as in BERT's code."""
+
     dev_data: Sources
     """Labelled rows on which the metrics are computed."""
 
