@@ -1,8 +1,8 @@
 """Registries: names that a user can choose, and the code behind each name.
 
-isotune's own entries are written as "module:name" and are imported when they are first used, so that a registry can be
-listed without torch. A decorator adds an entry from outside. Installed plugins are loaded when a registry is listed or
-lacks a name.
+An entry of isotune that loads torch is written as "module:name" and imported when it is first used, so that a registry
+can be listed without torch; the others stand in the registry themselves. A decorator adds an entry from outside.
+Installed plugins are loaded when a registry is listed or lacks a name.
 """
 
 from __future__ import annotations
