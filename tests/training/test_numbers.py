@@ -18,8 +18,8 @@ from isotune.methods.method import Batch
 from isotune.recipes import TrainingOptions
 from isotune.training.step import Stepper, TrainingFailed
 from isotune.training.workers import Workers
+from tests.training.conftest import Train
 from tests.training.steps import OPTIONS, make
-from tests.training.test_run import Train
 
 
 @pytest.fixture(autouse=True)

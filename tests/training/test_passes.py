@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -17,13 +17,12 @@ from isotune.methods import mlm, self_guided
 from isotune.methods.method import Batch, View
 from isotune.methods.options.unlabelled import SimCSEOptions
 from isotune.methods.simcse import SimCSE
-from isotune.training import Result
 from isotune.training.forward import StepEncoding
 from isotune.training.objectives import Objectives
 from isotune.training.workers import Workers
 from tests.conftest import WORDS, encode_views
+from tests.training.conftest import Train, metrics
 from tests.training.steps import OPTIONS, assert_same, gradient, in_one_row, make
-from tests.training.test_run import metrics
 
 CHUNK_SIZES = (None, 2)
 
@@ -163,7 +162,7 @@ def test_what_is_kept_for_the_backward_pass_is_that_of_a_pass(encoder: Encoder, 
     assert of_more < 1.2 * chunked
 
 
-def test_a_run_in_chunks_is_the_run(train: Callable[..., Result]) -> None:
+def test_a_run_in_chunks_is_the_run(train: Train) -> None:
     runs = [
         train(str(chunk_size), method="mirror", span_length=2, spans="tokens", model_dropout=0.0, chunk_size=chunk_size)
         for chunk_size in (None, 3)

@@ -12,8 +12,7 @@ from isotune.data import DATASETS
 from isotune.training.outcome import Result
 from tests.hub.senteval import senteval
 from tests.hub.server import LocalHub
-
-Train = Callable[..., Result]
+from tests.training.conftest import Train
 
 
 @pytest.fixture
