@@ -35,7 +35,7 @@ def test_the_folder_of_a_process_that_was_killed_is_taken_over(tmp_path: Path) -
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout
         process.stdout.readline()
-        (tmp_path / "lock").write_text('{"pid": 7, "machine": "there", "since": "2026-01-02"}')
+        (tmp_path / "lock").write_text("process 7 on there, since 2026-01-02")
         with pytest.raises(InputError, match="process 7 on there, since 2026-01-02"), held(tmp_path, new=False):
             pass
         process.kill()

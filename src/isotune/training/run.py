@@ -46,11 +46,10 @@ from isotune.training.corpora import Corpora
 from isotune.training.interrupt import StopSignal
 from isotune.training.objectives import build_objectives
 from isotune.training.outcome import Result, Scored, compare_with_start, save_kept
-from isotune.training.predictions import score_kept
 from isotune.training.recorder import Recorder, Watch
 from isotune.training.run_folder import Progress
 from isotune.training.seeds import derive_seed
-from isotune.training.selection import choose_scorer
+from isotune.training.selection import choose_scorer, score_kept
 from isotune.training.stage import RunContext, StageTraining
 from isotune.training.step import TrainingFailed
 from isotune.training.workers import Workers, was_restarted, workers_of_run
