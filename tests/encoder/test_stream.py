@@ -13,7 +13,6 @@ import torch
 from isotune.encoder import encoder as encoder_module
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.stream import parts_of
-from isotune.encoder.word_vectors import WordVectors
 from isotune.errors import InputError
 
 
@@ -140,14 +139,6 @@ def test_an_error_names_the_number_of_a_sentence_that_is_no_string(encoder: Enco
         encoder.encode(mixed)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="sentence 16 is int, not a string"):
         list(parts_of(mixed))  # type: ignore[arg-type]
-
-
-def test_word_vectors_encode_in_parts_too(encoder: Encoder) -> None:
-    words = WordVectors({"a": 0, "dog": 1}, np.eye(2, dtype=np.float32))
-    done: list[int] = []
-    parts = list(words.encode_parts(["a dog", "a"] * 5, advance=done.append))
-    assert [len(texts) for texts, _ in parts] == done == [7, 3]
-    np.testing.assert_array_equal(np.concatenate([vectors for _, vectors in parts]), [[0.5, 0.5], [1, 0]] * 5)
 
 
 def test_half_a_surrogate_pair_is_refused(encoder: Encoder, sentences: list[str]) -> None:

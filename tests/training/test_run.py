@@ -327,7 +327,7 @@ def test_resume_needs_a_run_and_nothing_else(train: Train, text: Path, sentences
 def test_metrics_after_the_checkpoint_are_forgotten(tmp_path: Path) -> None:
     with Recorder(tmp_path, quiet=True) as recorder:
         recorder.warn(0, "one")
-        kept = recorder.metrics_bytes
+        kept = recorder.sync()
         recorder.record("train", step=1)
     with Recorder(tmp_path, kept, quiet=True) as recorder:
         recorder.warn(0, "one")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
@@ -25,7 +26,7 @@ from isotune.encoder.format.prompt import SENTENCE, Prompts, take_suffix
 from isotune.encoder.heads import Head, Heads
 from isotune.encoder.heads.language import LanguageHead
 from isotune.encoder.pooling import EachLayer, Pooling, TokenStates, change_pooling
-from isotune.encoder.stream import Advance, Parts, StreamEncoder, encode_stream
+from isotune.encoder.stream import Advance, Parts, encode_stream, progress
 from isotune.errors import InputError
 from isotune.files import new_path
 from isotune.kernels.int8 import is_quantized, quantize
@@ -47,7 +48,7 @@ UNLIMITED = 1_000_000
 DEFAULT_MAX_LENGTH = 512  # tokens, where neither the folder nor the model has a limit
 
 
-class Encoder(nn.Module, StreamEncoder):
+class Encoder(nn.Module):
     """Turns sentences into vectors. An encoder is saved as a sentence-transformers folder.
 
     `encode` is for use: sentences in, a numpy array out. Training calls the encoder on packed sentences instead
@@ -273,8 +274,34 @@ class Encoder(nn.Module, StreamEncoder):
     def encode_parts(
         self, sentences: Iterable[str], *, normalize: bool = False, advance: Advance | None = None
     ) -> Parts:
-        """Encodes a stream of any length, part by part; see `StreamEncoder`."""
+        """Encodes a stream of any length, part by part; memory does not grow with the stream.
+
+        `normalize` scales each vector to length 1; `advance` is told of progress within a part.
+
+        Raises:
+            InputError: an element of the stream is not a string.
+        """
         return encode_stream(self, sentences, normalize, advance)
+
+    def encode(
+        self, sentences: str | Iterable[str], *, normalize: bool = False, show_progress: bool = False
+    ) -> NDArray[np.float32]:
+        """Encodes sentences: returns float32 [d] for one sentence, [N, d] for several, in their order.
+
+        `normalize` and errors are as in `encode_parts`; `show_progress` shows a bar on standard error, if that is a
+        terminal.
+        """
+        if isinstance(sentences, str):
+            vector: NDArray[np.float32] = self.encode([sentences], normalize=normalize)[0]
+            return vector
+        sentences = list(sentences)
+        vectors = np.empty((len(sentences), self.dimension), np.float32)
+        done = 0
+        with progress(len(sentences), show_progress) as advance:
+            for _, part in self.encode_parts(sentences, normalize=normalize, advance=advance):
+                vectors[done : done + len(part)] = part
+                done += len(part)
+        return vectors
 
     def batches(self, lengths: Sequence[int] | np.ndarray, threads: int = 1) -> list[np.ndarray]:
         """Cuts sentences into batches of similar length and about equally many tokens, as suits the device.

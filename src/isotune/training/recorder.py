@@ -34,6 +34,7 @@ class Recorder:
         self.warnings: list[str] = []
         if folder:
             self._metrics.truncate(min(metrics_bytes, self._metrics.tell()))
+            self._metrics.seek(0, os.SEEK_END)
             self.warnings += [record["message"] for record in read_records(metrics).get("warning", ())]
         self._watch = watch
         self._log = (folder / "train.log" if folder else Path(os.devnull)).open("a", encoding="utf-8")
