@@ -212,12 +212,7 @@ class Backbone(nn.Module):
 
     @contextmanager
     def drop_heads(self, rate: float) -> Iterator[None]:
-        """Has training drop whole attention heads of a sentence at this rate (DropHead), for a `with` block.
-
-        Raises:
-            InputError: as `check_drop_heads`.
-        """
-        self.check_drop_heads(rate)
+        """Has training drop whole attention heads of a sentence at this rate (DropHead), for a `with` block."""
         self.head_dropout = rate
         try:
             yield

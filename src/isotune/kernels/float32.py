@@ -13,7 +13,8 @@ it is exact). Between the two, results differ in the last digits. So a run keeps
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from threading import Lock
@@ -22,10 +23,10 @@ import torch
 from torch import Generator, Tensor
 
 from isotune.errors import unknown
-from isotune.kernels.timing import least_seconds
 
 VARIABLE = "ISOTUNE_FLOAT32"
 CHOICES = ("auto", "torch", "onednn")
+ROUNDS = 10  # of a measurement
 SIZE = 256  # of the matrices that the measurement multiplies, about a millisecond of work
 # oneDNN is either about as fast or about twice as fast. The noise of a busy machine doesn't reach this limit.
 FASTER = 1.5
@@ -124,3 +125,23 @@ def linear_products(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The three products of a linear layer: forward, and backward to its input and its weight."""
     y = x @ weight.T
     return y, y @ weight, y.T @ x
+
+
+def least_seconds(*ways: Callable[[], object]) -> list[float]:
+    """Runs ways to compute the same in turn, and returns the least seconds of each.
+
+    The fastest round counts, since other programs on the machine slow down some rounds, but hardly all of them. On a
+    busy machine threads wait for each other longer than they compute, so one thread computes.
+    """
+    seconds: list[list[float]] = [[] for _ in ways]
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for _ in range(ROUNDS):
+            for way, times in zip(ways, seconds, strict=True):
+                start = time.perf_counter()
+                way()
+                times.append(time.perf_counter() - start)
+    finally:
+        torch.set_num_threads(threads)
+    return [min(times) for times in seconds]

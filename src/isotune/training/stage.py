@@ -16,8 +16,8 @@ import torch
 
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError, UselessVectors
-from isotune.kernels.denormals import no_denormals
 from isotune.kernels.float32 import fast_float32
+from isotune.kernels.threads import no_denormals
 from isotune.methods.method import Batch
 from isotune.methods.protocols import SINGLE_FEED, ChecksStart, ClosedForm, CountsTokens, ScoresRows, SeveralFeeds
 from isotune.plugins import plugin_words
