@@ -13,14 +13,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from isotune.data.packed import Packed
 from isotune.encoder import Precision
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.fingerprint import fingerprint
 from isotune.encoder.format.checksums import verify_checksums, write_checksums
-from isotune.encoder.format.modules import Modules, read_modules, write_modules
+from isotune.encoder.format.modules import read_modules, write_modules
 from isotune.encoder.format.pretrained import load_model, load_tokenizer, local_folder, take_pooler
 from isotune.encoder.format.prompt import SENTENCE, Prompts, take_suffix
 from isotune.encoder.heads import Head, Heads
@@ -167,8 +167,11 @@ class Encoder(nn.Module):
             prompt=saved_prompt if prompt is None else prompt,
             settings=saved.settings,
         )
-        if pooling is None:
-            encoder.token_weights = saved.weights_of(len(tokenizer), known)
+        if pooling is None and saved.token_weights is not None:
+            if (count := len(saved.token_weights)) < len(tokenizer):
+                raise InputError(f"model {model}: its WordWeights have {count} tokens, its tokenizer {len(tokenizer)}")
+            encoder.token_weights = torch.ones(known)
+            encoder.token_weights[:count] = saved.token_weights[:known]
         return encoder.to(device).eval()
 
     @property
@@ -179,6 +182,11 @@ class Encoder(nn.Module):
     def fingerprint(self) -> str:
         """A hash of everything that decides the vectors, the same in every precision: 20 hexadecimal digits."""
         return fingerprint(self)
+
+    @property
+    def language_model(self) -> PreTrainedModel:
+        """The pretrained model, with its language head if there is one."""
+        return self.language_head.language_model if self.language_head else self.backbone.model
 
     @property
     def device(self) -> torch.device:
@@ -330,18 +338,5 @@ class Encoder(nn.Module):
             raise InputError(f"{path}: an encoder in int8 can't be saved; save it as loaded without a precision")
         with new_path(path) as folder:
             folder.mkdir()
-            write_modules(
-                Modules(
-                    folder,
-                    self.pooling,
-                    list(self.heads),
-                    max_length=self.max_length,
-                    lowercase=self.lowercase,
-                    prompt=self.prompt,
-                    settings=self.settings,
-                    token_weights=self.token_weights if self.pooling.mode == "mean" else None,
-                ),
-                self.language_head.language_model if self.language_head else self.backbone.model,
-                self.tokenizer,
-            )
+            write_modules(self, folder)
             write_checksums(folder)

@@ -94,25 +94,19 @@ def encode_stream(encoder: Encoder, sentences: Iterable[str], normalize: bool, a
         ids = encoder.tokenize(part) if part else []
         while part:
             next_part = next(parts, [])
-            with _closing(single_threads("encode")) as workers:
+            workers = single_threads("encode")
+            try:
                 next_ids = workers.submit(encoder.tokenize, next_part) if next_part else None
                 vectors = _encode(encoder, ids, normalize, advance, workers)
+                ids = next_ids.result() if next_ids else []
+            finally:
+                workers.shutdown(cancel_futures=True)  # after an error, no further batch is begun
             yield part, vectors
-            part, ids = next_part, next_ids.result() if next_ids else []
+            part = next_part
             if part:
                 give_back()
     finally:
         encoder.train(training)
-
-
-@contextmanager
-def _closing(workers: ThreadPoolExecutor) -> Iterator[ThreadPoolExecutor]:
-    """Waits for the workers; after an error, no further batch is begun."""
-    try:
-        yield workers
-        workers.shutdown()
-    finally:
-        workers.shutdown(cancel_futures=True)
 
 
 def _encode(

@@ -1,10 +1,9 @@
 """Matrix products in float32 through oneDNN, where that is faster.
 
-torch computes float32 products with MKL. On CPUs that aren't Intel's, MKL leaves half of the speed unused; oneDNN, also
-a part of torch, does not. torch uses oneDNN for float32 when its precision setting allows bfloat16. oneDNN computes in
-float32 all the same, unless the CPU has matrix units for bfloat16 (AMX). So speed and precision are both measured, once
-a process, and oneDNN is used where it is clearly faster and exact. That holds for every product of two matrices,
-forward and backward, in a model or in a loss.
+torch computes float32 products with MKL, which leaves half of the speed of CPUs that aren't Intel's unused. torch uses
+oneDNN when its precision setting allows bfloat16. oneDNN computes in float32 all the same, unless the CPU has matrix
+units for bfloat16 (AMX). So speed and precision are both measured, once a process, and oneDNN is used where it is
+clearly faster and exact, for every product of two matrices, forward and backward.
 
 The environment variable ISOTUNE_FLOAT32 decides without a measurement of speed: `torch`, or `onednn` (still only where
 it is exact). Between the two, results differ in the last digits. So a run keeps to the choice of its start (`chosen`).

@@ -18,7 +18,7 @@ from isotune.data.sources import Rows, Source
 from isotune.data.tokens import Fingerprint, TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
-from isotune.files import write_text
+from isotune.files import read_json, write_text
 from isotune.methods import method_class
 from isotune.methods.method import Method
 from isotune.methods.protocols import SINGLE_FEED, ClosedForm, DerivesRows, Feed, ScoresRows, SeveralFeeds
@@ -91,8 +91,6 @@ class Corpora:
 
     def load(self, number: int, stage: Stage, method: Method, encoder: Encoder) -> StageData:
         """Reads and tokenizes the data of stage `number`, counted from 0.
-
-        data.json gets the fingerprint of the training data. A resumed run needs the same data.
 
         Raises:
             InputError: a source can't be used, or the data has changed since the run was started.
@@ -177,12 +175,8 @@ class Corpora:
         """Writes a feed's fingerprint to data.json, or compares it with the fingerprint of the run's start."""
         path = self.folder / "data.json"
         entry = {"sources": list(sources), **asdict(fingerprint)}
-        try:
-            known: Mapping[str, Mapping[str, object]] = json.loads(path.read_text("utf-8")) if path.exists() else {}
-            is_known = entry.items() <= known.get(title, entry).items()
-        except (ValueError, AttributeError) as error:
-            raise InputError(f"{path}: it is damaged ({error}); start again in another folder") from error
-        if not is_known:
+        known: Mapping[str, Mapping[str, object]] = read_json(path, missing_ok=True)
+        if not entry.items() <= known.get(title, entry).items():
             raise InputError(
                 f"{self.folder}: the data has changed since the run was started, so the run can't continue; give the "
                 "same data, or start again in another folder"

@@ -27,11 +27,7 @@ class Corpus:
     """Rows of one type, in an order that the seed decides."""
 
     def __init__(self, store: TokenStore, batch_size: int, option: str, seed: int) -> None:
-        """Takes the tokens of the rows. `option` names the option that sets the batch size, for the error message.
-
-        Raises:
-            InputError: the data has fewer rows than a batch.
-        """
+        """`option` names the option that sets the batch size, which may not be larger than the data."""
         if len(store) < batch_size:
             raise InputError(
                 f"{option} {batch_size} is larger than the data ({len(store)} rows); give a {option} "

@@ -22,7 +22,7 @@ class Monitor:
     """Measures the vectors of a sample, and compares them with the first measurement."""
 
     def __init__(self, store: TokenStore, start: dict[str, float] | None = None) -> None:
-        """Samples rows at equal distances, since the first rows may all be from one place. Takes their first texts."""
+        """Samples the first texts of rows at equal distances, since the first rows may all be from one place."""
         places = np.linspace(0, len(store) - 1, min(SAMPLE, len(store))).astype(np.int64)
         self.sentences: Packed = store.pack_sequences(places * store.columns)
         self.start = start  # the first measurement

@@ -1,14 +1,8 @@
 """A run, from sources to report: what `isotune train` and `isotune.train` do.
 
 Everything is written into one folder, in an order that leaves something whole at every moment: first the recipe, then
-metrics and checkpoints, then the kept encoder, and last its evaluation and the report.
-
-    train           opens the run folder, new or resumed
-    _Run.run        reads top to bottom: prepare, train the stages, finish
-    StageTraining   (stage.py) the steps, evaluations and checkpoints of one stage
-    Stepper         (step.py) one update
-    Selection       (selection.py) which step's encoder is kept
-    outcome.py      the end: save, evaluate, report
+metrics and checkpoints, then the kept encoder, and last its evaluation and the report. `train` opens the folder.
+`_Run.run` reads top to bottom: prepare, train the stages (`stage.py`), finish (`outcome.py`).
 """
 
 from __future__ import annotations

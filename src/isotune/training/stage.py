@@ -63,7 +63,6 @@ class StageTraining:
         options: TrainingOptions,
         progress: Progress,
     ) -> None:
-        """Takes an encoder to which the objectives' additions are attached."""
         method = objectives.method
         feeds = method.feeds() if isinstance(method, SeveralFeeds) else {}
         closed_form = isinstance(method, ClosedForm)
@@ -84,10 +83,7 @@ class StageTraining:
     @fast_float32()
     @no_denormals()
     def train(self) -> None:
-        """Trains until the steps or the patience are used up, or a signal comes.
-
-        A signal ends the steps after the step that it comes in. At all other times it acts as in any program: what is
-        on disk is whole then, and a resumed run repeats only what made no step.
+        """Trains until the steps or the patience are used up, or a signal comes, which ends them after its step.
 
         Raises:
             TrainingFailed: the loss, its gradient or the encoder's vectors are not finite.
@@ -172,11 +168,10 @@ class StageTraining:
     def evaluate(self) -> None:
         """Scores the encoder, keeps its weights if they are the best so far, and writes a checkpoint.
 
-        Before the first step, the encoder is scored without the heads that the stage's method adds, and new weights of
-        tokens are equal.
+        Before the first step, the encoder is scored without the heads that the stage's method adds.
 
         Raises:
-            TrainingFailed: the encoder can't be scored; if its vectors are the reason, a lower learning rate may help.
+            TrainingFailed: the encoder can't be scored.
         """
         progress = self.progress
         added_heads = 0 if progress.step else len(self.objectives.method.adds.heads)
