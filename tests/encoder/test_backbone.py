@@ -252,7 +252,7 @@ def attention_outputs(backbone: Backbone, tokens: Packed) -> torch.Tensor:
 
 
 def test_heads_are_dropped_by_sentence_and_the_others_are_scaled() -> None:
-    tokens = pack([[5, 6, 7, 8]] * 1000 + [[9, 10]] * 1000)
+    tokens = pack([[5, 6, 7, 8]] * 500 + [[9, 10]] * 500)
     backbone = Backbone(make("bert")).train()
     with backbone.dropout(0.0), torch.no_grad():
         plain = attention_outputs(backbone, tokens)
@@ -271,7 +271,7 @@ def test_heads_are_dropped_by_sentence_and_the_others_are_scaled() -> None:
         lefts.append(left)
     shares = torch.bincount(torch.tensor(lefts), minlength=5) / len(lefts)
     binomial = torch.tensor([0.0039, 0.0469, 0.2109, 0.4219, 0.3164])  # where none is left, all are 0
-    torch.testing.assert_close(shares, binomial, atol=0.04, rtol=0)
+    torch.testing.assert_close(shares, binomial, atol=0.05, rtol=0)
 
 
 def test_a_padded_model_drops_no_heads() -> None:

@@ -52,13 +52,6 @@ def test_a_run_that_was_killed_before_its_recipe_was_written_has_not_begun(tmp_p
         pass
 
 
-def test_two_hangups_of_a_closed_terminal_are_remembered_alike() -> None:
-    with StopSignal() as stop:
-        for _ in range(2):
-            os.kill(os.getpid(), signal.SIGHUP)
-            assert stop.received == signal.SIGHUP
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_is_remembered_and_a_second_one_acts_as_before(
     number: signal.Signals, capfd: pytest.CaptureFixture[str]
@@ -79,12 +72,14 @@ def test_a_signal_is_remembered_and_a_second_one_acts_as_before(
         signal.signal(number, before)
 
 
-def test_nohup_stays_in_force() -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+@pytest.mark.parametrize("ignored", [True, False])
+def test_two_hangups_of_a_closed_terminal_are_remembered_alike_unless_nohup_is_in_force(ignored: bool) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
     try:
         with StopSignal() as stop:
-            os.kill(os.getpid(), signal.SIGHUP)
-            assert stop.received is None
+            for _ in range(2):
+                os.kill(os.getpid(), signal.SIGHUP)
+                assert stop.received == (None if ignored else signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)
 

@@ -30,11 +30,7 @@ def test_a_sample_is_of_the_rows_in_their_order_and_follows_from_the_seed() -> N
 def test_a_sample_is_repeated_to_about_the_size_of_the_data() -> None:
     """As in ConSERT's code: the sample as a list, times the whole part of 1 / (its share of the data)."""
     for size, times in ((1, 20), (3, 6), (7, 2), (11, 1), (20, 1)):
-        assert (
-            _sample(ROWS, size, 1, upsample=True)
-            == _sample(ROWS, size, 1) * times
-            == _sample(ROWS, size, 1) * int(20 / size)
-        )
+        assert _sample(ROWS, size, 1, upsample=True) == _sample(ROWS, size, 1) * times
 
 
 def test_each_row_is_as_likely_as_any_other() -> None:
@@ -50,7 +46,7 @@ def test_more_than_there_is_is_refused() -> None:
 
 def test_a_run_trains_on_the_sample(train: Train) -> None:
     found = [
-        json.loads((train(name, sample=10, seed=seed, steps=2).folder / "data.json").read_text())["stage 1"]
+        json.loads((train(name, sample=10, seed=seed, steps=1, dev="none").folder / "data.json").read_text())["stage 1"]
         for name, seed in (("a", 0), ("b", 0), ("c", 1))
     ]
     assert [one["rows"] for one in found] == [10, 10, 10]

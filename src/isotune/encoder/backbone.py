@@ -193,11 +193,7 @@ class Backbone(nn.Module):
                 setattr(module, name, model_rate)
 
     def check_drop_heads(self, rate: float) -> None:
-        """Checks that the model can drop attention heads at this rate.
-
-        Raises:
-            InputError: the model runs padded, with its own attention.
-        """
+        """Checks that the model can drop attention heads at this rate."""
         if rate and self.padded:
             raise InputError(
                 f"head_dropout {rate}: models of type {self.model.config.model_type} keep their own attention, where "

@@ -125,11 +125,7 @@ def mean_by_position(hidden: HiddenStates) -> Tensor:
 
 
 def mask_tokens(hidden: HiddenStates) -> Tensor:
-    """Pooling mask: the mask token, of which each sentence has one.
-
-    Raises:
-        InputError: a sentence has no mask token or several.
-    """
+    """Pooling mask: the mask token, of which each sentence has one."""
     tokens = hidden.tokens
     places = (tokens.ids == hidden.mask_id).nonzero().squeeze(1)  # [N]
     if not torch.equal(tokens.segments[places], torch.arange(len(tokens), device=places.device)):

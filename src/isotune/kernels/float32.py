@@ -41,11 +41,7 @@ _before: list[str] = []  # the setting before the first open block, once for eac
 
 @contextmanager
 def fast_float32() -> Iterator[None]:
-    """Uses oneDNN for float32 products where that pays, for a `with` block; threads may open blocks at any time.
-
-    Raises:
-        InputError: ISOTUNE_FLOAT32 is none of its choices.
-    """
+    """Uses oneDNN for float32 products where that pays, for a `with` block; threads may open blocks at any time."""
     with _lock:
         before = _before[0] if _before else _setting.fp32_precision
         if pays():

@@ -54,11 +54,7 @@ class Corpora:
     workers: Workers  # of which the first process writes data.json
 
     def check(self, first: int) -> None:
-        """Checks that the sources of the recipe, from stage number `first` on, exist. No model is needed.
-
-        Raises:
-            InputError: a source doesn't exist, or standard input would be read more than once.
-        """
+        """Checks that the sources of the recipe, from stage number `first` on, exist. No model is needed."""
         recipe = self.recipe
         named = [recipe.inputs(stage).data for stage in recipe.stages[first:]]
         for data in named:
@@ -67,11 +63,7 @@ class Corpora:
             raise InputError(f"-: standard input can be read only once, this run needs it {times} times; name a file")
 
     def try_stage(self, stage: Stage, method: Method, encoder: Encoder) -> None:
-        """Reads the first row of every source of a stage but standard input, and tokenizes one short row.
-
-        Raises:
-            InputError: a source doesn't exist or has no rows of the method's type, or a prompt leaves no room.
-        """
+        """Reads the first row of every source of a stage but standard input, and tokenizes one short row."""
         dev, test = _scored_feeds(method)
         for feed in [*self._feeds(stage, method).values(), *dev.values(), *test.values()]:
             for source in self._sources(feed.data):
@@ -214,9 +206,6 @@ def _sample(rows: Iterable[Row], size: int, seed: int, upsample: bool = False) -
     """Draws `size` rows with equal probability and keeps their order.
 
     With `upsample` they are repeated as often as that gives no more rows than there were.
-
-    Raises:
-        InputError: there are fewer rows.
     """
     drawn, count = _draw(rows, size, seed)
     if len(drawn) < size:

@@ -29,11 +29,7 @@ class Monitor:
 
     @torch.no_grad()
     def measure(self, encoder: Encoder) -> dict[str, float]:
-        """Measures mean_cosine between different sentences (1 is a point), and effective_rank, directions in use.
-
-        Raises:
-            UselessVectors: the vectors aren't finite.
-        """
+        """Measures mean_cosine between different sentences (1 is a point), and effective_rank, directions in use."""
         encoder.eval()
         parts = self.sentences.cut(len(encoder.batches(self.sentences.lengths.numpy())))
         vectors = torch.cat([encoder(part.to(encoder.device)) for part in parts if len(part)])  # [N, d], in any order

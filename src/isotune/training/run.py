@@ -231,9 +231,6 @@ class _Run:
         """Builds the method of every stage that isn't over, on a copy of the encoder, and tries its data.
 
         Invalid combinations thus fail before any training.
-
-        Raises:
-            InputError: a stage can't start, or no stage can use the dropout that the recipe asks for.
         """
         methods: list[tuple[Stage, Method]] = []
         for stage in self.recipe.stages[self.progress.stage :]:

@@ -200,11 +200,7 @@ def held(folder: Path, new: bool) -> Iterator[None]:
 
 
 def check_new(folder: Path) -> None:
-    """Checks that a new run can have this folder. A run that was killed before its recipe was written has not begun.
-
-    Raises:
-        InputError: the folder has something in it, or is a file.
-    """
+    """Checks that a new run can have this folder. A run that was killed before its recipe was written has not begun."""
     if folder.is_file():
         raise InputError(f"{folder}: this is a file; choose another --out, a new folder")
     if folder.exists():
@@ -215,11 +211,7 @@ def check_new(folder: Path) -> None:
 
 
 def create(folder: Path, plan: Recipe) -> None:
-    """Writes the recipe and a description of the machine into the folder of a new run.
-
-    Raises:
-        InputError: the folder can't be written.
-    """
+    """Writes the recipe and a description of the machine into the folder of a new run."""
     recipe = tomli_w.dumps(plan.table())
     plugins = {plugin.path: plugin.sha256 for plugin in loaded_plugins()}
     environment = {

@@ -133,11 +133,7 @@ class Predictions(NamedTuple):
 def predict(
     encoder: Encoder, method: Method, feeds: Mapping[str, Feed], rows: Mapping[str, TokenStore], workers: Workers
 ) -> dict[str, Predictions]:
-    """The predictions for the rows of each feed, which the workers encode together.
-
-    Raises:
-        InputError: a feed is a part of so few rows that none is left.
-    """
+    """The predictions for the rows of each feed, which the workers encode together."""
     assert isinstance(method, ScoresRows)
     encoder.eval()
     method.eval()

@@ -69,11 +69,7 @@ class Stepper:
             words.sparse = True  # the gradient of a pass has rows for the tokens of the pass, not for the vocabulary
 
     def update(self, step: int) -> Update:
-        """Makes update number `step`, counted from 0.
-
-        Raises:
-            TrainingFailed: the loss or its gradient is not finite; the weights are then unchanged.
-        """
+        """Makes update number `step`, counted from 0."""
         torch.manual_seed(derive_seed(self._seed, "dropout", self._stage, step))  # of the heads and objectives
         self.encoder.train()
         self.objectives.train()

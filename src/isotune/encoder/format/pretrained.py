@@ -67,11 +67,7 @@ def local_folder(model: str | Path) -> Path:
 
 
 def plan_model_fetch(model: str) -> Fetch | None:
-    """What has to be fetched for a model on the hub; None for a model on this machine.
-
-    Raises:
-        InputError: as `local_folder`.
-    """
+    """What has to be fetched for a model on the hub; None for a model on this machine."""
     from huggingface_hub import constants, snapshot_download
 
     if local_model(model):
@@ -206,11 +202,7 @@ def load_errors(folder: Path) -> Iterator[None]:
 
 
 def take_pooler(model: PreTrainedModel) -> Dense:
-    """Moves the model's own pooler, a linear layer and tanh for the vector of [CLS], into a head.
-
-    Raises:
-        InputError: the model has no pooler.
-    """
+    """Moves the model's own pooler, a linear layer and tanh for the vector of [CLS], into a head."""
     pooler = getattr(model, "pooler", None)
     if pooler is None:
         raise InputError(
@@ -225,11 +217,7 @@ def take_pooler(model: PreTrainedModel) -> Dense:
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """Loads the folder's tokenizer.
-
-    Raises:
-        InputError: the folder has no tokenizer that can be loaded.
-    """
+    """Loads the folder's tokenizer."""
     if not any((folder / name).exists() for name in VOCABULARIES):
         # transformers would make a tokenizer without a vocabulary.
         raise InputError(f"model {folder}: there is no tokenizer; one of {', '.join(VOCABULARIES)} has to be there")
