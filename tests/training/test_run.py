@@ -171,37 +171,24 @@ def test_a_collapse_is_warned_about(train: Train, monkeypatch: pytest.MonkeyPatc
     assert any("the space is collapsing" in record["message"] for record in metrics(result.folder, "warning"))
 
 
-def test_equal_views_are_warned_about(train: Train) -> None:
-    result = train(model_dropout=0.0)
-    warnings = [record["message"] for record in metrics(result.folder, "warning")]
-    assert any("the two views of a sentence are identical" in warning for warning in warnings)
-
-
-def test_dev_pairs_that_are_test_pairs_too_are_warned_about(train: Train, pairs: Path) -> None:
-    result = train()
-    messages = [record["message"] for record in metrics(result.folder, "warning")]
-    assert any(message.startswith("the dev pairs are test pairs too") for message in messages)
+def test_what_may_spoil_a_run_or_its_scores_is_warned_about(train: Train, text: Path, pairs: Path) -> None:
+    text.write_text(text.read_text() * 2)
+    result = train(model_dropout=0.0, max_length=4, steps=1)
+    messages = " ".join(record["message"] for record in metrics(result.folder, "warning"))
+    assert "the two views of a sentence are identical" in messages
+    assert "the dev pairs are test pairs too" in messages
+    assert "50% of the texts are repeats" in messages
+    assert "% of the texts are cut at 4 tokens" in messages
     scores = [100 * side.scores()[str(pairs)] for side in (result.evaluation.before, result.evaluation.after)]
     assert "{}: {:.2f} -> {:.2f}\n".format(pairs, *scores) in (result.folder / "train.log").read_text()
 
 
-def test_repeats_and_cuts_are_warned_about(train: Train, text: Path) -> None:
-    text.write_text(text.read_text() * 2)
-    messages = [record["message"] for record in metrics(train(max_length=4).folder, "warning")]
-    assert "50% of the texts are repeats; training pushes a text and its copy apart" in messages
-    assert any("% of the texts are cut at 4 tokens" in message for message in messages)
-
-
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "batch larger than the data": ({"batch_size": 61}, "batch_size 61 is larger than the data"),
-    "beta of 1": ({"betas": (1.0, 0.9)}, "betas: 1: Input should be less than 1"),
     "unknown method": ({"method": "simsce"}, "unknown method 'simsce': did you mean 'simcse'"),
     "unknown option": ({"temprature": 1}, "unknown option 'temprature': did you mean 'temperature'"),
     "another method's option": ({"spans": "tokens"}, "unknown option 'spans'"),
-    "value out of range": ({"temperature": 0}, "temperature: Input should be greater than 0"),
-    "steps and epochs": ({"epochs": 1}, "epochs and steps are both given"),
     "recipe and method": ({"recipe": "mlm"}, "recipe mlm and method simcse are both given"),
-    "unknown recipe": ({"recipe": "mlmm", "method": None}, "unknown recipe 'mlmm': did you mean 'mlm'"),
     "missing file": ({"sources": "missing.txt"}, "missing.txt"),
     "no data": ({"sources": ()}, "no data"),
     "unknown task": ({"tasks": ["sts99"]}, "unknown task or file 'sts99'"),
@@ -287,18 +274,17 @@ def test_no_heads_are_dropped_of_a_model_that_runs_padded(train: Train, tmp_path
     assert not (tmp_path / "run").exists()
 
 
-def test_dev_pairs_without_variance_are_refused(train: Train, pairs: Path) -> None:
+def test_dev_pairs_without_variance_and_a_folder_with_something_in_it_are_refused(
+    train: Train, pairs: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("mine")
+    with pytest.raises(InputError, match="this folder exists already"):
+        train("full")
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["mine.txt"]
     pairs.write_text("sentence1\tsentence2\tscore\na dog\ta cat\t1\na man\ta ball\t1\n")
     with pytest.raises(InputError, match="no variance"):
         train()
-
-
-def test_a_folder_with_something_in_it_is_refused(train: Train, tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "mine.txt").write_text("mine")
-    with pytest.raises(InputError, match="this folder exists already"):
-        train()
-    assert [path.name for path in (tmp_path / "run").iterdir()] == ["mine.txt"]
 
 
 def test_resume_needs_a_run_and_nothing_else(train: Train, text: Path, sentences: list[str], tmp_path: Path) -> None:
