@@ -46,7 +46,7 @@ def in_float(batch: Batch) -> Batch:
     return replace(batch, targets=targets, vectors=tuple(vectors.float() for vectors in batch.vectors), tasks=tasks)
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("precision", ["float32", pytest.param("bfloat16", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", OPTIONS)
 def test_every_method_ends_in_one_line(name: str, precision: str, tiny_model: Path, sentences: list[str]) -> None:
     for value in (math.nan, math.inf):
