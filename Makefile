@@ -1,11 +1,13 @@
 # make demo          train and evaluate a first encoder; the last line that it prints is the path of the report
 # make test          run all checks that a change has to pass
+# make test-slow     run the slow tests, file by file, and print a table of the files, results and seconds
 # make package       build wheel and sdist into dist/, and list what they need, with versions and licences (CycloneDX)
 # make test-package  build, and run the tests of the core with the wheel in a bare environment of PYTHON
 # make audit         look up known weaknesses of the pinned versions; needs pypi.org
 #
 # What is installed has the versions in constraints.txt, and is installed again into .venv when these change.
 
+SHELL := /bin/bash
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || echo python3)
 
 PINS := constraints.txt pyproject.toml
@@ -14,7 +16,9 @@ PIP_PACKAGE := PIP_PYTHON=.venv-package/bin/python $(PIP)
 
 CORE := tests/data tests/kernels tests/losses tests/recipes tests/views
 
-.PHONY: audit demo package test test-package
+SLOW := $(shell grep -rl --include='test_*.py' 'mark\.slow' tests | sort)
+
+.PHONY: audit demo package test test-package test-slow
 
 demo: .venv/installed
 	@run=runs/demo-$$(date +%Y%m%d-%H%M%S) && .venv/bin/isotune train stsb-open:train --out $$run
@@ -24,6 +28,14 @@ test: .venv/installed-dev
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 	.venv/bin/pytest -n 2 --dist worksteal
+
+test-slow: .venv/installed-dev
+	@rm -f slow-tests.txt; failed=0; for file in $(SLOW); do \
+		start=$$(date +%s); .venv/bin/pytest -m slow $$file | tee slow-tests.log; \
+		test $${PIPESTATUS[0]} = 0 || failed=1; \
+		result=$$(tail -1 slow-tests.log | tr -d =); \
+		printf '%-45s %6d s %s\n' $$file $$(($$(date +%s) - start)) "$$result" >> slow-tests.txt; \
+	done; rm slow-tests.log; cat slow-tests.txt; exit $$failed
 
 # The date of the last commit is that of all files, so that the same commit gives the same bytes.
 package: .venv/installed-dev .venv-tools/installed

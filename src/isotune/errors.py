@@ -1,7 +1,7 @@
 """The error for bad input.
 
 Bad input raises `InputError` everywhere: its message says what was got, what is allowed and what to do. The command
-line prints the message and exits with 2; nothing else in the package calls `sys.exit`.
+line prints the message and exits with 2.
 """
 
 from __future__ import annotations

@@ -68,8 +68,6 @@ def sync(path: Path) -> None:
 def new_path(path: Path) -> Iterator[Path]:
     """Gives a path beside `path` to make a new file or folder at; it becomes `path` when the block succeeds.
 
-    The folders above are made. When the block fails, nothing is left of the file or folder.
-
     Raises:
         InputError: `path` exists already, or can't be written; this is known before the block starts, if it can be.
     """

@@ -7,15 +7,12 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
 
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.word_vectors import WordVectors
 from isotune.evaluation import Evaluation, GeometryResult, evaluate
 from tests.cli.conftest import Call
-from tests.conftest import WORDS
 
 Refused = Callable[..., str]
 
@@ -76,18 +73,6 @@ def test_the_scores_of_another_precision(isotune: Call, tiny_model: Path, pairs:
     (result,) = (Evaluation.model_validate(entry) for entry in json.loads(Path("scores.json").read_text()))
     expected = evaluate(Encoder.load("tiny", precision="bfloat16"), [str(pairs)], name="tiny, bfloat16")
     assert result.tasks == expected.tasks != evaluate(Encoder.load("tiny"), [str(pairs)]).tasks
-
-
-def test_a_file_of_word_vectors_is_an_encoder(isotune: Call, tiny_model: Path, pairs: Path, text: Path) -> None:
-    Path("words.txt").write_text("".join(f"{word} {i % 3} {i % 5} {i % 7}\n" for i, word in enumerate(WORDS)))
-    code, out, err = isotune("evaluate", "words.txt", tiny_model, "--tasks", pairs)
-    assert (code, err) == (0, "")
-    assert "words.txt" in out
-    expected = WordVectors.load("words.txt")
-    assert isotune("encode", "words.txt", text).out.startswith("vectors.npy: 60 vectors of 3 features, ")
-    assert np.array_equal(np.load("vectors.npy"), expected.encode(text.read_text().splitlines()))
-    first, second = expected.encode(["a dog", "the cat"], normalize=True)
-    assert isotune("similarity", "words.txt", "a dog", "the cat").out == f"{first @ second:.4f}\n"
 
 
 def test_errors_are_reported_before_any_encoding(

@@ -1,6 +1,7 @@
 """Commands of isotune on small inputs, in processes that can be disturbed.
 
-A process is forked from a server that has imported the libraries, so that it begins its command at once.
+A process is forked from a server that has imported the libraries and has started no thread, so that it begins its
+command at once, and may fork.
 """
 
 from __future__ import annotations
@@ -12,21 +13,25 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 # isort: off
 import tests.conftest  # noqa: F401 (before all else: it sets the environment of huggingface_hub)
 
 # isort: on
 from isotune.cli import main
+from isotune.report import figures
 from tests.crashes.kills import check_whole
 from tests.crashes.work import Inputs, run_result
 
 TIME = re.compile(rb'"created": "[^"]*"')  # of an evaluation
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload([__name__])
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Outcome(NamedTuple):
@@ -98,6 +103,12 @@ def call(words: list[str], folder: Path, before: Callable[[], object] | None = N
     return start(words, folder, before).outcome()
 
 
+def in_new_process(function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+    """What a function returns, or raises, in a process of its own."""
+    with ProcessPoolExecutor(1, SERVER) as pool:
+        return pool.submit(function, *arguments, **options).result()
+
+
 def beside(folder: Path, name: str) -> Path:
     """A file beside the folder of a command, which may be on a full disk."""
     return folder.with_name(f"{folder.name}.{name}")
@@ -105,6 +116,7 @@ def beside(folder: Path, name: str) -> Path:
 
 def _call(words: list[str], folder: Path, before: Callable[[], object] | None) -> None:
     os.chdir(folder)
+    figures.svg = lambda *_: "<svg></svg>"  # drawing takes half of a short run's time
     beside(folder, "stdin").write_text("3\n" * 9)  # for `label`
     sys.stdin = beside(folder, "stdin").open()
     for number, name in ((1, "stdout"), (2, "stderr")):

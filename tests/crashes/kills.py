@@ -4,8 +4,8 @@ The work is done in processes that this process forks. A process is killed by SI
 random change of a file; then the next process goes on, until the work is done. After each kill, no file under a final
 name is torn. In the end, the result has to be that of the work that nobody disturbed.
 
-Prints as JSON, each time when the work is done, how many processes were killed so far, how often the work was done, and
-how long that took.
+Prints, each time when the work is done, how many processes were killed so far, how often the work was done, and how
+long that took.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def check_whole(folder: Path) -> None:
 
 
 def main(name: str, seed: int, kills: int) -> None:
-    """Kills so many processes that do a work."""
+    """Kills so many processes that do a work, or a few more."""
     torch.set_num_threads(1)
     chance, killed, done, began = random.Random(f"{name} {seed}"), 0, 0, time.monotonic()
     with workplace() as temporary:
@@ -198,7 +198,7 @@ def main(name: str, seed: int, kills: int) -> None:
             shutil.rmtree(disturbed)
             done += 1
             seconds = round(time.monotonic() - began)
-            print(json.dumps({"work": name, "killed": killed, "done": done, "seconds": seconds}), flush=True)
+            print(f"{name}: {killed} processes killed, done {done} times in {seconds} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ fsync is seen if Python calls it, so that what a library brings to the disk by i
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import random
@@ -212,7 +211,7 @@ def main(name: str, seed: int, cuts: int) -> None:
             assert not others, f"{name}, seed {seed}: after power cut {cut} there are other {others}"
             shutil.rmtree(state)
     seconds = round(time.monotonic() - began)
-    print(json.dumps({"work": name, "cuts": cuts, "events": len(record), "seconds": seconds}))
+    print(f"{name}: {cuts} power cuts, {len(record)} events, {seconds} s")
 
 
 if __name__ == "__main__":

@@ -1,38 +1,35 @@
-"""Work that is killed at random moments loses nothing: it ends as if nobody had disturbed it.
+"""Work that is killed, or whose power is cut, at random moments loses nothing: it ends as if nobody had disturbed it.
 
-`ISOTUNE_KILLS` is how many processes the slow tests kill of each kind of work; `ISOTUNE_SEED` chooses other moments.
+`ISOTUNE_KILLS` is how many processes the slow tests kill of each kind of work, `ISOTUNE_CUTS` how many states of the
+disk after a power cut they try; `ISOTUNE_SEED` chooses other moments.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
+from tests.crashes import kills, power_cuts
+from tests.crashes.commands import in_new_process
 from tests.crashes.work import WORKS
 
-ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("ISOTUNE_KILLS", "25"))
-SEED = os.environ.get("ISOTUNE_SEED", "0")
+CUTS = int(os.environ.get("ISOTUNE_CUTS", "25"))
+SEED = int(os.environ.get("ISOTUNE_SEED", "0"))
+# The record does not see what other processes do, and LanceDB brings nothing to the disk by itself.
+UNSEEN = {"two processes", "encoding by two processes", "indexing"}
 
 
-def run(module: str, name: str, count: int) -> dict[str, int]:
-    """Runs a module of this folder in a new process, whose libraries have started no thread; returns what it prints."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", f"tests.crashes.{module}", name, SEED, str(count)]
-    process = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert process.returncode == 0, process.stderr
-    print(process.stdout)
-    counted: dict[str, int] = json.loads(process.stdout.splitlines()[-1])
-    return counted
+def slow(count: int, names: set[str]) -> list[object]:
+    return [pytest.param(name, count, marks=pytest.mark.slow) for name in WORKS if name in names]
 
 
-@pytest.mark.parametrize(
-    ("name", "kills"), [("simcse", 3), *(pytest.param(n, KILLS, marks=pytest.mark.slow) for n in WORKS)]
-)
-def test_killed_work_ends_as_if_undisturbed(name: str, kills: int) -> None:
-    assert run("kills", name, kills)["killed"] >= kills
+@pytest.mark.parametrize(("name", "count"), [("simcse", 3), *slow(KILLS, {*WORKS})])
+def test_killed_work_ends_as_if_undisturbed(name: str, count: int) -> None:
+    in_new_process(kills.main, name, SEED, count)
+
+
+@pytest.mark.parametrize(("name", "count"), [("finetune-pair", 3), *slow(CUTS, {*WORKS} - UNSEEN)])
+def test_work_goes_on_after_a_power_cut(name: str, count: int) -> None:
+    in_new_process(power_cuts.main, name, SEED, count)

@@ -15,8 +15,8 @@ import pytest
 
 from tests.crashes.commands import assert_refused, call
 
-NAMES = ["train", "evaluate", "analyse", "encode to a file", "encode to a folder"]
-NAMES += ["index", "duplicates", "mine", "map", "label"]
+NAMES = ["train", "encode to a file", "index"]
+OTHERS = ["evaluate", "analyse", "encode to a folder", "duplicates", "mine", "map", "label"]
 
 
 @contextmanager
@@ -31,7 +31,7 @@ def read_only(folder: Path) -> Iterator[None]:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
 def test_a_command_in_a_folder_that_cannot_be_written(
     name: str, command_words: dict[str, list[str]], tmp_path: Path
 ) -> None:
@@ -44,6 +44,7 @@ def test_a_command_in_a_folder_that_cannot_be_written(
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_what_others_made_can_be_read_but_not_changed(command_words: dict[str, list[str]], tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     for name in ("index", "encode to a folder"):

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import shutil
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
+from threading import Thread
 
+import numpy as np
 import pytest
+import torch
 
+import isotune
+from tests.crashes.commands import in_new_process
 from tests.crashes.work import Inputs, make_inputs
 
 SENTENCES = ["a dog eats", "ein Hund frißt", "犬が食べる", "un chien mange 🐕", "a cat plays", "the man is big"] * 3
@@ -43,34 +50,32 @@ def python(
     )
 
 
-def commands(*lines: list[str]) -> tuple[str, str]:
-    """Arguments of Python with which it calls isotune with each of these words; the highest exit code is its own."""
-    return "-c", f"import sys; from isotune.cli import main; sys.exit(max([main(words) for words in {lines}]))"
+ENCODE = ["encode", "run/encoder", "größe.txt", "--out", "vectors.parquet"]
+OTHERS = [
+    ["index", "run/encoder", "größe.txt", "--out", "index"],
+    ["search", "index", "Hund"],
+    ["evaluate", "run/encoder", "--tasks", "pairs.csv"],
+    ["doctor"],
+]
 
 
-def test_without_home_and_utf_8_and_assertions_on_one_core(inputs: Inputs, tmp_path: Path) -> None:
+@pytest.mark.parametrize("others", [[], pytest.param(OTHERS, marks=pytest.mark.slow)])
+def test_without_home_and_utf_8_and_assertions_on_one_core(
+    others: list[list[str]], inputs: Inputs, tmp_path: Path
+) -> None:
     (tmp_path / "größe.txt").write_text("\n".join(SENTENCES), "utf-8")
     pairs = [f"{first},{second},{len(first) % 5}" for first, second in pairwise(SENTENCES[:7])]
     (tmp_path / "pairs.csv").write_text("\n".join(["sentence1,sentence2,score", *pairs]), "utf-8")
     run = ["train", "größe.txt", "--model", inputs.model, "--method", "simcse", "--steps=2", "--eval-every=1"]
     run += ["--batch-size=4", "--dev=pairs.csv", "--tasks=pairs.csv", "--out=run"]
-    outcome = python(
-        tmp_path,
-        "-O",
-        *commands(
-            run,
-            ["encode", "run/encoder", "größe.txt", "--out", "vectors.parquet"],
-            ["index", "run/encoder", "größe.txt", "--out", "index"],
-            ["search", "index", "Hund"],
-            ["evaluate", "run/encoder", "--tasks", "pairs.csv"],
-            ["doctor"],
-        ),
-        prefix=("taskset", "-c", "0") if shutil.which("taskset") else (),
-        **HOMELESS,
-    )
+    lines = [run, ENCODE, *others]
+    code = f"import sys; from isotune.cli import main; sys.exit(max([main(words) for words in {lines}]))"
+    prefix = ("taskset", "-c", "0") if shutil.which("taskset") else ()
+    outcome = python(tmp_path, "-O", "-c", code, prefix=prefix, **HOMELESS)
     assert outcome.returncode == 0, outcome.stderr
     assert "Traceback" not in outcome.stderr
-    assert "fri\\xdft" in outcome.stdout
+    assert "gr\\xf6\\xdfe.txt" in outcome.stderr
+    assert not others or "fri\\xdft" in outcome.stdout
 
 
 @pytest.fixture
@@ -98,6 +103,7 @@ for words in {lines}:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", ["refuses", "is silent"])
 def test_without_a_network(network: str, inputs: Inputs, silent: str, tmp_path: Path) -> None:
     address = silent if network == "is silent" else "http://127.0.0.1:9"
@@ -117,45 +123,44 @@ def test_without_a_network(network: str, inputs: Inputs, silent: str, tmp_path: 
         assert float(seconds) < 60
 
 
-THREAD = """
-import threading, isotune, sys
-results = []
-def work():
-    results.append(isotune.train("{text}", model="{model}", method="simcse", steps=2, batch_size=8, dev="none",
-                                 tasks=["{pairs}"], out="run", quiet=True))
-    results.append(isotune.Encoder.load("run/encoder").encode(["a dog", "a cat"] * 50))
-thread = threading.Thread(target=work)
-thread.start()
-thread.join()
-sys.exit(len(results) != 2)
-"""
+def work_in_a_thread(inputs: Inputs, out: Path) -> list[int]:
+    """Trains and encodes; gives the shape of the vectors, or nothing after an error."""
+    shape: list[int] = []
 
-CHILDREN = """
-import concurrent.futures, multiprocessing, os, sys
-import numpy as np, torch, isotune
-texts = ["a dog eats", "the man plays with a ball", "a cat"] * 200
-encoder = None
-def encode(model):
-    return (encoder or isotune.Encoder.load(model)).encode(texts)
-if __name__ == "__main__":
-    torch.set_num_threads(2)
-    encoder = isotune.Encoder.load("{model}")
-    expected = encoder.encode(texts)
-    for method in ("fork", "spawn"):
-        context = multiprocessing.get_context(method)
-        with concurrent.futures.ProcessPoolExecutor(2, context) as pool:
-            for vectors in pool.map(encode, ["{model}"] * 3):
-                assert np.allclose(vectors, expected, atol=1e-6)
-"""
+    def work() -> None:
+        options = {"method": "simcse", "steps": 2, "batch_size": 8, "dev": "none", "tasks": [inputs.pairs]}
+        run = isotune.train(inputs.text, model=inputs.model, out=out, quiet=True, **options)
+        shape.extend(isotune.Encoder.load(run.encoder).encode(["a dog", "a cat"] * 50).shape)
+
+    thread = Thread(target=work)
+    thread.start()
+    thread.join()
+    return shape
 
 
 def test_training_and_encoding_in_a_thread(inputs: Inputs, tmp_path: Path) -> None:
-    outcome = python(tmp_path, "-c", THREAD.format(model=inputs.model, text=inputs.text, pairs=inputs.pairs))
-    assert outcome.returncode == 0, outcome.stderr
+    assert in_new_process(work_in_a_thread, inputs, tmp_path / "run") == [100, 32]
     assert json.loads((tmp_path / "run" / "environment.json").read_text())["finished"]
 
 
-def test_encoding_in_children(inputs: Inputs, tmp_path: Path) -> None:
-    (tmp_path / "children.py").write_text(CHILDREN.format(model=inputs.model))
-    outcome = python(tmp_path, "children.py")
-    assert outcome.returncode == 0, outcome.stderr
+TEXTS = ["a dog eats", "the man plays with a ball", "a cat"] * 200
+forked: list[isotune.Encoder] = []  # what a process has that is forked from one that has encoded
+
+
+def encode(model: str) -> np.ndarray:
+    (encoder,) = forked or [isotune.Encoder.load(model)]
+    return encoder.encode(TEXTS)
+
+
+def encode_in_children(method: str, model: str) -> None:
+    torch.set_num_threads(2)
+    forked[:] = [isotune.Encoder.load(model)]
+    expected = encode(model)
+    with ProcessPoolExecutor(2, multiprocessing.get_context(method)) as pool:
+        for vectors in pool.map(encode, [model] * 3):
+            np.testing.assert_allclose(vectors, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
+def test_encoding_in_children(method: str, inputs: Inputs) -> None:
+    in_new_process(encode_in_children, method, inputs.model)

@@ -156,13 +156,21 @@ def test_states_and_gradients_equal_the_padded_models(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PACKED_TYPES)
-def test_bfloat16_is_close_to_float32(name: str) -> None:
+def test_bfloat16_is_close_and_heads_are_dropped_anew_in_every_pass(name: str) -> None:
     tokens, _, _ = batch()
     backbone = Backbone(make(name))
     exact = last(backbone, tokens)
     with torch.autocast("cpu", torch.bfloat16):
         state = last(backbone, tokens)
     assert torch.cosine_similarity(state.float(), exact).min() > 0.99
+    backbone.train()
+    with backbone.dropout(0.0), backbone.drop_heads(0.5):
+        torch.manual_seed(0)
+        first, second = last(backbone, tokens), last(backbone, tokens)
+        torch.manual_seed(0)
+        again = last(backbone, tokens)
+    assert not torch.equal(first, second)
+    assert torch.equal(first, again)
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")
@@ -187,25 +195,21 @@ def test_augmentations_reach_packed_and_padded_models_alike(name: str) -> None:
         assert (state - plain).abs().max() > 1e-2
 
 
-def test_the_attention_dropout_is_applied() -> None:
-    tokens, _, _ = batch()
-    backbone = Backbone(make("bert")).train()
-    with backbone.dropout(0.0):
-        assert torch.equal(last(backbone, tokens), last(backbone, tokens))
-    with backbone.dropout(0.5):
-        assert not torch.equal(last(backbone, tokens), last(backbone, tokens))
-    assert {module.p for module in backbone.modules() if isinstance(module, torch.nn.Dropout)} == {0.1}
-
-
+@pytest.mark.parametrize("name", ["bert", "modernbert"])
 @pytest.mark.parametrize("rate", [0.0, 0.3])
-def test_dropout_reaches_the_attention_of_modernbert(rate: float) -> None:
-    cls, options = ARCHITECTURES["modernbert"]
-    backbone = Backbone(cls(cls.config_class(**options, attention_dropout=0.1))).train()
-    tokens, _, _ = batch()
+def test_dropout_is_applied_for_a_block_only(name: str, rate: float) -> None:
+    backbone = Backbone(make(name)).train()
+    modules = [module for module in backbone.modules() if isinstance(module, torch.nn.Dropout)]
+    modernbert = [layer.attn for layer in backbone.model.layers] if name == "modernbert" else []
+
+    def rates() -> list[float]:
+        return [*(module.p for module in modules), *(attention.attention_dropout for attention in modernbert)]
+
+    tokens, before = batch()[0], rates()
     with backbone.dropout(rate):
         assert torch.equal(last(backbone, tokens), last(backbone, tokens)) == (rate == 0.0)
-        assert {layer.attn.attention_dropout for layer in backbone.model.layers} == {rate}
-    assert {layer.attn.attention_dropout for layer in backbone.model.layers} == {0.1}
+        assert set(rates()) == {rate}
+    assert rates() == before
 
 
 def test_every_known_type_is_tested_here() -> None:
@@ -223,10 +227,9 @@ def test_a_padded_model_warns_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         _warn_padded.cache_clear()
         for _ in range(2):
-            Backbone(make("mpnet"))(batch()[0])
-    assert [r.getMessage() for r in caplog.records] == [
-        "Models of type mpnet can't run on packed sentences; they run padded, which is slower."
-    ]
+            Backbone(make("mpnet"))
+    (message,) = caplog.messages
+    assert "mpnet" in message
 
 
 @pytest.mark.parametrize(("name", "tokens"), [("bert", 48), ("roberta", 46), ("mpnet", 46)])
@@ -249,7 +252,7 @@ def attention_outputs(backbone: Backbone, tokens: Packed) -> torch.Tensor:
 
 
 def test_heads_are_dropped_by_sentence_and_the_others_are_scaled() -> None:
-    tokens = pack([[5, 6, 7, 8]] * 1000 + [[9, 10]] * 1000)
+    tokens = pack([[5, 6, 7, 8]] * 500 + [[9, 10]] * 500)
     backbone = Backbone(make("bert")).train()
     with backbone.dropout(0.0), torch.no_grad():
         plain = attention_outputs(backbone, tokens)
@@ -268,33 +271,11 @@ def test_heads_are_dropped_by_sentence_and_the_others_are_scaled() -> None:
         lefts.append(left)
     shares = torch.bincount(torch.tensor(lefts), minlength=5) / len(lefts)
     binomial = torch.tensor([0.0039, 0.0469, 0.2109, 0.4219, 0.3164])  # where none is left, all are 0
-    torch.testing.assert_close(shares, binomial, atol=0.04, rtol=0)
-
-
-def test_heads_are_dropped_anew_in_every_pass() -> None:
-    tokens, _, _ = batch()
-    backbone = Backbone(make("bert")).train()
-    with backbone.dropout(0.0), backbone.drop_heads(0.5):
-        torch.manual_seed(0)
-        first, second = last(backbone, tokens), last(backbone, tokens)
-        torch.manual_seed(0)
-        again = last(backbone, tokens)
-    assert not torch.equal(first, second)
-    assert torch.equal(first, again)
-
-
-@pytest.mark.parametrize("name", ["roberta", "distilbert", "albert", "modernbert", "electra"])
-def test_heads_of_other_architectures_are_dropped_too(name: str) -> None:
-    tokens, _, _ = batch()
-    backbone = Backbone(make(name)).train()
-    with backbone.dropout(0.0), backbone.drop_heads(0.5):
-        assert not torch.equal(last(backbone, tokens), last(backbone, tokens))
+    torch.testing.assert_close(shares, binomial, atol=0.05, rtol=0)
 
 
 def test_a_padded_model_drops_no_heads() -> None:
     backbone = Backbone(make("mpnet"))
-    message = "head_dropout 0.2: models of type mpnet keep their own attention"
-    with pytest.raises(InputError, match=message), backbone.drop_heads(0.2):
-        pass
-    with backbone.drop_heads(0.0):
-        pass
+    backbone.check_drop_heads(0.0)
+    with pytest.raises(InputError, match=r"head_dropout 0\.2: models of type mpnet keep their own attention"):
+        backbone.check_drop_heads(0.2)

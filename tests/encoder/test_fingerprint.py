@@ -6,13 +6,11 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense, Normalize
-from isotune.encoder.word_vectors import WordVectors
 from isotune.errors import InputError
 from isotune.kernels.digest import digest
 
@@ -83,11 +81,3 @@ def test_each_thing_that_decides_the_vectors_changes_the_fingerprint(tiny_model:
         change(encoder)
         fingerprints.append(encoder.fingerprint())
     assert len(set(fingerprints)) == len(CHANGES) + 1
-
-
-def test_word_vectors_have_a_fingerprint_too() -> None:
-    vectors = np.eye(2, dtype=np.float32)
-    words = WordVectors({"a": 0, "dog": 1}, vectors)
-    assert words.fingerprint() == WordVectors({"a": 0, "dog": 1}, vectors.copy()).fingerprint()
-    assert words.fingerprint() != WordVectors({"a": 0, "cat": 1}, vectors).fingerprint()
-    assert words.fingerprint() != WordVectors({"a": 0, "dog": 1}, vectors * 2).fingerprint()

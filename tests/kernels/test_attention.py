@@ -46,11 +46,10 @@ def test_a_product_is_masked_only_for_few_tokens_without_gradient() -> None:
         assert not can_mask(torch.empty(2**14, 4, 8), pack([[1] * 2**14]), 0.0)
 
 
-@pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("dropout", [0.0, 0.4])
+@pytest.mark.parametrize(("dropout", "training"), [(0.0, True), (0.4, True), (0.4, False)])
 def test_gradients_equal_autograds(dropout: float, training: bool) -> None:
     packed = pack([[1] * length for length in (2, 3, 3, 17)])
-    inputs = [torch.randn(25, 2, 4, dtype=torch.float64).requires_grad_() for _ in range(3)]
+    inputs = [torch.randn(25, 2, 2, dtype=torch.float64).requires_grad_() for _ in range(3)]
 
     def attend(*rows: torch.Tensor) -> torch.Tensor:
         with using(DRAWS, Draws(torch.arange(4), torch.arange(25))):  # the same weights are dropped each time

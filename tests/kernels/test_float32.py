@@ -43,42 +43,28 @@ def test_products_and_gradients_are_those_of_float64(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    ("choice", "times", "error", "expected"),
+    ("choice", "times", "error", "onednn", "packed"),
     [
-        ("auto", 2.1, 4e-7, True),
-        ("auto", 1.1, 4e-7, False),  # as fast
-        ("auto", 8.0, 2e-3, False),  # by leaving float32
-        ("onednn", 1.1, 4e-7, True),
-        ("onednn", 8.0, 2e-3, False),
-        ("torch", 2.1, 4e-7, False),
+        ("auto", 2.1, 4e-7, True, True),
+        ("auto", 1.1, 4e-7, False, False),  # as fast
+        ("auto", 8.0, 2e-3, False, False),  # by leaving float32
+        ("onednn", 1.1, 4e-7, True, True),
+        ("onednn", 8.0, 2e-3, False, False),
+        ("torch", 2.1, 4e-7, False, False),
     ],
 )
 def test_onednn_is_taken_where_it_is_exact_and_faster_or_chosen(
-    monkeypatch: pytest.MonkeyPatch, choice: str, times: float, error: float, expected: bool
+    monkeypatch: pytest.MonkeyPatch, choice: str, times: float, error: float, onednn: bool, packed: bool
 ) -> None:
     monkeypatch.setenv("ISOTUNE_FLOAT32", choice)
     monkeypatch.setattr(float32, "measured", lambda: (times, error))
     with fast_float32():
-        assert (setting.fp32_precision == "bf16") is expected
+        assert (setting.fp32_precision == "bf16") is onednn
     assert setting.fp32_precision == "none"
-
-
-@pytest.mark.parametrize(
-    ("choice", "times", "registers", "expected"),
-    [
-        ("auto", 2.1, "AVX2", True),
-        ("auto", 1.1, "AVX512", True),  # packed weights alone make the difference
-        ("auto", 1.1, "AVX2", False),
-        ("torch", 2.1, "AVX512", False),
-    ],
-)
-def test_weights_are_packed_where_that_is_faster(
-    monkeypatch: pytest.MonkeyPatch, choice: str, times: float, registers: str, expected: bool
-) -> None:
-    monkeypatch.setenv("ISOTUNE_FLOAT32", choice)
-    monkeypatch.setattr(float32, "measured", lambda: (times, 0.0))
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: registers)
-    assert pays_packed() is expected
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
+    assert pays_packed() is packed
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
+    assert pays_packed() is (choice != "torch")  # packed weights alone make the difference
 
 
 def test_an_unknown_choice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,11 +92,7 @@ def test_the_last_block_to_close_puts_the_setting_back() -> None:
     assert setting.fp32_precision == "bf16"  # of the other thread
     leave.set()
     thread.join()
-
-
-@pytest.mark.usefixtures("pays")
-def test_an_error_puts_the_setting_back_too() -> None:
-    with pytest.raises(ZeroDivisionError), fast_float32():
+    with pytest.raises(ZeroDivisionError), fast_float32():  # an error puts the setting back too: see `pays`
         raise ZeroDivisionError
 
 

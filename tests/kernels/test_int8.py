@@ -63,6 +63,7 @@ def test_an_encoder_in_int8_is_close_to_float32(tiny_model: Path, sentences: lis
     assert not np.array_equal(encoder.encode(sentences, normalize=True), exact)
 
 
+@pytest.mark.slow
 def test_scores_hardly_change_on_a_real_model(real_data: Path, real_models: Path) -> None:
     folder = real_models / "bert-tiny"
     exact, coarse = (Encoder.load(folder, precision=precision) for precision in ("float32", "int8"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import subprocess
 import sys
@@ -13,12 +12,23 @@ import pytest
 from isotune.kernels import memory
 
 
-def test_environment_variables_override_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("library", ["glibc", "another"])
+@pytest.mark.parametrize("variable", ["", "GLIBC_TUNABLES"])
+def test_environment_variables_and_other_libraries_override_it(
+    library: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[int, ...]] = []
     onednn, torch_ = memory.PREPARED_VARIABLES
+    for name in (torch_, *memory.MALLOC_VARIABLES):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(onednn, "7")
-    monkeypatch.delenv(torch_, raising=False)
+    monkeypatch.setenv(variable or "UNUSED", "1")
+    found = (lambda *values: calls.append(values)) if library == "glibc" else None
+    monkeypatch.setattr(memory, "_c_function", lambda name: found)
     memory.tune_process()
     assert (os.environ[onednn], os.environ[torch_]) == ("7", "128")
+    assert bool(calls) == (library == "glibc" and not variable)
+    memory.give_back()
 
 
 @pytest.mark.skipif(not memory._c_function("mallopt"), reason="the C library isn't glibc")
@@ -26,7 +36,6 @@ def test_freed_memory_is_kept_until_give_back() -> None:
     """Runs in another process, because malloc's options hold for a whole process and can't be read."""
     script = """
         from pathlib import Path
-        import torch
         from isotune.kernels import memory
 
         def resident():
@@ -34,32 +43,15 @@ def test_freed_memory_is_kept_until_give_back() -> None:
 
         memory.tune_process()
         before = resident()
-        tensor = torch.ones(2**24)  # 64 MiB
-        del tensor
+        block = b"x" * 2**26  # 64 MiB
+        del block
         print(resident() - before)
         memory.give_back()
         print(resident() - before)
     """
     plain = {name: value for name, value in os.environ.items() if name not in memory.MALLOC_VARIABLES}
-
-    def megabytes(environment: dict[str, str]) -> list[float]:
-        command = [sys.executable, "-c", dedent(script)]
-        done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-        return [float(line) for line in done.stdout.split()]
-
-    kept, given_back = megabytes(plain)
+    command = [sys.executable, "-c", dedent(script)]
+    done = subprocess.run(command, env=plain, check=True, capture_output=True, text=True)
+    kept, given_back = map(float, done.stdout.split())
     assert kept > 60
     assert given_back < 10
-    kept, _ = megabytes({**plain, "MALLOC_MMAP_THRESHOLD_": str(2**20)})  # the user's setting counts
-    assert kept < 10
-
-
-def test_another_c_library_is_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
-    memory._c_function.cache_clear()
-    try:
-        assert memory._c_function("mallopt") is None
-        memory.tune_process()
-        memory.give_back()
-    finally:
-        memory._c_function.cache_clear()

@@ -11,42 +11,31 @@ import torch
 
 from isotune.encoder.encoder import Encoder
 from isotune.kernels import precision
+from isotune.kernels.float32 import ROUNDS, least_seconds
 from isotune.kernels.precision import bfloat16_speed, compare_bfloat16, faster_precision, warn_of_bfloat16
-from isotune.kernels.timing import ROUNDS, least_seconds
-
-
-def measures(speed: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precision, "bfloat16_speed", lambda device: speed)
 
 
 @pytest.mark.parametrize(
-    ("speed", "expected"), [(8.0, "bfloat16"), (1.9, "bfloat16"), (1.1, "float32"), (0.2, "float32")]
+    ("speed", "expected", "times"),
+    [(8.0, "bfloat16", "8.0 times as fast"), (1.1, "float32", "1.1 times as fast"), (0.2, "float32", "5.0 times more")],
 )
-def test_bfloat16_is_taken_where_it_is_clearly_faster(
-    monkeypatch: pytest.MonkeyPatch, speed: float, expected: str
+def test_bfloat16_is_taken_where_it_is_clearly_faster_and_warned_of_where_it_is_slower(
+    speed: float,
+    expected: str,
+    times: str,
+    tiny_model: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    measures(speed, monkeypatch)
+    monkeypatch.setattr(precision, "bfloat16_speed", lambda device: speed)
     assert faster_precision("cpu") == expected
-
-
-def test_how_much_slower_bfloat16_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    measures(0.2, monkeypatch)
-    comparison = "this machine multiplies in bfloat16 5.0 times more slowly than in float32"
-    assert warn_of_bfloat16("cpu") == f"bfloat16 will be slow: {comparison}"
-    measures(1.9, monkeypatch)
-    assert warn_of_bfloat16("cpu") == ""
-    assert compare_bfloat16("cpu") == "this machine multiplies in bfloat16 1.9 times as fast as in float32"
-
-
-def test_an_encoder_that_is_loaded_in_slow_bfloat16_says_so(
-    tiny_model: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    measures(0.5, monkeypatch)
+    assert times in compare_bfloat16("cpu")
+    assert (times in warn_of_bfloat16("cpu")) == (speed < 1)
     with caplog.at_level(logging.WARNING):
         Encoder.load(tiny_model, device="cpu")
         assert caplog.messages == []
         Encoder.load(tiny_model, precision="bfloat16", device="cpu")
-    assert caplog.messages == ["bfloat16 will be slow: " + compare_bfloat16("cpu")]
+    assert caplog.messages == [warn_of_bfloat16("cpu")] * (speed < 1)
 
 
 def test_the_measurement_leaves_no_trace() -> None:

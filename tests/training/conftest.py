@@ -1,15 +1,24 @@
-"""A run on the tiny model, and the options that make it short."""
+"""A run on the tiny model, the options that make it short, and what stops, resumes and compares runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 import isotune
 from isotune.training import Result
+from isotune.training.step import Stepper
+
+Train = Callable[..., Result]
 
 
 @pytest.fixture
@@ -31,7 +40,7 @@ def short(tiny_model: Path, text: Path, pairs: Path) -> dict[str, Any]:
 
 
 @pytest.fixture
-def train(short: dict[str, Any], tmp_path: Path) -> Callable[..., Result]:
+def train(short: dict[str, Any], tmp_path: Path) -> Train:
     """Runs `isotune.train` with these, and with what is given over them; None takes one away."""
 
     def run(name: str = "run", **options: Any) -> Result:
@@ -39,3 +48,58 @@ def train(short: dict[str, Any], tmp_path: Path) -> Callable[..., Result]:
         return isotune.train(**{key: value for key, value in given.items() if value is not None})
 
     return run
+
+
+def resume(folder: Path, **options: Any) -> Result:
+    """Goes on with a run."""
+    return isotune.train(out=folder, resume=True, quiet=True, **options)
+
+
+@contextmanager
+def stopped_at(total: int) -> Iterator[None]:
+    """Within it, a run gets SIGTERM in update number `total`, counted from 0 over all stages."""
+    update, count = Stepper.update, iter(range(1000))
+
+    def interrupted(self: Stepper, step: int) -> Any:
+        if next(count) == total:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return update(self, step)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Stepper, "update", interrupted)
+        yield
+
+
+def stop_and_resume(train: Train, total: int, **options: Any) -> Result:
+    """A run that is stopped in update number `total`, and resumed."""
+    with stopped_at(total):
+        stopped = train(f"stopped-{total}", **options)
+    assert stopped.stopped == "SIGTERM"
+    return resume(stopped.folder)
+
+
+def metrics(run: Path, kind: str) -> list[dict[str, Any]]:
+    """The records of a kind."""
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [record for record in records if record["kind"] == kind]
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    """The weights of the kept encoder."""
+    return load_file(run / "encoder" / "model.safetensors")
+
+
+def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+    """Whether two files hold the same bits."""
+    return a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
+
+
+def assert_same_end(a: Path, b: Path) -> None:
+    """Two runs have the same checkpoint, the same encoder and the same records."""
+    assert same(*(load_file(run / "last.safetensors") for run in (a, b)))
+    assert same(weights(a), weights(b))
+    for kind in ("dev", "warning", "test"):
+        assert metrics(a, kind) == metrics(b, kind)
+    of_b = metrics(b, "space")  # without dev pairs, also those of the step where the run was stopped
+    assert all(record in of_b for record in metrics(a, "space"))
+    assert len(list(b.glob("best-*"))) == 1

@@ -20,7 +20,7 @@ from isotune.training.workers import Workers
 from tests.training.steps import gradient, make
 
 PROCESSES = 4
-GROUPS = ((1, 1), (2, 1), (4, 1), (2, 2))  # processes, and threads of each
+GROUPS = ((2, 1), (4, 1), (2, 2))  # processes, and threads of each
 CHUNK_SIZES = (None, 2)
 
 
@@ -29,7 +29,7 @@ def make_steps(rank: int, names: Sequence[str], model: Path, sentences: list[str
     torch.set_num_threads(1)
     self_guided.PROJECTION_WIDTH = 32
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=PROCESSES)
-    groups = {count: dist.new_group(list(range(count))) for count in (1, 2, 4)}
+    groups = {count: dist.new_group(list(range(count))) for count in (2, 4)}
     results = {}
     for name in names:
         for count, threads in GROUPS:

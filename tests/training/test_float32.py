@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 
 from isotune.kernels import float32
-from isotune.training import Result
 from isotune.training.optimizer import Optimizers
+from tests.training.conftest import Train
 
 setting = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
 
 
-def test_a_run_computes_with_the_fast_products(train: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_computes_with_the_fast_products(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ISOTUNE_FLOAT32", raising=False)
     monkeypatch.setattr(float32, "measured", lambda: (2.0, 0.0))
     seen: list[str] = []

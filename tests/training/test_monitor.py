@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ from isotune.encoder import encoder as encoder_module
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
-from isotune.training import Result
 from isotune.training.monitor import Monitor
+from tests.training.conftest import Train
 
 
 def store(rows: Sequence[Row]) -> TokenStore:
@@ -50,7 +50,7 @@ def test_the_same_encoder_measures_the_same(tiny_model: Path, sentences: list[st
 
 @pytest.mark.parametrize("options", [{"chunk_size": 2}, {"batch_size": 4}])
 def test_no_pass_of_an_evaluation_or_a_guard_is_larger_than_those_of_a_step(
-    options: dict[str, int], train: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+    options: dict[str, int], train: Train, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[int] = []
     monkeypatch.setitem(encoder_module.BATCH_BYTES, "cpu", 30 * 32 * 4)  # two sentences or three

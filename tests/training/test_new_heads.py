@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import isotune
 from isotune.data import read_scored_pairs
 from isotune.encoder.encoder import Encoder
 from isotune.evaluation import cosine_similarities
-from isotune.training import Result
-from isotune.training.step import Stepper
-
-Train = Callable[..., Result]
+from tests.training.conftest import Train, assert_same_end, resume, stopped_at
 
 RECIPE = """
 [[stages]]
@@ -51,38 +44,29 @@ def perfect(tiny_model: Path, pairs: Path, tmp_path: Path) -> str:
     return str(path)
 
 
-def test_layers_that_gain_nothing_are_dropped(
-    train: Train, recipe: Path, perfect: str, tiny_model: Path, sentences: list[str]
-) -> None:
-    result = train(method=None, recipe=recipe, dev=perfect, steps=None, eval_every=None, learning_rate=None)
-    kept = Encoder.load(result.encoder)
-    assert result.evaluation.selected_step == 0
-    assert len(kept.heads) == 0
-    assert kept.token_weights is None
-    np.testing.assert_allclose(kept.encode(sentences), Encoder.load(tiny_model).encode(sentences), atol=1e-6)
-    assert "the new layers: the layers are dropped" in (result.folder / "train.log").read_text()
-
-
 @pytest.mark.parametrize("dev", ["perfect", "none"])
-def test_a_run_goes_on_with_or_without_them(
-    train: Train, recipe: Path, perfect: str, dev: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_layers_that_gain_nothing_are_dropped_in_a_resumed_run_too(
+    train: Train,
+    recipe: Path,
+    perfect: str,
+    dev: str,
+    tiny_model: Path,
+    sentences: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    options: dict[str, Any] = {"method": None, "recipe": recipe, "dev": perfect if dev == "perfect" else "none"}
+    gains = dev == "none"  # where nothing is scored, the layers stay
+    options: dict[str, Any] = {"method": None, "recipe": recipe, "dev": dev if gains else perfect}
     options |= {"steps": None, "eval_every": None, "learning_rate": None}
     whole = train("whole", **options)
-    step = Stepper.update
-
-    def interrupted(self: Stepper, number: int) -> Any:
-        if self._stage == 1 and number == 1:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return step(self, number)
-
-    monkeypatch.setattr(Stepper, "update", interrupted)
-    assert train("part", **options).stopped == "SIGTERM"
-    monkeypatch.undo()
+    kept = Encoder.load(whole.encoder)
+    assert len(kept.heads) == gains
+    if not gains:
+        assert whole.evaluation.selected_step == 0
+        assert kept.token_weights is None
+        np.testing.assert_allclose(kept.encode(sentences), Encoder.load(tiny_model).encode(sentences), atol=1e-6)
+        assert "the new layers: the layers are dropped" in (whole.folder / "train.log").read_text()
+    with stopped_at(1):  # in the second stage: the first makes no step
+        part = train("part", **options)
     for finished in ("whitening.Whitening", "sif.SIF"):  # a finished stage isn't built again
         monkeypatch.setattr(f"isotune.methods.{finished}.__init__", None)
-    part = isotune.train(out=tmp_path / "part", resume=True, quiet=True)
-    a, b = (Encoder.load(result.encoder) for result in (whole, part))
-    assert len(a.heads) == len(b.heads) == (0 if dev == "perfect" else 1)
-    assert all(x.equal(y) for x, y in zip(a.state_dict().values(), b.state_dict().values(), strict=True))
+    assert_same_end(whole.folder, resume(part.folder).folder)

@@ -82,24 +82,7 @@ def test_adamw_is_its_transcription(
         torch.testing.assert_close(weight.detach().double(), true, rtol=tolerance, atol=tolerance)
 
 
-def test_without_bias_correction_the_first_step_is_longer() -> None:
-    block, embedding, optimizers = make(bias_correction=False, weight_decay=0.0)
-    before = embedding.weight.detach().clone()
-    update(block, embedding, optimizers)
-    # (1 - 0.9) / sqrt(1 - 0.999) = 3.16 times the learning rate.
-    torch.testing.assert_close((embedding.weight - before).abs(), torch.full((6, 4), 0.316), rtol=1e-2, atol=0)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"optimizer": "adamw"},
-        {"optimizer": "adamw", "bias_correction": False},
-        {"optimizer": "sgd"},
-        {"optimizer": "muon"},
-    ],
-    ids=["adamw", "adamw without bias correction", "sgd", "muon"],
-)
+@pytest.mark.parametrize("options", [{"bias_correction": False}, {"optimizer": "sgd"}, {"optimizer": "muon"}], ids=str)
 def test_the_state_comes_back(options: dict[str, Any]) -> None:
     block, embedding, optimizers = make(**options)
     update(block, embedding, optimizers)

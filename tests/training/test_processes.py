@@ -23,56 +23,45 @@ from isotune.errors import InputError
 from isotune.losses import info_nce
 from isotune.methods import self_guided
 from tests.conftest import WORDS
+from tests.training.conftest import metrics
 from tests.training.ranks import CHUNK_SIZES, GROUPS, PROCESSES, make_steps, meet_error
 from tests.training.steps import OPTIONS, assert_same, gradient, make
-from tests.training.test_run import metrics
 
-SOME = ("simcse", "adversarial", "simcse and mlm", "bert-cf, joint", "self-guided, one layer")
-NAMES = [pytest.param(name, marks=[] if name in SOME else pytest.mark.slow) for name in OPTIONS]
-
-
-@pytest.fixture(scope="module")
-def sentences() -> list[str]:
-    return [" ".join(random.Random(k).choices(WORDS, k=1 + k % 20)) + f" {WORDS[k % 20]}" for k in range(60)]
+SOME = {"simcse and mlm", "adversarial", "bert-cf, joint", "self-guided, one layer"}
+FORKSERVER = multiprocessing.get_context("forkserver")
+FORKSERVER.set_forkserver_preload(["tests.training.ranks"])  # so that torch is imported once
 
 
-@pytest.fixture(scope="module")
-def steps(
-    request: pytest.FixtureRequest, tiny_model: Path, sentences: list[str], tmp_path_factory: pytest.TempPathFactory
-) -> list[dict[str, np.ndarray]]:
-    """What each of four processes found: the results of `gradient`, by method, processes, threads and chunk size."""
-    folder = tmp_path_factory.mktemp("ranks")
-    asked = [item for item in request.session.items if isinstance(item, pytest.Function)]
-    names = [item.callspec.params["name"] for item in asked if "steps" in item.fixturenames]
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.training.ranks"])  # so that torch is imported once
-    arguments = list(dict.fromkeys(names)), tiny_model, sentences, folder
-    processes = [context.Process(target=make_steps, args=(rank, *arguments)) for rank in range(PROCESSES)]
+def in_processes(count: int, act: Callable[..., object], *arguments: object) -> None:
+    """Has so many processes act, each with its rank."""
+    processes = [FORKSERVER.Process(target=act, args=(rank, *arguments)) for rank in range(count)]
     for process in processes:
         process.start()
     for process in processes:
         process.join(600)
         assert process.exitcode == 0
-    return [dict(np.load(folder / f"{rank}.npz")) for rank in range(PROCESSES)]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.fixture
+def sentences() -> list[str]:
+    return [" ".join(random.Random(k).choices(WORDS, k=1 + k % 20)) + f" {WORDS[k % 20]}" for k in range(60)]
+
+
+@pytest.mark.parametrize("names", [SOME, pytest.param({*OPTIONS} - SOME, marks=pytest.mark.slow)], ids=["some", "all"])
 def test_every_process_gets_the_loss_and_gradient_of_a_single_process(
-    name: str,
-    steps: list[dict[str, np.ndarray]],
-    tiny_model: Path,
-    sentences: list[str],
-    monkeypatch: pytest.MonkeyPatch,
+    names: set[str], tiny_model: Path, sentences: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(self_guided, "PROJECTION_WIDTH", 32)
-    expected = gradient(*make(name, tiny_model, sentences))
-    for count, threads in GROUPS:
-        for chunk_size in CHUNK_SIZES:
-            results = [steps[rank][f"{name} {count} {threads} {chunk_size}"] for rank in range(count)]
-            assert all(
-                np.array_equal(result, results[0], equal_nan=True) for result in results
-            )  # weights can't drift apart
-            assert_same(torch.from_numpy(results[0]), expected)
+    in_processes(PROCESSES, make_steps, sorted(names), tiny_model, sentences, tmp_path)
+    steps = [dict(np.load(tmp_path / f"{rank}.npz")) for rank in range(PROCESSES)]
+    for name in names:
+        expected = gradient(*make(name, tiny_model, sentences))
+        for count, threads in GROUPS:
+            for chunk_size in CHUNK_SIZES:
+                results = [steps[rank][f"{name} {count} {threads} {chunk_size}"] for rank in range(count)]
+                # Weights can't drift apart.
+                assert all(np.array_equal(result, results[0], equal_nan=True) for result in results), name
+                assert_same(torch.from_numpy(results[0]), expected)
 
 
 def no_gathering(first: Tensor, second: Tensor, own: slice) -> Tensor:
@@ -125,14 +114,7 @@ def test_the_mistakes_of_others_would_be_seen(
 @pytest.mark.parametrize("error", [InputError("no such model"), OSError(28, "No space left on device", "report.html")])
 def test_an_error_of_the_first_process_ends_all_of_them(error: Exception, tmp_path: Path) -> None:
     """At once, and each of them with the same error."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.training.ranks"])
-    processes = [context.Process(target=meet_error, args=(rank, error, tmp_path)) for rank in range(2)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(60)
-        assert process.exitcode == 0
+    in_processes(2, meet_error, error, tmp_path)
     assert {(tmp_path / f"{rank}.txt").read_text() for rank in range(2)} == {repr(error)}
 
 

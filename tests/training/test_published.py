@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,8 +11,7 @@ from isotune.data import DATASETS
 from isotune.training.outcome import Result
 from tests.hub.senteval import senteval
 from tests.hub.server import LocalHub
-
-Train = Callable[..., Result]
+from tests.training.conftest import Train
 
 
 @pytest.fixture
@@ -71,17 +69,9 @@ def test_without_the_tasks_of_the_score_the_report_says_so(
     assert "Published: STS-B 99." in first_lines(run)
 
 
-def test_stand_ins_are_named(
-    train: Train,
-    recipe: Callable[[str], Path],
-    pairs: Path,
-    real_data: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("ISOTUNE_DATA", str(real_data))
-    options: dict[str, Any] = {"method": None, "sources": "rte:train", "tasks": [str(pairs)], "sample": 20}
-    assert "stands in" not in first_lines(train("real", recipe=recipe(f'"{pairs}"'), **options))
-    options["sources"] = "quora:train"
-    run = train("other", recipe=recipe(f'"{pairs}"'), stand_ins=True, **options)
+@pytest.mark.usefixtures("real_data")
+def test_stand_ins_are_named(train: Train, recipe: Callable[[str], Path], pairs: Path) -> None:
+    options = {"method": None, "tasks": [str(pairs)], "sample": 20, "steps": 1}
+    run = train(recipe=recipe(f'"{pairs}"'), sources="quora:train", stand_ins=True, **options)
     assert "Trained on qqp-sample:train, which stands in for the published data." in first_lines(run)
     assert 'data = [\n    "qqp-sample:train",\n]' in (run.folder / "recipe.toml").read_text("utf-8")

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
-import os
-import signal
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,16 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from safetensors.torch import load_file
 
-import isotune
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
-from isotune.training import Result
-from isotune.training.step import Stepper
-
-Train = Callable[..., Result]
+from tests.training.conftest import Train, assert_same_end, metrics, stop_and_resume
 
 
 def write(path: Path, header: str, rows: list[tuple[object, ...]]) -> str:
@@ -53,20 +44,11 @@ def paraphrases(sentences: list[str], tmp_path: Path) -> str:
     return write(tmp_path / "paraphrases.tsv", "sentence1,sentence2,label", rows)
 
 
-def records(result: Result, kind: str) -> list[dict[str, Any]]:
-    lines = (result.folder / "metrics.jsonl").read_text().splitlines()
-    return [record for record in map(json.loads, lines) if record["kind"] == kind]
-
-
-def dev_records(result: Result) -> list[dict[str, Any]]:
-    return records(result, "dev")
-
-
 def test_fine_tuning_learns_its_labels_and_keeps_the_best_step(train: Train, labelled: str) -> None:
     options = {"sources": labelled, "dev_data": [labelled], "steps": 60, "eval_every": 20, "learning_rate": 5e-3}
     result = train(method="finetune-sentence", **options)
-    scores = [record["score"] for record in dev_records(result)]
-    assert {record["metric"] for record in dev_records(result)} == {"accuracy"}
+    scores = [record["score"] for record in metrics(result.folder, "dev")]
+    assert {record["metric"] for record in metrics(result.folder, "dev")} == {"accuracy"}
     assert max(scores) > 0.9 > scores[0]
     kept = result.evaluation.selected_step
     assert kept == 20 * int(np.argmax(scores))
@@ -82,14 +64,14 @@ def test_a_part_of_the_dev_rows_chooses_and_the_rest_scores_the_kept_step(train:
     assert len(dev) == first
     assert len(test) == len(labels) - first
     # These are the predictions of the kept step, not of the last one.
-    best = max(record["score"] for record in dev_records(result))
+    best = max(record["score"] for record in metrics(result.folder, "dev"))
     assert np.mean(dev == labels[:first]) == pytest.approx(best)
-    (record,) = records(result, "test")
+    (record,) = metrics(result.folder, "test")
     assert record["step"] == result.evaluation.selected_step
     assert record["accuracy"] == pytest.approx(np.mean(test == labels[first:]))
     with pytest.raises(InputError, match="60 rows are too few; a part of them has no row"):
         train("none left", method="finetune-sentence", dev_share=0.005, **options)
-    assert not records(train("all choose", method="finetune-sentence", **options), "test")
+    assert not metrics(train("all choose", method="finetune-sentence", **options).folder, "test")
 
 
 def test_pairs_with_scores_are_fitted_on_the_mean_of_two_correlations(
@@ -101,7 +83,7 @@ def test_pairs_with_scores_are_fitted_on_the_mean_of_two_correlations(
         f'dev_data = ["{pairs}"]\n'
     )
     result = train(method=None, recipe=recipe, sources=str(pairs), steps=4, eval_every=2)
-    for record in dev_records(result):
+    for record in metrics(result.folder, "dev"):
         assert record["metric"] == "mean"
         assert record["score"] == pytest.approx((record["pearson"] + record["spearman"]) / 2)
 
@@ -115,8 +97,7 @@ def test_a_joint_stage_with_adversarial_views_then_one_without_labels(
         f'[[stages]]\nmethod = "consert"\ndata = ["{text}"]\naugmentations = ["none", "shuffle"]\n'
     )
     result = train(method=None, sources=None, recipe=recipe, steps=4, eval_every=2)
-    lines = (result.folder / "metrics.jsonl").read_text().splitlines()
-    terms = [set(record["terms"]) for record in map(json.loads, lines) if record["kind"] == "train"]
+    terms = [set(record["terms"]) for record in metrics(result.folder, "train")]
     assert terms == [{"cross_entropy", "nt_xent"}, {"nt_xent"}]
 
 
@@ -135,7 +116,6 @@ def test_three_tasks_in_one_update_go_on_after_a_signal_as_if_there_had_been_non
     paraphrases: str,
     pairs: Path,
     monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
 ) -> None:
     options: dict[str, Any] = {
         "method": "multitask",
@@ -162,26 +142,15 @@ def test_three_tasks_in_one_update_go_on_after_a_signal_as_if_there_had_been_non
     with monkeypatch.context() as patch:
         patch.setattr("isotune.training.stage.time", SimpleNamespace(perf_counter=partial(next, itertools.count())))
         whole = train("whole", **options)
-    (last,) = records(whole, "train")
+    (last,) = metrics(whole.folder, "train")
     assert last["sentences_per_second"] == 2 * (4 + 6 + 5)  # rows of the two steps since an evaluation, in a second
-    (test,) = records(whole, "test")  # on the dev rows again: so at the kept step the score is the same
-    assert test["similarity"] == max(dev_records(whole), key=lambda record: record["score"])["similarity"]
-    for record in dev_records(whole):
+    (test,) = metrics(whole.folder, "test")  # on the dev rows again: so at the kept step the score is the same
+    assert test["similarity"] == max(metrics(whole.folder, "dev"), key=lambda record: record["score"])["similarity"]
+    for record in metrics(whole.folder, "dev"):
         parts = [record[name] for name in ("sentiment", "paraphrase", "similarity")]
         assert record["score"] == pytest.approx(np.mean(parts))
 
-    step, count = Stepper.update, iter(range(1000))
-
-    def interrupted(self: Stepper, number: int) -> Any:
-        if next(count) == 3:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return step(self, number)
-
-    monkeypatch.setattr(Stepper, "update", interrupted)
-    assert train("part", **options).stopped == "SIGTERM"
-    isotune.train(out=tmp_path / "part", resume=True, quiet=True)
-    a, b = (load_file(tmp_path / name / "last.safetensors") for name in ("whole", "part"))
-    assert any(key.endswith("paraphrase.weight") for key in a)
-    assert a.keys() == b.keys()
-    assert all(torch.equal(a[key], b[key]) for key in a)
-    assert (tmp_path / "whole" / "predictions.npz").read_bytes() == (tmp_path / "part" / "predictions.npz").read_bytes()
+    part = stop_and_resume(train, 3, **options)
+    assert_same_end(whole.folder, part.folder)
+    assert any(key.endswith("paraphrase.weight") for key in load_file(whole.folder / "last.safetensors"))
+    assert (whole.folder / "predictions.npz").read_bytes() == (part.folder / "predictions.npz").read_bytes()

@@ -32,7 +32,7 @@ def analyse(
     """Analyse encoders: a table and a figure, as in the papers."""
     from rich.console import Console
 
-    from isotune.encoder.load import load_encoder
+    from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError
     from isotune.files import make_folder
     from isotune.lab.analyses import analyse_on, load_pairs
@@ -47,7 +47,7 @@ def analyse(
         raise InputError(f"encoder {repeated} is named twice")
     if (out / f"{name}.json").exists():
         raise InputError(f"{out / name}.json: it exists already; choose another --out")
-    encoders = {label: load_encoder(path) for label, path in zip(names, encoder, strict=True)}
+    encoders = {label: Encoder.load(path) for label, path in zip(names, encoder, strict=True)}
     try:
         make_folder(out)
     except OSError as error:

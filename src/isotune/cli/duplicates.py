@@ -28,7 +28,7 @@ def duplicates(
     Writes all pairs of such sentences, clusters of them, and the rows without them: of each cluster the first row is
     kept.
     """
-    from isotune.encoder.load import load_encoder
+    from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError
     from isotune.files import new_path
     from isotune.use.search.documents import read_documents
@@ -39,7 +39,7 @@ def duplicates(
     with new_path(out) as folder:
         folder.mkdir()
         documents = list(read_documents(file, key_values("--columns", columns, COLUMNS_FORM)))
-        duplicates = find_duplicates(documents, load_encoder(encoder, precision), above, show_progress=True)
+        duplicates = find_duplicates(documents, Encoder.load(encoder, precision=precision), above, show_progress=True)
         names = [path.name for path in duplicates.write(folder)]
     print(f"{len(documents):,} sentences: {len(duplicates.pairs):,} pairs, {len(duplicates.clusters()):,} clusters")
     print(f"without duplicates: {len(duplicates.unique):,} sentences")

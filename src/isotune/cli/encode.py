@@ -105,7 +105,7 @@ def _encode_to_file(
     import pyarrow as pa
 
     from isotune.data import Sentence, read
-    from isotune.encoder.load import load_encoder
+    from isotune.encoder.encoder import Encoder
     from isotune.encoder.stream import progress
     from isotune.files import new_path
     from isotune.use.bulk.vector_file import VECTOR_FILES
@@ -115,7 +115,7 @@ def _encode_to_file(
     schema = pa.schema({"sentence": pa.string()})
     with new_path(out) as path, path.open("wb") as target:
         rows = read(files, Sentence, columns)
-        model = load_encoder(encoder, precision)
+        model = Encoder.load(encoder, precision=precision)
         start, count = time.perf_counter(), 0
         with VECTOR_FILES[out.suffix](target, schema, model.dimension) as write, progress(None) as advance:
             sentences = (row.sentence for row in rows)

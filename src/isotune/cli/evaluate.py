@@ -42,7 +42,7 @@ def evaluate(
     from rich.console import Console
     from rich.progress import track
 
-    from isotune.encoder.load import load_encoder
+    from isotune.encoder.encoder import Encoder
     from isotune.evaluation import comparison_tables, evaluate_on, load_tasks
     from isotune.files import new_path
 
@@ -52,7 +52,7 @@ def evaluate(
         # All tasks and encoders are loaded before the first is evaluated, so that a wrong name costs no time.
         loaded_tasks = load_tasks(tasks)
         suffix = f", {precision}" if precision else ""
-        encoders = [load_encoder(name, precision) for name in names]
+        encoders = [Encoder.load(name, precision=precision) for name in names]
         console = Console(stderr=True)
         hidden = not console.is_terminal
         progress = track(encoders, "evaluating", console=console, transient=True, disable=hidden)

@@ -39,13 +39,13 @@ def index(
     on in the same way.
     """
     quiet_lancedb()
-    from isotune.encoder.load import load_encoder
+    from isotune.encoder.encoder import Encoder
     from isotune.use.search import Index, read_documents
     from isotune.use.search.description import DESCRIPTION
 
     documents = read_documents(file, key_values("--columns", columns, COLUMNS_FORM), id)
     if (out / DESCRIPTION).exists():  # without --precision, the precision of the first rows is used again
-        rows = Index.open(out, load_encoder(encoder, precision) if precision else encoder)
+        rows = Index.open(out, Encoder.load(encoder, precision=precision) if precision else encoder)
     else:
         rows = Index.create(out, encoder, precision=precision)
     changes = rows.add(documents, show_progress=True)

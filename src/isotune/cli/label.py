@@ -40,7 +40,7 @@ def label(
 
     from isotune.bundled import BUNDLED_MODEL
     from isotune.data import Sentence, read
-    from isotune.encoder.load import load_encoder
+    from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError
     from isotune.evaluation.labelling.choose import choose_pairs
     from isotune.evaluation.labelling.session import read_labels, score_pairs
@@ -53,7 +53,7 @@ def label(
     rows = read(file, Sentence, key_values("--columns", columns, COLUMNS_FORM))
     # A line break would end the line of the file, and many programs read no further than to a NUL.
     sentences = [" ".join(row.sentence.replace("\0", " ").split()) for row in rows]
-    chosen = choose_pairs(sentences, [load_encoder(encoder) for encoder in encoders or (BUNDLED_MODEL,)], pairs)
+    chosen = choose_pairs(sentences, [Encoder.load(encoder) for encoder in encoders or (BUNDLED_MODEL,)], pairs)
     if not chosen:
         raise InputError(f"{file}: at least two different sentences are needed")
     if not (labels := score_pairs(chosen, out)):

@@ -37,7 +37,7 @@ def map(
     """
     from rich.console import Console
 
-    from isotune.encoder.load import load_encoder
+    from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError, require_extra
     from isotune.files import new_path
     from isotune.use.map.page import write_map
@@ -55,7 +55,7 @@ def map(
         documents = list(read_documents(file, key_values("--columns", columns, COLUMNS_FORM)))
         names = dict.fromkeys(name for document in documents for name in document.columns)
         sentences = [document.text for document in documents]
-        vectors = load_encoder(encoder).encode(sentences, normalize=True, show_progress=True)
+        vectors = Encoder.load(encoder).encode(sentences, normalize=True, show_progress=True)
         with Console(stderr=True).status(f"projecting {len(sentences):,} sentences by {projection}"):
             plane = project(vectors, projection, seed)
         values = {name: [document.columns.get(name) for document in documents] for name in names}

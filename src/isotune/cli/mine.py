@@ -29,7 +29,7 @@ def mine(
     by more than case, spaces and punctuation.
     """
     from isotune.data import Sentence, read
-    from isotune.encoder.load import load_encoder
+    from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError
     from isotune.files import new_path
     from isotune.use.search.duplicates import write_csv
@@ -41,7 +41,7 @@ def mine(
         raise InputError(f"--out {out}: pairs are written as .csv")
     with new_path(out) as path, path.open("wb") as target:
         sentences = [row.sentence for row in read(file, Sentence, key_values("--columns", columns, COLUMNS_FORM))]
-        pairs = mine_pairs(sentences, load_encoder(encoder, precision), above, show_progress=True)
+        pairs = mine_pairs(sentences, Encoder.load(encoder, precision=precision), above, show_progress=True)
         if not pairs:
             raise InputError(
                 f"no pair among {len(sentences):,} sentences has a cosine of {above:g}; give a lower --above"

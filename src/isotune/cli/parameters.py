@@ -11,8 +11,7 @@ from cyclopts import Parameter
 from isotune.errors import InputError
 
 ENCODER = Parameter(
-    help="A sentence encoder or a pretrained language model: a folder, or a name on the Hugging Face hub. Or a file of "
-    "word vectors (.txt or .vec, also .gz); the vector of a sentence is then the mean over its words."
+    help="A sentence encoder or a pretrained language model: a folder, or a name on the Hugging Face hub."
 )
 PRECISION = Parameter(
     help="The number type that the encoder computes in. bfloat16 is faster than float32, and so is int8 on a CPU; both "

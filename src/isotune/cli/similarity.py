@@ -16,7 +16,7 @@ def similarity(
     /,
 ) -> None:
     """Print the cosine similarity of two sentences, from -1 to 1."""
-    from isotune.encoder.load import load_encoder
+    from isotune.encoder.encoder import Encoder
 
-    vector1, vector2 = load_encoder(encoder).encode([first, second], normalize=True)
+    vector1, vector2 = Encoder.load(encoder).encode([first, second], normalize=True)
     print(f"{vector1 @ vector2:.4f}")

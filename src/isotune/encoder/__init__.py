@@ -1,7 +1,7 @@
 """The encoder that users keep: a pretrained model on packed sentences, pooling, heads, and their saved form.
 
-`load.py` loads an encoder, `encoder.py` is the encoder. Importing this package itself loads no torch, so that the
-command line can read the options without it. Other rooms import the names of `__all__`.
+Importing this package itself loads no torch, so that the command line can read the options without it. Other rooms
+import the names of `__all__`.
 """
 
 from __future__ import annotations
@@ -15,19 +15,15 @@ if TYPE_CHECKING:
     from isotune.encoder.fingerprint import short_hash
     from isotune.encoder.finished import fetched_model
     from isotune.encoder.format.pretrained import local_folder
-    from isotune.encoder.load import load_encoder
     from isotune.encoder.options import EncoderOptions
     from isotune.encoder.pooling import EachLayer
-    from isotune.encoder.word_vectors import WordVectors
 
 __all__ = [
     "EachLayer",
     "Encoder",
     "EncoderOptions",
     "Precision",
-    "WordVectors",
     "fetched_model",
-    "load_encoder",
     "local_folder",
     "short_hash",
 ]
@@ -38,9 +34,7 @@ __getattr__ = lazy(
         "EachLayer": "isotune.encoder.pooling",
         "Encoder": "isotune.encoder.encoder",
         "EncoderOptions": "isotune.encoder.options",
-        "WordVectors": "isotune.encoder.word_vectors",
         "fetched_model": "isotune.encoder.finished",
-        "load_encoder": "isotune.encoder.load",
         "local_folder": "isotune.encoder.format.pretrained",
         "short_hash": "isotune.encoder.fingerprint",
     },

@@ -8,10 +8,8 @@ nothing. Augmentations change the position ids, and the output of the embedding 
 a single forward pass is in context variables, so that threads can make passes of one model at the same time.
 
 The attention of a few models can't be replaced (MPNet, DeBERTa). They run on a padded batch, which is slower, and give
-the same numbers.
-
-Only the model types in the two tables below are accepted. Each of them is tested against its own padded forward pass. A
-type that looks alike can differ unnoticed: an embedding layer that joins neighbouring tokens, or other positions.
+the same numbers. Only the model types in the two tables below are accepted, and each is tested against its own padded
+forward pass: a type that looks alike can differ unnoticed.
 """
 
 from __future__ import annotations
@@ -72,11 +70,7 @@ class _NothingAboveIsRead(Exception):
 
 
 class Backbone(nn.Module):
-    """A pretrained model that takes packed sentences and gives packed hidden states.
-
-    With T tokens in all sentences of a batch together, token ids are [T] and a hidden state is [T, d]: row t of it
-    belongs to token t. Nothing is padded, so nothing has to be masked.
-    """
+    """A pretrained model that takes packed sentences, with T tokens together, and gives packed hidden states [T, d]."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         """Replaces the model's attention by packed attention where possible, and its dropout by a faster one.
@@ -199,11 +193,7 @@ class Backbone(nn.Module):
                 setattr(module, name, model_rate)
 
     def check_drop_heads(self, rate: float) -> None:
-        """Checks that the model can drop attention heads at this rate.
-
-        Raises:
-            InputError: the model runs padded, with its own attention.
-        """
+        """Checks that the model can drop attention heads at this rate."""
         if rate and self.padded:
             raise InputError(
                 f"head_dropout {rate}: models of type {self.model.config.model_type} keep their own attention, where "
@@ -212,12 +202,7 @@ class Backbone(nn.Module):
 
     @contextmanager
     def drop_heads(self, rate: float) -> Iterator[None]:
-        """Has training drop whole attention heads of a sentence at this rate (DropHead), for a `with` block.
-
-        Raises:
-            InputError: as `check_drop_heads`.
-        """
-        self.check_drop_heads(rate)
+        """Has training drop whole attention heads of a sentence at this rate (DropHead), for a `with` block."""
         self.head_dropout = rate
         try:
             yield

@@ -11,21 +11,22 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from isotune.data.packed import Packed
 from isotune.encoder import Precision
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.fingerprint import fingerprint
 from isotune.encoder.format.checksums import verify_checksums, write_checksums
-from isotune.encoder.format.modules import Modules, read_modules, write_modules
+from isotune.encoder.format.modules import read_modules, write_modules
 from isotune.encoder.format.pretrained import load_model, load_tokenizer, local_folder, take_pooler
 from isotune.encoder.format.prompt import SENTENCE, Prompts, take_suffix
 from isotune.encoder.heads import Head, Heads
 from isotune.encoder.heads.language import LanguageHead
 from isotune.encoder.pooling import EachLayer, Pooling, TokenStates, change_pooling
-from isotune.encoder.stream import Advance, Parts, StreamEncoder, encode_stream
+from isotune.encoder.stream import Advance, Parts, encode_stream, progress
 from isotune.errors import InputError
 from isotune.files import new_path
 from isotune.kernels.int8 import is_quantized, quantize
@@ -47,7 +48,7 @@ UNLIMITED = 1_000_000
 DEFAULT_MAX_LENGTH = 512  # tokens, where neither the folder nor the model has a limit
 
 
-class Encoder(nn.Module, StreamEncoder):
+class Encoder(nn.Module):
     """Turns sentences into vectors. An encoder is saved as a sentence-transformers folder.
 
     `encode` is for use: sentences in, a numpy array out. Training calls the encoder on packed sentences instead
@@ -166,8 +167,11 @@ class Encoder(nn.Module, StreamEncoder):
             prompt=saved_prompt if prompt is None else prompt,
             settings=saved.settings,
         )
-        if pooling is None:
-            encoder.token_weights = saved.weights_of(len(tokenizer), known)
+        if pooling is None and saved.token_weights is not None:
+            if (count := len(saved.token_weights)) < len(tokenizer):
+                raise InputError(f"model {model}: its WordWeights have {count} tokens, its tokenizer {len(tokenizer)}")
+            encoder.token_weights = torch.ones(known)
+            encoder.token_weights[:count] = saved.token_weights[:known]
         return encoder.to(device).eval()
 
     @property
@@ -178,6 +182,11 @@ class Encoder(nn.Module, StreamEncoder):
     def fingerprint(self) -> str:
         """A hash of everything that decides the vectors, the same in every precision: 20 hexadecimal digits."""
         return fingerprint(self)
+
+    @property
+    def language_model(self) -> PreTrainedModel:
+        """The pretrained model, with its language head if there is one."""
+        return self.language_head.language_model if self.language_head else self.backbone.model
 
     @property
     def device(self) -> torch.device:
@@ -273,8 +282,34 @@ class Encoder(nn.Module, StreamEncoder):
     def encode_parts(
         self, sentences: Iterable[str], *, normalize: bool = False, advance: Advance | None = None
     ) -> Parts:
-        """Encodes a stream of any length, part by part; see `StreamEncoder`."""
+        """Encodes a stream of any length, part by part; memory does not grow with the stream.
+
+        `normalize` scales each vector to length 1; `advance` is told of progress within a part.
+
+        Raises:
+            InputError: an element of the stream is not a string.
+        """
         return encode_stream(self, sentences, normalize, advance)
+
+    def encode(
+        self, sentences: str | Iterable[str], *, normalize: bool = False, show_progress: bool = False
+    ) -> NDArray[np.float32]:
+        """Encodes sentences: returns float32 [d] for one sentence, [N, d] for several, in their order.
+
+        `normalize` and errors are as in `encode_parts`; `show_progress` shows a bar on standard error, if that is a
+        terminal.
+        """
+        if isinstance(sentences, str):
+            vector: NDArray[np.float32] = self.encode([sentences], normalize=normalize)[0]
+            return vector
+        sentences = list(sentences)
+        vectors = np.empty((len(sentences), self.dimension), np.float32)
+        done = 0
+        with progress(len(sentences), show_progress) as advance:
+            for _, part in self.encode_parts(sentences, normalize=normalize, advance=advance):
+                vectors[done : done + len(part)] = part
+                done += len(part)
+        return vectors
 
     def batches(self, lengths: Sequence[int] | np.ndarray, threads: int = 1) -> list[np.ndarray]:
         """Cuts sentences into batches of similar length and about equally many tokens, as suits the device.
@@ -303,18 +338,5 @@ class Encoder(nn.Module, StreamEncoder):
             raise InputError(f"{path}: an encoder in int8 can't be saved; save it as loaded without a precision")
         with new_path(path) as folder:
             folder.mkdir()
-            write_modules(
-                Modules(
-                    folder,
-                    self.pooling,
-                    list(self.heads),
-                    max_length=self.max_length,
-                    lowercase=self.lowercase,
-                    prompt=self.prompt,
-                    settings=self.settings,
-                    token_weights=self.token_weights if self.pooling.mode == "mean" else None,
-                ),
-                self.language_head.language_model if self.language_head else self.backbone.model,
-                self.tokenizer,
-            )
+            write_modules(self, folder)
             write_checksums(folder)

@@ -1,7 +1,6 @@
 """The fingerprint of an encoder: a hash of everything that decides its vectors.
 
-Two encoders with the same fingerprint give the same vectors, up to the rounding of a precision or a processor. A copy
-of a folder, the same encoder saved again, and any precision (int8 too) have the same fingerprint. Other weights,
+A copy of a folder, the same encoder saved again, and any precision (int8 too) have the same fingerprint. Other weights,
 another tokenizer, pooling, prompt or head give another fingerprint.
 """
 

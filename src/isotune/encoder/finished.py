@@ -84,27 +84,38 @@ def fetched_model(model: str) -> Path | None:
     return folder if (folder / MODULES).exists() or (folder / "config.json").exists() else None
 
 
-@cache
-def _on_hub(model: str, ask_hub: bool) -> bool:
-    """Whether a repository on the hub has modules.json; or its fetched copy, if the hub is not asked or not reached."""
+def hub_files(model: str) -> list[str] | None:
+    """The names of a repository's files; None if the hub gives no answer and the repository was fetched before.
+
+    Raises:
+        HFValidationError, RepositoryNotFoundError: there can't be such a repository, or there is none.
+        OSError: the hub gives no answer within `WAIT` seconds, or another error, and nothing was fetched.
+    """
     import huggingface_hub
     from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 
     from isotune.data.hub import WAIT  # here, because the help of isotune train asks about models on this machine only
 
+    try:
+        return [file.rfilename for file in huggingface_hub.model_info(model, timeout=WAIT).siblings or ()]
+    except (HFValidationError, RepositoryNotFoundError):
+        raise
+    except Exception as error:  # libraries below raise errors of many classes
+        if fetched_model(model):
+            return None
+        raise OSError(str(error)) from error
+
+
+@cache
+def _on_hub(model: str, ask_hub: bool) -> bool:
+    """Whether a repository on the hub has modules.json; or its fetched copy, if the hub is not asked or not reached."""
     with model_errors(model):
-        try:
-            if ask_hub:
-                files = huggingface_hub.model_info(model, timeout=WAIT).siblings or ()
-                return any(file.rfilename == MODULES for file in files)
-        except (HFValidationError, RepositoryNotFoundError):
-            raise
-        except Exception as error:  # libraries below raise errors of many classes
-            if not fetched_model(model):
-                raise OSError(str(error)) from error
+        files = hub_files(model) if ask_hub else None
+    if files is not None:
+        return MODULES in files
     if folder := fetched_model(model):
         return (folder / MODULES).exists()
     raise InputError(
-        f"model {model}: there is no such folder, and a dry run doesn't ask the Hugging Face hub whether it is a "
-        "finished encoder; give a local folder, or name the recipe: adapt for a finished encoder, default for any other"
+        f"model {model}: there is no such folder, and --dry-run asks no hub whether it is a finished encoder; give a "
+        "local folder, or name the recipe: adapt for a finished encoder, default for any other"
     )

@@ -67,9 +67,6 @@ class Pooling:
 
         The pooling has to be `numbered`, and `states` are the hidden states [T, d] of its layers. In mode "mean", a
         token weighs what `token_weights` [vocabulary] says for its id; None for equal weights.
-
-        Raises:
-            InputError: there is no pooling of that mode; or it is "mask", and a sentence has no mask token or several.
         """
         shares = self.resolve(max(self.layers))
         return POOLINGS[self.mode](HiddenStates(states, shares, tokens, token_weights, self.mask_id))
@@ -128,11 +125,7 @@ def mean_by_position(hidden: HiddenStates) -> Tensor:
 
 
 def mask_tokens(hidden: HiddenStates) -> Tensor:
-    """Pooling mask: the mask token, of which each sentence has one.
-
-    Raises:
-        InputError: a sentence has no mask token or several.
-    """
+    """Pooling mask: the mask token, of which each sentence has one."""
     tokens = hidden.tokens
     places = (tokens.ids == hidden.mask_id).nonzero().squeeze(1)  # [N]
     if not torch.equal(tokens.segments[places], torch.arange(len(tokens), device=places.device)):

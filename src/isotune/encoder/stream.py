@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
@@ -43,54 +42,6 @@ Parts: TypeAlias = Iterator[tuple[list[str], NDArray[np.float32]]]
 if sys.platform != "win32":  # which has no forks
     # A forked process has none of torch's threads, and an operation that is shared among them would wait forever.
     os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
-
-
-class StreamEncoder(ABC):
-    """An encoder that encodes sentences part by part, and so all at once too."""
-
-    @property
-    @abstractmethod
-    def dimension(self) -> int:
-        """Features of a sentence vector."""
-
-    @abstractmethod
-    def fingerprint(self) -> str:
-        """A hash of everything that decides the vectors: 20 hexadecimal digits."""
-
-    @abstractmethod
-    def encode_parts(
-        self, sentences: Iterable[str], *, normalize: bool = False, advance: Advance | None = None
-    ) -> Parts:
-        """Encodes a stream of any length; memory does not grow with it.
-
-        `normalize` scales each vector to length 1; `advance` is told of progress within a part.
-
-        Raises:
-            InputError: an element of the stream is not a string.
-        """
-
-    def encode(
-        self, sentences: str | Iterable[str], *, normalize: bool = False, show_progress: bool = False
-    ) -> NDArray[np.float32]:
-        """Encodes sentences: returns float32 [d] for one sentence, [N, d] for several, in their order.
-
-        `normalize` scales each vector to length 1; `show_progress` shows a bar on standard error, if that is a
-        terminal.
-
-        Raises:
-            InputError: an element of `sentences` is not a string.
-        """
-        if isinstance(sentences, str):
-            vector: NDArray[np.float32] = self.encode([sentences], normalize=normalize)[0]
-            return vector
-        sentences = list(sentences)
-        vectors = np.empty((len(sentences), self.dimension), np.float32)
-        done = 0
-        with progress(len(sentences), show_progress) as advance:
-            for _, part in self.encode_parts(sentences, normalize=normalize, advance=advance):
-                vectors[done : done + len(part)] = part
-                done += len(part)
-        return vectors
 
 
 @contextmanager
@@ -134,7 +85,7 @@ def parts_of(sentences: Iterable[str]) -> Iterator[list[str]]:
 
 
 def encode_stream(encoder: Encoder, sentences: Iterable[str], normalize: bool, advance: Advance | None) -> Parts:
-    """Encodes a stream, with the encoder in evaluation mode; arguments as `StreamEncoder.encode_parts` has them."""
+    """Encodes a stream, with the encoder in evaluation mode; arguments as `Encoder.encode_parts` has them."""
     training = encoder.training
     encoder.eval()
     try:
@@ -143,25 +94,19 @@ def encode_stream(encoder: Encoder, sentences: Iterable[str], normalize: bool, a
         ids = encoder.tokenize(part) if part else []
         while part:
             next_part = next(parts, [])
-            with _closing(single_threads("encode")) as workers:
+            workers = single_threads("encode")
+            try:
                 next_ids = workers.submit(encoder.tokenize, next_part) if next_part else None
                 vectors = _encode(encoder, ids, normalize, advance, workers)
+                ids = next_ids.result() if next_ids else []
+            finally:
+                workers.shutdown(cancel_futures=True)  # after an error, no further batch is begun
             yield part, vectors
-            part, ids = next_part, next_ids.result() if next_ids else []
+            part = next_part
             if part:
                 give_back()
     finally:
         encoder.train(training)
-
-
-@contextmanager
-def _closing(workers: ThreadPoolExecutor) -> Iterator[ThreadPoolExecutor]:
-    """Waits for the workers; after an error, no further batch is begun."""
-    try:
-        yield workers
-        workers.shutdown()
-    finally:
-        workers.shutdown(cancel_futures=True)
 
 
 def _encode(

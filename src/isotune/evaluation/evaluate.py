@@ -33,7 +33,7 @@ def evaluate(
     """Scores an encoder on tasks.
 
     Args:
-        encoder: anything with a method `encode`; or a folder, hub name or file of word vectors to load.
+        encoder: anything with a method `encode`; or a folder or hub name to load.
         tasks: names or files, as `isotune.evaluation.load_tasks` takes them. If None, the seven STS tasks (the group
             "sts") if this machine has their data, and "stsb-open" otherwise.
         name: the encoder's name in the result. If None, it is the folder or hub name, or else the encoder's class.
@@ -46,9 +46,9 @@ def evaluate(
         InputError: the encoder cannot be loaded, a task cannot be read, or the encoder's space has collapsed.
     """
     if isinstance(encoder, str | Path):
-        from isotune.encoder.load import load_encoder
+        from isotune.encoder.encoder import Encoder
 
-        name, encoder = name or str(encoder), load_encoder(encoder)
+        name, encoder = name or str(encoder), Encoder.load(encoder)
     return evaluate_on(load_tasks(tasks), encoder, name or type(encoder).__name__)
 
 

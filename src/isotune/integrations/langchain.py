@@ -7,7 +7,7 @@ from pathlib import Path
 from langchain_core.embeddings import Embeddings
 
 from isotune.encoder import Precision
-from isotune.encoder.load import load_encoder
+from isotune.encoder.encoder import Encoder
 
 
 class SentenceEmbeddings(Embeddings):
@@ -19,7 +19,7 @@ class SentenceEmbeddings(Embeddings):
         Raises:
             InputError: the encoder can't be loaded.
         """
-        self.encoder = load_encoder(model, precision)
+        self.encoder = Encoder.load(model, precision=precision)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Embeds N texts: N lists of d numbers."""

@@ -14,7 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from isotune.bundled import BUNDLED_MODEL
-from isotune.encoder.load import load_encoder
+from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.training import train
 
@@ -56,11 +56,11 @@ class SentenceVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc] # 
     def fit(self, X: Iterable[str], y: object = None) -> Self:
         """Loads the encoder, or trains it on the sentences X without their labels y."""
         if self.method is None:
-            self.encoder_ = load_encoder(self.model)
+            self.encoder_ = Encoder.load(self.model)
             return self
         with TemporaryDirectory(prefix="isotune-") as folder:
             options = {"model": self.model, "method": self.method, "tasks": TASKS, **(self.options or {})}
-            self.encoder_ = load_encoder(
+            self.encoder_ = Encoder.load(
                 train(rows=_sentences(X), out=Path(folder, "run"), quiet=True, **options).encoder
             )
         return self

@@ -151,12 +151,10 @@ def _fused_attention(
 class _PlainAttention(torch.autograd.Function):
     """Attention in plain matrix products, for CPUs, and for dropout that belongs to the sentences.
 
-    At the length of a sentence, torch's fused attention is several times slower on a CPU: in bfloat16, and in float32
-    while products are oneDNN's.
-
-    A training batch has few sentences of each length, and other numbers of them in the next batch. Preparing oneDNN's
-    product for each new shape would take longer than the product. So small training batches use numpy's float32
-    products, whatever the precision. The backward pass is written by hand so that it makes the same choice.
+    At the length of a sentence, torch's fused attention is several times slower on a CPU. A training batch has few
+    sentences of each length, and preparing oneDNN's product for each new shape would take longer than the product. So
+    small training batches use numpy's float32 products, whatever the precision. The backward pass is written by hand
+    so that it makes the same choice.
     """
 
     @staticmethod

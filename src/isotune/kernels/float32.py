@@ -1,10 +1,9 @@
 """Matrix products in float32 through oneDNN, where that is faster.
 
-torch computes float32 products with MKL. On CPUs that aren't Intel's, MKL leaves half of the speed unused; oneDNN, also
-a part of torch, does not. torch uses oneDNN for float32 when its precision setting allows bfloat16. oneDNN computes in
-float32 all the same, unless the CPU has matrix units for bfloat16 (AMX). So speed and precision are both measured, once
-a process, and oneDNN is used where it is clearly faster and exact. That holds for every product of two matrices,
-forward and backward, in a model or in a loss.
+torch computes float32 products with MKL, which leaves half of the speed of CPUs that aren't Intel's unused. torch uses
+oneDNN when its precision setting allows bfloat16. oneDNN computes in float32 all the same, unless the CPU has matrix
+units for bfloat16 (AMX). So speed and precision are both measured, once a process, and oneDNN is used where it is
+clearly faster and exact, for every product of two matrices, forward and backward.
 
 The environment variable ISOTUNE_FLOAT32 decides without a measurement of speed: `torch`, or `onednn` (still only where
 it is exact). Between the two, results differ in the last digits. So a run keeps to the choice of its start (`chosen`).
@@ -13,7 +12,8 @@ it is exact). Between the two, results differ in the last digits. So a run keeps
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from threading import Lock
@@ -22,10 +22,10 @@ import torch
 from torch import Generator, Tensor
 
 from isotune.errors import unknown
-from isotune.kernels.timing import least_seconds
 
 VARIABLE = "ISOTUNE_FLOAT32"
 CHOICES = ("auto", "torch", "onednn")
+ROUNDS = 10  # of a measurement
 SIZE = 256  # of the matrices that the measurement multiplies, about a millisecond of work
 # oneDNN is either about as fast or about twice as fast. The noise of a busy machine doesn't reach this limit.
 FASTER = 1.5
@@ -41,11 +41,7 @@ _before: list[str] = []  # the setting before the first open block, once for eac
 
 @contextmanager
 def fast_float32() -> Iterator[None]:
-    """Uses oneDNN for float32 products where that pays, for a `with` block; threads may open blocks at any time.
-
-    Raises:
-        InputError: ISOTUNE_FLOAT32 is none of its choices.
-    """
+    """Uses oneDNN for float32 products where that pays, for a `with` block; threads may open blocks at any time."""
     with _lock:
         before = _before[0] if _before else _setting.fp32_precision
         if pays():
@@ -124,3 +120,23 @@ def linear_products(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The three products of a linear layer: forward, and backward to its input and its weight."""
     y = x @ weight.T
     return y, y @ weight, y.T @ x
+
+
+def least_seconds(*ways: Callable[[], object]) -> list[float]:
+    """Runs ways to compute the same in turn, and returns the least seconds of each.
+
+    The fastest round counts, since other programs on the machine slow down some rounds, but hardly all of them. On a
+    busy machine threads wait for each other longer than they compute, so one thread computes.
+    """
+    seconds: list[list[float]] = [[] for _ in ways]
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for _ in range(ROUNDS):
+            for way, times in zip(ways, seconds, strict=True):
+                start = time.perf_counter()
+                way()
+                times.append(time.perf_counter() - start)
+    finally:
+        torch.set_num_threads(threads)
+    return [min(times) for times in seconds]

@@ -1,13 +1,10 @@
 """The process's memory settings for packed batches, which a program asks for by `tune_process`.
 
-Nothing else in isotune changes settings of the whole process. There are two of them:
-
 - oneDNN, and torch's interface to it, each keep up to 1,024 prepared products, one for each shape. Packed batches have
-  new shapes all the time, so the prepared products pile up, and lie scattered between freed blocks of memory. The freed
-  blocks are then often too small for the next batch, and the process grows. `tune_process` keeps 128 of them.
+  new shapes all the time, so the prepared products pile up between freed blocks of memory, which are then often too
+  small for the next batch: the process grows.
 - glibc returns large freed blocks to the system at once. The next operation gets them back cleared, page by page, which
-  takes up to a tenth of the time. `tune_process` has glibc keep them. `give_back` returns them, between two parts of a
-  stream.
+  takes up to a tenth of the time.
 """
 
 from __future__ import annotations
@@ -34,14 +31,10 @@ MALLOC_VARIABLES = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_TH
 def tune_process() -> None:
     """Sets up this process for speed on a CPU: it keeps freed memory, and fewer prepared matrix products.
 
-    Call it once, before torch multiplies its first matrices; later calls change nothing more. The `isotune` command
-    calls it, and a Python program may. Without it all results are the same; some programs are slower or need more
-    memory (docs/performance.md).
-
-    It sets the environment variables ONEDNN_PRIMITIVE_CACHE_CAPACITY and LRU_CACHE_CAPACITY to 128, where they are not
-    set. If the C library is glibc, it sets malloc's options M_TRIM_THRESHOLD, M_TOP_PAD and M_MMAP_THRESHOLD, unless an
-    environment variable sets one of malloc's options. Encoding becomes 1.00 to 1.15 times as fast, a training step
-    0.99 to 1.08 times; and memory stays within bounds over a long run.
+    Call it once, before torch multiplies its first matrices. The `isotune` command calls it, and a Python program may;
+    nothing else in isotune changes settings of the whole process. Results are the same without it. Encoding becomes
+    1.00 to 1.15 times as fast, a training step 0.99 to 1.08 times; and memory stays within bounds over a long run
+    (docs/performance.md). Environment variables that set the same override it.
     """
     for variable in PREPARED_VARIABLES:
         os.environ.setdefault(variable, str(PREPARED))

@@ -40,8 +40,7 @@ def prepacked(model: nn.Module) -> Iterator[None]:
 def _linears(model: nn.Module) -> dict[nn.Linear, tuple[nn.Module, str]]:
     """Maps each linear layer to the module whose forward pass is replaced, and to the activation that it includes.
 
-    That module is the linear layer itself, without an activation; or the intermediate layer of BERT and its kin, which
-    is a linear layer and a GELU.
+    That module is the linear layer itself, or BERT's intermediate layer: a linear layer and a GELU.
     """
     linears: dict[nn.Linear, tuple[nn.Module, str]] = {}
     for module in model.modules():  # a module comes before the modules inside

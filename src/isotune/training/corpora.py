@@ -18,7 +18,7 @@ from isotune.data.sources import Rows, Source
 from isotune.data.tokens import Fingerprint, TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
-from isotune.files import write_text
+from isotune.files import read_json, write_text
 from isotune.methods import method_class
 from isotune.methods.method import Method
 from isotune.methods.protocols import SINGLE_FEED, ClosedForm, DerivesRows, Feed, ScoresRows, SeveralFeeds
@@ -54,11 +54,7 @@ class Corpora:
     workers: Workers  # of which the first process writes data.json
 
     def check(self, first: int) -> None:
-        """Checks that the sources of the recipe, from stage number `first` on, exist. No model is needed.
-
-        Raises:
-            InputError: a source doesn't exist, or standard input would be read more than once.
-        """
+        """Checks that the sources of the recipe, from stage number `first` on, exist. No model is needed."""
         recipe = self.recipe
         named = [recipe.inputs(stage).data for stage in recipe.stages[first:]]
         for data in named:
@@ -67,11 +63,7 @@ class Corpora:
             raise InputError(f"-: standard input can be read only once, this run needs it {times} times; name a file")
 
     def try_stage(self, stage: Stage, method: Method, encoder: Encoder) -> None:
-        """Reads the first row of every source of a stage but standard input, and tokenizes one short row.
-
-        Raises:
-            InputError: a source doesn't exist or has no rows of the method's type, or a prompt leaves no room.
-        """
+        """Reads the first row of every source of a stage but standard input, and tokenizes one short row."""
         dev, test = _scored_feeds(method)
         for feed in [*self._feeds(stage, method).values(), *dev.values(), *test.values()]:
             for source in self._sources(feed.data):
@@ -91,8 +83,6 @@ class Corpora:
 
     def load(self, number: int, stage: Stage, method: Method, encoder: Encoder) -> StageData:
         """Reads and tokenizes the data of stage `number`, counted from 0.
-
-        data.json gets the fingerprint of the training data. A resumed run needs the same data.
 
         Raises:
             InputError: a source can't be used, or the data has changed since the run was started.
@@ -177,12 +167,8 @@ class Corpora:
         """Writes a feed's fingerprint to data.json, or compares it with the fingerprint of the run's start."""
         path = self.folder / "data.json"
         entry = {"sources": list(sources), **asdict(fingerprint)}
-        try:
-            known: Mapping[str, Mapping[str, object]] = json.loads(path.read_text("utf-8")) if path.exists() else {}
-            is_known = entry.items() <= known.get(title, entry).items()
-        except (ValueError, AttributeError) as error:
-            raise InputError(f"{path}: it is damaged ({error}); start again in another folder") from error
-        if not is_known:
+        known: Mapping[str, Mapping[str, object]] = read_json(path, missing_ok=True)
+        if not entry.items() <= known.get(title, entry).items():
             raise InputError(
                 f"{self.folder}: the data has changed since the run was started, so the run can't continue; give the "
                 "same data, or start again in another folder"
@@ -220,9 +206,6 @@ def _sample(rows: Iterable[Row], size: int, seed: int, upsample: bool = False) -
     """Draws `size` rows with equal probability and keeps their order.
 
     With `upsample` they are repeated as often as that gives no more rows than there were.
-
-    Raises:
-        InputError: there are fewer rows.
     """
     drawn, count = _draw(rows, size, seed)
     if len(drawn) < size:

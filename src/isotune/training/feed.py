@@ -27,11 +27,7 @@ class Corpus:
     """Rows of one type, in an order that the seed decides."""
 
     def __init__(self, store: TokenStore, batch_size: int, option: str, seed: int) -> None:
-        """Takes the tokens of the rows. `option` names the option that sets the batch size, for the error message.
-
-        Raises:
-            InputError: the data has fewer rows than a batch.
-        """
+        """`option` names the option that sets the batch size, which may not be larger than the data."""
         if len(store) < batch_size:
             raise InputError(
                 f"{option} {batch_size} is larger than the data ({len(store)} rows); give a {option} "
@@ -39,7 +35,7 @@ class Corpus:
             )
         self.store = store
         self.order = BatchOrder(len(store), batch_size, seed)  # which rows make which step
-        self.vectors: Tensor | None = None  # after `cache`: [rows * texts, d] pooled vectors in place of the tokens
+        self.vectors: Tensor | None = None  # after `cache`
 
     def batch(self, rows: NDArray[np.int64], generator: Generator, device: torch.device) -> Batch:
         """The batch of the rows with these numbers [N]."""
@@ -53,8 +49,10 @@ class Corpus:
         return Batch(texts, targets, store.sentences(rows), store.max_length, generator=generator)
 
     @torch.no_grad()
-    def cache(self, encoder: Encoder, folder: Path, workers: Workers) -> None:
-        """Computes the pooled vectors of all texts into a nameless file in this folder, which each process has.
+    def cache(self, encoder: Encoder, folder: Path, workers: Workers) -> Tensor:
+        """Computes the pooled vectors [rows * texts, d] of all texts, into a nameless file in this folder.
+
+        Batches then carry vectors in place of tokens. Each process has a file of its own.
 
         Raises:
             InputError: the disk is too full for the vectors.
@@ -84,6 +82,7 @@ class Corpus:
                     raise UselessVectors("the encoder gives vectors with NaN or infinite values")
                 vectors[np.concatenate(at_once)] = joined.numpy()
             self.vectors = torch.from_numpy(vectors)
+        return self.vectors
 
     def _pool(self, encoder: Encoder, batch: NDArray[np.int64]) -> Tensor:
         """The pooled vectors [n, d] of the texts with these numbers."""
@@ -105,23 +104,11 @@ class Feeder:
         self.rows_per_step = sum(sizes[name] for name in stores)  # over all corpora
         self.monitored = first.store  # the monitor encodes a sample of its sentences
 
-    def cache(self, encoder: Encoder, folder: Path, workers: Workers) -> None:
-        """Computes the pooled vectors of all texts, which batches then carry in place of tokens."""
-        for corpus in self.corpora.values():
-            corpus.cache(encoder, folder, workers)
-
     @property
-    def vectors(self) -> Tensor:
-        """The pooled vectors [rows * texts, d] of all texts of the only corpus, after `cache`."""
+    def corpus(self) -> Corpus:
+        """The only corpus, of a method whose vectors are cached."""
         (corpus,) = self.corpora.values()
-        assert corpus.vectors is not None
-        return corpus.vectors
-
-    @property
-    def token_counts(self) -> Tensor:
-        """[vocabulary or less] how often each token id occurs in the only corpus."""
-        (corpus,) = self.corpora.values()
-        return torch.from_numpy(corpus.store.token_counts())
+        return corpus
 
     def batch(self, step: int, device: torch.device) -> Batch:
         """The batch of a step, counted from 0. It is a function of the seed, the stage and the step."""

@@ -45,10 +45,7 @@ class StepEncoding:
     """Encodes the views of a step, and takes the gradient of the step's loss back to the weights."""
 
     def __init__(self, encoder: Encoder, workers: Workers, seed: int = 0, chunk_size: int | None = None) -> None:
-        """Takes who encodes, the seed of the step's random numbers, and the most sentences of a view in a pass.
-
-        `chunk_size` None keeps all activations; a number asks for the gradient cache.
-        """
+        """`chunk_size`, the most sentences of a view in a pass, asks for the gradient cache; None for one pass."""
         self._encoder, self._workers, self._seed, self._chunk_size = encoder, workers, seed, chunk_size
         self.encoded: list[Encoded] = []  # what goes backward
 
@@ -64,10 +61,7 @@ class StepEncoding:
         return self._vectors(views)
 
     def backward(self) -> None:
-        """Adds this process's part of the gradient to the weights, after the backward pass of the loss.
-
-        Autocast, and the dropout of the model, have to be as they were for `encode`.
-        """
+        """Adds this process's part of the gradient to the weights, as `passes.backward`."""
         passes.backward(self.encoded, self._parameters(), self._workers)
         self.encoded.clear()
 

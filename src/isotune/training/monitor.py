@@ -22,18 +22,14 @@ class Monitor:
     """Measures the vectors of a sample, and compares them with the first measurement."""
 
     def __init__(self, store: TokenStore, start: dict[str, float] | None = None) -> None:
-        """Samples rows at equal distances, since the first rows may all be from one place. Takes their first texts."""
+        """Samples the first texts of rows at equal distances, since the first rows may all be from one place."""
         places = np.linspace(0, len(store) - 1, min(SAMPLE, len(store))).astype(np.int64)
         self.sentences: Packed = store.pack_sequences(places * store.columns)
         self.start = start  # the first measurement
 
     @torch.no_grad()
     def measure(self, encoder: Encoder) -> dict[str, float]:
-        """Measures mean_cosine between different sentences (1 is a point), and effective_rank, directions in use.
-
-        Raises:
-            UselessVectors: the vectors aren't finite.
-        """
+        """Measures mean_cosine between different sentences (1 is a point), and effective_rank, directions in use."""
         encoder.eval()
         parts = self.sentences.cut(len(encoder.batches(self.sentences.lengths.numpy())))
         vectors = torch.cat([encoder(part.to(encoder.device)) for part in parts if len(part)])  # [N, d], in any order

@@ -88,11 +88,7 @@ class Objectives(nn.Module):
 
 
 def build_objectives(stage: Stage, encoder: Encoder) -> Objectives:
-    """Makes a stage's objectives. The encoder is not changed; see `Objectives.attach`.
-
-    Raises:
-        InputError: the method can't train this encoder, or can't have masked language modelling beside it.
-    """
+    """Makes a stage's objectives. The encoder is not changed; see `Objectives.attach`."""
     training = stage.training
     encoder.backbone.check_drop_heads(training.head_dropout)
     method = method_class(stage.method)(stage.options, encoder)

@@ -24,7 +24,6 @@ class Optimizers:
     def __init__(
         self, blocks: Iterable[nn.Parameter], everything: Iterable[nn.Parameter], options: TrainingOptions
     ) -> None:
-        """Takes the trained parameters of the transformer blocks, and all trained parameters."""
         blocks, decay = list(blocks), options.weight_decay
         matrices = [p for p in blocks if p.ndim == 2] if options.optimizer == "muon" else []
         self.parameters = list(dict.fromkeys([*matrices, *blocks, *everything]))  # each once

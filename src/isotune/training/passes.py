@@ -38,7 +38,7 @@ class Pass:
 
     def __init__(self, encode: Callable[[], Tensor], watched: Mapping[View, Watched], kept: bool) -> None:
         """Takes what encodes the sentences, the watched augmentations there, and whether activations are kept."""
-        self.watched = {view: of_view for view, of_view in watched.items()}
+        self.watched = watched
         self.count = 0  # the number of vectors, after `forward`
         self._encode, self._kept = encode, kept
         self._output: Tensor | None = None

@@ -7,14 +7,13 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from io import BytesIO, StringIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from isotune.errors import InputError
+from isotune.report import read_records
 
 Watch = Callable[[dict[str, Any]], object]
 """What gets every record of metrics.jsonl, as soon as it is written."""
@@ -26,17 +25,19 @@ class Recorder:
     def __init__(
         self, folder: Path | None, metrics_bytes: int = 0, quiet: bool = False, watch: Watch | None = None
     ) -> None:
-        """Opens the files in the folder. None keeps the records in memory.
+        """Opens the files in the folder. Without a folder, nothing is kept.
 
         metrics.jsonl keeps its first `metrics_bytes` bytes; the rest is cut off. `watch` gets every new record.
-
-        Raises:
-            InputError: metrics.jsonl is shorter, or is damaged.
         """
-        self.warnings = _cut(folder / "metrics.jsonl", metrics_bytes) if folder else []
-        self._metrics: IO[bytes] = (folder / "metrics.jsonl").open("ab") if folder else BytesIO()
+        metrics = folder / "metrics.jsonl" if folder else Path(os.devnull)
+        self._metrics = metrics.open("ab")
+        self.warnings: list[str] = []
+        if folder:
+            self._metrics.truncate(min(metrics_bytes, self._metrics.tell()))
+            self._metrics.seek(0, os.SEEK_END)
+            self.warnings += [record["message"] for record in read_records(metrics).get("warning", ())]
         self._watch = watch
-        self._log: IO[str] = (folder / "train.log").open("a", encoding="utf-8") if folder else StringIO()
+        self._log = (folder / "train.log" if folder else Path(os.devnull)).open("a", encoding="utf-8")
         self._console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)  # commands stay whole
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
         shown = TextColumn("{task.fields[shown]}")
@@ -55,16 +56,10 @@ class Recorder:
         self._metrics.close()
         self._log.close()
 
-    @property
-    def metrics_bytes(self) -> int:
-        """The length of metrics.jsonl, all of which is then on the disk."""
-        self.sync()
+    def sync(self) -> int:
+        """Waits until metrics.jsonl is on the disk; returns its length in bytes."""
+        os.fsync(self._metrics.fileno())
         return self._metrics.tell()
-
-    def sync(self) -> None:
-        """Waits until metrics.jsonl is on the disk."""
-        if not isinstance(self._metrics, BytesIO):
-            os.fsync(self._metrics.fileno())
 
     def record(self, kind: str, **values: Any) -> None:
         """Writes a line of metrics.jsonl, and shows the record to who watches."""
@@ -109,16 +104,3 @@ class Recorder:
     def _write(self, text: str) -> None:
         self._log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
         self._log.flush()
-
-
-def _cut(path: Path, size: int) -> list[str]:
-    """Cuts a metrics.jsonl to its first bytes, and returns their warnings; makes the file if it is missing."""
-    path.touch()
-    try:
-        if path.stat().st_size < size:
-            raise ValueError("it has been cut")
-        os.truncate(path, size)
-        records = [json.loads(line) for line in path.read_bytes().splitlines()]
-        return [record["message"] for record in records if record["kind"] == "warning"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: it is damaged ({error}); start again in another folder") from error

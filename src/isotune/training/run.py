@@ -1,14 +1,8 @@
 """A run, from sources to report: what `isotune train` and `isotune.train` do.
 
 Everything is written into one folder, in an order that leaves something whole at every moment: first the recipe, then
-metrics and checkpoints, then the kept encoder, and last its evaluation and the report.
-
-    train           opens the run folder, new or resumed
-    _Run.run        reads top to bottom: prepare, train the stages, finish
-    StageTraining   (stage.py) the steps, evaluations and checkpoints of one stage
-    Stepper         (step.py) one update
-    Selection       (selection.py) which step's encoder is kept
-    outcome.py      the end: save, evaluate, report
+metrics and checkpoints, then the kept encoder, and last its evaluation and the report. `train` opens the folder.
+`_Run.run` reads top to bottom: prepare, train the stages (`stage.py`), finish (`outcome.py`).
 """
 
 from __future__ import annotations
@@ -46,11 +40,10 @@ from isotune.training.corpora import Corpora
 from isotune.training.interrupt import StopSignal
 from isotune.training.objectives import build_objectives
 from isotune.training.outcome import Result, Scored, compare_with_start, save_kept
-from isotune.training.predictions import score_kept
 from isotune.training.recorder import Recorder, Watch
 from isotune.training.run_folder import Progress
 from isotune.training.seeds import derive_seed
-from isotune.training.selection import choose_scorer
+from isotune.training.selection import choose_scorer, score_kept
 from isotune.training.stage import RunContext, StageTraining
 from isotune.training.step import TrainingFailed
 from isotune.training.workers import Workers, was_restarted, workers_of_run
@@ -238,9 +231,6 @@ class _Run:
         """Builds the method of every stage that isn't over, on a copy of the encoder, and tries its data.
 
         Invalid combinations thus fail before any training.
-
-        Raises:
-            InputError: a stage can't start, or no stage can use the dropout that the recipe asks for.
         """
         methods: list[tuple[Stage, Method]] = []
         for stage in self.recipe.stages[self.progress.stage :]:

@@ -19,7 +19,7 @@ import socket
 import time
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -100,16 +100,28 @@ def restore_structure(encoder: Encoder, structure: Mapping[str, Any]) -> None:
     encoder.token_weights = None if weighed is None else torch.ones(weighed, device=encoder.device)
 
 
-def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any] | None = None) -> None:
-    """Writes a safetensors file with a checksum, whole or not at all.
+def save_parts(path: Path, parts: Parts, progress: Progress | None = None) -> None:
+    """Writes the states of named parts with a checksum, whole or not at all; in a checkpoint also the progress.
 
     Raises:
         InputError: the disk is full or not writable; an earlier file at `path` stays.
     """
+    states = {name: part.state_dict() for name, part in parts.items()}
+    tensors = {f"{name}.{key}": value for name, state in states.items() for key, value in state.items()}
+    save_tensors(path, tensors, None if progress is None else asdict(progress))
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any] | None = None) -> None:
+    """Writes a safetensors file with a checksum, as `save_parts`."""
     metadata = json.dumps({"header": header, "crc32": _checksum(tensors, header)})
+    seen: set[int] = set()
+    unshared = {}  # the format allows no shared memory
+    for key, value in tensors.items():
+        unshared[key] = value.clone() if value.data_ptr() in seen else value.contiguous()
+        seen.add(value.data_ptr())
     try:
         with replacing(path) as part:
-            save_file(_unshared(tensors), part, {"isotune": metadata})
+            save_file(unshared, part, {"isotune": metadata})
     except (SafetensorError, OSError) as error:
         raise InputError(
             f"{path}: the file can't be written ({error}); free some space, then --resume continues from the last "
@@ -147,28 +159,11 @@ def _checksum(tensors: Mapping[str, Tensor], header: Mapping[str, Any] | None) -
     return f"{result:08x}"
 
 
-def save_parts(path: Path, parts: Parts, progress: Progress | None = None) -> None:
-    """Writes the states of named parts; in a checkpoint also the progress, on which the next step depends."""
-    states = {name: part.state_dict() for name, part in parts.items()}
-    tensors = {f"{name}.{key}": value for name, state in states.items() for key, value in state.items()}
-    save_tensors(path, tensors, None if progress is None else asdict(progress))
-
-
 def load_parts(tensors: Mapping[str, Tensor], parts: Parts) -> None:
     """Gives each part its state from the tensors of a checkpoint."""
     for name, part in parts.items():
         state = {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
         part.load_state_dict(state)
-
-
-def _unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The same tensors without shared memory, which the safetensors format doesn't allow."""
-    seen: set[int] = set()
-    result = {}
-    for key, value in tensors.items():
-        result[key] = value.clone() if value.data_ptr() in seen else value.contiguous()
-        seen.add(value.data_ptr())
-    return result
 
 
 @contextmanager
@@ -189,13 +184,11 @@ def held(folder: Path, new: bool) -> Iterator[None]:
         lock.acquire()
         for part in folder.glob("*.part"):  # what a killed process has left
             remove(part)
-        holder = {"pid": os.getpid(), "machine": socket.gethostname(), "since": _now()}
-        (folder / LOCK).write_text(json.dumps(holder), "utf-8")
+        (folder / LOCK).write_text(f"process {os.getpid()} on {socket.gethostname()}, since {_now()}", "utf-8")
     except Timeout:
-        holder = _read_json(folder / LOCK)
+        holder = (folder / LOCK).read_text("utf-8")
         raise InputError(
-            f"{folder}: another process trains in this folder: process {holder.get('pid')} on {holder.get('machine')}, "
-            f"since {holder.get('since')}; wait for its end, or stop that process"
+            f"{folder}: another process trains in this folder: {holder}; wait for its end, or stop that process"
         ) from None
     except OSError as error:
         raise InputError(f"{folder}: this folder can't be written ({error.strerror}); choose another --out") from error
@@ -207,12 +200,8 @@ def held(folder: Path, new: bool) -> Iterator[None]:
 
 
 def check_new(folder: Path) -> None:
-    """Checks that a new run can have this folder. A run that was killed before its recipe was written has not begun.
-
-    Raises:
-        InputError: the folder has something in it, or is a file.
-    """
-    if folder.exists() and not folder.is_dir():
+    """Checks that a new run can have this folder. A run that was killed before its recipe was written has not begun."""
+    if folder.is_file():
         raise InputError(f"{folder}: this is a file; choose another --out, a new folder")
     if folder.exists():
         names = {path.name for path in folder.iterdir()}
@@ -222,11 +211,7 @@ def check_new(folder: Path) -> None:
 
 
 def create(folder: Path, plan: Recipe) -> None:
-    """Writes the recipe and a description of the machine into the folder of a new run.
-
-    Raises:
-        InputError: the folder can't be written.
-    """
+    """Writes the recipe and a description of the machine into the folder of a new run."""
     recipe = tomli_w.dumps(plan.table())
     plugins = {plugin.path: plugin.sha256 for plugin in loaded_plugins()}
     environment = {
@@ -266,11 +251,10 @@ def is_finished(folder: Path) -> bool:
 
 def _read_json(path: Path) -> dict[str, Any]:
     """The JSON object in a file; an empty one if the file is missing or damaged."""
-    try:
-        content = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        content = None
-    return content if isinstance(content, dict) else {}
+    with suppress(OSError, ValueError):
+        if isinstance(content := json.loads(path.read_text("utf-8")), dict):
+            return content
+    return {}
 
 
 def started_recipe(folder: Path) -> Recipe:
@@ -309,7 +293,7 @@ def last_checkpoint(folder: Path) -> tuple[dict[str, Tensor], Progress]:
         return tensors, Progress(**header)
     except TypeError as error:
         raise InputError(
-            f"{path}: another version of isotune wrote this checkpoint; start the run again in another folder"
+            f"{path}: another version of isotune wrote it; start the run again in another folder"
         ) from error
 
 

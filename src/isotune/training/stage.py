@@ -16,8 +16,8 @@ import torch
 
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError, UselessVectors
-from isotune.kernels.denormals import no_denormals
 from isotune.kernels.float32 import fast_float32
+from isotune.kernels.threads import no_denormals
 from isotune.methods.method import Batch
 from isotune.methods.protocols import SINGLE_FEED, ChecksStart, ClosedForm, CountsTokens, ScoresRows, SeveralFeeds
 from isotune.plugins import plugin_words
@@ -63,7 +63,6 @@ class StageTraining:
         options: TrainingOptions,
         progress: Progress,
     ) -> None:
-        """Takes an encoder to which the objectives' additions are attached."""
         method = objectives.method
         feeds = method.feeds() if isinstance(method, SeveralFeeds) else {}
         closed_form = isinstance(method, ClosedForm)
@@ -84,27 +83,25 @@ class StageTraining:
     @fast_float32()
     @no_denormals()
     def train(self) -> None:
-        """Trains until the steps or the patience are used up, or a signal comes.
-
-        A signal ends the steps after the step that it comes in. At all other times it acts as in any program: what is
-        on disk is whole then, and a resumed run repeats only what made no step.
+        """Trains until the steps or the patience are used up, or a signal comes, which ends them after its step.
 
         Raises:
             TrainingFailed: the loss, its gradient or the encoder's vectors are not finite.
         """
-        progress, recorder = self.progress, self.run.recorder
+        progress, recorder, method = self.progress, self.run.recorder, self.objectives.method
         try:
             if progress.start_space is None:
                 self._check_start()
                 self.evaluate()
-            if self.objectives.method.cached and not progress.done:
+            if method.cached and not progress.done:
                 # Not before: a resumed run has the right weights only after `load_parts`.
-                if isinstance(self.objectives.method, CountsTokens):
-                    self.objectives.method.count(self.encoder, self.feeder.token_counts)
-                self.feeder.cache(self.encoder, self.run.folder, self.run.workers)
+                corpus = self.feeder.corpus
+                if isinstance(method, CountsTokens):
+                    method.count(self.encoder, torch.from_numpy(corpus.store.token_counts()))
+                vectors = corpus.cache(self.encoder, self.run.folder, self.run.workers)
             recorder.start(f"stage {progress.stage + 1}", progress.step, self.total)
-            if isinstance(self.objectives.method, ClosedForm) and not progress.done:
-                self.objectives.method.fit(self.encoder, self.feeder.vectors)
+            if isinstance(method, ClosedForm) and not progress.done:
+                method.fit(self.encoder, vectors)
                 progress.step, progress.done = 1, True
                 recorder.advance()
                 self.evaluate()
@@ -124,7 +121,7 @@ class StageTraining:
         progress = self.progress
         if self.selection.scorer is None:
             self.evaluate()  # which keeps the weights of the step where the run was stopped
-        self._save()
+        self.run.workers.by_leader(self._write_checkpoint)
         command = shlex.join(["isotune", "train", "--out", str(self.run.folder), "--resume", *plugin_words()])
         self.run.recorder.say(f"stopped after step {progress.step} of {self.total}; {command} continues from here")
 
@@ -171,11 +168,10 @@ class StageTraining:
     def evaluate(self) -> None:
         """Scores the encoder, keeps its weights if they are the best so far, and writes a checkpoint.
 
-        Before the first step, the encoder is scored without the heads that the stage's method adds, and new weights of
-        tokens are equal.
+        Before the first step, the encoder is scored without the heads that the stage's method adds.
 
         Raises:
-            TrainingFailed: the encoder can't be scored; if its vectors are the reason, a lower learning rate may help.
+            TrainingFailed: the encoder can't be scored.
         """
         progress = self.progress
         added_heads = 0 if progress.step else len(self.objectives.method.adds.heads)
@@ -193,29 +189,25 @@ class StageTraining:
             progress.best_file = best_file(progress.stage, progress.step)
             path = self.run.folder / progress.best_file
             self.run.workers.by_leader(lambda: save_parts(path, self.kept))
-        self._save()
-
-    def _save(self) -> None:
-        """Has the first process write the checkpoint."""
         self.run.workers.by_leader(self._write_checkpoint)
 
     def _write_checkpoint(self) -> None:
         """Writes the checkpoint, and only then deletes best weights that the checkpoint no longer names."""
         folder, progress = self.run.folder, self.progress
-        progress.metrics_bytes = self.run.recorder.metrics_bytes
+        progress.metrics_bytes = self.run.recorder.sync()
         save_parts(folder / "last.safetensors", self.parts, progress)
         remove_former_best(folder, progress)
 
     def _record(self, update: Update, steps: int, seconds: float) -> None:
         """Writes the values of an update, and the speed of the last steps, to metrics.jsonl."""
-        progress = self.progress
-        self.run.recorder.show("loss", f"{update.loss.item():.4f}")
+        progress, loss = self.progress, update.loss.item()
+        self.run.recorder.show("loss", f"{loss:.4f}")
         self.run.recorder.record(
             "train",
             stage=progress.stage + 1,
             step=progress.offset + progress.step,
             epoch=round(progress.step / self.feeder.steps_per_epoch, 4),
-            loss=update.loss.item(),
+            loss=loss,
             terms={name: term.item() for name, term in update.terms.items()},
             learning_rate=update.learning_rate,
             gradient_norm=update.gradient_norm.item(),

@@ -1,8 +1,7 @@
 """One update: a batch, its views, their vectors, the loss, and the optimiser.
 
 Step k of a stage is a function of (seed, stage, k), the weights and the optimiser's state, whichever workers make its
-passes. The order of the rows is seeded with (seed, stage, epoch), dropout and augmentations with (seed, stage, k). So
-there is no random state to save.
+passes. So there is no random state to save.
 """
 
 from __future__ import annotations
@@ -52,19 +51,15 @@ class Stepper:
 
     def __init__(
         self,
-        encoder: Encoder,
+        encoder: Encoder,  # with everything that the objectives add; what is not trained is frozen
         objectives: Objectives,
         feeder: Feeder,
         options: TrainingOptions,
-        total: int,
+        total: int,  # updates of the stage
         seed: int,
-        stage: int,
+        stage: int,  # the number of the stage, from 0
         workers: Workers,
     ) -> None:
-        """Takes an encoder with everything that the objectives add, and freezes what is not trained.
-
-        `total` is the number of updates of the stage, `stage` its number, from 0; `workers` make the passes.
-        """
         self.encoder, self.objectives, self.feeder = encoder, objectives, feeder
         self.options, self.total = options, total
         self.optimizers = _optimizers(encoder, objectives, options)
@@ -74,11 +69,7 @@ class Stepper:
             words.sparse = True  # the gradient of a pass has rows for the tokens of the pass, not for the vocabulary
 
     def update(self, step: int) -> Update:
-        """Makes update number `step`, counted from 0.
-
-        Raises:
-            TrainingFailed: the loss or its gradient is not finite; the weights are then unchanged.
-        """
+        """Makes update number `step`, counted from 0."""
         torch.manual_seed(derive_seed(self._seed, "dropout", self._stage, step))  # of the heads and objectives
         self.encoder.train()
         self.objectives.train()

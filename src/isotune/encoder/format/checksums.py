@@ -42,11 +42,7 @@ def verify_checksums(folder: Path) -> None:
 
 
 def read_checksums(path: Path) -> dict[str, str]:
-    """{name: SHA-256 in hexadecimal} of a SHA256SUMS.
-
-    Raises:
-        OSError, ValueError: the file can't be read.
-    """
+    """{name: SHA-256 in hexadecimal} of a SHA256SUMS."""
     return {name: digest for digest, _, name in (line.partition("  ") for line in path.read_text("utf-8").splitlines())}
 
 

@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from isotune.encoder.format.pretrained import load_errors, note_pickle
 from isotune.encoder.heads import Head
-from isotune.errors import InputError
 from isotune.files import read_json
 
 
@@ -24,16 +22,10 @@ def read_head(head_class: type[Head], place: Path) -> Head:
         InputError: the files are damaged, or describe a head that `head_class` doesn't support.
     """
     config = read_json(place / "config.json", missing_ok=True)
-    try:
+    with load_errors(place):
         head = head_class.from_config(config)
-    except InputError as error:
-        raise InputError(f"model {place}: {error}") from error
-    if head.state_dict():
-        tensors = read_tensors(place)
-        try:
-            head.load_state_dict(tensors)
-        except RuntimeError as error:
-            raise InputError(f"model {place}: {error}") from error
+        if head.state_dict():
+            head.load_state_dict(read_tensors(place))
     return head
 
 
@@ -45,22 +37,12 @@ def write_module(place: Path, config: Mapping[str, Any], tensors: Mapping[str, t
 
 
 def read_tensors(place: Path) -> dict[str, torch.Tensor]:
-    """Reads the tensors of a module's folder, which may be in pytorch_model.bin if it has no model.safetensors.
-
-    Raises:
-        InputError: the file is missing or damaged.
-    """
-    pickled = place / "pytorch_model.bin"
-    if pickled.exists() and not (place / "model.safetensors").exists():
-        note_pickle(place)
-        with load_errors(place):
-            return dict(torch.load(pickled, map_location="cpu", weights_only=True))
-    try:
-        return load_file(place / "model.safetensors")
-    except FileNotFoundError as error:
-        raise InputError(f"model {place}: there are no weights; model.safetensors is missing") from error
-    except SafetensorError as error:
-        raise InputError(f"model {place}: model.safetensors is damaged ({error})") from error
+    """Reads the tensors of a module's folder, within `load_errors`; from pytorch_model.bin if that is all there is."""
+    pickled, safe = place / "pytorch_model.bin", place / "model.safetensors"
+    if safe.exists() or not pickled.exists():
+        return load_file(safe)
+    note_pickle(place)
+    return dict(torch.load(pickled, map_location="cpu", weights_only=True))
 
 
 def write_json(path: Path, content: Any) -> None:

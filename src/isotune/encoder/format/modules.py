@@ -1,9 +1,8 @@
 """An encoder's folder in sentence-transformers' format: a language model, and the modules that make sentence vectors.
 
-`read_modules` and `write_modules` are symmetric: both go through `Modules`. Every release of sentence-transformers
-reads the written folders, with one exception: modules that only isotune has. sentence-transformers imports these from
-`isotune.encoder.st_modules`, and wants permission, `SentenceTransformer(folder, trust_remote_code=True)`. A module or
-setting that is not supported here is an error, because without it the vectors would differ.
+Every release of sentence-transformers reads the written folders. It imports modules that only isotune has from
+`isotune.encoder.st_modules`. A module or setting that is not supported here is an error, because without it the vectors
+would differ.
 """
 
 from __future__ import annotations
@@ -12,16 +11,15 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 import transformers
 from torch import Tensor
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from isotune.encoder.finished import MODULES
 from isotune.encoder.format.module_folder import read_head, read_tensors, write_json, write_module
-from isotune.encoder.format.pretrained import quiet
+from isotune.encoder.format.pretrained import load_errors, quiet
 from isotune.encoder.format.prompt import fill_mask, save_with_suffix, split_prompt, with_suffix
 from isotune.encoder.heads import Dense, Head, Normalize, NormalizingFlow
 from isotune.encoder.options import POOLINGS
@@ -30,6 +28,9 @@ from isotune.errors import InputError
 from isotune.files import inside, read_json
 from isotune.plugins import plugins_of, require_plugins
 from isotune.registry import Registry
+
+if TYPE_CHECKING:
+    from isotune.encoder.encoder import Encoder
 
 logger = logging.getLogger(__name__)
 H = TypeVar("H", bound=type[Head])
@@ -66,25 +67,10 @@ class Modules:
     heads: Sequence[Head] = ()  # the modules after the pooling
     max_length: int | None = None  # tokens that a sentence is cut to; None where only the model's own limits count
     lowercase: bool = False  # whether text is lowercased before the tokenizer
-    # Text put before every sentence, or around it. On reading, only the text before: the tokenizer has the text after.
-    prompt: str = ""
+    prompt: str = ""  # text put before every sentence; what is put after it is in the tokenizer
     # config_sentence_transformers.json as it is, with settings that isotune doesn't use.
     settings: Mapping[str, Any] = field(default_factory=dict)
     token_weights: Tensor | None = None  # [vocabulary] each token's weight in pooling mean; None for equal weights
-
-    def weights_of(self, tokens: int, embeddings: int) -> Tensor | None:
-        """The weights [embeddings], of which a tokenizer knows the first `tokens`; None if there are no weights.
-
-        Raises:
-            InputError: there are fewer weights than tokens.
-        """
-        if self.token_weights is None:
-            return None
-        if (count := len(self.token_weights)) < tokens:
-            raise InputError(f"model {self.transformer}: its WordWeights have {count} tokens, its tokenizer {tokens}")
-        weights = torch.ones(embeddings)
-        weights[:count] = self.token_weights[:embeddings]
-        return weights
 
 
 def read_modules(folder: Path) -> Modules:
@@ -136,7 +122,8 @@ def _read(folder: Path) -> Modules:
 def _read_layer_weights(place: Path, parts: Modules) -> Modules:
     """The layers to average before the pooling; layers of weight 0 are left out."""
     first = read_json(place / "config.json")["layer_start"]
-    shares = read_tensors(place)["layer_weights"].tolist()
+    with load_errors(place):
+        shares = read_tensors(place)["layer_weights"].tolist()
     layers, weights = zip(*((first + i, share) for i, share in enumerate(shares) if share), strict=True)
     return replace(parts, pooling=replace(parts.pooling, layers=layers, weights=weights))
 
@@ -199,56 +186,52 @@ READERS: Mapping[str, Callable[[Path, Modules], Modules]] = {
 }
 
 
-def write_modules(parts: Modules, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Writes a sentence-transformers folder into the empty folder `parts.transformer`; `model` may have a head."""
-    folder = parts.transformer
-    _write_language_model(parts, model, tokenizer)
+def write_modules(encoder: Encoder, folder: Path) -> None:
+    """Writes a sentence-transformers folder into an empty folder."""
+    _write_language_model(encoder, folder)
     # The types are names that every release of sentence-transformers understands.
     modules = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}]
-    heads = ((head.type_name, head.config(), head.state_dict()) for head in parts.heads)
-    for i, (type_name, config, weights) in enumerate([*_pooling_modules(parts, model, tokenizer), *heads], 1):
+    heads = ((head.type_name, head.config(), head.state_dict()) for head in encoder.heads)
+    for i, (type_name, config, weights) in enumerate([*_pooling_modules(encoder), *heads], 1):
         place = f"{i}_{type_name.rpartition('.')[2]}"
         (folder / place).mkdir()
         write_module(folder / place, config, weights)
         modules.append({"idx": i, "name": str(i), "path": place, "type": type_name})
     write_json(folder / MODULES, modules)
-    if used := plugins_of([POOLINGS[parts.pooling.mode], *map(type, parts.heads)]):
+    if used := plugins_of([POOLINGS[encoder.pooling.mode], *map(type, encoder.heads)]):
         write_json(folder / PLUGINS, used)
-    write_json(folder / "config_sentence_transformers.json", _settings(parts, tokenizer))
+    write_json(folder / "config_sentence_transformers.json", _settings(encoder))
     for weights_file in folder.rglob("*.safetensors"):
         # safetensors lets only the owner read its files; an encoder may be served by another user.
         weights_file.chmod((folder / MODULES).stat().st_mode)
 
 
-def _write_language_model(parts: Modules, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+def _write_language_model(encoder: Encoder, folder: Path) -> None:
     """Writes the model and the tokenizer, which gets the part of the prompt after the sentence."""
-    folder = parts.transformer
-    blocks = model.config.num_hidden_layers
-    last_layer = parts.pooling.numbered(blocks).layers == (blocks,)
-    model.config.output_hidden_states = not last_layer or parts.pooling.mode not in FLAGS
+    model, tokenizer, pooling = encoder.language_model, encoder.tokenizer, encoder.pooling
+    blocks = encoder.backbone.layers
+    model.config.output_hidden_states = pooling.numbered(blocks).layers != (blocks,) or pooling.mode not in FLAGS
     with quiet():
         model.save_pretrained(folder)
     model.config.output_hidden_states = False
-    tokenizer.model_max_length = parts.max_length
+    tokenizer.model_max_length = encoder.max_length
     if tokenizer.is_fast:
         tokenizer.backend_tokenizer.no_truncation()  # else tokenizer.json would keep the last call's truncation
-    _, after = split_prompt(parts.prompt, parts.lowercase)
+    _, after = split_prompt(encoder.prompt, encoder.lowercase)
     if after:
         save_with_suffix(with_suffix(tokenizer, after), folder)
     else:
         tokenizer.save_pretrained(folder)
-    config: dict[str, Any] = {"max_seq_length": parts.max_length, "do_lower_case": parts.lowercase}
+    config: dict[str, Any] = {"max_seq_length": encoder.max_length, "do_lower_case": encoder.lowercase}
     if getattr(model.base_model, "pooler", model) is None:
         config["model_args"] = {"add_pooling_layer": False}
     write_json(folder / TRANSFORMER_CONFIG, config)
 
 
-def _pooling_modules(
-    parts: Modules, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
-) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Tensor]]]:
+def _pooling_modules(encoder: Encoder) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Tensor]]]:
     """Yields the modules that make the sentence vector: type, config.json and weights of each."""
-    pooling, blocks = parts.pooling, model.config.num_hidden_layers
-    dimension = {"word_embedding_dimension": model.config.hidden_size}
+    pooling, blocks = encoder.pooling, encoder.backbone.layers
+    dimension = {"word_embedding_dimension": encoder.backbone.dimension}
     shares = pooling.resolve(blocks)
     if pooling.mode == "wk":
         yield "isotune.encoder.st_modules.WKPooling", {**dimension, "layers": sorted(shares)}, {}
@@ -261,31 +244,30 @@ def _pooling_modules(
         weights = torch.tensor([shares.get(layer, 0.0) for layer in range(blocks + 1)])
         config = {**dimension, "layer_start": 0, "num_hidden_layers": blocks}
         yield "sentence_transformers.models.WeightedLayerPooling", config, {"layer_weights": weights}
-    if pooling.mode == "mask" or parts.token_weights is not None:
-        yield "sentence_transformers.models.WordWeights", _word_weights(parts.token_weights, model, tokenizer), {}
+    if pooling.mode == "mask" or (pooling.mode == "mean" and encoder.token_weights is not None):
+        yield "sentence_transformers.models.WordWeights", _word_weights(encoder), {}
     config = {f"pooling_mode_{flag}": flag == FLAGS[pooling.mode] for flag in FLAGS.values()}
     yield "sentence_transformers.models.Pooling", {**dimension, **config, "include_prompt": True}, {}
 
 
-def _word_weights(
-    token_weights: Tensor | None, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
-) -> dict[str, Any]:
-    """The config.json of WordWeights. Without `token_weights`, only the mask token has a weight."""
+def _word_weights(encoder: Encoder) -> dict[str, Any]:
+    """The config.json of WordWeights. With pooling mask, only the mask token has a weight."""
+    tokenizer = encoder.tokenizer
+    ids = list(range(encoder.backbone.model.config.vocab_size))
     # An id without a token is an empty word: sentence-transformers takes no null.
-    vocabulary = [token or "" for token in tokenizer.convert_ids_to_tokens(list(range(model.config.vocab_size)))]
-    if token_weights is None:
+    vocabulary = [token or "" for token in tokenizer.convert_ids_to_tokens(ids)]
+    if encoder.pooling.mode == "mask" or encoder.token_weights is None:
         return {"vocab": vocabulary, "word_weights": {tokenizer.mask_token: 1.0}, "unknown_word_weight": 0.0}
-    of_words = dict(zip(vocabulary, token_weights.tolist(), strict=True))
+    of_words = dict(zip(vocabulary, encoder.token_weights.tolist(), strict=True))
     return {"vocab": vocabulary, "word_weights": of_words, "unknown_word_weight": 1.0}
 
 
-def _settings(parts: Modules, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+def _settings(encoder: Encoder) -> dict[str, Any]:
     """The content of config_sentence_transformers.json."""
-    before, _ = split_prompt(parts.prompt, parts.lowercase)
-    settings = {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine", **parts.settings}
+    before, _ = split_prompt(encoder.prompt, encoder.lowercase)
+    settings = {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine", **encoder.settings}
     settings["__version__"] = {"transformers": transformers.__version__, "pytorch": torch.__version__}
-    if before:
-        name = settings["default_prompt_name"] or "default"
-        prompts = {**settings["prompts"], name: fill_mask(before, tokenizer)}
-        return {**settings, "prompts": prompts, "default_prompt_name": name}
-    return {**settings, "default_prompt_name": None}
+    name = (settings["default_prompt_name"] or "default") if before else None
+    if name:
+        settings["prompts"] = {**settings["prompts"], name: fill_mask(before, encoder.tokenizer)}
+    return {**settings, "default_prompt_name": name}

@@ -1,8 +1,8 @@
 """Loads a pretrained model and its tokenizer from a Hugging Face folder or the hub.
 
-Nothing is trusted and nothing is made up. Weights are read from safetensors; where there are none, from
-pytorch_model.bin, by torch's restricted reader of pickles. No code from the folder runs. A weight that is missing, or
-that the model has no place for, is an error; nothing is newly initialised unnoticed.
+Weights are read from safetensors; where there are none, from pytorch_model.bin, by torch's restricted reader of
+pickles. No code of the folder runs. A weight that is missing, or that the model has no place for, is an error; no
+missing weight is drawn at random.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import logging
 import pickle
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,8 @@ from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTo
 
 from isotune.bundled import local_model
 from isotune.data.fetch import Fetch
-from isotune.data.hub import WAIT, without_bars
-from isotune.encoder.finished import fetched_model, model_errors, model_folder
+from isotune.data.hub import without_bars
+from isotune.encoder.finished import fetched_model, hub_files, model_errors, model_folder
 from isotune.encoder.heads import Dense
 from isotune.errors import InputError
 from isotune.files import inside
@@ -41,7 +41,7 @@ TASK_HEADS = (
 # The files that can hold a tokenizer's vocabulary.
 VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model", "spm.model")
 # The files to fetch from the hub: configuration, vocabulary and safetensors, never code; and pickled weights only where
-# there are no safetensors (`_pickles`). README.md names the licence.
+# there are no safetensors (`_wanted`). README.md names the licence.
 HUB_FILES = [
     *("README.md", "*.json", "*.txt", "*.model", "*.spm", "model*.safetensors"),
     *("*/config.json", "*/model.safetensors"),
@@ -59,50 +59,24 @@ def local_folder(model: str | Path) -> Path:
 
     if path := model_folder(model):
         return path
-    with model_errors(model):
-        try:
-            _await_answer(str(model))
-        except OSError:
-            if folder := fetched_model(str(model)):
-                return folder
-            raise
-        folder = Path(snapshot_download(str(model), allow_patterns=HUB_FILES))
-        if pickles := _pickles(path.relative_to(folder) for path in folder.rglob("*")):
-            folder = Path(snapshot_download(str(model), allow_patterns=[*HUB_FILES, *pickles]))
-        return folder
-
-
-def _await_answer(model: str) -> None:
-    """Waits for the hub's answer to a first question; `snapshot_download` would wait for minutes.
-
-    Raises:
-        OSError: the hub can't be reached, or gives no answer within `WAIT` seconds.
-    """
-    import huggingface_hub
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-
-    try:
-        with suppress(HfHubHTTPError, HFValidationError):  # `snapshot_download` says more of them
-            huggingface_hub.model_info(model, timeout=WAIT)
-    except Exception as error:  # libraries below raise errors of many classes
-        raise OSError(str(error)) from error
+    name = str(model)
+    with model_errors(name):
+        files = hub_files(name)
+        fetched = fetched_model(name) if files is None else None
+        return fetched or Path(snapshot_download(name, allow_patterns=_wanted(files or ())))
 
 
 def plan_model_fetch(model: str) -> Fetch | None:
-    """What has to be fetched for a model on the hub; None for a model on this machine.
-
-    Raises:
-        InputError: as `local_folder`.
-    """
+    """What has to be fetched for a model on the hub; None for a model on this machine."""
     from huggingface_hub import constants, snapshot_download
 
     if local_model(model):
         return None
     with model_errors(model), without_bars():
-        _await_answer(model)
-        files = snapshot_download(model, allow_patterns=HUB_FILES, dry_run=True)
-        if pickles := _pickles(Path(file.filename) for file in files):
-            files = snapshot_download(model, allow_patterns=[*HUB_FILES, *pickles], dry_run=True)
+        names = hub_files(model)
+        if names is None:
+            return None  # it was fetched before
+        files = snapshot_download(model, allow_patterns=_wanted(names), dry_run=True)
 
     def run() -> None:
         local_folder(model)
@@ -111,14 +85,17 @@ def plan_model_fetch(model: str) -> Fetch | None:
     return Fetch(model, size, run, Path(constants.HF_HUB_CACHE))
 
 
-def _pickles(files: Iterable[Path]) -> list[str]:
-    """Patterns of the pickles of folders that have a config.json and no safetensors; a pooling has no weights."""
-    listed = list(files)
+def _wanted(names: Iterable[str]) -> list[str]:
+    """Patterns of the files to fetch; pickles only of folders with a config.json and no safetensors.
+
+    A pooling has no weights.
+    """
+    listed = [Path(name) for name in names]
     safe = {file.parent for file in listed if file.suffix == ".safetensors"}
     folders = {
         file.parent for file in listed if file.name == "config.json" and not file.parent.name.endswith("_Pooling")
     }
-    return sorted((folder / "pytorch_model*.bin").as_posix() for folder in folders - safe)
+    return [*HUB_FILES, *sorted((folder / "pytorch_model*.bin").as_posix() for folder in folders - safe)]
 
 
 def load_model(folder: Path, dtype: torch.dtype | None) -> PreTrainedModel:
@@ -225,11 +202,7 @@ def load_errors(folder: Path) -> Iterator[None]:
 
 
 def take_pooler(model: PreTrainedModel) -> Dense:
-    """Moves the model's own pooler, a linear layer and tanh for the vector of [CLS], into a head.
-
-    Raises:
-        InputError: the model has no pooler.
-    """
+    """Moves the model's own pooler, a linear layer and tanh for the vector of [CLS], into a head."""
     pooler = getattr(model, "pooler", None)
     if pooler is None:
         raise InputError(
@@ -244,11 +217,7 @@ def take_pooler(model: PreTrainedModel) -> Dense:
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """Loads the folder's tokenizer.
-
-    Raises:
-        InputError: the folder has no tokenizer that can be loaded.
-    """
+    """Loads the folder's tokenizer."""
     if not any((folder / name).exists() for name in VOCABULARIES):
         # transformers would make a tokenizer without a vocabulary.
         raise InputError(f"model {folder}: there is no tokenizer; one of {', '.join(VOCABULARIES)} has to be there")

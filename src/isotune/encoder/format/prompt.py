@@ -35,11 +35,7 @@ class Prompts:
         self._with_suffix = {"": tokenizer}
 
     def __call__(self, prompt: str, max_length: int) -> tuple[str, PreTrainedTokenizerBase]:
-        """Returns the text to put before a sentence, and the tokenizer that adds the suffix.
-
-        Raises:
-            InputError: the prompt is malformed, or as long as `max_length`, so that it leaves no room for a sentence.
-        """
+        """Returns the text to put before a sentence, and the tokenizer that adds the suffix."""
         before, after = split_prompt(prompt, self.lowercase)
         before = fill_mask(before, self.tokenizer)
         if after not in self._with_suffix:
@@ -56,11 +52,7 @@ class Prompts:
 
 
 def split_prompt(prompt: str, lowercase: bool = False) -> tuple[str, str]:
-    """Splits a prompt into the text before the sentence and the text after it, in lower case if `lowercase`.
-
-    Raises:
-        InputError: the prompt has the sentence twice, or the mask before the sentence and text after it.
-    """
+    """Splits a prompt into the text before the sentence and the text after it, in lower case if `lowercase`."""
     prompt = prompt.lower() if lowercase else prompt
     before, _, after = prompt.partition(SENTENCE)
     if SENTENCE in after:
@@ -71,11 +63,7 @@ def split_prompt(prompt: str, lowercase: bool = False) -> tuple[str, str]:
 
 
 def fill_mask(text: str, tokenizer: PreTrainedTokenizerBase) -> str:
-    """Replaces {mask} in a part of a prompt by the tokenizer's mask token.
-
-    Raises:
-        InputError: the tokenizer has no mask token.
-    """
+    """Replaces {mask} in a part of a prompt by the tokenizer's mask token."""
     if MASK not in text:
         return text
     if tokenizer.mask_token is None:
@@ -84,11 +72,7 @@ def fill_mask(text: str, tokenizer: PreTrainedTokenizerBase) -> str:
 
 
 def with_suffix(tokenizer: PreTrainedTokenizerBase, suffix: str) -> PreTrainedTokenizerBase:
-    """Copies a tokenizer; the copy adds a suffix to every sentence, which truncation never cuts.
-
-    Raises:
-        InputError: the tokenizer is not of the tokenizers library, or has no mask token for {mask}.
-    """
+    """Copies a tokenizer; the copy adds a suffix to every sentence, which truncation never cuts."""
     if not tokenizer.is_fast:
         raise InputError(f"prompt: {type(tokenizer).__name__} can't put text after a sentence; leave that part out")
     copied = copy.deepcopy(tokenizer)

@@ -167,11 +167,7 @@ class NormalizingFlow(Head):
     def __init__(
         self, dimension: int, mixing: Mixing = "reversal", levels: int = 3, depth: int = 3, width: int = 32
     ) -> None:
-        """Makes a new flow of `levels` levels of `depth` steps; the couplings' hidden layers have `width` features.
-
-        Raises:
-            InputError: the last level would have a single feature, which a coupling can't halve.
-        """
+        """Makes a new flow of `levels` levels of `depth` steps; the couplings' hidden layers have `width` features."""
         super().__init__()
         self.settings = {"dimension": dimension, "mixing": mixing, "levels": levels, "depth": depth, "width": width}
         # The number of features that each step works on.

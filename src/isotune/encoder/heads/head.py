@@ -31,11 +31,7 @@ class Head(nn.Module):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Makes the head that a config.json describes, with new weights.
-
-        Raises:
-            InputError: the settings ask for something that is not supported.
-        """
+        """Makes the head that a config.json describes, with new weights."""
         return cls(**config)
 
 
@@ -118,11 +114,7 @@ class Dense(Head):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Makes a layer of the configured sizes, with new weights.
-
-        Raises:
-            InputError: the layer has a residual connection or works on tokens.
-        """
+        """Makes a layer of the configured sizes, with new weights."""
         if config.get("use_residual") or config.get("module_input_name", "sentence_embedding") != "sentence_embedding":
             raise InputError("a Dense head with a residual or on tokens is not supported")
         activation = config["activation_function"].rpartition(".")[2]

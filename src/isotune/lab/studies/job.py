@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict
 
 import isotune
 from isotune.data import ScoredPairs
-from isotune.encoder import Encoder, EncoderOptions, WordVectors, load_encoder, short_hash
+from isotune.encoder import Encoder, EncoderOptions, short_hash
 from isotune.errors import InputError
 from isotune.evaluation import (
     RunEvaluation,
@@ -129,7 +129,7 @@ def make(job: Job) -> None:
             encoder = load_untrained(job.model, job.encoder)
         else:
             _train(folder, job.recipe)
-            encoder = load_encoder(folder / "encoder")
+            encoder = Encoder.load(folder / "encoder")
         tasks = [_of_run(task, job.classifier_seed) for task in read_tasks(job.tasks)]
         evaluation = evaluate_on(tasks, encoder, job.model or folder.name)
         cosines = {task.name: task.cosines for task in tasks if isinstance(task, _KeepsCosines)}
@@ -144,10 +144,9 @@ def make(job: Job) -> None:
             _drop(path)
 
 
-def load_untrained(model: str, options: EncoderOptions) -> Encoder | WordVectors:
-    """Loads a model without training; word vectors only if no option is given."""
-    given = options.model_dump(exclude_none=True)
-    return Encoder.load(model, **given) if given else load_encoder(model)
+def load_untrained(model: str, options: EncoderOptions) -> Encoder:
+    """Loads a model without training."""
+    return Encoder.load(model, **options.model_dump())
 
 
 def read_tasks(names: Sequence[str]) -> list[Task]:

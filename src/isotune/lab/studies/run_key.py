@@ -65,9 +65,7 @@ def sources_hash(package: Path) -> str:
 
 
 def _model_hash(model: str) -> str:
-    path = Path(model).expanduser()
-    # A file holds word vectors.
-    return _source_hash(str(path)) if path.is_file() else _folder_hash(local_folder(model), MODEL_FILES)
+    return _folder_hash(local_folder(model), MODEL_FILES)
 
 
 @cache

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from isotune.encoder import Precision
-from isotune.encoder.load import load_encoder
-from isotune.encoder.stream import Advance, StreamEncoder
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.stream import Advance
 from isotune.errors import InputError
 from isotune.files import put_into_place
 from isotune.use.bulk.folder import VectorFolder
@@ -42,7 +42,7 @@ class Outcome(NamedTuple):
 class Job:
     """What to encode, and where to write the vectors."""
 
-    encoder: str  # a name for `load_encoder`
+    encoder: str  # a name for `Encoder.load`
     parts: tuple[Part, ...]
     out: Path
     suffix: str  # of the files of vectors
@@ -59,7 +59,7 @@ class Job:
         Raises:
             InputError: the encoder can't be loaded, the folder is refused or can't be written, or a part can't be read.
         """
-        encoder = load_encoder(self.encoder, self.precision)
+        encoder = Encoder.load(self.encoder, precision=self.precision)
         settings = {
             "encoder": self.encoder,  # for people; the fingerprint decides
             "fingerprint": encoder.fingerprint(),
@@ -95,7 +95,7 @@ class _Worker:
         problems: why parts can't be encoded.
     """
 
-    def __init__(self, job: Job, encoder: StreamEncoder, folder: VectorFolder, advance: Advance | None) -> None:
+    def __init__(self, job: Job, encoder: Encoder, folder: VectorFolder, advance: Advance | None) -> None:
         self.job, self.encoder, self.folder, self.advance = job, encoder, folder, advance
         self.encoded = 0
         self.problems: list[str] = []

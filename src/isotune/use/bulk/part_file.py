@@ -16,13 +16,14 @@ import pyarrow as pa
 from isotune.data import Sentence
 from isotune.data.records import opened, parquet_batches, read_file
 from isotune.data.rows import Record, blocks, checked_columns, text_value
-from isotune.encoder.stream import PART, Advance, StreamEncoder
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.stream import PART, Advance
 from isotune.errors import InputError
 from isotune.use.bulk.vector_file import VECTOR, VECTOR_FILES
 
 
 def encode_file(
-    encoder: StreamEncoder,
+    encoder: Encoder,
     source: Path,
     target: Path,
     *,

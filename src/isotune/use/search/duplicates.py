@@ -18,7 +18,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from isotune.encoder.stream import StreamEncoder
+from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.use.search.documents import Document
 from isotune.use.search.exact import pairs as near_pairs
@@ -81,7 +81,7 @@ class Duplicates:
 
 
 def find_duplicates(
-    documents: Sequence[Document], encoder: StreamEncoder, least: float, *, show_progress: bool = False
+    documents: Sequence[Document], encoder: Encoder, least: float, *, show_progress: bool = False
 ) -> Duplicates:
     """The documents whose texts are equal or have at least the cosine `least`.
 

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from isotune.data.rows import blocks
 from isotune.encoder import Precision
-from isotune.encoder.load import load_encoder
-from isotune.encoder.stream import PART, StreamEncoder, progress
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.stream import PART, progress
 from isotune.errors import InputError
 from isotune.files import make_folder
 from isotune.use.search import approximate
@@ -73,13 +73,13 @@ class Index:
         self.description = description
         self.exact_rows = exact_rows
         self.store = Store(folder, description["dimension"])
-        self._encoder: StreamEncoder | None = None
+        self._encoder: Encoder | None = None
 
     @classmethod
     def create(
         cls,
         folder: str | Path,
-        encoder: str | Path | StreamEncoder,
+        encoder: str | Path | Encoder,
         *,
         precision: Precision | None = None,
         exact_rows: int = EXACT_ROWS,
@@ -88,7 +88,7 @@ class Index:
 
         Args:
             folder: where to make the index.
-            encoder: a folder, a hub name or a file of word vectors, which `open` will load again; or a loaded encoder,
+            encoder: a folder or a hub name, which `open` will load again; or a loaded encoder,
                 which `open` has to be given again.
             precision: what a named encoder computes in; None for the type of its weights.
             exact_rows: a larger index is searched approximately.
@@ -99,9 +99,9 @@ class Index:
         """
         folder = Path(folder)
         name = None
-        if not isinstance(encoder, StreamEncoder):
+        if not isinstance(encoder, Encoder):
             name = str(Path(encoder).resolve()) if Path(encoder).exists() else str(encoder)
-            encoder = load_encoder(encoder, precision)
+            encoder = Encoder.load(encoder, precision=precision)
         try:
             make_folder(folder)
             if any(path.suffix != ".part" for path in folder.iterdir()):  # which a killed process has left
@@ -123,7 +123,7 @@ class Index:
     def open(
         cls,
         folder: str | Path,
-        encoder: str | Path | StreamEncoder | None = None,
+        encoder: str | Path | Encoder | None = None,
         *,
         exact_rows: int = EXACT_ROWS,
         check: bool = False,
@@ -146,7 +146,7 @@ class Index:
         return index
 
     @property
-    def encoder(self) -> StreamEncoder:
+    def encoder(self) -> Encoder:
         """The encoder that made the vectors.
 
         Raises:
@@ -271,13 +271,13 @@ class Index:
             self.store.seal()
             write_description(self.folder, description | {"approximate": built})
 
-    def _use(self, encoder: str | Path | StreamEncoder) -> None:
+    def _use(self, encoder: str | Path | Encoder) -> None:
         """Takes an encoder, if it is the one that made the vectors."""
         loaded = encoder
-        if not isinstance(loaded, StreamEncoder):
-            loaded = load_encoder(loaded, self.description["precision"])
+        if not isinstance(loaded, Encoder):
+            loaded = Encoder.load(loaded, precision=self.description["precision"])
         if (fingerprint := loaded.fingerprint()) != (expected := self.description["fingerprint"]):
-            name = "the given encoder" if isinstance(encoder, StreamEncoder) else encoder
+            name = "the given encoder" if isinstance(encoder, Encoder) else encoder
             raise InputError(
                 f"{self.folder}: its vectors are of the encoder {self.description['encoder'] or ''} with the "
                 f"fingerprint {expected}, but {name} has {fingerprint}; give that encoder, or make a new index"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from isotune.encoder.stream import StreamEncoder
+from isotune.encoder.encoder import Encoder
 from isotune.use.search.exact import QUERIES, ROWS, blocks, nearest, refuse_no_numbers
 
 NEIGHBOURS = 3  # of each text
@@ -25,9 +25,7 @@ class MinedPair(NamedTuple):
     cosine: float
 
 
-def mine_pairs(
-    texts: Iterable[str], encoder: StreamEncoder, least: float, *, show_progress: bool = False
-) -> list[MinedPair]:
+def mine_pairs(texts: Iterable[str], encoder: Encoder, least: float, *, show_progress: bool = False) -> list[MinedPair]:
     """The pairs of texts with at least the cosine `least`, the nearest first.
 
     Raises:

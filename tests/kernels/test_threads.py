@@ -7,8 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from isotune.kernels.denormals import DENORMAL, GRAIN, no_denormals
-from isotune.kernels.threads import compute_alone
+from isotune.kernels.threads import DENORMAL, GRAIN, compute_alone, no_denormals
 
 
 def counts_as_zero() -> bool:
