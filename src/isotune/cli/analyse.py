@@ -15,7 +15,7 @@ TASKS = (
     "sts, or files with the columns sentence1, sentence2 and score. Unset: the data of the published figure if "
     "$ISOTUNE_DATA has it, otherwise the bundled pairs."
 )
-OUT = "The folder for NAME.json, NAME.png and NAME.html."
+OUT = "The folder for NAME.json and NAME.png."
 SEED = (
     "The random seed. Only tsne and pairs use it: both choose pairs at random, and tsne computes a random projection."
 )

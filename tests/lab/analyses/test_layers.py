@@ -11,7 +11,6 @@ from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.evaluation import evaluate_on, load_tasks
 from isotune.lab.analyses import layers
-from isotune.report.chart import Series
 from tests.lab.analyses.conftest import Lookup, cosine
 
 States = Callable[[str], tuple[list[int], list[torch.Tensor]]]
@@ -98,15 +97,13 @@ def test_findings_name_the_worst_and_the_best_layer() -> None:
 
 def test_a_line_for_each_pooling(tiny: Encoder, scored: ScoredPairs) -> None:
     table = layers.compute({"one": tiny, "two": tiny}, [scored])
-    chart = layers.draw(table)
-    assert [panel.title for panel in chart.panels] == ["one", "two"]
-    level, *lines = (mark for mark in chart.panels[0].marks if isinstance(mark, Series))
-    assert level.y == [100 * table[16]["spearman"]] * 2
-    assert [line.name for line in lines] == ["cls", "mean", "max", "random token"]
-    assert len({(line.colour, line.marker) for line in lines}) == 4
-    assert list(lines[1].x) == [0, 1, 2, 3]
-    assert list(lines[1].y) == [100 * row["spearman"] for row in table[4:8]]
-    assert chart.panels[0].whole_x
+    axes = layers.draw(table).axes
+    assert [ax.get_title(loc="left") for ax in axes] == ["one", "two"]
+    level, *lines = axes[0].lines
+    assert list(level.get_ydata()) == [100 * table[16]["spearman"]] * 2
+    assert [line.get_label() for line in lines] == ["cls", "mean", "max", "random token"]
+    assert len({line.get_color() for line in lines}) == 4
+    assert lines[1].get_xydata().tolist() == [[row["layer"], 100 * row["spearman"]] for row in table[4:8]]
 
 
 def test_only_language_models_have_layers(tiny: Encoder, scored: ScoredPairs) -> None:

@@ -1,7 +1,7 @@
 """Analyses: the papers' figures that look at finished encoders and train nothing. Importing this loads no torch.
 
 Each analysis is a module of its own with three functions. `compute(encoders, tasks, **options)` makes a table, which is
-a list of rows. `findings(table)` makes sentences of the table, and `draw(table)` a chart.
+a list of rows. `findings(table)` makes sentences of the table, and `draw(table)` a figure.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def analyse_on(
         options=options,
         findings=module.findings(table),
         table=table,
-        chart=module.draw(table),
+        figure=module.draw(table),
     )
 
 

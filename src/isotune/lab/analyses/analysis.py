@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from isotune.data import ScoredPairs
 from isotune.evaluation import correlations
 from isotune.files import make_folder, write_text
-from isotune.report import Chart, save_page, save_png
+from isotune.report import save_png
 
 Row: TypeAlias = dict[str, Any]
 Table: TypeAlias = list[Row]
@@ -33,12 +34,12 @@ class Analysis:
     options: Mapping[str, Any]  # the options that were given
     findings: Sequence[str]  # what the table shows, in sentences
     table: Table  # the numbers; correlations and cosines are in [-1, 1]
-    chart: Chart  # the figure
+    figure: Figure
 
     def write(self, folder: Path) -> list[Path]:
-        """Writes NAME.json, NAME.png for paper and NAME.html for a browser; returns their paths."""
+        """Writes NAME.json and NAME.png into the folder and returns their paths."""
         make_folder(folder)
-        data, picture, page = (folder / f"{self.name}.{kind}" for kind in ("json", "png", "html"))
+        data, picture = (folder / f"{self.name}.{kind}" for kind in ("json", "png"))
         content = {
             "analysis": self.name,
             "title": self.title,
@@ -48,12 +49,10 @@ class Analysis:
             "findings": self.findings,
             "table": self.table,
         }
-        texts = [f"On {', '.join(self.tasks)}.", *self.findings]
-        save_png(self.chart, picture)
-        save_page(page, self.title, texts, self.chart)
+        save_png(self.figure, picture)
         # Last: where this file is, `isotune analyse` takes the analysis for whole.
         write_text(data, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-        return [data, picture, page]
+        return [data, picture]
 
 
 def task_name(pairs: ScoredPairs) -> str:
