@@ -130,30 +130,17 @@ def second_stage(offset: int = STEPS, steps: int = 100) -> list[dict[str, Any]]:
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A finished run on the seven STS tasks that helped."""
-    folder = tmp_path / "consert-demo"
+    return make_run(tmp_path)
+
+
+def make_run(parent: Path) -> Path:
+    folder = parent / "consert-demo"
     (folder / "encoder").mkdir(parents=True)
     (folder / "recipe.toml").write_text(RECIPE)
-    environment = {
-        "isotune": "0.1.0",
-        "python": "3.11.2",
-        "torch": "2.13.0",
-        "platform": "Linux-6.1-x86_64",
-        "cpu": "x86_64",
-        "gpu": None,
-        "cores": 2,
-        "threads": 2,
-        "started": "2025-11-20T07:30:00Z",
-    }
+    environment = {"isotune": "0.1.0", "cpu": "x86_64", "gpu": None, "cores": 2, "started": "2025-11-20T07:30:00Z"}
     (folder / "environment.json").write_text(json.dumps(environment))
-    data = {
-        "sources": ["corpus/support-tickets.txt", "corpus/manual.jsonl"],
-        "rows": 12000,
-        "sentences": 12000,
-        "distinct": 11873,
-        "tokens": 241530,
-        "cut": 17,
-        "sha256": "9f2c" * 16,
-    }
+    sources = ["corpus/support-tickets.txt", "corpus/manual.jsonl"]
+    data = {"sources": sources, "rows": 12000, "distinct": 11873, "cut": 17, "sha256": "9f2c" * 16}
     (folder / "data.json").write_text(json.dumps({"stage 1": data}))
     write_metrics(folder, metrics())
     (folder / "evaluation.json").write_text(run_evaluation(SEVEN_BEFORE, SEVEN_AFTER).model_dump_json())
