@@ -363,7 +363,7 @@ def test_only_the_last_line_of_the_metrics_may_be_broken(run: Path) -> None:
     ("name", "content", "message"),
     [
         ("evaluation.json", '{"before": 3}', "evaluation.json: .*before"),
-        ("evaluation.json", "{", "evaluation.json: not an evaluation: Invalid JSON"),
+        ("evaluation.json", "{", "evaluation.json: Invalid JSON"),
         ("data.json", "{", "data.json: not JSON"),
         ("data.json", "\udcff", "data.json: not JSON: .utf-8. codec"),
         ("metrics.jsonl", '{"loss": 1}', "metrics.jsonl, line 1: not a record of a run: {.loss.: 1}"),

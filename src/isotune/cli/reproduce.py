@@ -81,7 +81,7 @@ def _list(model: str) -> None:
 
     from isotune.cli.tables import print_table, stdout_console
     from isotune.lab.studies import paper_names, read_study
-    from isotune.lab.studies.needs import needs
+    from isotune.lab.studies.plan import needs
 
     rows = []
     for name in paper_names():
@@ -105,7 +105,7 @@ def _fetch(name: str, model: str, stand_ins: bool) -> None:
     from isotune.cli.fetching import fetch_all
     from isotune.data import DATASETS
     from isotune.lab.studies import read_study
-    from isotune.lab.studies.needs import needs
+    from isotune.lab.studies.plan import needs
 
     need = needs(read_study(name).model_copy(update={"stand_ins": stand_ins}), model)
     fetch_all([source for source in need.data if source.partition(":")[0] in DATASETS], need.models)

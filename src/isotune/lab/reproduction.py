@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from isotune.errors import InputError, unknown
-from isotune.lab.studies import Arm, Study, paper_names, read_study
+from isotune.lab.studies import Study, paper_names, read_study
 from isotune.lab.studies.lines import beside_analysis
 from isotune.lab.studies.results import Results
 from isotune.lab.studies.run_study import StudyOutcome, run_study
@@ -44,17 +44,17 @@ def reproduce(
     if name not in paper_names():
         raise unknown("table or figure", name, paper_names())
     published, options, out = read_study(name), options or {}, Path(out)
-    study = changed_study(published, model, seeds, options)
+    study = changed_study(published, seeds, options)
     note = " ".join(filter(None, [*departures(study, published, model, options), study.note]))
     study = study.model_copy(update={"note": note})
     return run_study(name, out / name, study=study, runs=out / "runs", model=model, **running)
 
 
-def changed_study(study: Study, model: str, seeds: Sequence[int], options: Mapping[str, Any]) -> Study:
+def changed_study(study: Study, seeds: Sequence[int], options: Mapping[str, Any]) -> Study:
     """A study with other seeds, and with options that replace those of the study and of its arms.
 
-    Arms that have become equal, also because a model replaces theirs, are one arm: the first of them. An option that
-    the study runs at several values can't be given.
+    Raises:
+        InputError: the study runs one of the options at several values.
     """
     for key in options:
         for place, grid in (("the study", study.grid), *((f"arm {arm.name}", arm.grid or {}) for arm in study.arms)):
@@ -64,14 +64,7 @@ def changed_study(study: Study, model: str, seeds: Sequence[int], options: Mappi
     def not_given(kept: Mapping[str, Any]) -> dict[str, Any]:
         return {key: kept[key] for key in kept if not {key, key.partition(".")[0]} & options.keys()}
 
-    first_with: dict[str, Arm] = {}  # what an arm does -> the first arm that does it
-    stands_for: dict[str, str] = {}  # the name of every arm -> the name of the arm that stays
-    for arm in study.arms:
-        arms_named = {key: stands_for.get(name, name) for key, name in (("start", arm.start), ("against", arm.against))}
-        arm = arm.model_copy(update={"options": not_given(arm.options), **arms_named})
-        content = repr(arm.model_copy(update={"name": "", "against": "", "model": "" if model else arm.model}))
-        stands_for[arm.name] = first_with.setdefault(content, arm).name
-    arms = tuple(first_with.values())
+    arms = tuple(arm.model_copy(update={"options": not_given(arm.options)}) for arm in study.arms)
     shared = {**not_given(study.options), **options}
     return study.model_copy(update={"arms": arms, "seeds": tuple(seeds) or study.seeds, "options": shared})
 
@@ -86,9 +79,6 @@ def departures(study: Study, published: Study, model: str, options: Mapping[str,
         sentences.append(f"Options that differ from the published ones: {given}.")
     if study.seeds != published.seeds:
         sentences.append(f"Seeds {', '.join(map(str, study.seeds))}, not {', '.join(map(str, published.seeds))}.")
-    names = {arm.name for arm in study.arms}
-    if gone := [arm.name for arm in published.arms if arm.name not in names]:
-        sentences.append(f"Left out, because they equal another line now: {'; '.join(gone)}.")
     return sentences
 
 

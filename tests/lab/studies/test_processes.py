@@ -16,9 +16,8 @@ import pytest
 from filelock import FileLock
 
 from isotune.encoder.options import EncoderOptions
-from isotune.lab.studies import processes
-from isotune.lab.studies.job import Job
-from isotune.lab.studies.processes import Processes
+from isotune.lab.studies import job as job_module
+from isotune.lab.studies.job import Job, Processes
 from isotune.lab.studies.results import Results
 
 Write = Callable[[dict[str, Any]], Path]
@@ -43,7 +42,7 @@ match os.path.basename(folder):
 @pytest.fixture
 def job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], Job]:
     """Jobs whose process only says how it ends, by the name of the run."""
-    monkeypatch.setattr(processes, "COMMAND", (sys.executable, "-c", DOUBLE))
+    monkeypatch.setattr(job_module, "COMMAND", (sys.executable, "-c", DOUBLE))
     return lambda name: Job(
         folder=tmp_path / name, recipe=None, model="none", encoder=EncoderOptions(), tasks=(), keep=False
     )

@@ -24,8 +24,16 @@ from torch import Tensor
 from isotune.data import Packed, ScoredPairs
 from isotune.encoder import Encoder
 from isotune.evaluation import SentenceEncoder
-from isotune.lab.analyses.analysis import Row, Table, grouped, per_encoder, task_name
-from isotune.lab.analyses.hidden_states import Pool, language_models, spearman_by_task
+from isotune.lab.analyses.analysis import (
+    Pool,
+    Row,
+    Table,
+    grouped,
+    language_models,
+    per_encoder,
+    spearman_by_task,
+    task_name,
+)
 from isotune.report import RING, legend_below, look, panels, styled, whole_numbers
 
 COUNTED_ON = "stsb:test"

@@ -38,6 +38,7 @@ from isotune.lab.studies.job import (
     COSINES,
     PAIRS,
     Job,
+    Processes,
     is_done,
     load_untrained,
     read_arrays,
@@ -47,7 +48,6 @@ from isotune.lab.studies.job import (
 from isotune.lab.studies.lines import MadeRun, table_lines
 from isotune.lab.studies.page import write_page
 from isotune.lab.studies.plan import PlannedRun, plan_runs
-from isotune.lab.studies.processes import Processes
 from isotune.lab.studies.results import Results
 from isotune.lab.studies.run_key import forget_files, run_key
 from isotune.lab.studies.study import COSINE, PREDICTED, SIZES, START, Study
@@ -297,7 +297,7 @@ class StudyRuns:
 
     def analyse(self, folder: Path) -> tuple[str, ...]:
         """Writes the study's analyses of the first seed's encoders; returns the names of those that were made."""
-        runs = [run for run in self.keys if run in self.planned and run.seed in (None, self.study.seeds[0])]
+        runs = [run for run in self.planned if run.seed in (None, self.study.seeds[0])]
         done = {line_title(run.arm, run.cell): partial(self._encoder, run) for run in runs if self._is_done(run)}
         encoders = _LazyEncoders(done)
         made = []
