@@ -32,11 +32,6 @@ def test_the_seed_decides_among_equal_scores() -> None:
     assert drawn(1) != drawn(2)
 
 
-def test_the_same_vectors_lie_in_the_same_plane() -> None:
-    first, second = ([row for row in tsne.compute({"x": ENCODER}, [made_pairs(SCORES)])] for _ in range(2))
-    assert first == second
-
-
 def test_with_too_few_pairs_each_kind_has_half() -> None:
     table = tsne.compute({"x": ENCODER}, [made_pairs([0, 1, 5])])
     assert [(row["kind"], row["gold"]) for row in table[::2]] == [("most similar", 5), ("least similar", 0)]

@@ -192,12 +192,6 @@ TEST = PairedTest(0.01, 0.03, 0.004, 0.0625)
             "pairs the difference may be -1.00 to 4.00, so there may be none.",
         ),
         (
-            Comparison("A", "B", 0.02, 5, PairedTest(-0.01, 0.05, 0.1, 0.2), 0.3, (-0.01, 0.04)),
-            "No clear difference at 5 seeds between A and B: A is ahead by 2.00 points (95 % interval -1.00 to 5.00, "
-            "p = 0.300 corrected). On other test pairs the difference may be "
-            "-1.00 to 4.00.",
-        ),
-        (
             Comparison("A", "B", 0.02, 5, PairedTest(-0.01, 0.05, 0.1, 0.2), 0.3, (0.01, 0.04)),
             "No clear difference at 5 seeds between A and B: A is ahead by 2.00 points (95 % interval -1.00 to 5.00, "
             "p = 0.300 corrected). On other test pairs the difference may be "
@@ -230,14 +224,7 @@ def test_sentences_follow_the_scale_and_the_score() -> None:
 
 
 def test_summary() -> None:
-    short = summary([0.5, 0.7, 0.9])
-    assert (short.mean, short.deviation, short.least, short.greatest, short.n) == (
-        pytest.approx(0.7),
-        pytest.approx(0.2),
-        0.5,
-        0.9,
-        3,
-    )
+    assert summary([0.5, 0.7, 0.9]) == pytest.approx((0.7, 0.2, 0.5, 0.9, 3))
     assert summary([0.5]).deviation is None
 
 
@@ -251,8 +238,8 @@ def test_the_paired_test_equals_scipys() -> None:
 
 
 def test_the_permutation_test_cannot_reach_five_percent_at_five_seeds() -> None:
-    assert paired_test([0.1, 0.11, 0.12, 0.13, 0.14]).p_exact == pytest.approx(2 / 2**5)
-    assert paired_test([0.1, 0.11, 0.12, 0.13, 0.14]).p < 0.001
+    test = paired_test([0.1, 0.11, 0.12, 0.13, 0.14])
+    assert (test.p_exact, test.p < 0.001) == (pytest.approx(2 / 2**5), True)
 
 
 @pytest.mark.parametrize(("value", "p"), [(0.0, 1.0), (0.02, 0.0)])

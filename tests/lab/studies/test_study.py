@@ -92,6 +92,7 @@ def test_an_unreadable_file_or_unknown_name_is_refused(tmp_path: Path) -> None:
         read_study("own/method")
 
 
-def test_reading_a_study_loads_no_torch() -> None:
-    code = "import sys, isotune.lab.studies as s; s.read_study('own/methods'); assert 'torch' not in sys.modules"
+def test_reading_a_study_loads_no_torch_and_its_needs_no_transformers_or_scipy() -> None:
+    code = "import sys, isotune.lab.studies as s; s.read_study('own/methods'); assert 'torch' not in sys.modules; "
+    code += "import isotune.lab.studies.plan; assert not {'transformers', 'scipy'} & sys.modules.keys()"
     subprocess.run([sys.executable, "-c", code], check=True)
