@@ -111,16 +111,6 @@ def test_the_three_aggregations_are_the_formulas() -> None:
     assert result.subsets["b"].pearson == pytest.approx(pearson(gold[rows["b"]], cosines[rows["b"]]))
 
 
-@given(st.permutations(range(12)))
-def test_the_order_of_pairs_does_not_matter(order: list[int]) -> None:
-    random = np.random.default_rng(0)
-    gold, cosines, subsets = random.uniform(0, 5, 12), random.uniform(-1, 1, 12), list("abcabcabcabc")
-    in_order = score(scored(gold, subsets), cosines)
-    shuffled = score(scored(gold[order], [subsets[i] for i in order]), cosines[order])
-    for metric in ("spearman", "pearson"):
-        assert getattr(shuffled, metric).model_dump() == pytest.approx(getattr(in_order, metric).model_dump())
-
-
 def test_without_subsets_the_aggregations_are_one_number() -> None:
     spearman = score(scored([0, 1, 2, 5]), np.array([0.1, 0.0, 0.3, 0.4])).spearman
     assert spearman.all == spearman.mean == spearman.wmean == pytest.approx(0.8)

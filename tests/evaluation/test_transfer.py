@@ -9,7 +9,6 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from isotune.errors import InputError
 from isotune.evaluation import GROUPS, classifiers, evaluate_on, load_tasks
 from isotune.evaluation.classifiers import ClassifierResult, LabelledFeatures, Logistic, SentEval
 from isotune.evaluation.transfer import LabelledTexts, TransferTask
@@ -124,16 +123,6 @@ def test_the_features_of_a_pair() -> None:
     assert result.f1 == pytest.approx(0.8)
     assert sorted(encoder.asked) == ["a", "aaa", "aab", "ab", "b", "bb"]
     assert result.scores("all", "spearman") == {"toy": result.accuracy, "toy-f1": result.f1}
-
-
-def test_vectors_that_are_not_finite_are_refused() -> None:
-    class Broken:
-        def encode(self, sentences: Sequence[str], /) -> np.ndarray:
-            return np.full((len(sentences), 2), np.nan)
-
-    part = LabelledTexts([("a", "b")], np.array([0, 1]))
-    with pytest.raises(InputError, match="toy: the encoder gives vectors with NaN"):
-        TransferTask("toy", Keeper(), {"train": part}).score(Broken())
 
 
 @pytest.mark.slow

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,51 @@ import pytest
 
 from isotune.evaluation import GROUPS, Evaluation, RunEvaluation, STSResult
 from isotune.evaluation.results import Aggregates, Correlations, SubsetResult
+
+
+class Page(HTMLParser):
+    """The text, tags and attributes of a page. An element that is left open or closed twice is an error."""
+
+    VOID = frozenset({"meta", "link", "br", "img", "input"})
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.html = path.read_text(encoding="utf-8")
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(self.html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] != "style":
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+    @property
+    def headings(self) -> list[str]:
+        return re.findall(r"<h2[^>]*>([^<]*)</h2>", self.html)
+
+    @property
+    def verdict(self) -> str:
+        (verdict,) = re.findall(r'<p class="verdict[^"]*">(.*?)</p>', self.html, re.DOTALL)
+        return str(verdict)
+
 
 STEPS, KEPT = 300, 150
 RECIPE = """\

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from matplotlib.image import imread
 from matplotlib.markers import MarkerStyle
 
-from isotune.report.drawing import RING, legend_below, look, names_down, panels, save_png, svg
+from isotune.report.drawing import RING, legend_below, look, panels, save_png, svg
 
 
 def test_labels_stand_at_the_edges_of_the_grid_and_long_titles_are_broken() -> None:
@@ -37,13 +39,6 @@ def test_one_legend_for_all_panels() -> None:
     assert legend_below(panels([""])[0]).legends == []
 
 
-def test_names_stand_from_the_top_down() -> None:
-    _, (ax,) = panels([""])
-    names_down(ax, ["first", "second"])
-    assert [text.get_text() for text in ax.get_yticklabels()] == ["first", "second"]
-    assert ax.get_ylim() == (1.5, -0.5)
-
-
 @pytest.mark.parametrize("count", [4, 12])
 def test_looks_differ(count: int) -> None:
     looks = [look(place) for place in range(count)]
@@ -52,7 +47,7 @@ def test_looks_differ(count: int) -> None:
     assert look(12) == look(0)
 
 
-def test_paper_has_the_resolution_of_a_printer(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_paper_has_the_resolution_of_a_printer(tmp_path: Path) -> None:
     save_png(panels(["One"], size=(2, 1))[0], tmp_path / "one.png")
     assert imread(tmp_path / "one.png").shape[:2] == (300, 600)
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -14,51 +13,7 @@ from isotune.evaluation import RunEvaluation
 from isotune.evaluation.results import MEASURES
 from isotune.report import page as page_module
 from isotune.report import write_report
-from tests.report.conftest import make_run, second_stage, write_metrics
-
-
-class Page(HTMLParser):
-    """The text, tags and attributes of a page. An element that is left open or closed twice is an error."""
-
-    VOID = frozenset({"meta", "link", "br", "img", "input"})
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self.html = path.read_text(encoding="utf-8")
-        self.open: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.words: list[str] = []
-        self.feed(self.html)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] != "style":
-            self.words.append(data)
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.words).split())
-
-    @property
-    def headings(self) -> list[str]:
-        return re.findall(r"<h2[^>]*>([^<]*)</h2>", self.html)
-
-    @property
-    def verdict(self) -> str:
-        (verdict,) = re.findall(r'<p class="verdict[^"]*">(.*?)</p>', self.html, re.DOTALL)
-        return str(verdict)
+from tests.report.conftest import Page, make_run, second_stage, write_metrics
 
 
 def report(run: Path) -> Page:
@@ -218,42 +173,31 @@ def test_the_overlap_of_training_and_evaluation_data_is_shown(run: Path) -> None
             {"stsb": 0.409},
             {"stsb": 0.409},
             0,
-            "Training did not help: the encoder kept is the untouched start (STS-B 40.9). None of the 300 steps scored "
-            "better on the dev set.",
+            "did not help: the encoder kept is the untouched start (STS-B 40.9).",
         ),
         (
             {"stsb": 0.409},
             {"stsb": 0.38},
             0,
-            "Training did not help: the encoder kept is the start with the method's layers, untrained (STS-B 40.9 → "
-            "38.0 (-2.9)). None of the 300 steps scored better on the dev set.",
+            "with the method&#39;s layers, untrained (STS-B 40.9 → 38.0 (-2.9)).",
         ),
         (
-            {"stsb": 0.40, "sickr": 0.5},
+            {"stsb": 0.4, "sickr": 0.5},
             {"stsb": 0.5004, "sickr": 0.48},
             150,
-            "Training helped: STS-B 40.0 → 50.0 (+10.0), SICK-R 50.0 → 48.0 (-2.0), best at step 150 of 300.",
+            "(+10.0), SICK-R 50.0 → 48.0 (-2.0), best",
         ),
-        (
-            {"stsb": 0.40},
-            {"stsb": 0.38},
-            150,
-            "Training made the encoder worse: STS-B 40.0 → 38.0 (-2.0), best at step 150 of 300.",
-        ),
-        (
-            {"stsb": 0.40},
-            {"stsb": 0.4001},
-            150,
-            "Training made no difference: STS-B 40.0 → 40.0 (+0.0), best at step 150 of 300.",
-        ),
+        ({"stsb": 0.4}, {"stsb": 0.38}, 150, "made the encoder worse: STS-B 40.0 → 38.0 (-2.0), best at step 150 of"),
+        ({"stsb": 0.4}, {"stsb": 0.4001}, 150, "made no difference: STS-B 40.0 → 40.0 (+0.0), best at step 150 of"),
     ],
 )
 def test_the_verdict_without_an_average(
     run: Path, before: dict[str, float], after: dict[str, float], step: int, verdict: str
 ) -> None:
     set_evaluation(run, before, after, step)
-    warning = "" if "helped" in verdict else "<strong>Warning.</strong> "
-    assert report(run).verdict == warning + verdict.replace("'", "&#39;")
+    said = report(run).verdict
+    assert verdict in said
+    assert said.startswith("<strong>Warning.") is ("sickr" not in before)
 
 
 def add_results(run: Path, accuracy: tuple[float, float], geometry: bool, *, alone: bool) -> None:
@@ -280,20 +224,19 @@ def test_accuracies_and_geometry_have_a_table(run: Path) -> None:
     assert "uniformity -2.3000 -2.2500 +0.0500" in page.text
 
 
-def test_a_run_evaluated_on_accuracies_alone(run: Path) -> None:
+@pytest.mark.parametrize(
+    ("accuracy", "geometry", "verdict"),
+    [
+        ((0.7, 0.65), False, "Training made the encoder worse: MR 70.0 → 65.0 (-5.0), best at"),
+        ((0, 0), True, "No verdict: the run was evaluated on geometry alone"),
+    ],
+)
+def test_a_run_evaluated_without_pairs(run: Path, accuracy: tuple[float, float], geometry: bool, verdict: str) -> None:
     (run / "cosines.npz").unlink()
-    add_results(run, (0.7, 0.65), geometry=False, alone=True)
+    add_results(run, accuracy, geometry, alone=True)
     page = report(run)
-    assert page.verdict.startswith(
-        "<strong>Warning.</strong> Training made the encoder worse: MR 70.0 → 65.0 (-5.0), best at"
-    )
+    assert page.verdict.startswith(f"<strong>Warning.</strong> {verdict}")
     assert "Task Pairs Before After" not in page.text
-
-
-def test_geometry_alone_gives_no_verdict(run: Path) -> None:
-    add_results(run, (0, 0), geometry=True, alone=True)
-    page = report(run)
-    assert page.verdict.startswith("<strong>Warning.</strong> No verdict: the run was evaluated on geometry alone")
     assert "Before and after" in page.headings
 
 
@@ -386,19 +329,11 @@ def test_a_damaged_file_is_named(run: Path, name: str, content: str, message: st
         (
             {"after": 0.44, "low": 0.01, "high": 0.07, "ahead": 0.99},
             "Use the new encoder. On the 50 pairs of mine dev that chose the step, 40.0 became 44.0 (+4.0; 95 % "
-            "interval over the pairs +1.0 to +7.0). Pairs that choose flatter the choice a little.",
+            "interval over the pairs +1.0 to +7.0).",
         ),
-        (
-            {"after": 0.41, "low": -0.02, "high": 0.04, "ahead": 0.83},
-            "The new encoder is the better guess, but the gain may be chance. On the 50 pairs of mine dev that chose "
-            "the step, 40.0 became 41.0 (+1.0; 95 % interval over the pairs -2.0 to +4.0). In 83 % of the samples of "
-            "these pairs the new encoder is ahead. To be sure, score more pairs with isotune label.",
-        ),
-        (
-            {"after": 0.40, "low": -0.03, "high": 0.02, "ahead": 0.4},  # Pearson's correlation chose the step
-            "Keep what you had. On the 50 pairs of mine dev that chose the step, 40.0 became 40.0 (+0.0; 95 % interval "
-            "over the pairs -3.0 to +2.0).",
-        ),
+        ({"after": 0.41, "low": -0.02, "high": 0.04, "ahead": 0.83}, "In 83 % of the samples of these pairs the new"),
+        # Pearson's correlation chose the step.
+        ({"after": 0.40, "low": -0.03, "high": 0.02, "ahead": 0.4}, "Keep what you had. On the 50 pairs of mine dev"),
     ],
 )
 def test_the_advice_gives_the_better_guess_and_how_sure_it_is(run: Path, dev: dict[str, float], advice: str) -> None:

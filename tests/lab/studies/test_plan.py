@@ -8,7 +8,7 @@ import pytest
 from isotune.errors import InputError
 from isotune.lab.studies import Study
 from isotune.lab.studies import run_key as run_key_module
-from isotune.lab.studies.plan import PlannedRun, plan_runs
+from isotune.lab.studies.plan import PlannedRun, needs, plan_runs
 from isotune.lab.studies.run_key import forget_files, run_key
 
 
@@ -49,16 +49,6 @@ def test_a_study_is_in_float32_unless_it_names_another_precision() -> None:
     half = {**CONSERT, "options": {"precision": "bfloat16"}}
     recipes = [run.recipe for run in runs(arms=[SIMCSE, half])]
     assert [recipe.stages[0].training.precision for recipe in recipes if recipe] == ["float32", "bfloat16"]
-
-
-def test_the_pooling_of_an_untrained_model_can_vary() -> None:
-    planned = runs(arms=[{"name": "as it is"}], grid={"pooling": ["cls", "mean"], "layers": [[-1], [0, -1]]})
-    assert [(run.encoder.pooling, run.encoder.layers) for run in planned] == [
-        ("cls", (-1,)),
-        ("cls", (0, -1)),
-        ("mean", (-1,)),
-        ("mean", (0, -1)),
-    ]
 
 
 def test_study_options_apply_to_arms_that_have_them_and_arm_options_win() -> None:
@@ -195,3 +185,54 @@ def test_the_key_depends_on_the_run_that_a_run_starts_from() -> None:
 
     assert last(0) != last(1)
     assert last(0) != key(runs(arms=[CONSERT])[-1])
+
+
+TUNED = {"name": "tuned", "method": "simcse", "data": ["none.txt"], "options": {"dev": "none", "steps": 1}}
+
+
+def study_of(*arms: dict[str, Any], **more: Any) -> Study:
+    return Study.from_table({"title": "t", "model": "some/model", "scores": ["dev"], "arms": list(arms), **more})
+
+
+def test_runs_models_and_data() -> None:
+    arms = {"name": "as it is", "options": {"pooling": "cls"}}, TUNED
+    needed = needs(study_of(*arms, seeds=[0, 1, 2], tasks=["stsb-open", "geometry:none.tsv"]))
+    assert needed.runs == 4
+    assert needed.models == {"some/model": False}
+    assert needed.data == {"stsb-open:test": True, "none.tsv": False, "none.txt": False}
+    assert needed.data_here == "no"
+    assert needs(study_of(*arms), "other/model").models == {"other/model": False}
+
+
+def test_data_on_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a\n")
+    (tmp_path / "model").mkdir()
+    here = {**TUNED, "data": [str(tmp_path / "*.txt")]}
+    needed = needs(study_of(here, tasks=["stsb-open"]), str(tmp_path / "model"))
+    assert needed.data_here == "published"
+    assert needed.models == {str(tmp_path / "model"): True}
+
+
+@pytest.mark.parametrize(
+    ("arm", "data", "dev"),
+    [
+        ({"method": "consert", "data": ["x"], "options": {"dev": "stsb:dev"}}, ("x",), ("stsb:dev",)),
+        ({"method": "consert", "data": ["x"], "options": {"dev": "none"}}, ("x",), ()),
+        (
+            {"method": "multitask"},
+            ("sst5:train", "quora-rest:train", "minbert-sts:train"),
+            ("sst5:dev", "minbert-quora:dev", "minbert-sts:dev"),
+        ),
+        ({}, (), ()),
+    ],
+)
+def test_what_a_run_reads(arm: dict[str, Any], data: tuple[str, ...], dev: tuple[str, ...]) -> None:
+    (run,) = plan_runs(study_of({"name": "a", **arm}))
+    assert (run.inputs.data, run.inputs.dev, run.inputs.models) == (data, dev, ())
+
+
+def test_translation_models_are_needed() -> None:
+    needed = study_of({"name": "a", "recipe": "back-translation"})
+    (run,) = plan_runs(needed)
+    assert len(run.inputs.models) == 2
+    assert list(needs(needed).models) == ["some/model", *run.inputs.models]
