@@ -54,21 +54,15 @@ def analyse(name: str, encoders: Mapping[str, SentenceEncoder], tasks: Sequence[
         InputError: there is no such analysis or option, the tasks can't be read or are too many, or the analysis can't
             use an encoder.
     """
-    return analyse_on(name, encoders, load_pairs(name, tasks, options), **options)
-
-
-def analyse_on(
-    name: str, encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs], **options: Any
-) -> Analysis:
-    """Analyses encoders on the pairs that `load_pairs` returned."""
     from isotune.lab.analyses.analysis import Analysis, task_name
 
+    pairs = load_pairs(name, tasks, options)
     entry, module = ANALYSES[name], _module(name)
-    table = module.compute(encoders, tasks, **options)
+    table = module.compute(encoders, pairs, **options)
     return Analysis(
         name=name,
         title=f"{entry.title} ({entry.source})",
-        tasks=[task_name(pairs) for pairs in tasks],
+        tasks=[task_name(task) for task in pairs],
         options=options,
         findings=module.findings(table),
         table=table,

@@ -199,3 +199,40 @@ def _is_here(source: str) -> bool:
     """Whether a dataset or file is on this machine."""
     name = source.partition(":")[0]
     return available(source) if name in DATASETS else Path(source).exists() or bool(glob.glob(source))
+
+
+def changed_study(study: Study, seeds: Sequence[int], options: Mapping[str, Any]) -> Study:
+    """A study with other seeds, and with options that replace those of the study and of its arms.
+
+    Raises:
+        InputError: the study runs one of the options at several values.
+    """
+    for key in options:
+        for place, grid in (("the study", study.grid), *((f"arm {arm.name}", arm.grid or {}) for arm in study.arms)):
+            if any(_overlap(key, axis) for axis in grid):
+                raise InputError(f"option {key} can't be given: {place} runs it at several values")
+
+    def not_given(kept: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: kept[key] for key in kept if not {key, key.partition(".")[0]} & options.keys()}
+
+    arms = tuple(arm.model_copy(update={"options": not_given(arm.options)}) for arm in study.arms)
+    shared = {**not_given(study.options), **options}
+    return study.model_copy(update={"arms": arms, "seeds": tuple(seeds) or study.seeds, "options": shared})
+
+
+def departures(study: Study, published: Study, model: str, options: Mapping[str, Any]) -> list[str]:
+    """What is not as published, in sentences."""
+    sentences = []
+    if model and set(published.models) - {model}:
+        sentences.append(f"The model is {model}, not the published {' or '.join(published.models)}.")
+    if options:
+        given = ", ".join(f"{key} = {value}" for key, value in options.items())
+        sentences.append(f"Options that differ from the published ones: {given}.")
+    if study.seeds != published.seeds:
+        sentences.append(f"Seeds {', '.join(map(str, study.seeds))}, not {', '.join(map(str, published.seeds))}.")
+    return sentences
+
+
+def _overlap(option: str, other: str) -> bool:
+    """Whether two options set the same value: "augmentations" overlaps "augmentations.0", which overlaps no ".1"."""
+    return option == other or option == other.partition(".")[0] or other == option.partition(".")[0]

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from isotune.errors import InputError
-from isotune.lab.reproduction import analysis_sentences, changed_study, departures, reproduce, table_rows
-from isotune.lab.studies import Study, paper_names, read_study
+from isotune.lab.studies import Study, read_study
 from isotune.lab.studies.lines import MadeRun
-from isotune.lab.studies.results import Results
+from isotune.lab.studies.plan import changed_study, departures
+from isotune.lab.studies.results import Results, analysis_sentences, table_rows
+from isotune.lab.studies.run_study import run_study
 
 
 def results(study: Study, **values: dict[str, float]) -> Results:
@@ -118,23 +119,17 @@ def test_published_values_of_an_analysis(tmp_path: Path) -> None:
 
 
 def test_a_table_of_data_needs_no_run(tmp_path: Path) -> None:
-    outcome = reproduce("consert/table1", tmp_path, quiet=True)
+    outcome = run_study("consert/table1", tmp_path, quiet=True)
     assert outcome.failed == 0
-    made = Results.read(tmp_path / "consert" / "table1")
+    made = Results.read(tmp_path)
     rows = list(table_rows(made))
     assert rows[:2] == [["sts12", "0", "0", "3,108", "6,216"], ["  published", "0", "0", "3,108", "6,216"]]
     assert all(measured[1:] == published[1:] for measured, published in zip(rows[:14:2], rows[1:14:2], strict=True))
 
 
 def test_without_time_nothing_is_made(tmp_path: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    reproduce("small-bert/figure2", tmp_path, model=str(tiny_model), options={"sample": 9}, minutes=0)
-    made = Results.read(tmp_path / "small-bert" / "figure2")
+    run_study("small-bert/figure2", tmp_path, model=str(tiny_model), options={"sample": 9}, minutes=0)
+    made = Results.read(tmp_path)
     assert [run.arm for run in made.runs if run.values or run.problem] == []
     assert "sample = 9" in made.study.note
     assert "0 minutes are over; 83 runs have not been made" in capsys.readouterr().err
-
-
-def test_an_unknown_table_is_refused() -> None:
-    with pytest.raises(InputError, match="unknown table or figure 'consert/table9': did you mean 'consert/table4'"):
-        reproduce("consert/table9", "out")
-    assert "consert/table4" in paper_names()
