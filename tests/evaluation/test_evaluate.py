@@ -26,8 +26,9 @@ from isotune.evaluation import (
     evaluate_on,
     load_tasks,
 )
-from isotune.evaluation.results import MEASURES, Aggregates, Aggregation, AverageAccuracy, Correlations, Metric
+from isotune.evaluation.results import MEASURES, Aggregation, AverageAccuracy, Metric
 from isotune.evaluation.tasks import TASKS, task_title
+from tests.report.conftest import evaluation
 
 
 class BagOfWords:
@@ -39,34 +40,6 @@ class BagOfWords:
             for word in sentence.lower().split():
                 row[zlib.crc32(word.encode()) % 256] += 1
         return vectors
-
-
-def result(name: str, value: float) -> STSResult:
-    return STSResult(
-        name=name,
-        split="test",
-        pairs=10,
-        spearman=Aggregates(all=value, mean=value + 0.1, wmean=value + 0.2),
-        pearson=Aggregates(all=-value, mean=0, wmean=0),
-        subsets={},
-    )
-
-
-def evaluation(encoder: str, average: float | None = None, **tasks: float) -> Evaluation:
-    return Evaluation(
-        encoder=encoder,
-        tasks=tuple(result(name.replace("_", "-"), value) for name, value in tasks.items()),
-        averages={}
-        if average is None
-        else {
-            "sts": Correlations(
-                spearman=Aggregates(all=average, mean=average, wmean=average),
-                pearson=Aggregates(all=0, mean=0, wmean=0),
-            )
-        },
-        versions={},
-        created=datetime(2025, 11, 20, tzinfo=UTC),
-    )
 
 
 def cells(table: Table) -> list[list[str]]:
@@ -149,9 +122,9 @@ def test_an_unknown_task_is_refused() -> None:
 def test_a_comparison_shows_every_column_and_the_best_of_each() -> None:
     (table,) = comparison_tables(
         [
-            evaluation("start", average=0.4, sts12=0.2, stsb=0.5),
-            evaluation("tuned [x]", average=0.6, sts12=0.3, stsb=0.41234),
-            evaluation("open", stsb_open=0.7, sts12=0.3),
+            evaluation({"sts12": 0.2, "stsb": 0.5}, "start", 0.4),
+            evaluation({"sts12": 0.3, "stsb": 0.41234}, "tuned [x]", 0.6),
+            evaluation({"stsb-open": 0.7, "sts12": 0.3}, "open"),
         ]
     )
     assert table.title == 'Spearman x 100, aggregation "all": one correlation over all subsets together'
@@ -166,15 +139,15 @@ def test_a_comparison_shows_every_column_and_the_best_of_each() -> None:
 @pytest.mark.parametrize(
     ("aggregation", "metric", "title", "value"),
     [
-        ("mean", "spearman", 'Spearman x 100, aggregation "mean": mean over subsets', "*60.00"),
-        ("wmean", "spearman", 'Spearman x 100, aggregation "wmean": mean over subsets weighted by', "*70.00"),
-        ("all", "pearson", 'Pearson x 100, aggregation "all": one correlation over all', "*-50.00"),
+        ("mean", "spearman", 'Spearman x 100, aggregation "mean": mean over subsets', "*51.00"),
+        ("wmean", "spearman", 'Spearman x 100, aggregation "wmean": mean over subsets weighted by', "*52.00"),
+        ("all", "pearson", 'Pearson x 100, aggregation "all": one correlation over all', "*55.00"),
     ],
 )
 def test_a_comparison_in_another_aggregation_or_metric(
     aggregation: Aggregation, metric: Metric, title: str, value: str
 ) -> None:
-    (table,) = comparison_tables([evaluation("start", stsb=0.5)], aggregation, metric)
+    (table,) = comparison_tables([evaluation({"stsb": 0.5}, "start")], aggregation, metric)
     assert str(table.title).startswith(title)
     assert cells(table) == [["Encoder", "STS-B"], ["start", value]]
 
@@ -189,20 +162,21 @@ def test_each_kind_of_task_has_its_table() -> None:
         measures = dict(zip(MEASURES, (0.2, -2.5, 0.1, 0.9, 123.4), strict=True))
         return GeometryResult(name=name, data=data, **facts, **measures)
 
-    complete = evaluation("one", average=0.4, sts12=0.2, sts17_1=0.5).model_copy(
+    sts = evaluation({"sts12": 0.2, "sts17-1": 0.5}, "one", 0.4)
+    complete = sts.model_copy(
         update={
             "tasks": (
-                *evaluation("one", sts12=0.2, sts17_1=0.5).tasks,
+                *sts.tasks,
                 transfer("mr", "plain", 0.75),
                 transfer("mrpc", "plain", 0.7, f1=0.8),
                 transfer("senteval-mr", "SentEval's", 0.76),
                 geometry("geometry", "stsb:dev"),
                 geometry("geometry:mine.tsv", "mine.tsv"),
             ),
-            "averages": {**evaluation("one", average=0.4).averages, "transfer": AverageAccuracy(accuracy=0.725)},
+            "averages": {**sts.averages, "transfer": AverageAccuracy(accuracy=0.725)},
         }
     )
-    other = evaluation("other", sts12=0.1)
+    other = evaluation({"sts12": 0.1}, "other")
     tables = comparison_tables([complete, other])
     assert [cells(table) for table in tables] == [
         [["Encoder", "STS12", "Average"], ["one", "*20.00", "*40.00"], ["other", "10.00", "-"]],
@@ -249,7 +223,7 @@ def test_multilingual_sts(real_data: Path) -> None:
 @pytest.mark.parametrize("arguments", [{"aggregation": "max"}, {"metric": "kendall"}])
 def test_an_unknown_aggregation_or_metric_is_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=f"unknown {next(iter(arguments))}"):
-        comparison_tables([evaluation("start", stsb=0.5)], **arguments)
+        comparison_tables([evaluation({"stsb": 0.5}, "start")], **arguments)
 
 
 def test_a_folder_is_loaded_and_gives_its_name(tiny_model: Path) -> None:
