@@ -27,7 +27,7 @@ def test_an_analysis_and_its_files(isotune: Call, tiny_model: Path, pairs: Path)
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert [line.partition(":")[0] for line in lines[:2]] == ["tiny", "demo"]
-    assert lines[2:] == ["look/tsne.json", "look/tsne.png", "look/tsne.html"]
+    assert lines[2:] == ["look/tsne.json", "look/tsne.png"]
     assert json.loads(Path("look/tsne.json").read_text())["options"] == {"seed": 5}
 
 

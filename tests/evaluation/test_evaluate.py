@@ -19,7 +19,6 @@ from isotune.evaluation import (
     Evaluation,
     GeometryResult,
     STSResult,
-    STSTask,
     TransferResult,
     comparison_tables,
     cosine_similarities,
@@ -27,8 +26,9 @@ from isotune.evaluation import (
     evaluate_on,
     load_tasks,
 )
-from isotune.evaluation.results import MEASURES, Aggregates, Aggregation, AverageAccuracy, Correlations, Metric
+from isotune.evaluation.results import MEASURES, Aggregation, AverageAccuracy, Metric
 from isotune.evaluation.tasks import TASKS, task_title
+from tests.report.conftest import evaluation
 
 
 class BagOfWords:
@@ -40,34 +40,6 @@ class BagOfWords:
             for word in sentence.lower().split():
                 row[zlib.crc32(word.encode()) % 256] += 1
         return vectors
-
-
-def result(name: str, value: float) -> STSResult:
-    return STSResult(
-        name=name,
-        split="test",
-        pairs=10,
-        spearman=Aggregates(all=value, mean=value + 0.1, wmean=value + 0.2),
-        pearson=Aggregates(all=-value, mean=0, wmean=0),
-        subsets={},
-    )
-
-
-def evaluation(encoder: str, average: float | None = None, **tasks: float) -> Evaluation:
-    return Evaluation(
-        encoder=encoder,
-        tasks=tuple(result(name.replace("_", "-"), value) for name, value in tasks.items()),
-        averages={}
-        if average is None
-        else {
-            "sts": Correlations(
-                spearman=Aggregates(all=average, mean=average, wmean=average),
-                pearson=Aggregates(all=0, mean=0, wmean=0),
-            )
-        },
-        versions={},
-        created=datetime(2025, 11, 20, tzinfo=UTC),
-    )
 
 
 def cells(table: Table) -> list[list[str]]:
@@ -86,16 +58,12 @@ def test_an_evaluation_names_its_encoder_and_what_made_it() -> None:
     assert evaluated.averages == {}
     (task,) = evaluated.tasks
     assert (task.name, task.split, list(task.subsets)) == ("stsb-open", "test", ["stsb-open"])
-    assert Evaluation.model_validate_json(evaluated.model_dump_json()) == evaluated
-
-
-def test_correlations_are_scipys() -> None:
     pairs = scored_pairs("stsb-open")
     cosines = cosine_similarities(BagOfWords(), pairs)
-    (task,) = evaluate(BagOfWords(), ["stsb-open"], name="bag").tasks
     assert task.spearman.all == task.spearman.mean == spearmanr(pairs.scores, cosines).statistic
     assert task.pearson.all == task.pearson.wmean == pearsonr(pairs.scores, cosines).statistic
     assert task.spearman.all > 0.4
+    assert Evaluation.model_validate_json(evaluated.model_dump_json()) == evaluated
 
 
 def test_without_the_seven_the_default_is_the_open_task(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,38 +72,18 @@ def test_without_the_seven_the_default_is_the_open_task(monkeypatch: pytest.Monk
 
 
 def test_the_seven_sts_tasks(real_data: Path) -> None:
-    evaluated = evaluate(BagOfWords(), name="bag")
-    tasks = [task for task in evaluated.tasks if isinstance(task, STSResult)]
-    assert tuple(task.name for task in tasks) == GROUPS["sts"]
-    assert [task.pairs for task in evaluated.tasks] == [
-        3108,
-        1500,
-        3750,
-        3000,
-        1186,
-        1379,
-        4927,
-    ]  # ConSERT, Table 1
-    assert [len(task.subsets) for task in evaluated.tasks] == [5, 3, 6, 5, 5, 1, 1]
+    """A group stands for its tasks, none of which is read twice."""
+    evaluated = evaluate(BagOfWords(), ["sickr", "sts", "stsb-open"], name="bag")
+    first, *tasks = [task for task in evaluated.tasks if isinstance(task, STSResult)]
+    assert [task.name for task in tasks] == [*GROUPS["sts"][:-1], "stsb-open"]
+    tasks = [*tasks[:-1], first]
+    assert [task.pairs for task in tasks] == [3108, 1500, 3750, 3000, 1186, 1379, 4927]  # ConSERT, Table 1
+    assert [len(task.subsets) for task in tasks] == [5, 3, 6, 5, 5, 1, 1]
     average = evaluated.averages["sts"]
     for metric in ("spearman", "pearson"):
         for aggregation in ("all", "mean", "wmean"):
-            values = [getattr(getattr(task, metric), aggregation) for task in evaluated.tasks]
+            values = [getattr(getattr(task, metric), aggregation) for task in tasks]
             assert getattr(getattr(average, metric), aggregation) == pytest.approx(np.mean(values))
-
-
-def test_each_years_numbers_are_scipys(real_data: Path) -> None:
-    pairs = scored_pairs("sts15")
-    cosines = cosine_similarities(BagOfWords(), pairs)
-    (task,) = evaluate(BagOfWords(), ["sts15"], name="bag").tasks
-    labels = np.array(pairs.subsets)
-    parts = {name: labels == name for name in np.unique(labels)}
-    each = {name: spearmanr(pairs.scores[rows], cosines[rows]).statistic for name, rows in parts.items()}
-    assert {name: subset.spearman for name, subset in task.subsets.items()} == each
-    assert task.spearman.all == spearmanr(pairs.scores, cosines).statistic
-    assert task.spearman.mean == pytest.approx(np.mean(list(each.values())))
-    weights = [rows.sum() for rows in parts.values()]
-    assert task.spearman.wmean == pytest.approx(np.average(list(each.values()), weights=weights))
 
 
 @pytest.mark.slow
@@ -147,16 +95,7 @@ def test_a_published_score(real_data: Path, real_models: Path) -> None:
     assert round(100 * task.spearman.all, 2) == 82.03  # as on the MTEB leaderboard
 
 
-def test_a_group_stands_for_its_tasks_and_none_is_read_twice(real_data: Path) -> None:
-    evaluated = evaluate(BagOfWords(), ["sickr", "sts", "stsb-open"], name="bag")
-    assert [task.name for task in evaluated.tasks] == [
-        "sickr", "sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "stsb-open"
-    ]  # fmt: skip
-    seven = [task.spearman.all for task in evaluated.tasks if task.name != "stsb-open"]
-    assert evaluated.scores()["sts"] == pytest.approx(np.mean(seven))
-
-
-def test_a_file_is_a_task(tmp_path: Path) -> None:
+def test_a_file_is_a_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "mine.tsv"
     lines = ("a b\ta b\t5\tnews", "a b\ta c\t3\tnews", "a b\tc d\t0\tmail", "x y\tx z\t2\tmail")
     path.write_text("sentence1\tsentence2\tscore\tsubset\n" + "\n".join(lines))
@@ -164,9 +103,6 @@ def test_a_file_is_a_task(tmp_path: Path) -> None:
     assert (task.name, task.pairs, list(task.subsets)) == (str(path), 4, ["news", "mail"])
     assert task.spearman.mean == pytest.approx(1)
     assert evaluate(BagOfWords(), [path], name="bag").tasks == (task,)
-
-
-def test_a_path_is_a_file_even_if_a_task_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="stsb-open: no such file"):
         load_tasks([Path("stsb-open")])
@@ -186,9 +122,9 @@ def test_an_unknown_task_is_refused() -> None:
 def test_a_comparison_shows_every_column_and_the_best_of_each() -> None:
     (table,) = comparison_tables(
         [
-            evaluation("start", average=0.4, sts12=0.2, stsb=0.5),
-            evaluation("tuned [x]", average=0.6, sts12=0.3, stsb=0.41234),
-            evaluation("open", stsb_open=0.7, sts12=0.3),
+            evaluation({"sts12": 0.2, "stsb": 0.5}, "start", 0.4),
+            evaluation({"sts12": 0.3, "stsb": 0.41234}, "tuned [x]", 0.6),
+            evaluation({"stsb-open": 0.7, "sts12": 0.3}, "open"),
         ]
     )
     assert table.title == 'Spearman x 100, aggregation "all": one correlation over all subsets together'
@@ -203,68 +139,44 @@ def test_a_comparison_shows_every_column_and_the_best_of_each() -> None:
 @pytest.mark.parametrize(
     ("aggregation", "metric", "title", "value"),
     [
-        ("mean", "spearman", 'Spearman x 100, aggregation "mean": mean over subsets', "*60.00"),
-        (
-            "wmean",
-            "spearman",
-            'Spearman x 100, aggregation "wmean": mean over subsets weighted by their size',
-            "*70.00",
-        ),
-        (
-            "all",
-            "pearson",
-            'Pearson x 100, aggregation "all": one correlation over all subsets together',
-            "*-50.00",
-        ),
+        ("mean", "spearman", 'Spearman x 100, aggregation "mean": mean over subsets', "*51.00"),
+        ("wmean", "spearman", 'Spearman x 100, aggregation "wmean": mean over subsets weighted by', "*52.00"),
+        ("all", "pearson", 'Pearson x 100, aggregation "all": one correlation over all', "*55.00"),
     ],
 )
 def test_a_comparison_in_another_aggregation_or_metric(
     aggregation: Aggregation, metric: Metric, title: str, value: str
 ) -> None:
-    (table,) = comparison_tables([evaluation("start", stsb=0.5)], aggregation, metric)
-    assert table.title == title
+    (table,) = comparison_tables([evaluation({"stsb": 0.5}, "start")], aggregation, metric)
+    assert str(table.title).startswith(title)
     assert cells(table) == [["Encoder", "STS-B"], ["start", value]]
 
 
 def test_each_kind_of_task_has_its_table() -> None:
     def transfer(name: str, classifier: str, accuracy: float, f1: float | None = None) -> TransferResult:
-        return TransferResult(
-            name=name,
-            classifier=classifier,
-            protocol="10 folds",
-            rows=10,
-            accuracy=accuracy,
-            f1=f1,
-            dev_accuracy=None,
-            regularisation=(0.01,),
-        )
+        facts = {"protocol": "10 folds", "rows": 10, "dev_accuracy": None, "regularisation": (0.01,)}
+        return TransferResult(name=name, classifier=classifier, accuracy=accuracy, f1=f1, **facts)
 
     def geometry(name: str, data: str) -> GeometryResult:
-        measures = {"alignment": 0.2, "uniformity": -2.5, "mean_cosine": 0.1, "isotropy": 0.9, "effective_rank": 123.4}
-        return GeometryResult(
-            name=name,
-            data=data,
-            sentences=2000,
-            positives=300,
-            positive="score of 4 or more",
-            normalisation="vectors scaled to length 1",
-            **measures,
-        )
+        facts = {"sentences": 2000, "positives": 300, "positive": "score of 4 or more", "normalisation": "length 1"}
+        measures = dict(zip(MEASURES, (0.2, -2.5, 0.1, 0.9, 123.4), strict=True))
+        return GeometryResult(name=name, data=data, **facts, **measures)
 
-    complete = evaluation("one", average=0.4, sts12=0.2, sts17_1=0.5).model_copy(
+    sts = evaluation({"sts12": 0.2, "sts17-1": 0.5}, "one", 0.4)
+    complete = sts.model_copy(
         update={
             "tasks": (
-                *evaluation("one", sts12=0.2, sts17_1=0.5).tasks,
+                *sts.tasks,
                 transfer("mr", "plain", 0.75),
                 transfer("mrpc", "plain", 0.7, f1=0.8),
                 transfer("senteval-mr", "SentEval's", 0.76),
                 geometry("geometry", "stsb:dev"),
                 geometry("geometry:mine.tsv", "mine.tsv"),
             ),
-            "averages": {**evaluation("one", average=0.4).averages, "transfer": AverageAccuracy(accuracy=0.725)},
+            "averages": {**sts.averages, "transfer": AverageAccuracy(accuracy=0.725)},
         }
     )
-    other = evaluation("other", sts12=0.1)
+    other = evaluation({"sts12": 0.1}, "other")
     tables = comparison_tables([complete, other])
     assert [cells(table) for table in tables] == [
         [["Encoder", "STS12", "Average"], ["one", "*20.00", "*40.00"], ["other", "10.00", "-"]],
@@ -287,8 +199,8 @@ def test_each_kind_of_task_has_its_table() -> None:
     assert [table.title for table in tables[2:]] == [
         "Accuracy x 100, plain",
         "Accuracy x 100, SentEval's",
-        "Geometry of stsb:dev: 2,000 sentences, vectors scaled to length 1; 300 positives, score of 4 or more",
-        "Geometry of mine.tsv: 2,000 sentences, vectors scaled to length 1; 300 positives, score of 4 or more",
+        "Geometry of stsb:dev: 2,000 sentences, length 1; 300 positives, score of 4 or more",
+        "Geometry of mine.tsv: 2,000 sentences, length 1; 300 positives, score of 4 or more",
     ]
     assert complete.scores().keys() == {
         *("sts12", "sts17-1", "sts", "mr", "mrpc", "mrpc-f1", "senteval-mr", "transfer"),
@@ -297,56 +209,21 @@ def test_each_kind_of_task_has_its_table() -> None:
     assert Evaluation.model_validate_json(complete.model_dump_json()) == complete
 
 
-def test_every_known_task_has_a_title_and_every_group_known_tasks() -> None:
-    assert len({task_title(name) for name in TASKS if "senteval" not in name}) == len(TASKS) - 21
-    for group, names in GROUPS.items():
-        assert set(names) <= TASKS.keys()
-        assert task_title(group).endswith(" average")
-        assert group not in TASKS
-
-
-def test_spearman_equals_a_slow_one_on_real_data(real_data: Path) -> None:
-    """Rank by sorting, with the mean place for ties, and correlate the ranks."""
-
-    def ranks(values: Sequence[float]) -> list[float]:
-        order = sorted(range(len(values)), key=values.__getitem__)
-        result, start = [0.0] * len(values), 0
-        for end in range(1, len(order) + 1):
-            if end == len(order) or values[order[end]] != values[order[start]]:
-                for place in order[start:end]:
-                    result[place] = (start + end - 1) / 2
-                start = end
-        return result
-
-    for task in load_tasks(["sts", "sts17"]):
-        assert isinstance(task, STSTask)
-        pairs = task.pairs
-        expected = np.corrcoef(ranks(pairs.scores.tolist()), ranks(cosine_similarities(BagOfWords(), pairs).tolist()))[
-            0, 1
-        ]
-        assert task.score(BagOfWords()).spearman.all == pytest.approx(expected, abs=1e-6)
-
-
 def test_multilingual_sts(real_data: Path) -> None:
-    tasks = load_tasks(["sts17", "stsb-de", "stsb-zh"])
+    tasks = load_tasks(["sts17", "stsb-de"])
     titles = [task_title(task.name) for task in tasks]
-    assert titles[:2] + titles[-2:] == [
-        "STS17-1 ar-ar",
-        "STS17-2 ar-en",
-        "STS-B de",
-        "STS-B zh",
-    ]
+    assert titles[:2] + titles[-1:] == ["STS17-1 ar-ar", "STS17-2 ar-en", "STS-B de"]
     evaluated = evaluate_on(tasks, BagOfWords(), "bag")
     by_name = evaluated.scores(metric="pearson")
     assert by_name["sts17"] == pytest.approx(np.mean([by_name[name] for name in GROUPS["sts17"]]))
     assert evaluated.averages.keys() == {"sts17"}
-    assert [task.pairs for task in evaluated.tasks if isinstance(task, STSResult)] == [250] * 7 + [1379] * 2
+    assert [task.pairs for task in evaluated.tasks if isinstance(task, STSResult)] == [250] * 7 + [1379]
 
 
 @pytest.mark.parametrize("arguments", [{"aggregation": "max"}, {"metric": "kendall"}])
 def test_an_unknown_aggregation_or_metric_is_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=f"unknown {next(iter(arguments))}"):
-        comparison_tables([evaluation("start", stsb=0.5)], **arguments)
+        comparison_tables([evaluation({"stsb": 0.5}, "start")], **arguments)
 
 
 def test_a_folder_is_loaded_and_gives_its_name(tiny_model: Path) -> None:
@@ -357,3 +234,10 @@ def test_a_folder_is_loaded_and_gives_its_name(tiny_model: Path) -> None:
     loaded = evaluate(Encoder.load(tiny_model), ["stsb-open"])
     assert loaded.encoder == "Encoder"
     assert loaded.tasks == result.tasks
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_group_is_of_known_tasks(group: str) -> None:
+    assert set(GROUPS[group]) <= TASKS.keys()
+    assert task_title(group).endswith(" average")
+    assert group not in TASKS

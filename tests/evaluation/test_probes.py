@@ -25,33 +25,22 @@ def layers_of(model: nn.Module) -> list[Tensor]:
     return [parameter if parameter.dim() == 2 else parameter[:, None] for parameter in model.parameters()]
 
 
-@pytest.mark.parametrize("hidden", [0, 4])
-def test_folds_trained_together_are_those_trained_one_by_one(hidden: int) -> None:
+@pytest.mark.parametrize(("hidden", "seed"), [(0, 1111), (4, 7)])
+def test_folds_trained_together_are_those_trained_one_by_one(hidden: int, seed: int) -> None:
     x, y = rows(200)
     # Epochs of one batch, of one batch and a row, of three batches, and of one batch; the dev rows differ in number.
     parts = [(range(50), range(50, 90)), (range(30, 95), range(100, 120)), (range(60, 200), range(60))]
     parts += [(range(100, 160), range(170, 200))]
-    folds = [Fold(np.array(train), np.array(dev)) for train, dev in parts]
-    trained = train_probes(x, y, folds, torch.tensor([DECAYS] * 4, dtype=torch.float64), classes=3, hidden=hidden)
+    folds = [Fold(np.array(train), np.array(dev), np.random.RandomState(seed)) for train, dev in parts]
+    decays = torch.tensor([DECAYS] * 4, dtype=torch.float64)
+    trained = train_probes(x, y, folds, decays, classes=3, hidden=hidden, seed=seed)
     for fold, (train, dev) in enumerate(parts):
         for place, decay in enumerate(DECAYS):
-            model, accuracy = reference.fit(x[train], y[train], decay, 3, hidden, (x[dev], y[dev]))
+            model, accuracy = reference.fit(x[train], y[train], decay, 3, hidden, (x[dev], y[dev]), seed=seed)
             assert trained.accuracy[fold, place].item() == accuracy
             for layer, expected in zip(trained.layers, layers_of(model), strict=True):
                 assert torch.allclose(layer[fold, place], expected, rtol=1e-9, atol=1e-12)
             assert trained.predict(x, fold, place).tolist() == model(x).argmax(1).tolist()
-
-
-def test_another_seed_gives_other_first_weights_and_batches() -> None:
-    x, y = rows(200)
-    train, dev = np.arange(150), np.arange(150, 200)
-    fold = Fold(train, dev, np.random.RandomState(7))
-    trained = train_probes(x, y, [fold], torch.tensor([DECAYS], dtype=torch.float64), classes=3, hidden=4, seed=7)
-    for place, decay in enumerate(DECAYS):
-        model, accuracy = reference.fit(x[:150], y[:150], decay, 3, 4, (x[150:], y[150:]), seed=7)
-        assert trained.accuracy[0, place].item() == accuracy
-        for layer, expected in zip(trained.layers, layers_of(model), strict=True):
-            assert torch.allclose(layer[0, place], expected, rtol=1e-9, atol=1e-12)
 
 
 def test_a_twentieth_is_held_out() -> None:
@@ -65,31 +54,22 @@ def test_a_twentieth_is_held_out() -> None:
     assert torch.allclose(trained.layers[0][0, 0], layers_of(model)[0], rtol=1e-6)
 
 
-def test_training_ends_at_the_sixth_look_without_a_gain(monkeypatch: pytest.MonkeyPatch) -> None:
-    accuracies = iter([0.5, 0.5, 0.6, 0.5, 0.5, 0.5, 0.7, 0.5, 0.5, 0.9])  # a gain does not reset the count
-    taken = []
-
-    def accuracy(x: Tensor, *_: object) -> Tensor:
-        taken.append(next(accuracies))
-        return torch.full((1, 1), taken[-1], dtype=torch.float64)
-
-    monkeypatch.setattr(probes, "_accuracy", accuracy)
-    x, y = rows(20)
-    trained = train_probes(x, y, [Fold(np.arange(20), np.arange(3))], torch.tensor([[0.0]]), classes=3)
-    assert (len(taken), trained.accuracy.item()) == (9, 0.7)
-
-
-def test_training_ends_past_two_hundred_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken: list[float] = []
-
-    def accuracy(x: Tensor, *_: object) -> Tensor:
-        taken.append(len(taken) / 100)
-        return torch.full((1, 1), taken[-1], dtype=torch.float64)
-
-    monkeypatch.setattr(probes, "_accuracy", accuracy)
+@pytest.mark.parametrize(
+    ("accuracies", "looks", "best"),
+    [
+        ([0.5, 0.5, 0.6, 0.5, 0.5, 0.5, 0.7, 0.5, 0.5, 0.9], 9, 0.7),  # a gain does not reset the count of misses
+        ([i / 100 for i in range(60)], 51, 0.5),  # after epochs 4, 8, ... 204
+    ],
+)
+def test_training_ends_at_the_sixth_look_without_a_gain_or_past_200_epochs(
+    accuracies: list[float], looks: int, best: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = iter(accuracies)
+    monkeypatch.setattr(probes, "_accuracy", lambda *_: torch.full((1, 1), next(left), dtype=torch.float64))
     x, y = rows(5)
-    train_probes(x, y, [Fold(np.arange(5), np.arange(3))], torch.tensor([[0.0]]), classes=3)
-    assert len(taken) == 51  # after epochs 4, 8, ... 204
+    trained = train_probes(x, y, [Fold(np.arange(5), np.arange(3))], torch.tensor([[0.0]]), classes=3)
+    assert trained.accuracy.item() == best
+    assert len(list(left)) == len(accuracies) - looks
 
 
 def test_training_leaves_the_callers_random_state_alone() -> None:

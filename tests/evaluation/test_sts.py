@@ -79,7 +79,7 @@ def test_vectors_that_are_not_finite_are_refused() -> None:
 values = arrays(np.float64, 30, elements=st.integers(-50, 50).map(lambda i: i / 50))
 
 
-@settings(deadline=None)  # the first call imports scipy.stats
+@settings(deadline=None, max_examples=40)  # the first call imports scipy.stats
 @given(gold=values, cosines=values)
 def test_correlations_are_the_slow_reference(gold: np.ndarray, cosines: np.ndarray) -> None:
     both = correlations(gold, cosines)
@@ -109,16 +109,6 @@ def test_the_three_aggregations_are_the_formulas() -> None:
     assert result.subsets["a"].pairs == 15
     assert result.subsets["b"].spearman == pytest.approx(b)
     assert result.subsets["b"].pearson == pytest.approx(pearson(gold[rows["b"]], cosines[rows["b"]]))
-
-
-@given(st.permutations(range(12)))
-def test_the_order_of_pairs_does_not_matter(order: list[int]) -> None:
-    random = np.random.default_rng(0)
-    gold, cosines, subsets = random.uniform(0, 5, 12), random.uniform(-1, 1, 12), list("abcabcabcabc")
-    in_order = score(scored(gold, subsets), cosines)
-    shuffled = score(scored(gold[order], [subsets[i] for i in order]), cosines[order])
-    for metric in ("spearman", "pearson"):
-        assert getattr(shuffled, metric).model_dump() == pytest.approx(getattr(in_order, metric).model_dump())
 
 
 def test_without_subsets_the_aggregations_are_one_number() -> None:

@@ -14,7 +14,7 @@ from isotune.data import LabelledPair, LabelledSentence, Pair, ScoredPair, Sente
 from isotune.data.fetch import plan_fetch
 from isotune.errors import InputError
 from isotune.lab.studies import read_study
-from isotune.lab.studies.needs import needs
+from isotune.lab.studies.plan import needs
 from tests.hub.model_files import Files, with_pickle, with_safetensors
 from tests.hub.server import LocalHub
 

@@ -12,9 +12,8 @@ import pytest
 
 from isotune.data import DATASETS, Sentence, read
 from isotune.encoder.format.pretrained import local_folder
-from isotune.lab.reproduction import reproduce
 from isotune.lab.studies import paper_names, read_study, run_study
-from isotune.lab.studies.needs import needs
+from isotune.lab.studies.plan import needs
 from isotune.lab.studies.results import Results
 from tests.hub.model_files import with_safetensors
 from tests.hub.sentences import scored
@@ -93,7 +92,8 @@ def test_a_table_of_each_paper_is_made(
     monkeypatch.setattr(InThisProcess, "made", [], raising=False)  # where the catalogue is as the test wants it
     monkeypatch.setattr(run_study, "Processes", InThisProcess)
     options = {"steps": 2, "batch_size": 4, "eval_every": 1, "max_length": 16}
-    outcome = reproduce(name, tmp_path / "out", model="me/tiny", seeds=[0], options=options, quiet=True)
+    changes = {"model": "me/tiny", "seeds": [0], "options": options}
+    outcome = run_study.run_study(name, tmp_path / "out", **changes, quiet=True)
     results = Results.read(outcome.page.parent)
     assert [run.problem for run in results.runs if run.problem] == []
     assert outcome.failed == 0

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
+from html.parser import HTMLParser
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,51 @@ import pytest
 
 from isotune.evaluation import GROUPS, Evaluation, RunEvaluation, STSResult
 from isotune.evaluation.results import Aggregates, Correlations, SubsetResult
+
+
+class Page(HTMLParser):
+    """The text, tags and attributes of a page. An element that is left open or closed twice is an error."""
+
+    VOID = frozenset({"meta", "link", "br", "img", "input"})
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.html = path.read_text(encoding="utf-8")
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(self.html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] != "style":
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+    @property
+    def headings(self) -> list[str]:
+        return re.findall(r"<h2[^>]*>([^<]*)</h2>", self.html)
+
+    @property
+    def verdict(self) -> str:
+        (verdict,) = re.findall(r'<p class="verdict[^"]*">(.*?)</p>', self.html, re.DOTALL)
+        return str(verdict)
+
 
 STEPS, KEPT = 300, 150
 RECIPE = """\
@@ -38,9 +86,8 @@ def aggregates(value: float) -> Aggregates:
     return Aggregates(all=value, mean=value + 0.01, wmean=value + 0.02)
 
 
-def evaluation(values: dict[str, float], encoder: str = "bert-base") -> Evaluation:
-    """An evaluation with the given Spearman "all" of each task; Pearson is 0.05 higher."""
-    average = float(np.mean(list(values.values())))
+def evaluation(values: dict[str, float], encoder: str = "bert-base", average: float | None = None) -> Evaluation:
+    """An evaluation with the given Spearman "all" of each task and of the group sts; Pearson is 0.05 higher."""
     tasks = tuple(
         STSResult(
             name=name,
@@ -52,19 +99,11 @@ def evaluation(values: dict[str, float], encoder: str = "bert-base") -> Evaluati
         )
         for name, value in values.items()
     )
-    return Evaluation(
-        encoder=encoder,
-        tasks=tasks,
-        averages={"sts": Correlations(spearman=aggregates(average), pearson=aggregates(average + 0.05))}
-        if values.keys() >= set(GROUPS["sts"])
-        else {},
-        versions={"isotune": "0.1.0", "torch": "2.13.0", "transformers": "5.23.0", "python": "3.11.2"},
-        created=datetime(2025, 11, 20, 7, 30, tzinfo=UTC),
+    averages = (
+        {"sts": Correlations(spearman=aggregates(average), pearson=aggregates(average + 0.05))} if average else {}
     )
-
-
-def run_evaluation(before: dict[str, float], after: dict[str, float], selected_step: int = KEPT) -> RunEvaluation:
-    return RunEvaluation(before=evaluation(before), after=evaluation(after), selected_step=selected_step)
+    created = datetime(2025, 11, 20, 7, 30, tzinfo=UTC)
+    return Evaluation(encoder=encoder, tasks=tasks, averages=averages, versions={"isotune": "0.1.0"}, created=created)
 
 
 def metrics(steps: int = STEPS) -> list[dict[str, Any]]:
@@ -135,33 +174,22 @@ def second_stage(offset: int = STEPS, steps: int = 100) -> list[dict[str, Any]]:
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A finished run on the seven STS tasks that helped."""
-    folder = tmp_path / "consert-demo"
+    return make_run(tmp_path)
+
+
+def make_run(parent: Path) -> Path:
+    folder = parent / "consert-demo"
     (folder / "encoder").mkdir(parents=True)
     (folder / "recipe.toml").write_text(RECIPE)
-    environment = {
-        "isotune": "0.1.0",
-        "python": "3.11.2",
-        "torch": "2.13.0",
-        "platform": "Linux-6.1-x86_64",
-        "cpu": "x86_64",
-        "gpu": None,
-        "cores": 2,
-        "threads": 2,
-        "started": "2025-11-20T07:30:00Z",
-    }
+    environment = {"isotune": "0.1.0", "cpu": "x86_64", "gpu": None, "cores": 2, "started": "2025-11-20T07:30:00Z"}
     (folder / "environment.json").write_text(json.dumps(environment))
-    data = {
-        "sources": ["corpus/support-tickets.txt", "corpus/manual.jsonl"],
-        "rows": 12000,
-        "sentences": 12000,
-        "distinct": 11873,
-        "tokens": 241530,
-        "cut": 17,
-        "sha256": "9f2c" * 16,
-    }
+    sources = ["corpus/support-tickets.txt", "corpus/manual.jsonl"]
+    data = {"sources": sources, "rows": 12000, "distinct": 11873, "cut": 17, "sha256": "9f2c" * 16}
     (folder / "data.json").write_text(json.dumps({"stage 1": data}))
     write_metrics(folder, metrics())
-    (folder / "evaluation.json").write_text(run_evaluation(SEVEN_BEFORE, SEVEN_AFTER).model_dump_json())
+    before, after = (evaluation(values, average=fmean(values.values())) for values in (SEVEN_BEFORE, SEVEN_AFTER))
+    result = RunEvaluation(before=before, after=after, selected_step=KEPT)
+    (folder / "evaluation.json").write_text(result.model_dump_json())
     random = np.random.default_rng(1)
     gold = random.choice(np.arange(0, 5.2, 0.2), 1500).astype(np.float32)
     before = np.clip(0.82 + 0.02 * gold / 5 + random.normal(0, 0.06, 1500), 0, 1)

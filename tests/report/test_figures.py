@@ -49,15 +49,25 @@ def test_a_learning_curve_marks_the_start_and_the_step_kept() -> None:
     assert {"dev Spearman x 100", "start: 30.00", "kept: 50.00 at step 10", "training loss", "step"} <= set(texts(svg))
 
 
-def test_without_dev_scores_the_loss_stands_alone() -> None:
-    words = texts(learning_curve(train(20), []))
-    assert "training loss" in words
-    assert not any("dev" in word or "kept" in word for word in words)
-
-
-def test_the_terms_of_a_loss_are_named() -> None:
-    assert {"info_nce", "mlm", "sum"} <= set(texts(learning_curve(train(5, info_nce=1, mlm=2), [])))
-    assert "info_nce" not in texts(learning_curve(train(5, info_nce=1), []))
+@pytest.mark.parametrize(
+    ("train", "dev", "shown", "absent"),
+    [
+        (train(20), [], {"training loss"}, {"dev Spearman x 100"}),
+        (train(5, info_nce=1, mlm=2), [], {"info_nce", "mlm", "sum"}, set()),
+        (train(5, info_nce=1), [], {"training loss"}, {"info_nce", "sum"}),
+        ([], dev([0.3, 0.5], best=1), {"kept: 50.00 at step 10"}, {"training loss"}),
+        (
+            train(5),
+            [{**record, "f1": 0.7, "sentiment": 0.2} for record in dev([0.3, 0.5], metric="mean")],
+            {"mean", "F1", "sentiment", "dev mean x 100"},
+            set(),
+        ),
+    ],
+)
+def test_what_a_learning_curve_shows(train: Records, dev: Records, shown: set[str], absent: set[str]) -> None:
+    words = set(texts(learning_curve(train, dev)))
+    assert shown <= words
+    assert not absent & words
 
 
 def test_every_stage_has_a_figure_that_names_it() -> None:
@@ -79,17 +89,6 @@ def test_only_scores_by_one_metric_share_an_axis() -> None:
     words = texts(learning_curves([wide, accuracy])[1])
     assert "dev accuracy x 100" in words
     assert "80" not in words
-
-
-def test_the_parts_of_a_mean_dev_score_are_named() -> None:
-    records = [{**record, "f1": 0.7, "sentiment": 0.2} for record in dev([0.3, 0.5], metric="mean")]
-    assert {"mean", "F1", "sentiment", "dev mean x 100"} <= set(texts(learning_curve(train(5), records)))
-
-
-def test_a_stage_without_steps_shows_its_scores() -> None:
-    words = texts(learning_curve([], dev([0.3, 0.5], best=1)))
-    assert "kept: 50.00 at step 10" in words
-    assert "training loss" not in words
 
 
 def test_the_space_of_every_stage_is_on_the_same_axes() -> None:
@@ -126,27 +125,12 @@ def test_a_figure_is_described_and_its_ids_are_unique() -> None:
         assert set(re.findall(r'href="#([^"]+)"', svg)) <= ids
 
 
-def test_the_same_numbers_give_the_same_description() -> None:
-    (svg,) = space_monitor([stage(space=space((0, 0.8, 12.3), (50, 0.2, 80.5)))])
-    label = ElementTree.fromstring(svg).get("aria-label")
-    assert label == (
-        "Mean cosine of different sentences: 0.8 at step 0, 0.2 at the end. "
-        "Effective rank: 12.3 at step 0, 80.5 at the end."
-    )
-
-
-def test_a_panel_states_its_spearman() -> None:
-    gold = np.array([0, 1, 2, 3, 4], np.float32)
-    before, after = cosine_against_gold(gold, {"before": np.full(5, 0.9), "after": gold / 5})
-    assert "Before: Spearman 0.00" in texts(before)
-    assert "After: Spearman 100.00" in texts(after)
-
-
-def test_panels_have_the_same_axes() -> None:
-    gold = np.arange(6.0)
-    before, after = cosine_against_gold(gold, {"before": np.linspace(0.9, 1, 6), "after": np.linspace(-0.3, 1, 6)})
+def test_panels_state_their_spearman_and_have_the_same_axes() -> None:
+    before, after = cosine_against_gold(np.arange(6.0), {"before": np.full(6, 0.9), "after": np.linspace(-0.3, 1, 6)})
     ticks = [[word for word in texts(svg) if re.fullmatch(r"\W?[\d.]+", word)] for svg in (before, after)]
     assert ticks[0] == ticks[1]
+    assert "Before: Spearman 0.00" in texts(before)
+    assert "After: Spearman 100.00" in texts(after)
 
 
 @pytest.mark.parametrize("count", [100, 20_000])

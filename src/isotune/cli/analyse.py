@@ -15,7 +15,7 @@ TASKS = (
     "sts, or files with the columns sentence1, sentence2 and score. Unset: the data of the published figure if "
     "$ISOTUNE_DATA has it, otherwise the bundled pairs."
 )
-OUT = "The folder for NAME.json, NAME.png and NAME.html."
+OUT = "The folder for NAME.json and NAME.png."
 SEED = (
     "The random seed. Only tsne and pairs use it: both choose pairs at random, and tsne computes a random projection."
 )
@@ -35,14 +35,16 @@ def analyse(
     from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError
     from isotune.files import make_folder
-    from isotune.lab.analyses import analyse_on, load_pairs
+    from isotune.lab.analyses import analyse as analyse_encoders
+    from isotune.lab.analyses import load_pairs
 
     if not name:
         return _list()
     if seed is not None and not 0 <= seed < 2**32:
         raise InputError(f"--seed {seed}: it is a whole number from 0 to {2**32 - 1}")
     options = {} if seed is None else {"seed": seed}
-    pairs, names = load_pairs(name, tasks, options), labels(encoder)
+    load_pairs(name, tasks, options)  # before the encoders, so that a wrong name costs no time
+    names = labels(encoder)
     if repeated := next((path for path in encoder if encoder.count(path) > 1), None):
         raise InputError(f"encoder {repeated} is named twice")
     if (out / f"{name}.json").exists():
@@ -53,7 +55,7 @@ def analyse(
     except OSError as error:
         raise InputError(f"{out}: it can't be written ({error.strerror}); choose another --out") from error
     with Console(stderr=True).status(f"analysing: {name}"):
-        analysis = analyse_on(name, encoders, pairs, **options)
+        analysis = analyse_encoders(name, encoders, tasks, **options)
         paths = analysis.write(out)
     print(*analysis.findings, *paths, sep="\n")
 

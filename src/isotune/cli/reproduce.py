@@ -52,10 +52,15 @@ def reproduce(
     if fetch:
         _fetch(name, model, stand_ins)
         return 0
-    from isotune.lab.reproduction import reproduce as reproduce_study
+    from isotune.errors import unknown
+    from isotune.lab.studies import paper_names
+    from isotune.lab.studies.run_study import run_study
 
+    if name not in paper_names():
+        raise unknown("table or figure", name, paper_names())
     running: dict[str, Any] = {"minutes": budget, "stand_ins": stand_ins, "processes": processes, "threads": threads}
-    outcome = reproduce_study(name, out, model=model, seeds=seeds, options=option_values(options), **running)
+    changes: dict[str, Any] = {"model": model, "seeds": seeds, "options": option_values(options)}
+    outcome = run_study(name, out / name, runs=out / "runs", **changes, **running)
     _show(outcome.page.parent)
     print(outcome.page)
     return int(outcome.failed > 0)
@@ -81,7 +86,7 @@ def _list(model: str) -> None:
 
     from isotune.cli.tables import print_table, stdout_console
     from isotune.lab.studies import paper_names, read_study
-    from isotune.lab.studies.needs import needs
+    from isotune.lab.studies.plan import needs
 
     rows = []
     for name in paper_names():
@@ -105,7 +110,7 @@ def _fetch(name: str, model: str, stand_ins: bool) -> None:
     from isotune.cli.fetching import fetch_all
     from isotune.data import DATASETS
     from isotune.lab.studies import read_study
-    from isotune.lab.studies.needs import needs
+    from isotune.lab.studies.plan import needs
 
     need = needs(read_study(name).model_copy(update={"stand_ins": stand_ins}), model)
     fetch_all([source for source in need.data if source.partition(":")[0] in DATASETS], need.models)
@@ -133,8 +138,7 @@ def _show(folder: Path) -> None:
     from rich.table import Column
 
     from isotune.cli.tables import print_table, stdout_console
-    from isotune.lab.reproduction import analysis_sentences, table_rows
-    from isotune.lab.studies.results import Results
+    from isotune.lab.studies.results import Results, analysis_sentences, table_rows
 
     results = Results.read(folder)
     study = results.study

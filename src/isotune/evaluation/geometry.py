@@ -1,4 +1,4 @@
-"""Measures of how sentence vectors lie in their space.
+"""How sentence vectors lie in their space: the measures, and the task that takes them on pairs of sentences.
 
 Every measure first scales the vectors to length 1, because encoders are used by their cosines. The measures are exact:
 they go over all vectors, or all pairs of vectors, in blocks, so the memory they need beside the vectors is bounded.
@@ -7,14 +7,23 @@ they go over all vectors, or all pairs of vectors, in blocks, so the memory they
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from isotune.data import DATASETS, LabelledPair, read, read_scored_pairs
+from isotune.errors import InputError
+from isotune.evaluation.results import GeometryResult
+from isotune.evaluation.vectors import SentenceEncoder, sentence_vectors, to_encoder_device
+
 ROWS = 1024
 """Vectors in a block, so that a block, and the products of two blocks, stay in the processor's caches."""
+
+POSITIVE = 0.8
+"""A scored pair is positive from this share of the greatest score on: 4 of 5, as on STS-B in SimCSE (section 3)."""
 
 
 def alignment(first: Tensor, second: Tensor) -> float:
@@ -85,3 +94,66 @@ def _gram(vectors: Tensor, mean: Tensor | float) -> Tensor:
 def _unit_blocks(vectors: Tensor) -> Iterator[Tensor]:
     """Yields the vectors scaled to length 1, a block at a time, in float64."""
     return (normalize(block.double(), dim=-1) for block in vectors.split(ROWS))
+
+
+@dataclass(frozen=True, eq=False)
+class GeometryTask:
+    """Pairs of sentences, some of which should lie close together. There are two sentences and a positive at least."""
+
+    name: str  # that the user gives, such as "geometry:stsb:dev"
+    data: str  # where the pairs come from, such as "stsb:dev"
+    pairs: Sequence[tuple[str, str]]
+    positives: Sequence[tuple[str, str]]  # those that should lie close together
+    positive: str  # what makes a pair positive, in words
+
+    def __post_init__(self) -> None:
+        if len(self.sentences) < 2:
+            raise InputError(f"{self.data}: one sentence only; the geometry of a space needs different sentences")
+        if not self.positives:
+            raise InputError(f"{self.data}: no pair has a {self.positive}; alignment needs positive pairs")
+
+    @property
+    def sentences(self) -> list[str]:
+        """The distinct sentences of all pairs."""
+        return list(dict.fromkeys(sentence for pair in self.pairs for sentence in pair))
+
+    def score(self, encoder: SentenceEncoder) -> GeometryResult:
+        """Computes every measure on the encoder's vectors."""
+        sentences = self.sentences
+        place = {sentence: i for i, sentence in enumerate(sentences)}
+        vectors = to_encoder_device(sentence_vectors(encoder, sentences, self.name), encoder)  # [N, d]
+        first, second = (vectors[[place[pair[side]] for pair in self.positives]] for side in (0, 1))
+        return GeometryResult(
+            name=self.name,
+            data=self.data,
+            sentences=len(vectors),
+            positives=len(first),
+            positive=self.positive,
+            normalisation="vectors scaled to length 1",
+            alignment=alignment(first, second),
+            uniformity=uniformity(vectors),
+            mean_cosine=mean_cosine(vectors),
+            isotropy=isotropy(vectors),
+            effective_rank=effective_rank(vectors),
+        )
+
+
+def load_geometry(name: str, source: str) -> GeometryTask:
+    """Reads scored pairs; those with at least `POSITIVE` of the greatest score are positive.
+
+    The greatest score is the highest possible score of a named dataset, and the highest score present in a file.
+    `source` is a file or a dataset's split, as `read_scored_pairs` takes it.
+    """
+    scored = read_scored_pairs(source)
+    greatest = DATASETS[scored.name].scores[1] if scored.name in DATASETS else float(scored.scores.max())
+    pairs = list(zip(scored.sentence1, scored.sentence2, strict=True))
+    positives = [pair for pair, score in zip(pairs, scored.scores, strict=True) if score >= POSITIVE * greatest]
+    return GeometryTask(name, source, pairs, positives, f"score of {POSITIVE * greatest:g} or more")
+
+
+def load_labelled_geometry(name: str, source: str) -> GeometryTask:
+    """Reads the labelled pairs of a named dataset's split; those labelled as meaning the same are positive."""
+    label = DATASETS[source.partition(":")[0]].positive
+    rows = list(read(source, LabelledPair))
+    positives = [row[:2] for row in rows if row.label == label]
+    return GeometryTask(name, source, [row[:2] for row in rows], positives, f"label {label}")

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from isotune.data import DATASETS, available, read_scored_pairs, scored_pairs
 from isotune.errors import InputError, invalid, unknown
 from isotune.evaluation.classifiers import Classifier, Logistic, SentEval
-from isotune.evaluation.geometry_task import load_geometry, load_labelled_geometry
+from isotune.evaluation.geometry import load_geometry, load_labelled_geometry
 from isotune.evaluation.results import NamedScores, TaskResult
 from isotune.evaluation.sts import STSTask
 from isotune.evaluation.transfer import load_transfer

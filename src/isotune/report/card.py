@@ -7,10 +7,10 @@ local files and folders are told without their paths.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
@@ -39,27 +39,6 @@ class RoundedWeights:
     cosine: float  # of vectors before and after rounding
     score: float
     exact: float  # the score before rounding
-
-
-class _Data(NamedTuple):
-    source: str
-    rows: int
-    sha256: str
-    licence: str
-
-
-@dataclass(frozen=True)
-class _Run:
-    """What the run folder of an encoder says about it."""
-
-    isotune: str
-    model: str
-    model_licence: str
-    kept_start: bool  # whether the kept encoder is that of step 0
-    methods: Sequence[str]
-    scores: Sequence[Change]  # x 100
-    data: Sequence[_Data]
-    recipe: str
 
 
 def write_card(encoder: Encoder, folder: Path) -> Path:
@@ -116,12 +95,12 @@ def model_card(
     )
 
 
-def _metadata(run: _Run | None, source: str, licence: str, onnx: bool) -> str:
+def _metadata(run: Mapping[str, Any] | None, source: str, licence: str, onnx: bool) -> str:
     """The YAML at the top of a card, which the hub reads."""
     from huggingface_hub import ModelCardData
 
-    base = run.model if run else source
-    data = [row.source.removeprefix("hub:").partition(":")[0] for row in run.data] if run else []
+    base = run["model"] if run else source
+    data = [row["source"].removeprefix("hub:").partition(":")[0] for row in run["data"]] if run else []
     values: dict[str, Any] = {
         "base_model": base if local_model(base) is None and "/" in base else None,
         "datasets": sorted({name for name in data if "/" in name}) or None,
@@ -133,20 +112,22 @@ def _metadata(run: _Run | None, source: str, licence: str, onnx: bool) -> str:
     return ModelCardData(**values).to_yaml()
 
 
-def _read_run(folder: Path) -> _Run:
+def _read_run(folder: Path) -> dict[str, Any]:
+    """What the run folder of an encoder says about the encoder."""
     recipe = tomllib.loads((folder / "recipe.toml").read_text("utf-8"))
     model = str(recipe.get("model", BUNDLED_MODEL))
     local = local_model(model)
-    return _Run(
-        isotune=read_json(folder / "environment.json", missing_ok=True).get("isotune", UNKNOWN),
-        model=local.name if local else model,
-        model_licence=_model_licence(model),
-        kept_start=read_json(folder / "evaluation.json", missing_ok=True).get("selected_step") == 0,
-        methods=[stage["method"] for stage in recipe["stages"]],
-        scores=list(_scores(folder / "evaluation.json")),
-        data=list(_data(read_json(folder / "data.json", missing_ok=True))),
-        recipe=tomli_w.dumps(_without_paths(recipe)).strip(),
-    )
+    return {
+        "isotune": read_json(folder / "environment.json", missing_ok=True).get("isotune", UNKNOWN),
+        "model": local.name if local else model,
+        "model_licence": _model_licence(model),
+        # whether the kept encoder is that of step 0
+        "kept_start": read_json(folder / "evaluation.json", missing_ok=True).get("selected_step") == 0,
+        "methods": [stage["method"] for stage in recipe["stages"]],
+        "scores": list(_scores(folder / "evaluation.json")),
+        "data": list(_data(read_json(folder / "data.json", missing_ok=True))),
+        "recipe": tomli_w.dumps(_without_paths(recipe)).strip(),
+    }
 
 
 def _scores(path: Path) -> Iterator[Change]:
@@ -160,13 +141,14 @@ def _scores(path: Path) -> Iterator[Change]:
         yield Change(task_title(task), 100 * before[task], 100 * after[task])
 
 
-def _data(stages: Mapping[str, Any]) -> Iterator[_Data]:
+def _data(stages: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The data of each stage; stages that share their data are told once."""
     for facts in {facts["sha256"]: facts for facts in stages.values() if "sha256" in facts}.values():
         sources = facts["sources"]
         licences = dict.fromkeys(licence for source in sources for licence in _data_licences(source))
         names = ", ".join(map(_public, sources)) or "rows from Python"
-        yield _Data(names, facts["rows"], facts["sha256"], "; ".join(licences) or UNKNOWN)
+        licence = "; ".join(licences) or UNKNOWN
+        yield {"source": names, "rows": facts["rows"], "sha256": facts["sha256"], "licence": licence}
 
 
 def _without_paths(value: Any) -> Any:

@@ -10,7 +10,6 @@ import json
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,10 +17,10 @@ from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from isotune.data.datasets import is_stand_in
-from isotune.errors import InputError
+from isotune.errors import InputError, invalid
 from isotune.evaluation.results import Correlations, Evaluation, RunEvaluation, STSResult, TransferResult
 from isotune.evaluation.tables import AGGREGATIONS
 from isotune.evaluation.tasks import task_title
@@ -32,7 +31,6 @@ from isotune.report.templates import template
 from isotune.report.text_changes import CHANGES, DUPLICATE, NEIGHBOURS, TextChanges
 
 T = TypeVar("T")
-M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -76,8 +74,8 @@ def _read(folder: Path) -> RunFiles:
         recipe=_parse(folder / "recipe.toml", bytes.decode, "text"),
         data=_parse(folder / "data.json", json.loads, "JSON"),
         environment=_parse(folder / "environment.json", json.loads, "JSON"),
-        evaluation=_parse(folder / "evaluation.json", partial(_model, RunEvaluation), "an evaluation"),
-        changes=_parse(folder / CHANGES, partial(_model, TextChanges), "a comparison of text"),
+        evaluation=_parse(folder / "evaluation.json", RunEvaluation.model_validate_json, "an evaluation"),
+        changes=_parse(folder / CHANGES, TextChanges.model_validate_json, "a comparison of text"),
         cosines=_parse(folder / "cosines.npz", lambda content: dict(np.load(BytesIO(content))), "a file of arrays"),
     )
 
@@ -88,16 +86,10 @@ def _parse(path: Path, parse: Callable[[bytes], T], kind: str) -> T | None:
         return parse(path.read_bytes())
     except FileNotFoundError:
         return None
+    except ValidationError as error:
+        raise invalid(str(path), error) from error
     except (ValueError, EOFError, BadZipFile) as error:
         raise InputError(f"{path}: not {kind}: {error}") from error
-
-
-def _model(model: type[M], content: bytes) -> M:
-    try:
-        return model.model_validate_json(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise ValueError(f"{first['msg']} at {first['loc']}") from error
 
 
 def _render(run: RunFiles) -> str:

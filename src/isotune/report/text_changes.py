@@ -88,23 +88,21 @@ def sample_sentences(texts: Iterable[str], seed: int) -> list[str]:
 def compare_text(before: Floats, after: Floats, sentences: Sequence[str]) -> TextChanges:
     """Compares two encoders by their vectors [n, d] of n different sentences, at least `FEWEST_SENTENCES`."""
     old, new = _space(before), _space(after)
-    n = len(sentences)
+    n, shown = len(sentences), [_short(sentence) for sentence in sentences]
     upper = np.triu_indices(n, 1)
     first = old.nearest[:, 0]  # [n], the nearest sentence before
     changed = np.flatnonzero(first != new.nearest[:, 0])
-    # The clearest changes first: by how much each encoder prefers its nearest sentence to that of the other.
-    margins = [
-        np.minimum(
-            old.cosines[i, first[i]] - old.cosines[i, new.nearest[i, 0]],
-            new.cosines[i, new.nearest[i, 0]] - new.cosines[i, first[i]],
-        )
-        for i in changed
-    ]
+    then, now = first[changed], new.nearest[changed, 0]
+    # By how much each encoder prefers its nearest sentence to that of the other.
+    margins = np.minimum(
+        old.cosines[changed, then] - old.cosines[changed, now], new.cosines[changed, now] - new.cosines[changed, then]
+    )
+    clearest = changed[np.argsort(margins)[::-1][:EXAMPLES]]
     near = _near_pairs(old, new)  # [m, 2]
     moves = np.log(new.numbers[near[:, 0], near[:, 1]] / old.numbers[near[:, 0], near[:, 1]])  # [m], below 0 is closer
 
     def pairs(order: Iterable[int], places: NDArray[np.int64]) -> tuple[MovedPair, ...]:
-        return tuple(_moved(sentences, old, new, *places[i]) for i in _of_different_sentences(order, places))
+        return tuple(_moved(shown, old, new, *places[i]) for i in _of_different_sentences(order, places))
 
     alike = np.argwhere(np.triu(new.cosines >= DUPLICATE, 1))
     order = np.argsort(moves, kind="stable").tolist()
@@ -115,10 +113,7 @@ def compare_text(before: Floats, after: Floats, sentences: Sequence[str]) -> Tex
         same_nearest=1 - len(changed) / n,
         same_neighbours=float(np.mean([np.isin(*rows).mean() for rows in zip(old.nearest, new.nearest, strict=True)])),
         new_nearest=tuple(
-            NewNearest(
-                **{name: _short(sentences[j]) for name, j in zip(("sentence", "before", "after"), row, strict=True)}
-            )
-            for row in ((i, first[i], new.nearest[i, 0]) for i in changed[np.argsort(margins)[::-1][:EXAMPLES]])
+            NewNearest(sentence=shown[i], before=shown[first[i]], after=shown[new.nearest[i, 0]]) for i in clearest
         ),
         closer=pairs((i for i in order if moves[i] < 0), near),
         apart=pairs((i for i in reversed(order) if moves[i] > 0), near),
@@ -129,16 +124,16 @@ def compare_text(before: Floats, after: Floats, sentences: Sequence[str]) -> Tex
 
 
 def _space(vectors: Floats) -> _Space:
+    from scipy.spatial.distance import squareform
+    from scipy.stats import rankdata
+
     vectors = unit_length(vectors)
     cosines = np.clip(vectors @ vectors.T, -1, 1)
     n = len(vectors)
-    upper = np.triu_indices(n, 1)
-    numbers = np.zeros((n, n), np.int64)
-    order = np.argsort(-cosines[upper], kind="stable")
-    numbers[upper[0][order], upper[1][order]] = np.arange(1, len(order) + 1)
+    numbers = squareform(rankdata(-cosines[np.triu_indices(n, 1)], "ordinal"))
     np.fill_diagonal(cosines, -np.inf)
     nearest = np.argsort(-cosines, axis=1, kind="stable")[:, : min(NEIGHBOURS, n - 1)]
-    return _Space(cosines, numbers + numbers.T, nearest)
+    return _Space(cosines, numbers, nearest)
 
 
 def _near_pairs(*spaces: _Space) -> NDArray[np.int64]:
@@ -164,10 +159,10 @@ def _of_different_sentences(order: Iterable[int], pairs: NDArray[np.int64]) -> l
     return chosen
 
 
-def _moved(sentences: Sequence[str], old: _Space, new: _Space, i: int, j: int) -> MovedPair:
+def _moved(shown: Sequence[str], old: _Space, new: _Space, i: int, j: int) -> MovedPair:
     return MovedPair(
-        first=_short(sentences[i]),
-        second=_short(sentences[j]),
+        first=shown[i],
+        second=shown[j],
         number_before=int(old.numbers[i, j]),
         number_after=int(new.numbers[i, j]),
         cosine_before=float(old.cosines[i, j]),

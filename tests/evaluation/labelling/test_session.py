@@ -39,27 +39,20 @@ def test_scores_are_written_as_dev_pairs(path: Path) -> None:
     assert pairs.scores.tolist() == [3, 4.5, 0]
 
 
-def test_every_answer_is_written_before_the_next_question(path: Path) -> None:
+@pytest.mark.parametrize("end", [EOFError, KeyboardInterrupt])
+def test_every_answer_is_written_at_once_and_a_session_goes_on_where_it_ended(
+    path: Path, end: type[BaseException]
+) -> None:
     seen = []
 
     def ask(prompt: str) -> str:
         seen.append(len(read_labels(path)))
-        return "1"
+        if len(seen) == 2:
+            raise end
+        return "2"
 
     score_pairs(PAIRS, path, ask, print)
-    assert seen == [0, 1, 2]
-
-
-@pytest.mark.parametrize("end", [EOFError, KeyboardInterrupt])
-def test_a_session_goes_on_where_it_ended(path: Path, end: type[BaseException]) -> None:
-    given = iter(["2"])
-
-    def ask(prompt: str) -> str:
-        for answer in given:
-            return answer
-        raise end
-
-    score_pairs(PAIRS, path, ask, print)
+    assert seen == [0, 1]
     said: list[str] = []
     labels = score_pairs(PAIRS, path, answers("5", "q"), said.append)
     assert [label.score for label in labels] == [2, 5]
@@ -105,17 +98,16 @@ def test_a_sentence_cannot_steer_the_terminal(path: Path) -> None:
     assert "wiped" in " ".join(said)
 
 
-def test_a_file_of_something_else_is_refused(path: Path) -> None:
-    path.write_text("name\tage\nx\t3\n")
-    with pytest.raises(InputError, match="sentence1"):
-        score_pairs(PAIRS, path, answers("1"), print)
-    assert path.read_text() == "name\tage\nx\t3\n"
-
-
-def test_a_file_with_further_columns_is_refused_and_kept(path: Path) -> None:
-    text = "sentence1\tsentence2\tscore\tannotator\na cat\ta dog\t3\tAnn\n"
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name\tage\nx\t3\n", "sentence1"),
+        ("sentence1\tsentence2\tscore\tannotator\na cat\ta dog\t3\tAnn\n", "annotator, and sentence1"),
+    ],
+)
+def test_a_file_of_something_else_is_refused_and_kept(path: Path, text: str, message: str) -> None:
     path.write_text(text)
-    with pytest.raises(InputError, match="annotator, and sentence1, sentence2, score are needed; name a new file"):
+    with pytest.raises(InputError, match=message):
         score_pairs(PAIRS, path, answers("1"), print)
     assert path.read_text() == text
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +61,7 @@ def states(tiny_model: Path, tiny: Encoder) -> Callable[[str], tuple[list[int], 
     """A sentence's token ids and its hidden states [length, d] of each layer, by transformers alone."""
     model = AutoModel.from_pretrained(tiny_model, add_pooling_layer=False).eval()
 
+    @cache
     @torch.no_grad()
     def look(sentence: str) -> tuple[list[int], list[torch.Tensor]]:
         ids = tiny.tokenizer(sentence)["input_ids"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -21,17 +20,11 @@ def test_every_analysis_on_a_file_of_pairs(name: str, tiny: Encoder, pairs: Path
     assert analysis.findings
     folder = tmp_path / "new" / "folder"
     paths = analysis.write(folder)
-    assert [path.name for path in paths] == [f"{name}.json", f"{name}.png", f"{name}.html"]
+    assert sorted(paths) == sorted(folder.iterdir()) == [folder / f"{name}.json", folder / f"{name}.png"]
     written = json.loads(paths[0].read_text())
     assert written["table"] == analysis.table
     assert written["findings"] == analysis.findings
     assert paths[1].read_bytes().startswith(b"\x89PNG")
-    page = paths[2].read_text()
-    assert f"<h1>{analysis.title}</h1>" in page
-    assert "<two>" not in page
-    assert "<svg " in page
-    assert "http" not in re.sub(r"http://www.w3.org/(2000/svg|1999/xlink)", "", page)
-    assert sorted(path.name for path in folder.iterdir()) == sorted(path.name for path in paths)
 
 
 def test_options_are_passed_to_the_analysis(tiny: Encoder, pairs: Path) -> None:
@@ -60,8 +53,6 @@ def test_without_data_the_default_is_the_bundled_pairs(monkeypatch: pytest.Monke
         ("cosines", ["sts12", "sts13"], {}, "cosines looks at one task at a time; got sts12, sts13"),
         ("pairs", ["sts"], {}, "pairs looks at one task at a time; got sts12, sts13, sts14"),
         ("time", ["stsb-opne"], {}, "did you mean 'stsb-open'"),
-        ("time", ["stsb-open:tset"], {}, "unknown scored split of stsb-open 'tset'"),
-        ("time", ["nowhere.tsv"], {}, "nowhere.tsv: no such file"),
     ],
 )
 def test_invalid_input_is_refused(name: str, tasks: list[str], options: dict[str, int], message: str) -> None:

@@ -13,7 +13,6 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
 from isotune.evaluation import evaluate_on, load_tasks
 from isotune.lab.analyses import frequent_tokens
-from isotune.report.chart import Series
 from tests.lab.analyses.conftest import cosine
 
 States = Callable[[str], tuple[list[int], list[torch.Tensor]]]
@@ -90,12 +89,10 @@ def test_findings_say_the_gain_at_best() -> None:
 
 
 def test_a_line_for_each_encoder_with_its_best_ringed() -> None:
-    (panel,) = frequent_tokens.draw(TABLE).panels
-    before, ring, after, _ = (mark for mark in panel.marks if isinstance(mark, Series))
-    assert (before.name, after.name) == ("before", "after")
-    assert before.colour != after.colour
-    assert list(before.x) == [0, 1, 2, 3]
-    assert list(before.y) == pytest.approx([53.86, 60, 61.66, 60])
-    assert (ring.x, ring.hollow, ring.name) == ([2], True, "")
-    assert before.hover[1] == "1 removed: 60.00; the last is the, there 7 times"
-    assert panel.y_label == "Spearman x 100"
+    (ax,) = frequent_tokens.draw(TABLE).axes
+    before, ring, after, _ = ax.lines
+    assert (before.get_label(), after.get_label()) == ("before", "after")
+    assert before.get_color() == ring.get_color() != after.get_color()
+    assert before.get_ydata() == pytest.approx([53.86, 60, 61.66, 60])
+    assert ring.get_xdata() == [2]
+    assert ax.get_ylabel() == "Spearman x 100"

@@ -11,7 +11,6 @@ from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.evaluation import evaluate_on, load_tasks
 from isotune.lab.analyses import layers
-from isotune.report.chart import Series
 from tests.lab.analyses.conftest import Lookup, cosine
 
 States = Callable[[str], tuple[list[int], list[torch.Tensor]]]
@@ -20,9 +19,10 @@ POOL = {"cls": lambda x: x[0], "mean": lambda x: x.mean(0), "max": lambda x: x.m
 
 def test_every_layer_and_pooling(tiny: Encoder, scored: ScoredPairs, states: States) -> None:
     table = layers.compute({"tiny": tiny}, [scored])
-    assert [(row["pooling"], row["layer"]) for row in table[:-1]] == [
-        (mode, k) for mode in (*POOL, "random token") for k in range(4)
-    ]
+    ways = [(mode, k) for mode in (*POOL, "random token") for k in range(4)]
+    assert [(row["pooling"], row["layer"]) for row in table] == [*ways, ("as it is", None)]
+    (task,) = evaluate_on(load_tasks([scored.name]), tiny, "tiny").tasks
+    assert table[-1]["spearman"] == task.spearman.all
     for row in table[:-5]:
         cosines = [
             cosine(*(POOL[row["pooling"]](states(sentence)[1][row["layer"]]).tolist() for sentence in pair))
@@ -63,13 +63,6 @@ def test_each_batch_has_random_tokens_of_its_own(
     assert len({tuple(draw.tolist()) for draw in drawn}) == len(scored.scores)
 
 
-def test_the_last_row_is_the_complete_encoder(tiny: Encoder, scored: ScoredPairs) -> None:
-    complete = layers.compute({"tiny": tiny}, [scored])[-1]
-    (task,) = evaluate_on(load_tasks([scored.name]), tiny, "tiny").tasks
-    assert (complete["pooling"], complete["layer"]) == ("as it is", None)
-    assert complete["spearman"] == task.spearman.all
-
-
 def test_several_tasks_are_averaged(tiny: Encoder, scored: ScoredPairs) -> None:
     half = len(scored.scores) // 2
     parts = [
@@ -98,15 +91,13 @@ def test_findings_name_the_worst_and_the_best_layer() -> None:
 
 def test_a_line_for_each_pooling(tiny: Encoder, scored: ScoredPairs) -> None:
     table = layers.compute({"one": tiny, "two": tiny}, [scored])
-    chart = layers.draw(table)
-    assert [panel.title for panel in chart.panels] == ["one", "two"]
-    level, *lines = (mark for mark in chart.panels[0].marks if isinstance(mark, Series))
-    assert level.y == [100 * table[16]["spearman"]] * 2
-    assert [line.name for line in lines] == ["cls", "mean", "max", "random token"]
-    assert len({(line.colour, line.marker) for line in lines}) == 4
-    assert list(lines[1].x) == [0, 1, 2, 3]
-    assert list(lines[1].y) == [100 * row["spearman"] for row in table[4:8]]
-    assert chart.panels[0].whole_x
+    axes = layers.draw(table).axes
+    assert [ax.get_title(loc="left") for ax in axes] == ["one", "two"]
+    level, *lines = axes[0].lines
+    assert list(level.get_ydata()) == [100 * table[16]["spearman"]] * 2
+    assert [line.get_label() for line in lines] == ["cls", "mean", "max", "random token"]
+    assert len({line.get_color() for line in lines}) == 4
+    assert lines[1].get_xydata().tolist() == [[row["layer"], 100 * row["spearman"]] for row in table[4:8]]
 
 
 def test_only_language_models_have_layers(tiny: Encoder, scored: ScoredPairs) -> None:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from isotune.lab.analyses import pairs
-from isotune.report.chart import Series
 from tests.lab.analyses.conftest import angled, made_pairs
 
 RANDOM = np.random.default_rng(0)
@@ -82,14 +81,12 @@ def test_findings_are_the_pairs() -> None:
 
 
 def test_a_line_for_each_pair() -> None:
-    (panel,) = pairs.draw(TABLE).panels
-    first, second, numbers = panel.y_names[1].split("\n")
+    (ax,) = pairs.draw(TABLE).axes
+    first, second, numbers = ax.get_yticklabels()[1].get_text().split("\n")
     assert first.startswith("A $5 note A $5 note")
     assert first.endswith(" ...")
     assert (second, numbers) == ("It's 5 dollars", "worst: gold 4.5; cosines 0.86, 0.86")
-    gold, before, after = (mark for mark in panel.marks if isinstance(mark, Series))
-    assert [gold.name, before.name, after.name] == ["gold", "before", "after"]
-    assert len({gold.marker, before.marker, after.marker}) == 3
-    assert (gold.x, before.x, after.x) == ([0.9, 0.9], [0.5, 0.5], [0.7, 0.7])
-    assert after.y == [0, 1]
-    assert after.hover[0] == "after 0.862"
+    lines = {line.get_label(): line for line in ax.lines}
+    ranks = {name: line.get_xydata().tolist() for name, line in lines.items()}
+    assert ranks == {name: [[x, 0], [x, 1]] for name, x in (("gold", 0.9), ("before", 0.5), ("after", 0.7))}
+    assert len({line.get_marker() for line in lines.values()}) == 3

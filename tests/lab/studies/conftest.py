@@ -75,7 +75,7 @@ def table(text: Path, pairs: Path) -> dict[str, Any]:
         "seeds": [0, 1],
         "tasks": [str(pairs)],
         "scores": [str(pairs), "dev", "steps"],
-        "options": {"steps": 6, "eval_every": 3, "batch_size": 8, "dev": str(pairs), "learning_rate": 1e-3},
+        "options": {"steps": 2, "eval_every": 1, "batch_size": 8, "dev": str(pairs), "learning_rate": 1e-3},
         "grid": {"temperature": [0.05, 0.5]},
         "arms": [
             {"name": "as it is", "options": {"pooling": "mean"}},

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import json
-import re
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.image import imread
 from pyarrow import parquet
 
 from isotune.errors import InputError
 from isotune.lab.studies import Study
 from isotune.lab.studies.comparison import compare
-from isotune.lab.studies.figures import chart
-from isotune.lab.studies.lines import MadeRun, table_lines
+from isotune.lab.studies.figures import draw
+from isotune.lab.studies.lines import Line, MadeRun, table_lines
 from isotune.lab.studies.page import write_page
 from isotune.lab.studies.plan import plan_runs
 from isotune.lab.studies.results import Results
-from isotune.report.chart import Band, Bars, Series
+from tests.report.conftest import Page
 
 STUDY = Study.from_table(
     {
@@ -138,26 +137,14 @@ def test_lines_of_runs_come_before_published_ones(results: Results) -> None:
     assert lines[5].problems == ["the disk <is> full"] * 3
 
 
-class Texts(HTMLParser):
-    """The text of a page, and its images and links."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.text, self.links = "", [""]
-        self.feed(page)
-
-    def handle_data(self, data: str) -> None:
-        self.text += f"{data} "
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.links += [value or "" for key, value in attrs if key in ("src", "href")]
+def links(page: Page) -> list[str]:
+    return [str(value) for _, attributes in page.tags for key, value in attributes.items() if key in ("src", "href")]
 
 
 def test_the_page_shows_published_beside_measured(results: Results, tmp_path: Path) -> None:
     results.write(tmp_path)
-    raw = write_page(tmp_path).read_text()
-    page = Texts(raw)
-    text = re.sub(r"\s+", " ", page.text)
+    page = Page(write_page(tmp_path))
+    text, raw = page.text, page.html
     summary = table_lines(STUDY, results.runs)[6].summary("sts")
     assert summary is not None
     assert summary.deviation is not None
@@ -171,7 +158,7 @@ def test_the_page_shows_published_beside_measured(results: Results, tmp_path: Pa
     assert "at 3 seeds" in text
     assert "<is>" not in raw
     assert "Batches <&>" not in raw
-    assert not [link for link in page.links if link and not link.startswith("#")]
+    assert not [link for link in links(page) if not link.startswith("#")]
     for number in (1, 2, 3):
         picture = imread(tmp_path / "figures" / f"figure-{number}.png")
         assert min(picture.shape[:2]) > 500
@@ -179,66 +166,65 @@ def test_the_page_shows_published_beside_measured(results: Results, tmp_path: Pa
         assert raw.count(f'id="figure-{number}"') == 1
 
 
+def drawn(study: Study, number: int, lines: list[Line]) -> list[Axes]:
+    figure = draw(study, study.figures[number], lines)
+    assert figure is not None
+    return figure.axes
+
+
 def test_a_curve_has_bands_level_lines_and_published_values(results: Results) -> None:
     lines = table_lines(STUDY, results.runs)
-    (panel,) = chart(STUDY, STUDY.figures[0], lines).panels
-    series = {mark.name: mark for mark in panel.marks if isinstance(mark, Series) and mark.name}
-    summary = lines[0].summary("sts")
+    (ax,) = drawn(STUDY, 0, lines)
+    series = {line.get_label(): line.get_xydata() for line in ax.lines if np.isfinite(line.get_ydata()).any()}
+    summary, none = lines[0].summary("sts"), lines[1].summary("sts")
     assert summary is not None
-    assert list(series["BERT"].x) == [16.0, 64.0]
-    assert list(series["BERT"].y) == pytest.approx([100 * summary.mean] * 2)
-    assert list(series["ConSERT, augmentations 1 shuffle"].x) == [16.0]  # the other is yet to be made
-    assert list(series["SBERT, published"].y) == [74.19, 74.19]
-    bands = [mark for mark in panel.marks if isinstance(mark, Band)]
-    none = lines[1].summary("sts")
+    assert series["BERT"] == pytest.approx(np.array([[16, 100 * summary.mean], [64, 100 * summary.mean]]))
+    assert np.isfinite(series["ConSERT, augmentations 1 shuffle"]).all(1).tolist() == [True, False]  # not made yet
+    assert series["SBERT, published"].tolist() == [[16, 74.19], [64, 74.19]]
+    assert "published" in ax.get_legend_handles_labels()[1]
     assert none is not None
     assert none.deviation is not None
-    assert bands[0].high[0] - bands[0].low[0] == pytest.approx(200 * none.deviation)
-    assert panel.points == [16.0, 64.0]
+    band = ax.collections[1].get_paths()[0].vertices
+    assert np.ptp(band[band[:, 0] == 16][:, 1]) == pytest.approx(200 * none.deviation)
 
 
-def test_a_logarithmic_axis_needs_numbers() -> None:
-    arm = {"name": "SimCSE", "method": "simcse", "data": ["x"], "options": {"projection": False}}
-    figure = {"kind": "curve", "x": "pooling", "y": "sts", "log": True}
-    table = {"title": "t", "tasks": ["sts"], "scores": ["sts"], "arms": [arm], "figures": [figure]}
-    study = Study.from_table({**table, "grid": {"pooling": ["cls", "mean"]}})
-    made = [
-        MadeRun(arm="SimCSE", model="bert-tiny", seed=0, cell={"pooling": mode}, run=mode, values={"sts": 0.5})
-        for mode in ("cls", "mean")
-    ]
-    (panel,) = chart(study, study.figures[0], table_lines(study, made)).panels
-    assert (panel.log_x, panel.x_names) == (False, ["cls", "mean"])
-    (series,) = panel.marks
-    assert series.hover == ["SimCSE, pooling cls: 50.00", "SimCSE, pooling mean: 50.00"]
+def test_numbers_on_a_logarithmic_axis_keep_apart_and_names_have_places() -> None:
+    def axis(option: str, *values: object) -> Axes:
+        arm = {"name": "SimCSE", "method": "simcse", "data": ["x"], "options": {"projection": False}}
+        figure = {"kind": "curve", "x": option, "y": "sts", "log": True}
+        table = {"title": "t", "scores": ["sts"], "grid": {option: values}, "arms": [arm], "figures": [figure]}
+        lines = [Line("SimCSE", {option: value}, {"sts": {0: 0.5}}) for value in values]  # type: ignore[dict-item]
+        (ax,) = drawn(Study.from_table(table), 0, lines)
+        return ax
 
-
-def test_the_published_models_are_those_of_the_arms(results: Results, tmp_path: Path) -> None:
-    arms = tuple(arm.model_copy(update={"model": "some/model"}) for arm in STUDY.arms)
-    results.model_copy(update={"study": STUDY.model_copy(update={"arms": arms})}).write(tmp_path)
-    assert "the published numbers are of some/model." in write_page(tmp_path).read_text()
+    points = [0.02, 0.05, 0.08, 0.1, 0.12, 0.15, 0.2, 0.5]
+    numbers, names = axis("temperature", *points), axis("pooling", "cls", "mean")
+    assert list(numbers.get_xticks()) == points
+    labels = [label.get_text() for label in numbers.get_xticklabels()]
+    assert labels == ["0.02", "0.05", "0.08", "0.1", "", "0.15", "0.2", "0.5"]
+    assert names.get_xscale() == "linear"
+    assert [label.get_text() for label in names.get_xticklabels()] == ["cls", "mean"]
 
 
 def test_a_heatmap_has_a_panel_of_published_values(results: Results) -> None:
-    panels = chart(STUDY, STUDY.figures[1], table_lines(STUDY, results.runs)).panels
-    assert [panel.title for panel in panels] == ["ConSERT", "ConSERT, published"]
-    labels = [[mark.labels[0] for mark in panel.marks if isinstance(mark, Series)] for panel in panels]
-    assert len(labels[0]) == 3
-    assert labels[1] == ["70.50"]
-    assert panels[0].y_names == ["none", "shuffle"]
-    (place,) = [(mark.x[0], mark.y[0]) for mark in panels[1].marks if isinstance(mark, Series)]
-    assert place == (0, 1)
+    measured, published = drawn(STUDY, 1, table_lines(STUDY, results.runs))
+    assert [ax.get_title(loc="left") for ax in (measured, published)] == ["ConSERT", "ConSERT, published"]
+    assert len(measured.texts) == 3
+    assert [label.get_text() for label in measured.get_yticklabels()] == ["none", "shuffle"]
+    (text,) = published.texts
+    assert (text.get_text(), text.get_position()) == ("70.50", (0, 1))
 
 
 def test_bars_are_one_below_the_other(results: Results) -> None:
     lines = table_lines(STUDY, results.runs)
-    (panel,) = chart(STUDY, STUDY.figures[2], lines).panels
-    widths = [mark.width[0] for mark in panel.marks if isinstance(mark, Bars)]
+    (ax,) = drawn(STUDY, 2, lines)
     summary = lines[0].summary("sts")
     assert summary is not None
-    assert widths[0] == pytest.approx(100 * summary.mean)
-    assert len(widths) == 5  # the cells that were made
-    assert len(panel.y_names) == 6  # without the cells that have neither a value nor a published one
-    assert panel.y_names[-1] == "SBERT"
+    assert ax.patches[0].get_width() == pytest.approx(100 * summary.mean)
+    assert len(ax.patches) == 5  # the cells that were made
+    names = [label.get_text() for label in ax.get_yticklabels()]
+    assert len(names) == 6  # without the cells that have neither a value nor a published one
+    assert names[-1] == "SBERT"
 
 
 def test_an_analysis_is_shown_with_its_published_values(results: Results, tmp_path: Path) -> None:
@@ -254,11 +240,10 @@ def test_an_analysis_is_shown_with_its_published_values(results: Results, tmp_pa
     )
     shown = results.model_copy(update={"study": study, "runs": (), "comparisons": (), "analyses": ("layers",)})
     shown.write(tmp_path)
-    page = Texts(write_page(tmp_path).read_text())
-    text = re.sub(r"\s+", " ", page.text)
-    assert "BERT: all the same." in text
-    assert "BERT, layer 2 spearman 25 16.71" in text
-    assert any(link.startswith("data:image/png;base64,") for link in page.links)
+    page = Page(write_page(tmp_path))
+    assert "BERT: all the same." in page.text
+    assert "BERT, layer 2 spearman 25 16.71" in page.text
+    assert any(link.startswith("data:image/png;base64,") for link in links(page))
     for damaged in ("{", "{}", "[]"):
         (folder / "layers.json").write_text(damaged)
         with pytest.raises(InputError, match="the analysis layers can't be read"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -16,10 +15,8 @@ import pytest
 from filelock import FileLock
 
 from isotune.encoder.options import EncoderOptions
-from isotune.lab.studies import processes
-from isotune.lab.studies.job import Job
-from isotune.lab.studies.processes import Processes
-from isotune.lab.studies.results import Results
+from isotune.lab.studies import job as job_module
+from isotune.lab.studies.job import Job, Processes
 
 Write = Callable[[dict[str, Any]], Path]
 
@@ -43,7 +40,7 @@ match os.path.basename(folder):
 @pytest.fixture
 def job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], Job]:
     """Jobs whose process only says how it ends, by the name of the run."""
-    monkeypatch.setattr(processes, "COMMAND", (sys.executable, "-c", DOUBLE))
+    monkeypatch.setattr(job_module, "COMMAND", (sys.executable, "-c", DOUBLE))
     return lambda name: Job(
         folder=tmp_path / name, recipe=None, model="none", encoder=EncoderOptions(), tasks=(), keep=False
     )
@@ -120,20 +117,3 @@ def test_a_stopped_study_leaves_no_process_and_repeats_no_run(
         steps = [record["step"] for record in records if record["kind"] == "train"]
         assert steps == sorted(set(steps))
     assert (out / "study.html").exists()
-
-
-@pytest.mark.slow
-def test_a_run_whose_process_was_killed_is_made_by_the_next_command(
-    table: dict[str, Any], write: Write, tiny_model: Path, tmp_path: Path
-) -> None:
-    table["options"] |= {"steps": 60, "eval_every": 5}
-    path, out = write(table), tmp_path / "out"
-    process = start(path, out, tiny_model)
-    wait_for(lambda: any((out / "runs").glob("*/last.safetensors")))
-    children = " ".join(path.read_text() for path in Path(f"/proc/{process.pid}/task").glob("*/children"))
-    os.kill(int(children.split()[0]), signal.SIGKILL)
-    assert process.wait() == 1
-    (problem,) = [run.problem for run in Results.read(out).runs if run.problem]
-    assert problem.startswith("its process was killed by SIGKILL")
-    assert start(path, out, tiny_model).wait() == 0
-    assert all(run.values for run in Results.read(out).runs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -62,14 +63,19 @@ class Workers:
         return job, ""
 
 
+@pytest.fixture
 def make(
-    workers: Workers, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], **limit: float
-) -> tuple[StudyRuns, list[str]]:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[StudyRuns, list[str]]]:
     """Makes the runs; returns them and the lines that were printed."""
-    monkeypatch.setattr("isotune.lab.studies.run_study.monotonic", lambda: workers.now)
-    runs = StudyRuns(STUDY, folder, "", Console(soft_wrap=True, highlight=False))
-    runs.make(workers, **limit)  # type: ignore[arg-type]
-    return runs, capsys.readouterr().out.splitlines()
+
+    def make_runs(workers: Workers, **limit: float) -> tuple[StudyRuns, list[str]]:
+        monkeypatch.setattr("isotune.lab.studies.run_study.monotonic", lambda: workers.now)
+        runs = StudyRuns(STUDY, tmp_path, "", Console(soft_wrap=True, highlight=False))
+        runs.make(workers, **limit)  # type: ignore[arg-type]
+        return runs, capsys.readouterr().out.splitlines()
+
+    return make_runs
 
 
 ORDER = [
@@ -82,11 +88,9 @@ ORDER = [
 ]
 
 
-def test_the_first_seeds_and_cells_come_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_first_seeds_and_cells_come_first(make: Callable[..., tuple[StudyRuns, list[str]]]) -> None:
     workers = Workers()
-    runs, said = make(workers, tmp_path, monkeypatch, capsys)
+    runs, said = make(workers)
     assert workers.begun[:6] == ORDER
     assert len(workers.begun) == 10
     assert runs.problems == {}
@@ -95,24 +99,20 @@ def test_the_first_seeds_and_cells_come_first(
     assert len(said) == 2 + 10
 
 
-def test_no_run_begins_when_the_time_is_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_run_begins_when_the_time_is_over(make: Callable[..., tuple[StudyRuns, list[str]]]) -> None:
     workers = Workers()
-    _, said = make(workers, tmp_path, monkeypatch, capsys, minutes=1.4)
+    _, said = make(workers, minutes=1.4)
     assert workers.begun == ORDER[:4]
     assert said[-1] == "1.4 minutes are over; 6 runs have not been made"
     again = Workers()
-    make(again, tmp_path, monkeypatch, capsys)
+    make(again)
     assert again.begun[0] == ORDER[4]
     assert len(again.begun) == 6
 
 
-def test_runs_that_start_from_a_failed_run_fail(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_runs_that_start_from_a_failed_run_fail(make: Callable[..., tuple[StudyRuns, list[str]]]) -> None:
     workers = Workers(failing="simcse")
-    runs, said = make(workers, tmp_path, monkeypatch, capsys)
+    runs, said = make(workers)
     assert len(workers.begun) == 2 + 4
     assert sorted(set(runs.problems.values())) == [
         "first, seed 3 failed, from which it starts",

@@ -42,32 +42,24 @@ def test_the_packages_studies_can_be_read() -> None:
     ("change", "message"),
     [
         ({"title": None}, "title: Field required"),
-        ({"taks": ["stsb"]}, "taks: Extra inputs are not permitted"),
         ({"seeds": []}, "seeds: Tuple should have at least 1 item"),
-        ({"seeds": [-1]}, "seeds: 1: Input should be greater than or equal to 0 (got -1)"),
         ({"grid": {"seed": [1, 2]}}, "seed isn't given as an option"),
         ({"options": {"model": "bert-tiny"}}, "model isn't given as an option"),
         ({"judge": "sts"}, "unknown score to judge by 'sts': did you mean 'stsb'?"),
         ({"analyses": ["layer"]}, "unknown analysis 'layer': did you mean 'layers'?"),
-        ({"statistics": ["stbs"]}, "unknown dataset 'stbs': did you mean 'stsb'?"),
         ({"arms": [{"name": "a"}, {"name": "a"}]}, "two arms are called a"),
         ({"arms": [{"name": "a", "recipe": "mlm", "method": "simcse"}]}, "arm a: recipe mlm and method simcse are"),
-        ({"arms": [{"name": "a", "recipe": "mlmm"}]}, "unknown recipe 'mlmm': did you mean 'mlm'?"),
         ({"arms": [{"name": "a", "method": "simsce"}]}, "unknown method of arm a 'simsce': did you mean 'simcse'?"),
         ({"arms": [{"name": "a", "options": {"steps": 3}}]}, "arm a: steps is given, but it has no recipe or method"),
         ({"arms": [{"name": "a", "recipe": "mlm", "start": "b"}]}, "unknown trained arm before a 'b'"),
-        ({"arms": [{"name": "a"}, {"name": "b", "recipe": "mlm", "start": "a"}]}, "unknown trained arm before b 'a'"),
-        ({"arms": [{"name": "a", "against": "b"}, {"name": "b"}]}, "unknown arm before a 'b'"),
         ({"best": "sts"}, "unknown score of the best cell 'sts'"),
         ({"published": [{"arm": "a", "scores": {"sts": 1}}]}, "unknown score in published 1 'sts'"),
         ({"published": [{"arm": "a", "at": {"batch": 1}, "scores": {}}]}, "unknown option of the grid in published 1"),
-        ({"published": [{"arm": "a", "analysis": "layers", "scores": {}}]}, "unknown analysis in published 1 'layers'"),
         ({"figures": [{"kind": "curve", "y": "stsb"}]}, "figures: 1: curve: x: Field required"),
         (
             {"figures": [{"kind": "bars", "y": "stsb", "log": True}]},
             "figures: 1: bars: log: Extra inputs are",
         ),
-        ({"figures": [{"kind": "bars", "y": "sts"}]}, "unknown score of figure 1 'sts'"),
         ({"figures": [{"kind": "curve", "y": "stsb", "x": "steps"}]}, "unknown option of the grid in figure 1 'steps'"),
     ],
 )
@@ -92,6 +84,7 @@ def test_an_unreadable_file_or_unknown_name_is_refused(tmp_path: Path) -> None:
         read_study("own/method")
 
 
-def test_reading_a_study_loads_no_torch() -> None:
-    code = "import sys, isotune.lab.studies as s; s.read_study('own/methods'); assert 'torch' not in sys.modules"
+def test_reading_a_study_loads_no_torch_and_its_needs_no_transformers_or_scipy() -> None:
+    code = "import sys, isotune.lab.studies as s; s.read_study('own/methods'); assert 'torch' not in sys.modules; "
+    code += "import isotune.lab.studies.plan; assert not {'transformers', 'scipy'} & sys.modules.keys()"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,7 +1,7 @@
 """Analyses: the papers' figures that look at finished encoders and train nothing. Importing this loads no torch.
 
 Each analysis is a module of its own with three functions. `compute(encoders, tasks, **options)` makes a table, which is
-a list of rows. `findings(table)` makes sentences of the table, and `draw(table)` a chart.
+a list of rows. `findings(table)` makes sentences of the table, and `draw(table)` a figure.
 """
 
 from __future__ import annotations
@@ -54,25 +54,19 @@ def analyse(name: str, encoders: Mapping[str, SentenceEncoder], tasks: Sequence[
         InputError: there is no such analysis or option, the tasks can't be read or are too many, or the analysis can't
             use an encoder.
     """
-    return analyse_on(name, encoders, load_pairs(name, tasks, options), **options)
-
-
-def analyse_on(
-    name: str, encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs], **options: Any
-) -> Analysis:
-    """Analyses encoders on the pairs that `load_pairs` returned."""
     from isotune.lab.analyses.analysis import Analysis, task_name
 
+    pairs = load_pairs(name, tasks, options)
     entry, module = ANALYSES[name], _module(name)
-    table = module.compute(encoders, tasks, **options)
+    table = module.compute(encoders, pairs, **options)
     return Analysis(
         name=name,
         title=f"{entry.title} ({entry.source})",
-        tasks=[task_name(pairs) for pairs in tasks],
+        tasks=[task_name(task) for task in pairs],
         options=options,
         findings=module.findings(table),
         table=table,
-        chart=module.draw(table),
+        figure=module.draw(table),
     )
 
 

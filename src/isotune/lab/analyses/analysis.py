@@ -1,4 +1,8 @@
-"""The result of an analysis and its files; and what the analyses share: grouping a table's rows, rank correlations."""
+"""The result of an analysis and its files, and what the analyses share.
+
+They share the grouping of a table's rows, rank correlations, and the cosines of sentence pairs from the hidden states
+inside a language model, pooled in many ways in one forward pass.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +15,24 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+import torch
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import normalize
 
-from isotune.data import ScoredPairs
-from isotune.evaluation import correlations
+from isotune.data import Packed, ScoredPairs, pack
+from isotune.encoder import Encoder
+from isotune.errors import InputError
+from isotune.evaluation import SentenceEncoder, correlations
 from isotune.files import make_folder, write_text
-from isotune.report import Chart, save_page, save_png
+from isotune.report import save_png
 
 Row: TypeAlias = dict[str, Any]
 Table: TypeAlias = list[Row]
 T = TypeVar("T")
+Pool = Callable[[Mapping[int, Tensor], Packed], Tensor]
+"""The hidden states [T, d] of each layer -> the vectors of N sentences in C ways, [N, C, d], in packed order."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +45,12 @@ class Analysis:
     options: Mapping[str, Any]  # the options that were given
     findings: Sequence[str]  # what the table shows, in sentences
     table: Table  # the numbers; correlations and cosines are in [-1, 1]
-    chart: Chart  # the figure
+    figure: Figure
 
     def write(self, folder: Path) -> list[Path]:
-        """Writes NAME.json, NAME.png for paper and NAME.html for a browser; returns their paths."""
+        """Writes NAME.json and NAME.png into the folder and returns their paths."""
         make_folder(folder)
-        data, picture, page = (folder / f"{self.name}.{kind}" for kind in ("json", "png", "html"))
+        data, picture = (folder / f"{self.name}.{kind}" for kind in ("json", "png"))
         content = {
             "analysis": self.name,
             "title": self.title,
@@ -48,12 +60,10 @@ class Analysis:
             "findings": self.findings,
             "table": self.table,
         }
-        texts = [f"On {', '.join(self.tasks)}.", *self.findings]
-        save_png(self.chart, picture)
-        save_page(page, self.title, texts, self.chart)
+        save_png(self.figure, picture)
         # Last: where this file is, `isotune analyse` takes the analysis for whole.
         write_text(data, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-        return [data, picture, page]
+        return [data, picture]
 
 
 def task_name(pairs: ScoredPairs) -> str:
@@ -78,3 +88,45 @@ def grouped(table: Table, key: str) -> dict[Any, Table]:
 def per_encoder(function: Callable[[str, Table], T]) -> Callable[[Table], list[T]]:
     """Makes a function of an encoder's name and rows a function of the table that lists its results."""
     return lambda table: [function(name, rows) for name, rows in grouped(table, "encoder").items()]
+
+
+def language_models(encoders: Mapping[str, SentenceEncoder]) -> dict[str, Encoder]:
+    """The encoders; refuses one without hidden states."""
+    models = {}
+    for name, encoder in encoders.items():
+        if not isinstance(encoder, Encoder):
+            raise InputError(f"{name} is {type(encoder).__name__}, which has no layers to look into; leave it out")
+        models[name] = encoder
+    return models
+
+
+def spearman_by_task(encoder: Encoder, tasks: Sequence[ScoredPairs], pool: Pool) -> dict[str, list[float]]:
+    """Spearman's correlation of each of C ways to pool, by task."""
+    return {
+        task_name(pairs): [spearman(pairs.scores, cosines) for cosines in pooled_cosines(encoder, pairs, pool)]
+        for pairs in tasks
+    }
+
+
+@torch.no_grad()
+def pooled_cosines(encoder: Encoder, pairs: ScoredPairs, pool: Pool) -> NDArray[np.float64]:
+    """The cosines [C, N] of N pairs in C ways; 0 if a vector is zero. Refuses hidden states that are not finite.
+
+    Both sentences of a pair are in the same batch, so that no vectors have to be kept.
+    """
+    sides = [encoder.tokenize(sentences) for sentences in (pairs.sentence1, pairs.sentence2)]
+    lengths = [len(first) + len(second) for first, second in zip(*sides, strict=True)]
+    encoder.eval()
+    parts, batches = [], encoder.batches(lengths)
+    for batch in batches:
+        tokens = pack([side[i] for side in sides for i in batch]).to(encoder.device)  # n first sentences, n second
+        states = encoder.backbone(tokens, layers=range(encoder.backbone.layers + 1))
+        unit = normalize(tokens.restore(pool(states, tokens)).double(), dim=-1)  # [2 n, C, d]
+        first, second = unit.chunk(2)
+        parts.append((first * second).sum(-1).cpu().numpy())  # [n, C]
+    cosines: NDArray[np.float64] = np.concatenate(parts)[np.concatenate(batches).argsort()]  # [N, C]
+    if not np.isfinite(cosines).all():
+        raise InputError(
+            f"{pairs.name}: the model's hidden states have NaN or infinite values; its weights are damaged"
+        )
+    return cosines.T.round(10)  # as `cosine_similarities`

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from isotune.data import ScoredPairs
 from isotune.evaluation import SentenceEncoder, cosine_similarities
 from isotune.lab.analyses.analysis import Table, grouped, per_encoder, spearman
-from isotune.report import Chart, cosine_panel
+from isotune.report import cosine_title, panels, plot_cosines, styled
 
 
 def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs]) -> Table:
@@ -30,7 +32,7 @@ def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs
 @per_encoder
 def findings(name: str, rows: Table) -> str:
     """Says how far the cosines spread, and how well they follow the gold scores."""
-    gold, cosines = (np.array([row[key] for row in rows]) for key in ("gold", "cosine"))
+    gold, cosines = _columns(rows)
     low, quarter, three_quarters, high = np.quantile(cosines, (0, 0.25, 0.75, 1))
     return (
         f"{name}: cosines from {low:.2f} to {high:.2f}, half of them between {quarter:.2f} and "
@@ -38,11 +40,16 @@ def findings(name: str, rows: Table) -> str:
     )
 
 
-def draw(table: Table) -> Chart:
+@styled
+def draw(table: Table) -> Figure:
     """Draws a panel for each encoder, on the same axes."""
-    panels = []
-    for name, rows in grouped(table, "encoder").items():
-        gold, cosines = (np.array([row[key] for row in rows]) for key in ("gold", "cosine"))
-        hover = [f"{row['sentence1']}\n{row['sentence2']}\ngold {row['gold']:g}, {row['cosine']:.3f}" for row in rows]
-        panels.append(cosine_panel(name, gold, cosines, hover))
-    return Chart(panels)
+    columns = {name: _columns(rows) for name, rows in grouped(table, "encoder").items()}
+    figure, axes = panels([cosine_title(name, *both) for name, both in columns.items()], "gold score", "cosine")
+    for ax, both in zip(axes, columns.values(), strict=True):
+        plot_cosines(ax, *both)
+    return figure
+
+
+def _columns(rows: Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The gold scores [N] and the cosines [N] of N rows."""
+    return np.array([row["gold"] for row in rows]), np.array([row["cosine"] for row in rows])

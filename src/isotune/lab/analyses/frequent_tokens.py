@@ -18,14 +18,23 @@ from itertools import chain
 from statistics import fmean
 
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from isotune.data import Packed, ScoredPairs
 from isotune.encoder import Encoder
 from isotune.evaluation import SentenceEncoder
-from isotune.lab.analyses.analysis import Row, Table, grouped, per_encoder, task_name
-from isotune.lab.analyses.hidden_states import Pool, language_models, spearman_by_task
-from isotune.report import Chart, Mark, Panel, Series, look
+from isotune.lab.analyses.analysis import (
+    Pool,
+    Row,
+    Table,
+    grouped,
+    language_models,
+    per_encoder,
+    spearman_by_task,
+    task_name,
+)
+from isotune.report import RING, legend_below, look, panels, styled, whole_numbers
 
 COUNTED_ON = "stsb:test"
 
@@ -72,23 +81,18 @@ def findings(name: str, rows: Table) -> str:
     )
 
 
-def draw(table: Table) -> Chart:
+@styled
+def draw(table: Table) -> Figure:
     """Draws a line for each encoder, with a ring at its best number of removed tokens."""
-    marks: list[Mark] = []
+    score = f"{'mean ' if len(table[0]['tasks']) > 1 else ''}Spearman x 100"
+    figure, (ax,) = panels([""], "most frequent tokens removed", score, size=(4.4, 3.2))
     for place, (name, rows) in enumerate(grouped(table, "encoder").items()):
-        colour, dash, _ = look(place)
-        hover = [
-            f"{row['removed']} removed: {100 * row['spearman']:.2f}"
-            + (f"; the last is {row['token']}, there {row['count']:,} times" if row["token"] else "")
-            for row in rows
-        ]
+        style, best = look(place), _best(rows)
         removed, scores = [row["removed"] for row in rows], [100 * row["spearman"] for row in rows]
-        best = _best(rows)["removed"]
-        marks.append(Series(removed, scores, name, colour, dash, hover=hover))
-        hover = [f"{name}, at best: {hover[best]}"]
-        marks.append(Series([best], [scores[best]], colour=colour, marker="o", hollow=True, size=9, hover=hover))
-    label = f"{'mean ' if len(table[0]['tasks']) > 1 else ''}Spearman x 100"
-    return Chart([Panel(marks, "", "most frequent tokens removed", label, whole_x=True)], size=(4.4, 3.2))
+        ax.plot(removed, scores, label=name, **style | {"marker": ""})
+        ax.plot([best["removed"]], [100 * best["spearman"]], markersize=9, **style | RING)
+    whole_numbers(ax)
+    return legend_below(figure)
 
 
 def _mean_without_each(encoder: Encoder, tokens: Sequence[int]) -> Pool:

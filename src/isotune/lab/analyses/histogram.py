@@ -10,12 +10,12 @@ from math import floor
 
 import numpy as np
 from matplotlib import colormaps
-from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 
 from isotune.data import ScoredPairs
 from isotune.evaluation import SentenceEncoder, cosine_similarities
 from isotune.lab.analyses.analysis import Row, Table, grouped, per_encoder
-from isotune.report import Bars, Chart, Panel
+from isotune.report import legend_below, panels, styled
 
 BANDS = 5
 BINS = 50  # from cosine 0 to 1
@@ -54,23 +54,19 @@ def findings(name: str, rows: Table) -> str:
     return f"{name}: mean cosine {low}, {high}."
 
 
-def draw(table: Table) -> Chart:
+@styled
+def draw(table: Table) -> Figure:
     """Draws a panel for each encoder, with its bands stacked."""
-    colours = [to_hex(colormaps["viridis"](i / BANDS)) for i in range(BANDS)]
-    panels = []
-    for name, rows in grouped(table, "encoder").items():
-        marks, base = [], np.zeros(len(rows[0]["counts"]))
-        for row, colour in zip(rows, colours, strict=True):
-            edges, counts = row["edges"], row["counts"]
-            hover = [
-                f"{count} pairs with {_gold(row)} and cosine {left:.2f} to {right:.2f}"
-                for count, left, right in zip(counts, edges, edges[1:], strict=False)
-            ]
-            widths = np.diff(edges).tolist()
-            marks.append(Bars(edges[:-1], base.tolist(), widths, counts, _gold(row), colour, hover))
-            base = base + counts
-        panels.append(Panel(marks, name, "cosine", "pairs"))
-    return Chart(panels, same_y=False)
+    encoders = grouped(table, "encoder")
+    figure, axes = panels(list(encoders), "cosine", "pairs", same="x")
+    for ax, rows in zip(axes, encoders.values(), strict=True):
+        base = np.zeros(len(rows[0]["counts"]))
+        for i, row in enumerate(rows):
+            left, widths = row["edges"][:-1], np.diff(row["edges"])
+            colour = colormaps["viridis"](i / BANDS)
+            ax.bar(left, row["counts"], widths, base, align="edge", color=colour, label=_gold(row))
+            base = base + row["counts"]
+    return legend_below(figure)
 
 
 def _gold(row: Row) -> str:

@@ -13,14 +13,22 @@ from operator import itemgetter
 from statistics import fmean
 
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from isotune.data import Packed, ScoredPairs
 from isotune.encoder import EachLayer
 from isotune.evaluation import SentenceEncoder, cosine_similarities
-from isotune.lab.analyses.analysis import Table, grouped, per_encoder, spearman, task_name
-from isotune.lab.analyses.hidden_states import language_models, spearman_by_task
-from isotune.report import INK, Chart, Panel, Series, look
+from isotune.lab.analyses.analysis import (
+    Table,
+    grouped,
+    language_models,
+    per_encoder,
+    spearman,
+    spearman_by_task,
+    task_name,
+)
+from isotune.report import INK, legend_below, look, panels, styled, whole_numbers
 
 MODES: tuple[str, ...] = ("cls", "mean", "max")
 RANDOM = "random token"
@@ -67,18 +75,16 @@ def findings(name: str, rows: Table) -> str:
     return f"{name}: from {worst} to {best}; {COMPLETE}, {100 * score(complete):.2f}."
 
 
-def draw(table: Table) -> Chart:
+@styled
+def draw(table: Table) -> Figure:
     """Draws a panel for each encoder: a line for each pooling, and a level line for the complete encoder."""
-    panels = []
-    for name, (*rows, complete) in grouped(table, "encoder").items():
-        last = max(row["layer"] for row in rows)
-        level = 100 * complete["spearman"]
-        hover = [f"{COMPLETE}: {level:.2f}"] * 2
-        marks = [Series([0, last], [level, level], COMPLETE, INK, "--", width=1, hover=hover)]
+    encoders = grouped(table, "encoder")
+    figure, axes = panels(list(encoders), "layer", "Spearman x 100")
+    for ax, (*rows, complete) in zip(axes, encoders.values(), strict=True):
+        last, level = max(row["layer"] for row in rows), 100 * complete["spearman"]
+        ax.plot([0, last], [level, level], "--", color=INK, linewidth=1, label=COMPLETE)
         for place, (mode, line) in enumerate(grouped(rows, "pooling").items()):
-            colour, _, marker = look(place)
             layers, scores = [row["layer"] for row in line], [100 * row["spearman"] for row in line]
-            hover = [f"{mode}, layer {layer}: {score:.2f}" for layer, score in zip(layers, scores, strict=True)]
-            marks.append(Series(layers, scores, mode, colour, "-", marker, hover=hover))
-        panels.append(Panel(marks, name, "layer", "Spearman x 100", whole_x=True))
-    return Chart(panels)
+            ax.plot(layers, scores, label=mode, **look(place) | {"linestyle": "-"})
+        whole_numbers(ax)
+    return legend_below(figure)

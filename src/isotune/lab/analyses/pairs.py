@@ -11,13 +11,14 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from isotune.data import ScoredPairs
 from isotune.evaluation import SentenceEncoder, cosine_similarities
 from isotune.lab.analyses.analysis import Table, grouped
-from isotune.report import INK, Chart, Panel, Series, look
+from isotune.report import INK, RING, legend_below, look, names_down, panels, styled
 
 LONGEST = 64  # letters of a sentence in the picture
 
@@ -62,25 +63,24 @@ def findings(table: Table) -> list[str]:
     return sentences
 
 
-def draw(table: Table) -> Chart:
+@styled
+def draw(table: Table) -> Figure:
     """Draws a line for each pair: its rank by gold score and by each encoder, and its cosines beside the sentences."""
     pairs = _pairs(table)
-    places = list(range(len(pairs)))
     names = []
     for pair in pairs:
         sides = (textwrap.shorten(pair[0][side], LONGEST, placeholder=" ...") for side in ("sentence1", "sentence2"))
         cosines = ", ".join(f"{row['cosine']:.2f}" for row in pair)
         names.append("\n".join([*sides, f"{pair[0]['kind']}: gold {pair[0]['gold']:g}; cosines {cosines}"]))
-    hover = [f"gold {pair[0]['gold']:g}" for pair in pairs]
+    figure, (ax,) = panels([""], "rank among all pairs", size=(7, 0.8 + 0.55 * len(pairs)))
+    places = range(len(pairs))
     ranks = [pair[0]["gold_rank"] for pair in pairs]
-    marks = [Series(ranks, places, "gold", INK, marker="D", size=7, hollow=True, hover=hover)]
+    ax.plot(ranks, places, color=INK, markersize=7, label="gold", **RING | {"marker": "D"})
     for number, rows in enumerate(zip(*pairs, strict=True)):
-        name, (colour, _, marker) = rows[0]["encoder"], look(number)
-        hover = [f"{name} {row['cosine']:.3f}" for row in rows]
         ranks = [row["rank"] for row in rows]
-        marks.append(Series(ranks, places, name, colour, marker=marker, size=6, hover=hover))
-    panel = Panel(marks, "", "rank among all pairs", y_names=names)
-    return Chart([panel], size=(7, 0.8 + 0.55 * len(pairs)))
+        ax.plot(ranks, places, markersize=6, label=rows[0]["encoder"], **look(number) | {"linestyle": "none"})
+    names_down(ax, names)
+    return legend_below(figure)
 
 
 def _pairs(table: Table) -> list[Table]:

@@ -12,11 +12,12 @@ from statistics import median
 from time import perf_counter
 
 import torch
+from matplotlib.figure import Figure
 
 from isotune.data import ScoredPairs
 from isotune.evaluation import SentenceEncoder
 from isotune.lab.analyses.analysis import Table
-from isotune.report import BLUE, INK, Bars, Chart, Panel, Series
+from isotune.report import BLUE, INK, legend_below, names_down, panels, styled
 
 
 def compute(
@@ -65,14 +66,13 @@ def findings(table: Table) -> list[str]:
     ]
 
 
-def draw(table: Table) -> Chart:
+@styled
+def draw(table: Table) -> Figure:
     """Draws a bar for each encoder, with a point for each pass."""
-    n = len(table)
-    medians = [row["seconds"] for row in table]
-    hover = [f"{seconds:.3f} s" for seconds in medians]
-    bars = Bars([0.0] * n, [place - 0.3 for place in range(n)], medians, [0.6] * n, "median", BLUE, hover)
-    points = [(seconds, place) for place, row in enumerate(table) for seconds in row["passes"]]
-    passes = Series([x for x, _ in points], [y for _, y in points], "passes", INK, marker="o", size=5)
     label = f"seconds to encode {table[0]['sentences']:,} sentences"
-    panel = Panel([bars, passes], "", label, y_names=[row["encoder"] for row in table])
-    return Chart([panel], size=(5, 1.1 + 0.4 * n))
+    figure, (ax,) = panels([""], label, size=(5, 1.1 + 0.4 * len(table)))
+    ax.barh(range(len(table)), [row["seconds"] for row in table], 0.6, color=BLUE, label="median")
+    points = [(seconds, place) for place, row in enumerate(table) for seconds in row["passes"]]
+    ax.plot(*zip(*points, strict=True), "o", color=INK, label="passes")
+    names_down(ax, [row["encoder"] for row in table])
+    return legend_below(figure)

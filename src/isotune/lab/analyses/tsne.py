@@ -9,17 +9,17 @@ the findings are about cosines.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import nan
 from statistics import fmean
 
 import numpy as np
+from matplotlib.figure import Figure
 from sklearn.manifold import TSNE
 from sklearn.preprocessing import normalize
 
 from isotune.data import ScoredPairs
 from isotune.evaluation import SentenceEncoder, sentence_vectors
 from isotune.lab.analyses.analysis import Table, grouped, per_encoder
-from isotune.report import BLUE, VERMILION, Chart, Panel, Series
+from isotune.report import BLUE, VERMILION, legend_below, panels, styled
 
 MOST, LEAST = "most similar", "least similar"
 PERPLEXITY = 30  # scikit-learn's default; the paper names none
@@ -68,21 +68,21 @@ def findings(name: str, rows: Table) -> str:
     return f"{name}: mean cosine {texts} pairs."
 
 
-def draw(table: Table) -> Chart:
+@styled
+def draw(table: Table) -> Figure:
     """Draws a panel for each encoder. A pair's two sentences have its number, and a line joins them."""
-    panels = []
-    for name, rows in grouped(table, "encoder").items():
-        marks = []
+    encoders = grouped(table, "encoder")
+    figure, axes = panels(list(encoders), size=(3.4, 3.4), same="")
+    for ax, rows in zip(axes, encoders.values(), strict=True):
         for kind, members in grouped(rows, "kind").items():
-            x, y, labels, hover = [], [], [], []
-            for pair in grouped(members, "pair").values():
-                x += [row["x"] for row in pair] + [nan]  # the line ends here
-                y += [row["y"] for row in pair] + [nan]
-                labels += [str(row["pair"]) for row in pair] + [""]
-                hover += [f"{row['sentence']}\ngold {row['gold']:g}, {row['cosine']:.3f}" for row in pair] + [""]
             colour, dash = (VERMILION, "-") if kind == MOST else (BLUE, ":")
             gold = sorted({row["gold"] for row in members})
             span = f"{gold[0]:g}" if len(gold) == 1 else f"{gold[0]:g} to {gold[-1]:g}"
-            marks.append(Series(x, y, f"{kind} (gold {span})", colour, dash, width=0.8, labels=labels, hover=hover))
-        panels.append(Panel(marks, name, bare=True))
-    return Chart(panels, size=(3.4, 3.4), same_axes=False)
+            ax.plot([], [], dash, color=colour, label=f"{kind} (gold {span})")
+            for pair in grouped(members, "pair").values():
+                ax.plot([row["x"] for row in pair], [row["y"] for row in pair], dash, color=colour, linewidth=0.8)
+            for row in members:
+                ax.text(row["x"], row["y"], row["pair"], color=colour, fontsize=7, ha="center", va="center")
+        ax.set(xticks=[], yticks=[])
+        ax.spines[["top", "right"]].set_visible(True)
+    return legend_below(figure)

@@ -3,9 +3,8 @@
 | step | module |
 |---|---|
 | what a study file may say | `study.py` |
-| the runs of a study, and the key of each | `plan.py`, `run_key.py` |
-| what runs need, and whether it is on this machine | `needs.py` |
-| one run, made by a process | `job.py`, `processes.py` |
+| the runs of a study, what they need, and the key of each | `plan.py`, `run_key.py` |
+| one run, made by a process | `job.py` |
 | the lines of its table, and the files it is kept in | `lines.py`, `results.py`, `wording.py` |
 | which differences are real | `comparison.py` |
 | figures and page | `figures.py`, `page.py` |

@@ -1,7 +1,6 @@
 """A study's figures, made of the lines of its table: curves with bands of one standard deviation, heatmaps, and bars.
 
-Published values are drawn beside the measured ones. Each figure is a `Chart`, so it looks the same on paper, in the
-page and in a browser. Scores have the scale of the study's table.
+Published values are drawn beside the measured ones. Scores have the scale of the study's table.
 """
 
 from __future__ import annotations
@@ -10,21 +9,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite, nan
 from operator import itemgetter
 
-from matplotlib import colormaps
-from matplotlib.colors import Normalize, to_hex
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Drawing
+from numpy.typing import NDArray
 
 from isotune.lab.studies.lines import Line
 from isotune.lab.studies.study import BarChart, Curve, Figure, Heatmap, Study
 from isotune.lab.studies.wording import digits, heading, label, line_title, scaled, score_title, value_text
-from isotune.report import INK, Band, Bars, Chart, Look, Mark, Panel, Series, look
+from isotune.report import BLUE, INK, RING, legend_below, look, names_down, panels, styled
 
-COLOURS = colormaps["cividis"]  # in order also for the colour-blind, and in grey
+COLOURS = "cividis"  # in order also for the colour-blind, and in grey
 LETTER = 0.075  # inches of a letter in an axis's names
-SIZE = (5.6, 3.8)  # inches
+BAND_OPACITY = 0.18
+MIN_LOG_GAP = 0.06  # between two numbers on a logarithmic axis, as a share of its length
 
 
-def chart(study: Study, figure: Figure, lines: Sequence[Line]) -> Chart:
-    """Draws a figure of a study."""
+@styled
+def draw(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None:
+    """Draws a figure of a study; None if the lines have nothing to draw."""
     match figure:
         case Curve():
             return _curve(study, figure, lines)
@@ -40,113 +43,105 @@ def title(figure: Figure) -> str:
     return f"{score_title(figure.y)}{over}"
 
 
-def _curve(study: Study, figure: Curve, lines: Sequence[Line]) -> Chart:
+def _curve(study: Study, figure: Curve, lines: Sequence[Line]) -> Drawing | None:
     """A curve for each arm and each place in the rest of the grid; arms without the option are level lines."""
     values = list(dict.fromkeys(line.cell[figure.x] for line in lines if figure.x in line.cell))
     if not values:
-        return Chart([])
+        return None
     numbers = [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
     numeric = len(numbers) == len(values)
     place_of = dict(zip(values, numbers if numeric else map(float, range(len(values))), strict=True))
-    names = {place: f"{label(figure.x)} {value_text(value)}" for value, place in place_of.items()}
-    marks: list[Mark] = []
+    drawing, (ax,) = panels([""], label(figure.x), heading(study, figure.y), size=(5.6, 3.8))
+    both = False
     for number, (name, group) in enumerate(_without(lines, figure.x).items()):
         style = look(number)
-        points = [(place_of[line.cell[figure.x]], line) for line in group if figure.x in line.cell]
+        points = sorted(
+            ((place_of[line.cell[figure.x]], line) for line in group if figure.x in line.cell), key=itemgetter(0)
+        )
         if not points:
-            points, style = [(place, group[0]) for place in (min(names), max(names))], style._replace(marker="")
-        marks += _marks_of_curve(study, figure.y, name, sorted(points, key=itemgetter(0)), names, style)
-    if any(isinstance(mark, Series) and mark.hollow and not mark.name for mark in marks):
-        marks.append(Series([nan], [nan], "published", INK, ":", "o", hollow=True, width=1))  # one entry for all
-    panel = Panel(
-        marks,
-        x_label=label(figure.x),
-        y_label=heading(study, figure.y),
-        log_x=figure.log and numeric,  # names stand at 0, 1, ...
-        x_names=() if numeric else [value_text(value) for value in values],
-    )
-    return Chart([panel], size=SIZE)
+            points = [(place, group[0]) for place in (min(place_of.values()), max(place_of.values()))]
+            style["marker"] = ""
+        x = [place for place, _ in points]
+        mean, deviation = _measured(study, [line for _, line in points], figure.y)
+        measured = bool(np.isfinite(mean).any())
+        if measured:
+            ax.fill_between(x, mean - deviation, mean + deviation, color=style["color"], alpha=BAND_OPACITY)
+            ax.plot(x, mean, label=name, **style)
+        published = [_published(line, figure.y) for _, line in points]
+        if any(map(isfinite, published)):
+            both |= measured
+            rings = style | {"linestyle": ":", "markerfacecolor": "none", "markeredgewidth": 2}
+            ax.plot(x, published, label="_" if measured else f"{name}, published", linewidth=1, **rings)
+    if both:  # one entry for all
+        ax.plot([], [], color=INK, linewidth=1, label="published", **RING | {"linestyle": ":"})
+    if not numeric:
+        ax.set_xticks(range(len(values)), [value_text(value) for value in values])
+    elif figure.log:
+        ax.set_xscale("log")
+        _label_log_axis(ax, sorted(numbers))
+    return legend_below(drawing)
 
 
-def _marks_of_curve(
-    study: Study,
-    score: str,
-    name: str,
-    points: Sequence[tuple[float, Line]],
-    place_names: Mapping[float, str],
-    style: Look,
-) -> list[Mark]:
-    """The measured curve with its band, and the published one, which has an entry of its own if nothing is measured."""
-    marks: list[Mark] = []
-    measured = [(place, *_measured(study, line, score)) for place, line in points]
-    if drawn := [point for point in measured if isfinite(point[1])]:
-        x, mean, deviation = zip(*drawn, strict=True)
-        if any(deviation):
-            low, high = ([value + sign * d for value, d in zip(mean, deviation, strict=True)] for sign in (-1, 1))
-            marks.append(Band(x, low, high, name, style.colour))
-        hover = [f"{name}, {place_names[place]}: {value:.2f}" for place, value, _ in drawn]
-        marks.append(Series(x, mean, name, style.colour, style.dash, style.marker, hover=hover))
-    published = [_published(line, score) for _, line in points]
-    if any(map(isfinite, published)):
-        everywhere, entry = [place for place, _ in points], "" if drawn else f"{name}, published"
-        hover = [f"{name}, published: {value:g}" for value in published]
-        marks.append(Series(everywhere, published, entry, style.colour, ":", style.marker, True, 1, hover=hover))
-    return marks
+def _label_log_axis(ax: Axes, places: Sequence[float]) -> None:
+    """Puts numbers at these ascending places of the x axis; those that would touch the number before are left out."""
+    low, high = ax.get_xlim()
+    gap = (high / low) ** MIN_LOG_GAP
+    labels, last = [], 0.0
+    for x in places:
+        free = x >= last * gap
+        labels.append(f"{x:g}" if free else "")
+        last = x if free else last
+    ax.set_xticks(places, labels)
+    ax.minorticks_off()
 
 
-def _heatmap(study: Study, figure: Heatmap, lines: Sequence[Line]) -> Chart:
+def _heatmap(study: Study, figure: Heatmap, lines: Sequence[Line]) -> Drawing | None:
     """A panel of measured values for each arm and each place in the rest of the grid, and one of published values."""
     gridded = [line for line in lines if figure.rows in line.cell and figure.columns in line.cell]
     rows, columns = (list(dict.fromkeys(line.cell[axis] for line in gridded)) for axis in (figure.rows, figure.columns))
-    row_names, column_names = ([value_text(value) for value in values] for values in (rows, columns))
-    panels = []
+    squares: dict[str, NDArray[np.float64]] = {}  # title of a panel -> [rows, columns]
     for name, group in _without(gridded, figure.rows, figure.columns).items():
-        places = [(columns.index(line.cell[figure.columns]), rows.index(line.cell[figure.rows])) for line in group]
-        measured = [_measured(study, line, figure.y)[0] for line in group]
+        places = [(rows.index(line.cell[figure.rows]), columns.index(line.cell[figure.columns])) for line in group]
         published = [_published(line, figure.y) for line in group]
-        for panel_title, values in ((name, measured), (f"{name}, published", published)):
-            cells = [(*place, value) for place, value in zip(places, values, strict=True) if isfinite(value)]
-            if cells:
-                marks = _squares(study, figure.y, cells)
-                axes = (label(figure.columns), label(figure.rows))
-                panels.append(Panel(marks, panel_title, *axes, x_names=column_names, y_names=row_names))
-    left = LETTER * max(map(len, row_names), default=0)
-    across = LETTER * max(map(len, column_names), default=0) + 0.1
-    width = 1 + left + max(0.6, across) * len(columns)
-    return Chart(panels, (width, 1 + 0.5 * len(rows)), columns=1 if width > 4 else 2, same_axes=False)
+        for panel, values in ((name, _measured(study, group, figure.y)[0]), (f"{name}, published", published)):
+            if np.isfinite(values).any():
+                squares[panel] = np.full((len(rows), len(columns)), nan)
+                squares[panel][tuple(np.transpose(places))] = values
+    if not squares:
+        return None
+    row_names, column_names = ([value_text(value) for value in values] for values in (rows, columns))
+    width = 1 + LETTER * max(map(len, row_names)) + max(0.6, LETTER * max(map(len, column_names)) + 0.1) * len(columns)
+    names = label(figure.columns), label(figure.rows)
+    size = width, 1 + 0.5 * len(rows)
+    drawing, axes = panels(list(squares), *names, size=size, columns=1 if width > 4 else 2, same="")
+    edges = np.arange(len(columns) + 1) - 0.5, np.arange(len(rows) + 1) - 0.5
+    for ax, values in zip(axes, squares.values(), strict=True):
+        mesh = ax.pcolormesh(*edges, values, cmap=COLOURS)
+        for (row, column), value in np.ndenumerate(values):
+            if isfinite(value):
+                ink = "#000000" if sum(mesh.to_rgba(np.asarray(value))[:3]) > 1.4 else "#ffffff"
+                ax.text(column, row, digits(study, figure.y, value), color=ink, fontsize=7, ha="center", va="center")
+        ax.set_xticks(range(len(columns)), column_names)
+        names_down(ax, row_names)
+    return drawing
 
 
-def _squares(study: Study, score: str, cells: Sequence[tuple[int, int, float]]) -> list[Mark]:
-    """A coloured square for each (column, row, value), with the value written in it."""
-    scale = Normalize(min(value for *_, value in cells), max(value for *_, value in cells))
-    marks: list[Mark] = []
-    for column, row, value in cells:
-        colour = COLOURS(scale(value))
-        text = digits(study, score, value)
-        marks.append(Bars([column - 0.5], [row - 0.5], [1], [1], colour=to_hex(colour), hover=[text]))
-        ink = "#000000" if sum(colour[:3]) > 1.4 else "#ffffff"
-        marks.append(Series([column], [row], colour=ink, labels=[text]))
-    return marks
-
-
-def _bars(study: Study, score: str, lines: Sequence[Line]) -> Chart:
+def _bars(study: Study, score: str, lines: Sequence[Line]) -> Drawing | None:
     """A bar for each line, one below the other, and a ring for its published value."""
     drawn = [line for line in lines if score in line.values or isfinite(_published(line, score))]
-    marks: list[Mark] = []
-    for place, line in enumerate(drawn):
-        mean, deviation = _measured(study, line, score)
-        if isfinite(mean):
-            hover = [f"{line.title}: {mean:.2f}"]
-            marks.append(Bars([0], [place - 0.35], [mean], [0.7], colour=look(0).colour, hover=hover))
-            marks.append(Series([mean - deviation, mean + deviation], [place, place], colour=INK, dash="-"))
+    if not drawn:
+        return None
+    names = [line.title for line in drawn]
+    size = 4 + LETTER * max(map(len, names)), 1 + 0.32 * len(names)
+    drawing, (ax,) = panels([""], heading(study, score), size=size)
+    mean, deviation = _measured(study, drawn, score)
+    (places,) = np.nonzero(np.isfinite(mean))
+    ax.barh(places, mean[places], 0.7, xerr=deviation[places], color=BLUE, ecolor=INK)
     published = [_published(line, score) for line in drawn]
     if any(map(isfinite, published)):
-        hover = [f"published: {value:g}" for value in published]
-        rings = Series(published, [*range(len(drawn))], "published", INK, marker="o", hollow=True, size=7, hover=hover)
-        marks.append(rings)
-    names = [line.title for line in drawn]
-    panel = Panel(marks, x_label=heading(study, score), y_names=names)
-    return Chart([panel], size=(4 + LETTER * max(map(len, names), default=0), 1 + 0.32 * len(names)))
+        ax.plot(published, range(len(drawn)), color=INK, markersize=7, label="published", **RING)
+    names_down(ax, names)
+    return legend_below(drawing)
 
 
 def _without(lines: Iterable[Line], *axes: str) -> Mapping[str, list[Line]]:
@@ -158,12 +153,11 @@ def _without(lines: Iterable[Line], *axes: str) -> Mapping[str, list[Line]]:
     return groups
 
 
-def _measured(study: Study, line: Line, score: str) -> tuple[float, float]:
-    """The mean and standard deviation of a score, on the table's scale; NaN and 0 if it is not measured."""
-    over_seeds = line.summary(score)
-    if over_seeds is None:
-        return nan, 0.0
-    return scaled(study, score, over_seeds.mean), scaled(study, score, over_seeds.deviation or 0.0)
+def _measured(study: Study, lines: Sequence[Line], score: str) -> NDArray[np.float64]:
+    """The means and standard deviations [2, lines] of a score, on the table's scale; NaN where it is not measured."""
+    summaries = [line.summary(score) for line in lines]
+    pairs = [(each.mean, each.deviation or 0.0) if each else (nan, 0.0) for each in summaries]
+    return np.array([[scaled(study, score, value) for value in pair] for pair in pairs]).T
 
 
 def _published(line: Line, score: str) -> float:

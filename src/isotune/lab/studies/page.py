@@ -17,7 +17,7 @@ from isotune.errors import InputError
 from isotune.evaluation import AGGREGATIONS
 from isotune.files import make_folder, write_text
 from isotune.lab.studies.comparison import sentence
-from isotune.lab.studies.figures import chart, title
+from isotune.lab.studies.figures import draw, title
 from isotune.lab.studies.lines import Line, beside_analysis
 from isotune.lab.studies.results import Results
 from isotune.lab.studies.study import Study
@@ -84,8 +84,8 @@ def _problems(results: Results, lines: Sequence[Line]) -> list[str]:
 def _figure(folder: Path, study: Study, lines: Sequence[Line], number: int) -> dict[str, str]:
     """Draws a figure for paper and for the page: there as an SVG element, or "" if nothing is drawn."""
     figure = study.figures[number]
-    drawn, name = chart(study, figure, lines), title(figure)
-    if not drawn.panels:
+    drawn, name = draw(study, figure, lines), title(figure)
+    if drawn is None:
         return {"element": ""}
     path = folder / "figures" / f"figure-{number + 1}.png"
     make_folder(path.parent)
@@ -94,7 +94,7 @@ def _figure(folder: Path, study: Study, lines: Sequence[Line], number: int) -> d
 
 
 def _analysis(folder: Path, study: Study, name: str) -> dict[str, Any]:
-    """Reads the files of an analysis. To these are added its picture, its page, and published numbers."""
+    """Reads the files of an analysis. To these are added its picture and published numbers."""
     try:
         content: dict[str, Any] = json.loads((folder / f"{name}.json").read_text("utf-8"))
         picture = b64encode((folder / f"{name}.png").read_bytes()).decode()
@@ -102,5 +102,4 @@ def _analysis(folder: Path, study: Study, name: str) -> dict[str, Any]:
         published = beside_analysis(study, name, content["table"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{folder}: the analysis {name} can't be read: {error}") from error
-    page = f"{folder.name}/{name}.html" if (folder / f"{name}.html").exists() else ""
-    return {**shown, "picture": f"data:image/png;base64,{picture}", "page": page, "published": published}
+    return {**shown, "picture": f"data:image/png;base64,{picture}", "published": published}

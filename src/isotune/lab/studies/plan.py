@@ -1,20 +1,26 @@
-"""The runs of a study: every arm at every cell of the grid with every seed, each with its complete recipe.
+"""The runs of a study, each with its complete recipe, and what they need of this machine. The hub is not asked.
 
-An option of the study or of its grid applies to the arms that have it. An untrained model has a pooling but no batch
-size, so it is a single line of a table whose other arms are run at several batch sizes.
+Every arm is run at every cell of the grid with every seed. An option of the study or of its grid applies to the arms
+that have it. An untrained model has a pooling but no batch size, so it is a single line of a table whose other arms are
+run at several batch sizes.
 """
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from isotune.encoder import EncoderOptions
+from isotune.bundled import local_model
+from isotune.data import DATASETS, available, stand_ins
+from isotune.encoder import EncoderOptions, fetched_model
 from isotune.errors import InputError, invalid, unknown
+from isotune.evaluation import named_tasks, source_of
 from isotune.lab.studies.study import START, STUDY_KEYS, Arm, Cell, Study
 from isotune.lab.studies.wording import line_title
 from isotune.recipes import RUN_OPTIONS, Inputs, Recipe, TrainingOptions, plan_table, resolve
@@ -156,3 +162,77 @@ def _with_elements(tables: Sequence[Mapping[str, Any]], elements: Mapping[str, A
             values[int(place)] = value
             table[option] = values
     return result
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a study needs."""
+
+    runs: int  # the number of its runs
+    models: Mapping[str, bool]  # name -> whether the model is on this machine
+    data: Mapping[str, bool]  # dataset or file -> whether it is on this machine
+
+    @property
+    def data_here(self) -> str:
+        """What is on this machine: "published" data; "stand-in", if other data can take the place of the rest; "no"."""
+        lacking = [source for source, here in self.data.items() if not here]
+        if not lacking:
+            return "published"
+        return "stand-in" if all(_is_here(other) for source in lacking for other in stand_ins(source)) else "no"
+
+
+def needs(study: Study, model: str = "") -> Needs:
+    """What a study needs; `model` replaces every model of the study."""
+    runs = plan_runs(study.model_copy(update={"seeds": study.seeds[:1]}), model or None)  # all seeds need the same
+    inputs = [run.inputs for run in runs]
+    models = [name for run, reads in zip(runs, inputs, strict=True) for name in (run.model, *reads.models)]
+    of_tasks = [source_of(task) for task in named_tasks(study.tasks)] if runs and study.tasks else []
+    sources = [*study.statistics, *of_tasks, *(source for reads in inputs for source in (*reads.data, *reads.dev))]
+    return Needs(
+        runs=sum(1 if run.seed is None else len(study.seeds) for run in runs),
+        models={name: bool(local_model(name) or fetched_model(name)) for name in dict.fromkeys(models)},
+        data={source: _is_here(source) for source in dict.fromkeys(sources)},
+    )
+
+
+def _is_here(source: str) -> bool:
+    """Whether a dataset or file is on this machine."""
+    name = source.partition(":")[0]
+    return available(source) if name in DATASETS else Path(source).exists() or bool(glob.glob(source))
+
+
+def changed_study(study: Study, seeds: Sequence[int], options: Mapping[str, Any]) -> Study:
+    """A study with other seeds, and with options that replace those of the study and of its arms.
+
+    Raises:
+        InputError: the study runs one of the options at several values.
+    """
+    for key in options:
+        for place, grid in (("the study", study.grid), *((f"arm {arm.name}", arm.grid or {}) for arm in study.arms)):
+            if any(_overlap(key, axis) for axis in grid):
+                raise InputError(f"option {key} can't be given: {place} runs it at several values")
+
+    def not_given(kept: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: kept[key] for key in kept if not {key, key.partition(".")[0]} & options.keys()}
+
+    arms = tuple(arm.model_copy(update={"options": not_given(arm.options)}) for arm in study.arms)
+    shared = {**not_given(study.options), **options}
+    return study.model_copy(update={"arms": arms, "seeds": tuple(seeds) or study.seeds, "options": shared})
+
+
+def departures(study: Study, published: Study, model: str, options: Mapping[str, Any]) -> list[str]:
+    """What is not as published, in sentences."""
+    sentences = []
+    if model and set(published.models) - {model}:
+        sentences.append(f"The model is {model}, not the published {' or '.join(published.models)}.")
+    if options:
+        given = ", ".join(f"{key} = {value}" for key, value in options.items())
+        sentences.append(f"Options that differ from the published ones: {given}.")
+    if study.seeds != published.seeds:
+        sentences.append(f"Seeds {', '.join(map(str, study.seeds))}, not {', '.join(map(str, published.seeds))}.")
+    return sentences
+
+
+def _overlap(option: str, other: str) -> bool:
+    """Whether two options set the same value: "augmentations" overlaps "augmentations.0", which overlaps no ".1"."""
+    return option == other or option == other.partition(".")[0] or other == option.partition(".")[0]

@@ -6,7 +6,8 @@ study.parquet has a row for each number. Its columns are arm, model, seed (null 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from isotune.errors import InputError, invalid
 from isotune.files import replacing, write_text
 from isotune.lab.studies.comparison import Comparison
-from isotune.lab.studies.lines import Line, MadeRun, table_lines
+from isotune.lab.studies.lines import Line, MadeRun, beside_analysis, table_lines
 from isotune.lab.studies.study import Study
-from isotune.lab.studies.wording import value_text
+from isotune.lab.studies.wording import line_title, value_text
 
 
 class Results(BaseModel):
@@ -78,3 +79,27 @@ def _write_values(path: Path, study: Study, runs: Sequence[MadeRun]) -> None:
         rows += [{**place, "score": score, "value": value} for score, value in run.values.items()]
     with replacing(path) as part:
         parquet.write_table(pa.Table.from_pylist(rows, pa.schema(list(columns.items()))), part)
+
+
+def table_rows(results: Results) -> Iterator[list[str]]:
+    """A study's table as rows of text: each line's measured scores, and below them the published ones."""
+    study = results.study
+    for line in results.lines:
+        if line.values:
+            yield [line.title, *(line.measured(study, score) for score in study.scores)]
+        elif line.problems or line.waiting:
+            yield [f"{line.title}: {line.problems[0] if line.problems else 'not made'}"]
+        if line.published:
+            expected = line.values or line.problems or line.waiting
+            title = "  published" if expected else f"{line.title}, published"
+            yield [title, *(line.printed(study, score) for score in study.scores)]
+
+
+def analysis_sentences(results: Results, folder: Path) -> Iterator[str]:
+    """Each number that the paper prints of an analysis, with the measured one, from the study's folder."""
+    for name in results.analyses:
+        table = json.loads((folder / "analyses" / f"{name}.json").read_text("utf-8"))["table"]
+        for published, values in beside_analysis(results.study, name, table):
+            for score, value in published.scores.items():
+                measured = f"{values[score]:.4g}" if score in values else "not measured"
+                yield f"{name}, {line_title(published.arm, published.at)}: {score} {measured}, published {value:g}"

@@ -11,7 +11,7 @@ import os
 import platform
 import time
 from collections import UserDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -38,6 +38,7 @@ from isotune.lab.studies.job import (
     COSINES,
     PAIRS,
     Job,
+    Processes,
     is_done,
     load_untrained,
     read_arrays,
@@ -46,8 +47,7 @@ from isotune.lab.studies.job import (
 )
 from isotune.lab.studies.lines import MadeRun, table_lines
 from isotune.lab.studies.page import write_page
-from isotune.lab.studies.plan import PlannedRun, plan_runs
-from isotune.lab.studies.processes import Processes
+from isotune.lab.studies.plan import PlannedRun, changed_study, departures, plan_runs
 from isotune.lab.studies.results import Results
 from isotune.lab.studies.run_key import forget_files, run_key
 from isotune.lab.studies.study import COSINE, PREDICTED, SIZES, START, Study
@@ -70,25 +70,25 @@ def run_study(
     name: str | Path,
     out: str | Path,
     *,
-    study: Study | None = None,
     runs: str | Path | None = None,
     model: str = "",
     seeds: Sequence[int] = (),
+    options: Mapping[str, Any] | None = None,
     minutes: float = inf,
     stand_ins: bool = False,
     processes: int | None = None,
     threads: int | None = None,
     quiet: bool = False,
 ) -> StudyOutcome:
-    """Makes the runs of a study that are not there yet, and its page.
+    """Makes the runs of a study that are not there yet, and its page, which says what is not as a paper published it.
 
     Args:
         name: a study of the package, or a TOML file.
         out: the study's folder.
-        study: the study itself, if it differs from the one called `name`.
         runs: the folder of the runs, which studies can share; OUT/runs if None.
         model: replaces every model of the study.
         seeds: replace the study's.
+        options: replace the options of the recipes and of the study's arms.
         minutes: no run begins after this time.
         stand_ins: train on data that stand in for published data where these are only on the hub.
         processes: runs made side by side; if None, one a GPU, or without a GPU one a core, at most 4.
@@ -96,14 +96,17 @@ def run_study(
         quiet: print nothing on standard error.
 
     Raises:
-        InputError: the study, a folder or a number is invalid. Errors in a single run are in the study's table instead.
+        InputError: the study, an option, a folder or a number is invalid. Errors in a single run are in the table.
     """
     for option, count in {"processes": processes, "threads": threads}.items():
         if count is not None and count < 1:
             raise InputError(f"{option} {count}: at least 1 is needed")
-    study = study or read_study(name)
-    changes = {"seeds": tuple(seeds) or study.seeds, "stand_ins": stand_ins or study.stand_ins}
-    study, out = study.model_copy(update=changes), Path(out)
+    published, out = read_study(name), Path(out)
+    study = changed_study(published, seeds, options or {})
+    if study.paper:
+        notes = (*departures(study, published, model, options or {}), study.note)
+        study = study.model_copy(update={"note": " ".join(filter(None, notes))})
+    study = study.model_copy(update={"stand_ins": stand_ins or study.stand_ins})
     folder = Path(runs or out / "runs")
     try:
         make_folder(out)
@@ -297,7 +300,7 @@ class StudyRuns:
 
     def analyse(self, folder: Path) -> tuple[str, ...]:
         """Writes the study's analyses of the first seed's encoders; returns the names of those that were made."""
-        runs = [run for run in self.keys if run in self.planned and run.seed in (None, self.study.seeds[0])]
+        runs = [run for run in self.planned if run.seed in (None, self.study.seeds[0])]
         done = {line_title(run.arm, run.cell): partial(self._encoder, run) for run in runs if self._is_done(run)}
         encoders = _LazyEncoders(done)
         made = []

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from isotune.errors import InputError
-from isotune.lab.reproduction import analysis_sentences, changed_study, departures, reproduce, table_rows
-from isotune.lab.studies import Study, paper_names, read_study
+from isotune.lab.studies import Study, read_study
 from isotune.lab.studies.lines import MadeRun
-from isotune.lab.studies.results import Results
+from isotune.lab.studies.plan import changed_study, departures
+from isotune.lab.studies.results import Results, analysis_sentences, table_rows
+from isotune.lab.studies.run_study import run_study
 
 
 def results(study: Study, **values: dict[str, float]) -> Results:
@@ -36,69 +37,43 @@ def of_arms(*arms: dict[str, object], **more: object) -> Study:
 
 def test_given_options_replace_those_of_arms() -> None:
     study = read_study("self-guided/table5")
-    changed = changed_study(study, "", (5,), {"temperature": 0.05, "steps": 3})
+    changed = changed_study(study, (5,), {"temperature": 0.05, "steps": 3})
     assert changed.seeds == (5,)
     assert changed.options == {"temperature": 0.05, "steps": 3}
-    # The arms with another temperature are the plain one now.
-    assert [arm.name for arm in study.arms if arm.name not in {kept.name for kept in changed.arms}] == [
-        "temperature 0.1",
-        "temperature 0.001",
-    ]
+    assert not any("temperature" in arm.options for arm in changed.arms)
     said = departures(changed, study, "", {"temperature": 0.05, "steps": 3})
     assert said == [
         "Options that differ from the published ones: temperature = 0.05, steps = 3.",
         "Seeds 5, not 1, 2, 3, 4, 1234, 2345, 3456, 7890.",
-        "Left out, because they equal another line now: temperature 0.1; temperature 0.001.",
     ]
 
 
 def test_an_option_that_the_study_varies_cannot_be_given() -> None:
     with pytest.raises(InputError, match="option batch_size can't be given: the study runs it at several values"):
-        changed_study(read_study("consert/table4"), "", (), {"batch_size": 8})
+        changed_study(read_study("consert/table4"), (), {"batch_size": 8})
     with pytest.raises(InputError, match="augmentations"):
-        changed_study(read_study("consert/figure5"), "", (), {"augmentations": ["none", "none"]})
+        changed_study(read_study("consert/figure5"), (), {"augmentations": ["none", "none"]})
 
 
 def test_an_option_replaces_its_elements() -> None:
     arm = {"name": "a", "method": "consert", "data": ["x"], "options": {"augmentations.0": "shuffle", "steps": 3}}
     given = {"augmentations": ["none", "none"]}
-    changed = changed_study(of_arms(arm, options={"augmentations.1": "shuffle"}), "", (), given)
+    changed = changed_study(of_arms(arm, options={"augmentations.1": "shuffle"}), (), given)
     assert (changed.arms[0].options, changed.options) == ({"steps": 3}, given)
     varied = of_arms(arm, grid={"augmentations.0": ["none", "shuffle"]})
     for key in ("augmentations.0", "augmentations"):
         with pytest.raises(InputError, match=f"option {key} can't be given: the study runs it at several values"):
-            changed_study(varied, "", (), {key: "none"})
-    assert changed_study(varied, "", (), {"augmentations.1": "none"}).options == {"augmentations.1": "none"}
+            changed_study(varied, (), {key: "none"})
+    assert changed_study(varied, (), {"augmentations.1": "none"}).options == {"augmentations.1": "none"}
 
 
-def test_arms_that_differ_only_by_their_model_become_one() -> None:
-    study = read_study("clsr/table3")
-    changed = changed_study(study, "bert-tiny", (), {})
-    assert [arm.name for arm in changed.arms] == ["BERT-base", "CLSR-BERT-base"]
-    assert departures(changed, study, "bert-tiny", {})[0] == (
-        "The model is bert-tiny, not the published google-bert/bert-base-uncased or google-bert/bert-large-uncased or "
-        "sentence-transformers/bert-base-nli-mean-tokens or sentence-transformers/bert-large-nli-mean-tokens."
-    )
+def test_another_model_is_told() -> None:
+    study, base_only = read_study("clsr/table3"), read_study("consert/table4")
+    (said,) = departures(study, study, "bert-tiny", {})
+    assert said.startswith("The model is bert-tiny, not the published google-bert/bert-base-uncased or google-bert/")
     assert departures(study, study, "google-bert/bert-base-uncased", {}) != []  # for some are BERT-large
-    base_only = read_study("consert/table4")
     assert departures(base_only, base_only, "google-bert/bert-base-uncased", {}) == []
-    assert changed_study(study, "", (), {}) == study
     assert departures(study, study, "", {}) == []
-
-
-def test_an_arm_starts_from_the_arm_that_stays_and_is_compared_with_it() -> None:
-    def arms(size: str) -> list[dict[str, object]]:
-        first = {"name": f"first {size}", "method": "simcse", "data": ["x"], "model": size}
-        second = {"name": f"second {size}", "method": "consert", "data": ["x"], "start": f"first {size}"}
-        return [first, second]
-
-    third = {"name": "third", "method": "mirror", "data": ["x"], "start": "first large", "against": "second large"}
-    changed = changed_study(of_arms(*arms("base"), *arms("large"), third), "bert-tiny", (), {})
-    assert {arm.name: (arm.start, arm.against) for arm in changed.arms} == {
-        "first base": ("", ""),
-        "second base": ("first base", ""),
-        "third": ("first base", "second base"),
-    }
 
 
 def test_published_stands_below_measured() -> None:
@@ -144,24 +119,17 @@ def test_published_values_of_an_analysis(tmp_path: Path) -> None:
 
 
 def test_a_table_of_data_needs_no_run(tmp_path: Path) -> None:
-    outcome = reproduce("consert/table1", tmp_path, quiet=True)
+    outcome = run_study("consert/table1", tmp_path, quiet=True)
     assert outcome.failed == 0
-    made = Results.read(tmp_path / "consert" / "table1")
+    made = Results.read(tmp_path)
     rows = list(table_rows(made))
     assert rows[:2] == [["sts12", "0", "0", "3,108", "6,216"], ["  published", "0", "0", "3,108", "6,216"]]
     assert all(measured[1:] == published[1:] for measured, published in zip(rows[:14:2], rows[1:14:2], strict=True))
 
 
 def test_without_time_nothing_is_made(tmp_path: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    reproduce("small-bert/figure2", tmp_path, model=str(tiny_model), options={"sample": 9}, minutes=0)
-    made = Results.read(tmp_path / "small-bert" / "figure2")
+    run_study("small-bert/figure2", tmp_path, model=str(tiny_model), options={"sample": 9}, minutes=0)
+    made = Results.read(tmp_path)
     assert [run.arm for run in made.runs if run.values or run.problem] == []
-    assert len(made.runs) == 2 + 3 * 27  # the plain model and two tuned ones, each at every place of the grid
     assert "sample = 9" in made.study.note
     assert "0 minutes are over; 83 runs have not been made" in capsys.readouterr().err
-
-
-def test_an_unknown_table_is_refused() -> None:
-    with pytest.raises(InputError, match="unknown table or figure 'consert/table9': did you mean 'consert/table4'"):
-        reproduce("consert/table9", "out")
-    assert "consert/table4" in paper_names()

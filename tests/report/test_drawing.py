@@ -1,0 +1,60 @@
+"""Panels and legends, as they are drawn for paper and for a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from matplotlib.image import imread
+from matplotlib.markers import MarkerStyle
+
+from isotune.report.drawing import RING, legend_below, look, panels, save_png, svg
+
+
+def test_labels_stand_at_the_edges_of_the_grid_and_long_titles_are_broken() -> None:
+    figure, axes = panels(["One", "Two", "a long name of an encoder: Spearman 12.34"], "across", "up")
+    assert axes == figure.axes
+    assert [(ax.get_xlabel(), ax.get_ylabel()) for ax in axes] == [("", "up"), ("across", ""), ("across", "up")]
+    assert axes[2].get_title(loc="left") == "a long name of an encoder: Spearman\n12.34"
+    figure.draw_without_rendering()
+    assert [ax.xaxis.get_tick_params()["labelbottom"] for ax in axes] == [False, True, True]
+
+
+@pytest.mark.parametrize(("same", "x", "y"), [("axes", True, True), ("x", True, False), ("", False, False)])
+def test_which_axes_are_the_same(same: str, x: bool, y: bool) -> None:
+    _, (first, second) = panels(["One", "Two"], "across", "up", same=same)  # type: ignore[arg-type]
+    second.plot([5, 9], [50, 90])
+    assert (first.get_xlim() == second.get_xlim(), first.get_ylim() == second.get_ylim()) == (x, y)
+    assert second.get_ylabel() == ("" if y else "up")
+
+
+def test_one_legend_for_all_panels() -> None:
+    figure, axes = panels(["One", "Two"])
+    for ax in axes:
+        ax.plot([0, 1], [0, 1], label="line")
+    axes[1].bar([0], [1], label="bar")
+    axes[1].plot([0], [0], label="_", **RING)
+    (legend,) = legend_below(figure).legends
+    assert [text.get_text() for text in legend.get_texts()] == ["line", "bar"]
+    assert legend_below(panels([""])[0]).legends == []
+
+
+@pytest.mark.parametrize("count", [4, 12])
+def test_looks_differ(count: int) -> None:
+    looks = [look(place) for place in range(count)]
+    assert len({(series["color"], series["linestyle"]) for series in looks}) == count
+    assert all(series["marker"] in MarkerStyle.markers for series in looks)
+    assert look(12) == look(0)
+
+
+def test_paper_has_the_resolution_of_a_printer(tmp_path: Path) -> None:
+    save_png(panels(["One"], size=(2, 1))[0], tmp_path / "one.png")
+    assert imread(tmp_path / "one.png").shape[:2] == (300, 600)
+
+
+def test_a_page_shows_the_text_in_its_colour() -> None:
+    element = svg(panels(["Title <1>"])[0], "name", 'a "description"')
+    assert element.startswith('<svg role="img" aria-label="a &quot;description&quot;" ')
+    assert "Title &lt;1&gt;" in element
+    assert "fill: currentColor" in element
+    assert ' id="name-axes_1"' in element
