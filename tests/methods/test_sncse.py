@@ -17,7 +17,7 @@ from isotune.methods.options.unlabelled import SNCSEOptions
 from isotune.methods.sncse import ANCHOR, SNCSE
 from isotune.training import train
 from tests.conftest import attached, encode_views
-from tests.reference import losses, sncse
+from tests.reference import losses
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_the_loss_is_info_nce_and_the_weighted_margin(prompts: bool, encoder: En
     assert [vectors.shape for vectors in encoded] == [(9, 32)] * 3
     terms = {name: term.double() for name, term in method.loss(encoded, batch).items()}
     first, second, soft = (vectors.double() for vectors in encoded)
-    margin = 0.5 * sncse.bidirectional_margin(first, second, soft, 0.2, 0.25)
+    margin = 0.5 * losses.bidirectional_margin(first, second, soft, 0.2, 0.25)
     assert margin > 0
     expected = {"info_nce": losses.info_nce(first, second, 0.2), "margin": margin}
     torch.testing.assert_close(terms, expected, rtol=1e-5, atol=1e-6)
@@ -53,7 +53,7 @@ def test_the_projection_is_trained_on_all_three_views(encoder: Encoder) -> None:
     method = SNCSE(SNCSEOptions(parser="words"), encoder)
     vectors = torch.randn(3, 5, 32)
     projected = [torch.tanh(x @ method.projection.linear.weight.T).double() for x in vectors]
-    expected = losses.info_nce(projected[0], projected[1], 0.05) + 1e-3 * sncse.bidirectional_margin(
+    expected = losses.info_nce(projected[0], projected[1], 0.05) + 1e-3 * losses.bidirectional_margin(
         *projected, 0.1, 0.3
     )
     loss = torch.stack(list(method.loss(list(vectors), Batch()).values())).sum()

@@ -24,7 +24,7 @@ from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads.language import LanguageHead
 from isotune.encoder.pooling import TokenStates
-from isotune.losses.token_cross_entropy import token_cross_entropy
+from isotune.losses import token_cross_entropy
 from isotune.methods.method import Additions, Batch, Method, View
 from isotune.methods.options.unlabelled import MLMOptions
 from isotune.methods.protocols import DrawsOnce

@@ -1,7 +1,7 @@
 """Self-guided contrastive learning, SG and SG-OPT (Kim et al., 2021, section 3).
 
 The model is cloned before the first step (Figure 2). The pooled states of every layer of the fixed copy are views of a
-sentence. One of four objectives (`isotune.losses.self_guided`) pulls the tuned copy's sentence vector towards these
+sentence. One of four objectives (`isotune.losses.contrastive`) pulls the tuned copy's sentence vector towards these
 views and away from those of other sentences. base, opt1 and opt2 draw one layer for each sentence in each step, each
 layer with the same probability; opt3 uses all layers.
 
@@ -22,7 +22,7 @@ from isotune.data.rows import Row, Sentence
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import EachLayer, Pooling
 from isotune.errors import InputError
-from isotune.losses import info_nce, nt_xent, self_guided_opt1, self_guided_opt3
+from isotune.losses import info_nce, mirror_info_nce, nt_xent, self_guided_opt3
 from isotune.methods.method import Batch, Method, View, make_augmentation
 from isotune.methods.options.unlabelled import Objective, SelfGuidedOptions, TetheredOptions
 from isotune.methods.projection import started_as_bert
@@ -32,7 +32,7 @@ PROJECTION_WIDTH = 4096  # section 3.1, footnote 4
 
 OBJECTIVES: Mapping[Objective, Callable[[Tensor, Tensor, float], Tensor]] = {
     "base": nt_xent,
-    "opt1": self_guided_opt1,
+    "opt1": mirror_info_nce,
     "opt2": info_nce,
     "opt3": self_guided_opt3,
 }

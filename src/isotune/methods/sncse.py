@@ -2,7 +2,7 @@
 
 The negation of a sentence shares its words but not its meaning: it is a soft negative. InfoNCE does not use the
 negation. Instead, the negation's cosine to the sentence has to be lower than that of the sentence's second view, by at
-least one margin and at most another (`losses/bidirectional_margin.py`). Equation 3 of "Contrastive Learning for
+least one margin and at most another (`bidirectional_margin`). Equation 3 of "Contrastive Learning for
 Sentence Embeddings in BERT and its Smaller Variants" adds the two losses: L_InfoNCE + lambda L_BML.
 
 With `prompts`, the vectors are those at the mask token of a prompt, as in the authors' code. The anchor has one prompt,
