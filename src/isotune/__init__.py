@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from isotune.methods.method import Batch as Batch
     from isotune.methods.method import Method as Method
     from isotune.methods.method import View as View
-    from isotune.methods.method import make_augmentation as make_augmentation
     from isotune.methods.method import method as method
     from isotune.methods.options.base import AugmentedOptions as AugmentedOptions
     from isotune.methods.options.base import MethodOptions as MethodOptions
@@ -63,7 +62,7 @@ _NAMES = {
     "evaluation": ("evaluate",),
     "evaluation.tasks": ("task",),
     "kernels.memory": ("tune_process",),
-    "methods.method": ("Additions", "Batch", "Method", "View", "make_augmentation", "method"),
+    "methods.method": ("Additions", "Batch", "Method", "View", "method"),
     "methods.options.base": ("AugmentedOptions", "MethodOptions"),
     "plugins": ("load_plugin",),
     "recipes": ("add_recipe",),

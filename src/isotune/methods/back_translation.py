@@ -41,7 +41,6 @@ class Paraphrased(Method, DerivesRows):
     rows: type[Row] = Pair
 
     def __init__(self, options: ParaphraseOptions, encoder: Encoder) -> None:
-        """Makes the translator. The options are also those of the class that is combined with this one."""
         super().__init__(options, encoder)
         self.translator = BackTranslator(options.translate, options.beams) if options.translate else None
 
@@ -77,7 +76,7 @@ class BackTranslation(Paraphrased, Tethered):
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """L^base of the projected vectors, where the paraphrase takes the place of h."""
         first, second = (self.projection(vectors) for vectors in encoded)
-        return {"nt_xent": nt_xent(first, second, self.temperature)}
+        return {"nt_xent": nt_xent(first, second, self.options.temperature)}
 
 
 class SelfGuidedBackTranslation(Paraphrased, SelfGuided):

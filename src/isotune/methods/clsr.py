@@ -29,18 +29,18 @@ class CLSR(Method):
 
     rows = Pair
     cached = True  # m is frozen
+    options: CLSROptions
 
     def __init__(self, options: CLSROptions, encoder: Encoder) -> None:
         """Makes e, which is added to the encoder, and h, which is dropped after training."""
-        super().__init__()
-        self.temperature = options.temperature
+        super().__init__(options, encoder)
         self.adds = Additions(heads=(_layer(encoder.dimension, options.width), _layer(options.width, options.width)))
         self.projection = nn.Linear(options.width, options.width)
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """Equation 1 on the projected vectors, averaged over both sentences of all pairs."""
         first, second = (self.projection(vectors) for vectors in encoded)
-        return {"nt_xent": nt_xent(first, second, self.temperature)}
+        return {"nt_xent": nt_xent(first, second, self.options.temperature)}
 
 
 def _layer(features: int, width: int) -> Dense:

@@ -30,10 +30,11 @@ class FinetuneSentence(Method, ScoresRows):
     """A class for every sentence."""
 
     rows: type[Row] = LabelledSentence
+    options: FinetuneSentenceOptions | FinetunePairOptions
 
     def __init__(self, options: FinetuneSentenceOptions | FinetunePairOptions, encoder: Encoder) -> None:
-        super().__init__()
-        self.options, self.classes = options, options.classes
+        super().__init__(options, encoder)
+        self.classes = options.classes
         self.dropout = nn.Dropout(options.dropout)
         self.linear = started_as_bert(nn.Linear(encoder.backbone.dimension, len(self.classes) or 1))
 

@@ -49,7 +49,7 @@ class MLM(Method, DrawsOnce):
         Raises:
             InputError: the encoder's tokenizer has no mask token.
         """
-        super().__init__()
+        super().__init__(options, encoder)
         self.weight = weight
         self.masking = Masking(encoder.tokenizer, options.masking_rate)
         self.adds = Additions(language_head=encoder.language_head or LanguageHead(encoder.backbone.model))

@@ -29,10 +29,10 @@ class Multitask(Method, SeveralFeeds, ScoresRows):
     """Three tasks, three heads, one update."""
 
     rows = LabelledSentence  # of the first feed
+    options: MultitaskOptions
 
     def __init__(self, options: MultitaskOptions, encoder: Encoder) -> None:
-        super().__init__()
-        self.options = options
+        super().__init__(options, encoder)
         d = encoder.dimension
         self.sentiment = nn.Sequential(
             nn.Dropout(options.sentiment_dropout), nn.Linear(d, len(options.sentiment_classes))

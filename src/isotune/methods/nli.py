@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 from isotune.data.rows import LabelledPair
 from isotune.encoder.encoder import Encoder
 from isotune.losses import pair_features
-from isotune.methods.method import Batch, Method, View
+from isotune.methods.method import Batch, Method
 from isotune.methods.options.labelled import ConSERTJointOptions, NLIOptions
 
 NLI_CLASSES = ("contradiction", "entailment", "neutral")  # in the order of the authors' class numbers
@@ -44,13 +44,9 @@ class NLI(Method):
     classes = NLI_CLASSES
 
     def __init__(self, options: NLIOptions | ConSERTJointOptions, encoder: Encoder) -> None:
-        super().__init__()
+        super().__init__(options, encoder)
         self.pooling = encoder.pooling.on_last_layer()
         self.classifier = PairClassifier(encoder.dimension, len(NLI_CLASSES), options.max_square)
-
-    def views(self, batch: Batch) -> Sequence[View]:
-        """The premises, and the hypotheses."""
-        return [View(sentences, pooling=self.pooling) for sentences in batch.texts]
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """The cross entropy of the pairs' labels."""

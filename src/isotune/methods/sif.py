@@ -36,6 +36,7 @@ class SIF(Method, ClosedForm, CountsTokens):
 
     rows = Sentence
     cached = True
+    options: SIFOptions
 
     def __init__(self, options: SIFOptions, encoder: Encoder) -> None:
         """Makes weights and a projection that change nothing; `count` and `fit` give them their values.
@@ -43,7 +44,7 @@ class SIF(Method, ClosedForm, CountsTokens):
         Raises:
             InputError: the encoder's pooling is no mean, or weighs tokens already.
         """
-        super().__init__()
+        super().__init__(options, encoder)
         if encoder.pooling.mode != "mean":
             mode = encoder.pooling.mode
             raise InputError(f"pooling {mode}: SIF weighs the tokens of a mean; give --pooling mean, or leave SIF out")
@@ -51,7 +52,6 @@ class SIF(Method, ClosedForm, CountsTokens):
             raise InputError(
                 "the encoder weighs its tokens already; leave SIF out, or give --pooling mean for equal weights"
             )
-        self.smoothing = options.smoothing
         projection = Dense(encoder.dimension, encoder.dimension, bias=False, activation="Identity")
         nn.init.eye_(projection.linear.weight)
         vocabulary = encoder.backbone.model.config.vocab_size
@@ -61,7 +61,7 @@ class SIF(Method, ClosedForm, CountsTokens):
         """Algorithm 1, line 2: sets the weights. A token that the text does not have weighs 1."""
         assert encoder.token_weights is not None, "they are attached"
         shares = counts.double() / counts.sum()  # [tokens up to the highest id of the text]
-        weights = self.smoothing / (self.smoothing + shares)
+        weights = self.options.smoothing / (self.options.smoothing + shares)
         encoder.token_weights[: len(weights)] = weights.to(encoder.token_weights)
 
     def fit(self, encoder: Encoder, vectors: Tensor) -> None:

@@ -29,7 +29,7 @@ from isotune.data.tokens import Tokenized
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.losses import bidirectional_margin, info_nce
-from isotune.methods.method import Additions, Batch, Method, make_augmentation
+from isotune.methods.method import Additions, Batch, Method
 from isotune.methods.negation import RULES, negator
 from isotune.methods.options.unlabelled import SNCSEOptions
 from isotune.methods.projection import tanh_projection
@@ -46,6 +46,7 @@ class SNCSE(Method, DerivesRows):
 
     rows = Triplet
     reads = Sentence
+    options: SNCSEOptions
 
     def __init__(self, options: SNCSEOptions, encoder: Encoder) -> None:
         """With prompts, the encoder gets the anchor's prompt and pooling at the mask token.
@@ -54,10 +55,8 @@ class SNCSE(Method, DerivesRows):
             InputError: the encoder already has another prompt, or its tokenizer no mask token, or its pooling reads a
                 mask that no prompt brings; or the parser of the options can't be had.
         """
-        super().__init__()
-        self.options = options
+        super().__init__(options, encoder)
         self.negator = negator(options.parser)
-        self.augmentations = [make_augmentation(name, options, encoder) for name in options.augmentations]
         self.projection = tanh_projection(encoder.dimension) if options.projection else nn.Identity()
         if options.prompts:
             if encoder.prompt not in ("", ANCHOR):

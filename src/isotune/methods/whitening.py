@@ -25,6 +25,7 @@ class Whitening(Method, ClosedForm):
 
     rows = Sentence
     cached = True
+    options: WhiteningOptions
 
     def __init__(self, options: WhiteningOptions, encoder: Encoder) -> None:
         """Makes the map, which is added to the encoder. Before `fit`, the map keeps the first features unchanged.
@@ -32,7 +33,7 @@ class Whitening(Method, ClosedForm):
         Raises:
             InputError: more features are to be kept than the vectors have.
         """
-        super().__init__()
+        super().__init__(options, encoder)
         d = encoder.dimension
         kept = options.dimensions or d
         if kept > d:
@@ -41,7 +42,7 @@ class Whitening(Method, ClosedForm):
         nn.init.eye_(whitened.linear.weight)
         nn.init.zeros_(whitened.linear.bias)
         self.adds = Additions(heads=(whitened,))
-        self.kept, self.strength = kept, options.strength
+        self.kept = kept
 
     def check(self, texts: int) -> None:
         """Checks that there are more texts than features to keep."""
@@ -55,7 +56,7 @@ class Whitening(Method, ClosedForm):
         """Computes the map from the pooled vectors [N, d] of the text, after the encoder's earlier heads."""
         *_, whitened = encoder.heads
         features = encoder.heads.before_last(vectors)  # [N, d]
-        whitened.load_state_dict(whitening(features, encoder.dimension, self.strength).state_dict())
+        whitened.load_state_dict(whitening(features, encoder.dimension, self.options.strength).state_dict())
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """No terms: nothing is minimised."""
