@@ -1,4 +1,4 @@
-"""Negated sentences: the rules on parses made by hand, and on those that word lists guess."""
+"""Negated sentences: the rules on parses made by hand, and on those that a word list guesses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from isotune.errors import InputError
 from isotune.methods import negation
 from isotune.methods.negation import Word, guess, negate, negator
-from isotune.methods.verbs import base_of_past, base_of_third_person, is_past
 
 
 def parse(text: str) -> list[Word]:
@@ -101,17 +100,10 @@ def label(document):  # type: ignore[no-untyped-def]
         ("She cannot see", "She can see", "removed"),
         ("He won't go", "He will go", "removed"),
         ("It has also been seen", "It has not also been seen", "auxiliary"),
-        ("She had two dogs", "She did not have two dogs", "verb"),
-        ("They have a house", "They do not have a house", "verb"),
-        ("The newly formed band moved to Rome in 1990.", "The newly formed band did not move to Rome in 1990.", "verb"),
-        ("He wrote  it -- (twice)", "He did not write  it -- (twice)", "verb"),
-        ("The book contains poems", "The book does not contain poems", "verb"),
-        ("He plays plays", "He does not play plays", "verb"),
-        ("They play football", "They do not play football", "verb"),
-        ("Football plays of Old Mohammed", "Not Football plays of Old Mohammed", "prefix"),
+        ("The book  contains poems", "Not The book  contains poems", "prefix"),
     ],
 )
-def test_word_lists_find_the_verb(sentence: str, negated: str, rule: str) -> None:
+def test_a_word_list_finds_auxiliaries(sentence: str, negated: str, rule: str) -> None:
     assert negate(guess(sentence)) == (negated, rule)
 
 
@@ -124,39 +116,13 @@ def test_nothing_but_the_verb_is_changed(sentence: str) -> None:
     assert negated.text != sentence
 
 
-VERBS = """
-    moved:move created:create treated:treat visited:visit invited:invite completed:complete targeted:target voted:vote
-    piloted:pilot contributed:contribute debuted:debut provided:provide avoided:avoid traded:trade headed:head
-    exploded:explode included:include clouded:cloud preceded:precede needed:need settled:settle compiled:compile
-    sailed:sail ruled:rule styled:style liked:like looked:look attacked:attack named:name claimed:claim defined:define
-    joined:join opened:open happened:happen convened:convene shaped:shape developed:develop typed:type hoped:hope
-    required:require repaired:repair featured:feature toured:tour shared:share appeared:appear explored:explore
-    authored:author entered:enter described:describe announced:announce continued:continue issued:issue focused:focus
-    released:release accused:accuse passed:pass changed:change belonged:belong managed:manage merged:merge
-    stopped:stop planned:plan called:call controlled:control expelled:expel added:add married:marry died:die
-    agreed:agree played:play developed:develop wrote:write became:become won:win
-"""
-
-
-def test_base_forms() -> None:
-    for verb in VERBS.split():
-        past, base = verb.split(":")
-        assert is_past(past)
-        assert base_of_past(past) == base
-    assert not any(is_past(word) for word in ("need", "hundred", "united", "red", "run", "3ed"))
-    assert [base_of_third_person(word, True) for word in ("goes", "flies", "lies", "watches", "has", "uses")] == [
-        *("go", "fly", "lie", "watch", "have", "use")
-    ]
-    assert [base_of_third_person(word, True) for word in ("this", "bus", "glass", "is", "run")] == [""] * 5
-
-
 def test_parsers_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert negator("words").name == "word lists"
+    assert negator("words").name == "a word list"
     monkeypatch.setitem(sys.modules, "spacy", None)
     with pytest.raises(InputError, match=re.escape("pip install 'isotune[negation]'")):
         negator("en_core_web_md")
     monkeypatch.setattr(negation, "DEFAULT_MODEL", "en_core_web_xx")
-    assert negator("auto").name == "word lists, as spaCy's en_core_web_xx is not installed"
+    assert negator("auto").name == "a word list, as spaCy's en_core_web_xx is not installed"
 
 
 def test_models_that_do_not_parse(tmp_path: Path) -> None:

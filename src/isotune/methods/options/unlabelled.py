@@ -91,8 +91,8 @@ class SNCSEOptions(AugmentedOptions):
     """Train through a linear layer with tanh, which is dropped after training, as the authors do."""
 
     parser: Annotated[str, Field(min_length=1)] = "auto"
-    """How the verb to negate is found: words (word lists, which need nothing), a spaCy model by name or folder, or auto
-    (spaCy's en_core_web_sm, which the authors use, if it is installed, otherwise words)."""
+    """How the verb to negate is found: words (a list of auxiliaries, which needs nothing), a spaCy model by name or
+    folder, or auto (spaCy's en_core_web_sm, which the authors use, if it is installed, otherwise words)."""
 
     @model_validator(mode="after")
     def _ordered_margins(self) -> SNCSEOptions:
