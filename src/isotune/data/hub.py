@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from isotune.data.cache import cache_folder
-from isotune.data.layouts import LAYOUTS
+from isotune.data.layouts import read_layout
 from isotune.data.records import FORMATS, Opened, format_of, opened
 from isotune.data.rows import Records
 from isotune.errors import InputError, unknown
@@ -268,7 +268,7 @@ def _fetched_file(source: HubSource, info: DatasetInfo) -> Path:
 
 def _read_file(source: HubSource, split: str, path: Path, layout: str) -> Records:
     if layout:
-        yield from LAYOUTS[layout](path, split)
+        yield from read_layout(layout, path, split)
         return
     if split:
         raise InputError(f"{source}: a file has no splits; leave out :{split}")
