@@ -16,7 +16,7 @@ from isotune.encoder.heads import Dense
 from isotune.methods import back_translation
 from isotune.methods.back_translation import BackTranslation, SelfGuidedBackTranslation
 from isotune.methods.method import Batch
-from isotune.methods.options.unlabelled import BackTranslationOptions, SelfGuidedBackTranslationOptions
+from isotune.methods.options import BackTranslationOptions, SelfGuidedBackTranslationOptions
 from isotune.methods.self_guided import SelfGuided
 from tests.conftest import encode_views
 from tests.reference import losses as reference

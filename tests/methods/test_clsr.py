@@ -22,7 +22,7 @@ from isotune.encoder.heads import Dense
 from isotune.evaluation.geometry import mean_cosine
 from isotune.methods.clsr import CLSR
 from isotune.methods.method import Batch
-from isotune.methods.options.labelled import CLSROptions
+from isotune.methods.options import CLSROptions
 from isotune.training import Result
 from isotune.training.step import Stepper
 from tests.conftest import attached, encode_views, trained

@@ -20,8 +20,7 @@ from isotune.errors import InputError
 from isotune.methods.flow import BERTCF, BERTFlow
 from isotune.methods.method import Batch, Method
 from isotune.methods.mirror import Mirror
-from isotune.methods.options.frozen import BERTCFOptions, FlowOptions
-from isotune.methods.options.unlabelled import MirrorOptions
+from isotune.methods.options import BERTCFOptions, FlowOptions, MirrorOptions
 from isotune.training.feed import Feeder
 from tests.conftest import attached, encode_views, trained
 from tests.data.test_packed import unpack

@@ -17,7 +17,7 @@ from isotune.encoder.pooling import Pooling
 from isotune.methods import METHODS, method_class
 from isotune.methods.consert import ConSERT
 from isotune.methods.method import Batch, Method
-from isotune.methods.options.unlabelled import ConSERTOptions, SimCSEOptions
+from isotune.methods.options import ConSERTOptions, SimCSEOptions
 from isotune.methods.protocols import ClosedForm, SeveralFeeds
 from isotune.methods.simcse import SimCSE
 from isotune.training.objectives import Objectives

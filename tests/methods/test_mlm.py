@@ -19,8 +19,7 @@ from isotune.errors import InputError
 from isotune.methods.consert import ConSERT
 from isotune.methods.method import Batch, Method
 from isotune.methods.mlm import MLM
-from isotune.methods.options.base import MethodOptions
-from isotune.methods.options.unlabelled import ConSERTOptions, MLMOptions, SimCSEOptions
+from isotune.methods.options import ConSERTOptions, MethodOptions, MLMOptions, SimCSEOptions
 from isotune.methods.simcse import SimCSE
 from isotune.recipes import Stage
 from isotune.training.objectives import Objectives, build_objectives

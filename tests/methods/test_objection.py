@@ -9,7 +9,7 @@ import torch
 
 from isotune.encoder.encoder import Encoder
 from isotune.methods.consert import ConSERT
-from isotune.methods.options.unlabelled import ConSERTOptions
+from isotune.methods.options import ConSERTOptions
 
 
 @pytest.mark.parametrize(("least", "objects"), [(0.0, False), (0.75, False), (0.76, True)])

@@ -16,7 +16,7 @@ from isotune.encoder.heads import Dense
 from isotune.errors import InputError
 from isotune.methods import self_guided
 from isotune.methods.method import Batch
-from isotune.methods.options.unlabelled import SelfGuidedOptions
+from isotune.methods.options import SelfGuidedOptions
 from isotune.methods.self_guided import SelfGuided
 from tests.conftest import encode_views
 from tests.reference import losses as reference

@@ -13,7 +13,7 @@ from isotune.data.rows import Sentence, Triplet
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.methods.method import Batch
-from isotune.methods.options.unlabelled import SNCSEOptions
+from isotune.methods.options import SNCSEOptions
 from isotune.methods.sncse import ANCHOR, SNCSE
 from isotune.training import train
 from tests.conftest import attached, encode_views

@@ -27,7 +27,7 @@ from isotune.encoder.format.pretrained import load_weights, local_folder, quiet
 from isotune.errors import InputError
 from isotune.losses import nt_xent
 from isotune.methods.method import Batch, Method
-from isotune.methods.options.unlabelled import ParaphraseOptions
+from isotune.methods.options import ParaphraseOptions
 from isotune.methods.protocols import DerivesRows
 from isotune.methods.self_guided import SelfGuided, Tethered
 

@@ -21,7 +21,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
 from isotune.losses import nt_xent
 from isotune.methods.method import Additions, Batch, Method
-from isotune.methods.options.labelled import CLSROptions
+from isotune.methods.options import CLSROptions
 
 
 class CLSR(Method):

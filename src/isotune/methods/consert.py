@@ -28,8 +28,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.losses import nt_xent
 from isotune.methods.method import Batch, Method, View
 from isotune.methods.nli import NLI
-from isotune.methods.options.labelled import ConSERTJointOptions
-from isotune.methods.options.unlabelled import ConSERTOptions
+from isotune.methods.options import ConSERTJointOptions, ConSERTOptions
 from isotune.methods.protocols import AttacksViews, ChecksStart
 from isotune.views.adversarial import Adversarial
 from isotune.views.augmentation import NoAugmentation

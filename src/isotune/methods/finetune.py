@@ -21,7 +21,7 @@ from isotune.data.tokens import Tokenized
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import Pooling
 from isotune.methods.method import Batch, Method, View
-from isotune.methods.options.labelled import FinetunePairOptions, FinetuneSentenceOptions
+from isotune.methods.options import FinetunePairOptions, FinetuneSentenceOptions
 from isotune.methods.projection import started_as_bert
 from isotune.methods.protocols import SINGLE_FEED, Feed, ScoresRows
 

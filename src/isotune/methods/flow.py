@@ -22,7 +22,7 @@ from isotune.encoder.heads import NormalizingFlow
 from isotune.losses import bits_per_dimension
 from isotune.methods.method import Additions, Batch, Method, View
 from isotune.methods.mirror import Mirror
-from isotune.methods.options.frozen import BERTCFOptions, FlowOptions, FlowShape
+from isotune.methods.options import BERTCFOptions, FlowOptions, FlowShape
 
 
 class BERTFlow(Method):

@@ -29,7 +29,7 @@ from isotune.encoder.heads.language import LanguageHead
 from isotune.encoder.pooling import EachLayer, Pooling, TokenStates
 from isotune.errors import InputError
 from isotune.methods import METHODS, MethodEntry
-from isotune.methods.options.base import AugmentedOptions, MethodOptions
+from isotune.methods.options import AugmentedOptions, MethodOptions
 from isotune.views import AUGMENTATIONS
 from isotune.views.augmentation import Augmentation, NoAugmentation
 from isotune.views.masking import Masked

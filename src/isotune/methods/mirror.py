@@ -21,7 +21,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.losses import mirror_info_nce, nt_xent
 from isotune.methods.method import Batch, Method, View
-from isotune.methods.options.unlabelled import MirrorOptions
+from isotune.methods.options import MirrorOptions
 from isotune.views.spans import CharacterSpans, TokenSpans
 
 

@@ -26,7 +26,7 @@ from isotune.encoder.heads.language import LanguageHead
 from isotune.encoder.pooling import TokenStates
 from isotune.losses import token_cross_entropy
 from isotune.methods.method import Additions, Batch, Method, View
-from isotune.methods.options.unlabelled import MLMOptions
+from isotune.methods.options import MLMOptions
 from isotune.methods.protocols import DrawsOnce
 from isotune.views.masking import Masking
 

@@ -18,8 +18,7 @@ from isotune.data.rows import LabelledPair, LabelledSentence, ScoredPair
 from isotune.encoder.encoder import Encoder
 from isotune.losses import cosine_embedding, hinged_cosine
 from isotune.methods.method import Batch, Method, View
-from isotune.methods.options.base import Sources
-from isotune.methods.options.labelled import MultitaskOptions
+from isotune.methods.options import MultitaskOptions, Sources
 from isotune.methods.protocols import Feed, ScoresRows, SeveralFeeds
 
 PARAPHRASE_CLASSES = ("0", "1")

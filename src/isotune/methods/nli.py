@@ -18,7 +18,7 @@ from isotune.data.rows import LabelledPair
 from isotune.encoder.encoder import Encoder
 from isotune.losses import pair_features
 from isotune.methods.method import Batch, Method
-from isotune.methods.options.labelled import ConSERTJointOptions, NLIOptions
+from isotune.methods.options import ConSERTJointOptions, NLIOptions
 
 NLI_CLASSES = ("contradiction", "entailment", "neutral")  # in the order of the authors' class numbers
 

@@ -22,9 +22,9 @@ from pathlib import Path
 
 from torch import Tensor
 
-from isotune.data.rows import Row
+from isotune.data.rows import Row, Sentence
 from isotune.encoder.encoder import Encoder
-from isotune.methods.method import Batch
+from isotune.methods.method import Batch, Method
 
 SINGLE_FEED = ""
 """The name of the feed of a method that reads rows of one type only."""
@@ -118,10 +118,13 @@ class ChecksStart(ABC):
         """
 
 
-class ClosedForm(ABC):
-    """A method that minimises nothing. Such a method is `cached` too."""
+class ClosedForm(Method):
+    """A method that minimises nothing: its result follows from the vectors of all texts, which are computed once."""
 
-    def check(self, texts: int) -> None:  # noqa: B027 (most methods take any number)
+    rows = Sentence
+    cached = True
+
+    def check(self, texts: int) -> None:
         """Checks that the number of texts is enough, before anything is computed.
 
         Raises:
@@ -131,6 +134,10 @@ class ClosedForm(ABC):
     @abstractmethod
     def fit(self, encoder: Encoder, vectors: Tensor) -> None:
         """Sets the weights of the layers that the method has added, from the pooled vectors [N, d] of all texts."""
+
+    def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
+        """No terms."""
+        return {}
 
 
 class CountsTokens(ABC):

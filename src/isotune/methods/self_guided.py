@@ -24,7 +24,7 @@ from isotune.encoder.pooling import EachLayer, Pooling
 from isotune.errors import InputError
 from isotune.losses import info_nce, mirror_info_nce, nt_xent, self_guided_opt3
 from isotune.methods.method import Batch, Method, View
-from isotune.methods.options.unlabelled import Objective, SelfGuidedOptions, TetheredOptions
+from isotune.methods.options import Objective, SelfGuidedOptions, TetheredOptions
 from isotune.methods.projection import started_as_bert
 from isotune.methods.protocols import Penalizes
 

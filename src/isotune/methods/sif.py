@@ -16,26 +16,21 @@ The weights stay in the encoder as `token_weights`. The projection is the encode
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
 
-from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
 from isotune.encoder.heads.whitening import second_moments
 from isotune.errors import InputError
-from isotune.methods.method import Additions, Batch, Method
-from isotune.methods.options.frozen import SIFOptions
+from isotune.methods.method import Additions
+from isotune.methods.options import SIFOptions
 from isotune.methods.protocols import ClosedForm, CountsTokens
 
 
-class SIF(Method, ClosedForm, CountsTokens):
+class SIF(ClosedForm, CountsTokens):
     """Weights of tokens, and a projection; both follow from the text."""
 
-    rows = Sentence
-    cached = True
     options: SIFOptions
 
     def __init__(self, options: SIFOptions, encoder: Encoder) -> None:
@@ -70,7 +65,3 @@ class SIF(Method, ClosedForm, CountsTokens):
         _, directions = torch.linalg.eigh(second_moments(encoder.heads.before_last(vectors)))
         u = directions[:, -1]  # [d], of the largest singular value
         projection.load_state_dict({"linear.weight": torch.eye(len(u)) - torch.outer(u, u)})
-
-    def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        """No terms: nothing is minimised."""
-        return {}

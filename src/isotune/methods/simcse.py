@@ -22,8 +22,7 @@ from isotune.data.rows import Sentence, Triplet
 from isotune.encoder.encoder import Encoder
 from isotune.losses import info_nce
 from isotune.methods.method import Additions, Batch, Method
-from isotune.methods.options.labelled import SimCSESupervisedOptions
-from isotune.methods.options.unlabelled import SimCSEOptions
+from isotune.methods.options import SimCSEOptions, SimCSESupervisedOptions
 from isotune.methods.projection import tanh_projection
 
 

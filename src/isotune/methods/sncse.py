@@ -31,7 +31,7 @@ from isotune.errors import InputError
 from isotune.losses import bidirectional_margin, info_nce
 from isotune.methods.method import Additions, Batch, Method
 from isotune.methods.negation import RULES, negator
-from isotune.methods.options.unlabelled import SNCSEOptions
+from isotune.methods.options import SNCSEOptions
 from isotune.methods.projection import tanh_projection
 from isotune.methods.protocols import DerivesRows
 from isotune.views.masking import mask_token_id

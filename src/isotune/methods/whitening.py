@@ -6,25 +6,20 @@ The linear map is computed from the vectors of the training text, in closed form
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from torch import Tensor, nn
 
-from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
 from isotune.encoder.heads.whitening import whitening
 from isotune.errors import InputError
-from isotune.methods.method import Additions, Batch, Method
-from isotune.methods.options.frozen import WhiteningOptions
+from isotune.methods.method import Additions
+from isotune.methods.options import WhiteningOptions
 from isotune.methods.protocols import ClosedForm
 
 
-class Whitening(Method, ClosedForm):
+class Whitening(ClosedForm):
     """A linear head whose weights follow from the mean and the covariance of the vectors."""
 
-    rows = Sentence
-    cached = True
     options: WhiteningOptions
 
     def __init__(self, options: WhiteningOptions, encoder: Encoder) -> None:
@@ -57,7 +52,3 @@ class Whitening(Method, ClosedForm):
         *_, whitened = encoder.heads
         features = encoder.heads.before_last(vectors)  # [N, d]
         whitened.load_state_dict(whitening(features, encoder.dimension, self.options.strength).state_dict())
-
-    def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        """No terms: nothing is minimised."""
-        return {}
