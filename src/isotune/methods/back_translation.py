@@ -4,9 +4,8 @@ Alone, this is the baseline Contrastive (BT) of the self-guided paper (appendix 
 views: a sentence and its back-translation, both encoded by the tuned model and compared by NT-Xent. With self-guidance
 (section 6, Table 7), the tuned model encodes the sentence and the fixed copy encodes the back-translation.
 
-The paraphrases are the second texts of the corpus, or two translation models make them and a cache keeps them. The
-models are any sequence-to-sequence models of transformers. Beam search draws no random numbers: the same models and
-beam width always make the same paraphrase of a sentence.
+The paraphrases are the second texts of the corpus, or two sequence-to-sequence models of transformers make them and a
+cache keeps them. Beam search draws no random numbers: the same models and beam width make the same paraphrase.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
 """CLSR ("Contrastive Learning of Sentence Representations", Qiu et al., 2021, sections 3 and 4.1).
 
 A frozen sentence encoder m, two layers e on top of its vector, and a linear projection h on top of those. The two
-sentences of a pair that mean the same (one entails the other, or people scored them above 4 of 5) find each other
-among all sentences of the batch by NT-Xent on h's output (equation 1, both directions). The sentence vector is e's
-output; h is dropped.
+sentences of a pair find each other among all sentences of the batch by NT-Xent on h's output (equation 1). The sentence
+vector is e's output; h is dropped. m never changes, so its vectors are computed once.
 
-m never changes, so its vectors are computed once. The paper describes e as "an MLP with 1 hidden layer and ReLU
-nonlinearity on the output", and h as a projection as in SimCLR. Here e is two linear layers, each followed by a ReLU:
-without a nonlinearity on the hidden layer the two would be a single linear map.
+The paper describes e as "an MLP with 1 hidden layer and ReLU nonlinearity on the output". Here e is two linear layers,
+each followed by a ReLU: without a nonlinearity on the hidden layer the two would be a single linear map.
 """
 
 from __future__ import annotations

@@ -1,17 +1,4 @@
-"""Optional protocols of methods. The trainer asks with `isinstance` which of them a method implements.
-
-| protocol | what the method does | methods |
-|---|---|---|
-| `DerivesRows` | trains on rows made from those in the source | sncse, back-translation |
-| `SeveralFeeds` | reads rows of several types in one update | multitask |
-| `ScoresRows` | chooses the best step by its predictions on labelled rows | multitask, fine-tuning |
-| `DrawsOnce` | draws random numbers that both the views and the loss need | mlm |
-| `AttacksViews` | has adversarial views | consert-joint |
-| `Penalizes` | adds a term that depends on the weights alone | self-guided |
-| `ChecksStart` | looks at the start's vectors of its views, and may refuse to train it | consert |
-| `ClosedForm` | computes its result from all vectors at once, without steps | whitening, sif |
-| `CountsTokens` | needs to know how often each token occurs in the text | sif |
-"""
+"""What only a few methods do. The trainer asks with `isinstance` which of these classes a method is."""
 
 from __future__ import annotations
 

@@ -6,12 +6,9 @@ least one margin and at most another (`bidirectional_margin`). Equation 3 of "Co
 Sentence Embeddings in BERT and its Smaller Variants" adds the two losses: L_InfoNCE + lambda L_BML.
 
 With `prompts`, the vectors are those at the mask token of a prompt, as in the authors' code. The anchor has one prompt,
-which the encoder keeps; the positive and the negation have another. Without `prompts`, the encoder's pooling is used
-and the two views of a sentence differ only by dropout: the soft task of the small-BERT paper (section 5.3). The text of
-that section names only the margin loss and masked language modelling. InfoNCE stays here, as in the paper's equation 3,
-because the margin loss does not compare different sentences.
-
-During training the vectors pass a linear layer with tanh, which is dropped afterwards.
+which the encoder keeps; the positive and the negation have another. Without `prompts` the two views of a sentence
+differ only by dropout: the soft task of the small-BERT paper (section 5.3). The text of that section names no InfoNCE;
+it stays here, as in equation 3, because the margin loss does not compare different sentences.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whitening (Su et al., 2021), a baseline of the flow: the vectors' covariance becomes the identity.
 
-The linear map is computed from the vectors of the training text, in closed form and without a gradient (see
-`encoder/heads/whitening.py`). The map is added to the encoder as its last head.
+The linear map follows from the vectors of the training text (`encoder/heads/whitening.py`). It is the encoder's last
+head.
 """
 
 from __future__ import annotations
