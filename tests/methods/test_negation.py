@@ -109,7 +109,7 @@ def test_parsers_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_models_that_do_not_parse(tmp_path: Path) -> None:
     spacy = pytest.importorskip("spacy")
-    with pytest.raises(InputError, match=re.escape("parser en_core_web_xx: spaCy has no such model")):
+    with pytest.raises(InputError, match=r"parser en_core_web_xx: .* not installed"):
         negator("en_core_web_xx")
     spacy.blank("en").to_disk(tmp_path / "blank")
     with pytest.raises(InputError, match="this spaCy model has no parser"):

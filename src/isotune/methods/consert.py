@@ -5,13 +5,13 @@ Both views go through the encoder, and the mean of the last layer is the sentenc
 of a sentence together and pushes the views of different sentences apart (equation 1).
 
 With labels, L_joint = L_ce + alpha * L_con is minimised on NLI pairs. L_ce is the classification of the pair (equation
-2, see nli.py). The text does not say how L_con, NT-Xent over two views of each sentence, treats a pair. As in the
-authors' code, L_con is computed once over the first sentences of all pairs and once over the second sentences, and the
-two values are added. The authors' NT-Xent adds its two directions where the text averages them, so the published
-balance is alpha = 0.3 here. The adversarial view (section 3.2) exists only with labels: its noise increases L_ce.
+2, see nli.py). The text does not say how L_con treats a pair. As in the authors' code, NT-Xent is computed over the
+first sentences of all pairs and over the second sentences, and the two are added. Their NT-Xent adds its two directions
+where the text averages them, so the published balance is alpha = 0.3 here. The adversarial view (section 3.2) exists
+only with labels: its noise increases L_ce.
 
-The paper trains on the last layer and evaluates the mean of the last two (section 4.1, "Evaluation"). So views are
-pooled from the last layer, whichever layers the encoder averages.
+The paper trains on the last layer and evaluates the mean of the last two (section 4.1, "Evaluation"), so views are
+pooled from the last layer.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ConSERT(Method, ChecksStart):
         return {"nt_xent": nt_xent(first, second, self.options.temperature)}
 
     def objection(self, encoded: Sequence[Tensor]) -> str | None:
-        """The views are of different sentences too often: what they leave out is what the sentences differ by."""
+        """Why not to train: too few sentences are nearest to their own second view."""
         first, second = (normalize(vectors, dim=-1) for vectors in encoded)
         nearest = (first @ second.T).argmax(1)  # [N]
         share = (nearest == torch.arange(len(first), device=first.device)).float().mean().item()

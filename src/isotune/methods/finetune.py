@@ -4,9 +4,8 @@ The [CLS] vector of the last layer passes dropout and a linear layer, which give
 classes. The two texts of a pair are one sequence, [CLS] a [SEP] b [SEP], and differ by their token types. Every weight
 is trained.
 
-The linear layer reads the [CLS] vector itself, as in BERT's text ("the only new parameters" are those of this layer).
-BERT's released code puts the pretrained pooler between the two. It is left out here: contrastive learning
-tunes the vectors before the pooler, and the start and the tuned encoder have to be compared in the same way.
+The linear layer reads the [CLS] vector itself, as in BERT's text. BERT's released code puts the pretrained pooler
+between the two. Contrastive learning tunes the vectors before the pooler, so it is left out.
 """
 
 from __future__ import annotations

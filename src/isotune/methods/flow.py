@@ -1,11 +1,9 @@
 """BERT-flow (Li et al., 2020) and the second stage of BERT-CF (section 4.2): a normalising flow after the encoder.
 
-The flow is added to the encoder as its last head and stays with the encoder: the sentence vector is z. The encoder is
-frozen. The flow maximises the likelihood of the encoder's vectors under a standard normal z. BERT-CF adds
-MirrorBERT's loss on z as a regulariser: L = lambda_mirror L_mirror + L_flow.
-
-In BERT-CF's ablation "joint" the encoder is trained too, but only by the contrastive term (section 6.1): the
-likelihood treats the encoder's vectors as data.
+The flow becomes the encoder's last head: the sentence vector is z. The encoder is frozen. The flow maximises the
+likelihood of the encoder's vectors under a standard normal z. BERT-CF adds MirrorBERT's loss on z as a regulariser:
+L = lambda_mirror L_mirror + L_flow. In its ablation "joint" the encoder is trained too, but only by the contrastive
+term (section 6.1): the likelihood treats the encoder's vectors as data.
 """
 
 from __future__ import annotations

@@ -147,12 +147,9 @@ class Method(nn.Module, ABC):
         return () if self.cached else encoder.parameters()
 
     def tokenize(self, encoder: Encoder, columns: Sequence[list[str]], max_length: int) -> Tokenized:
-        """Tokenizes some rows; by default each text by itself, under the encoder's prompt.
+        """Tokenizes the texts of some rows, column by column; by default each by itself, under the encoder's prompt.
 
-        Args:
-            encoder: the encoder with everything that the method adds.
-            columns: the rows' texts, column by column.
-            max_length: longer texts are cut to this many tokens.
+        The encoder has everything that the method adds. Texts are cut to `max_length` tokens.
         """
         return Tokenized([encoder.tokenize(texts, max_length) for texts in columns])
 
@@ -171,11 +168,9 @@ class Method(nn.Module, ABC):
 
     @abstractmethod
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        """Named, weighted scalars, whose sum is minimised. "mlm" is the name of masked language modelling's term.
+        """Named, weighted scalars, whose sum is minimised; "mlm" is masked language modelling's.
 
-        Args:
-            encoded: the vectors [N, d] of each view, rows in the batch's order.
-            batch: the batch that the views were made of.
+        `encoded` has the vectors [N, d] of each of the batch's views, rows in the batch's order.
         """
 
 

@@ -1,11 +1,8 @@
 """MirrorBERT (Liu et al., 2021): a sentence and the same sentence with a masked span.
 
-Both views go through the encoder with different dropout masks, and each has to find the other among all views of the
-batch. MirrorBERT masks a few characters, and both views are queries: that is NT-Xent. BERT-CF (section 4.1) masks
-tokens, and only the unmasked sentences are queries.
-
-The loss compares the encoder's vectors directly, without a projection. In the authors' code the "mean" includes
-padding. Here it is the mean over the tokens, as their paper says.
+MirrorBERT masks a few characters, and both views are queries: that is NT-Xent. BERT-CF (section 4.1) masks tokens, and
+only the unmasked sentences are queries. There is no projection. In the authors' code the "mean" includes padding; here
+it is the mean over the tokens, as their paper says.
 """
 
 from __future__ import annotations

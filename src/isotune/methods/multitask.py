@@ -1,10 +1,8 @@
 """Multitask fine-tuning (BERT-CF, sections 4.3, 5.2.2 and 5.3): sentiment, paraphrase and similarity in every update.
 
-Each task has its own linear layer on the sentence vector f(x), the output of the encoder with its heads (BERT-CF's
-flow). Sentiment is classified by cross entropy. Paraphrase and similarity compare the cosine of two projected vectors,
-raised to the hinge h where it is smaller. Paraphrase uses the cosine embedding loss of that value, similarity its
-squared error from the score scaled to [h, 1]. All weights are trained. The mean of sentiment accuracy, paraphrase
-accuracy and Pearson's correlation on the dev data chooses the best step.
+Each task has a linear layer on the sentence vector. Sentiment is classified by cross entropy. Paraphrase and similarity
+compare the hinged cosine of two projected vectors: paraphrase by the cosine embedding loss, similarity by its squared
+error from the score scaled to [h, 1]. The mean of two accuracies and Pearson's correlation chooses the best step.
 """
 
 from __future__ import annotations

@@ -26,7 +26,6 @@ from isotune.errors import InputError
 
 if TYPE_CHECKING:
     from spacy.language import Language
-    from spacy.tokens import Doc
 
 DEFAULT_MODEL = "en_core_web_sm"  # the spaCy model that the authors use
 
@@ -123,17 +122,12 @@ def negator(parser: str) -> Negator:
         parser = DEFAULT_MODEL
     try:
         import spacy
-    except ImportError as error:
-        raise InputError(
-            f"parser {parser}: spaCy is not installed; pip install 'isotune[negation]', then python -m spacy download "
-            f"{parser}, or take words"
-        ) from error
-    try:
+
         language = spacy.load(parser, exclude=["ner"])
-    except (OSError, ValueError) as error:
+    except (ImportError, OSError, ValueError) as error:
         raise InputError(
-            f"parser {parser}: spaCy has no such model; python -m spacy download {DEFAULT_MODEL} gets the authors', "
-            "and words needs none"
+            f"parser {parser}: spaCy or this model of spaCy is not installed; pip install 'isotune[negation]', then "
+            f"python -m spacy download {DEFAULT_MODEL}, or take words, which needs nothing"
         ) from error
     for component in "parser", "tagger", "lemmatizer":
         if component not in language.pipe_names:
@@ -144,12 +138,12 @@ def negator(parser: str) -> Negator:
 def spacy_negator(language: Language) -> Negator:
     """Negates sentences that a spaCy model has parsed."""
     name = f"spaCy's {language.meta['lang']}_{language.meta['name']} {language.meta['version']}"
-    return Negator(name, {"parser": name}, lambda sentences: map(parsed, language.pipe(sentences)))
 
+    def parse(sentences: Iterable[str]) -> Iterator[list[Word]]:
+        for document in language.pipe(sentences):
+            yield [Word(token.text, token.whitespace_, token.dep_, token.tag_, token.lemma_) for token in document]
 
-def parsed(document: Doc) -> list[Word]:
-    """The words of a parsed spaCy document."""
-    return [Word(token.text, token.whitespace_, token.dep_, token.tag_, token.lemma_) for token in document]
+    return Negator(name, {"parser": name}, parse)
 
 
 # Words as spaCy splits them: do|n't, ca|n't, can|not, it|'s.

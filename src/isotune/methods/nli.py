@@ -1,10 +1,7 @@
 """NLI classification, SBERT's objective and ConSERT's supervised one (ConSERT, section 3.3, equation 2).
 
-Two sentences are encoded separately. A linear layer classifies from their vectors u and v and the difference |u - v|
-whether the second sentence follows from the first. The layer is dropped after training. The paper's "sup-unsup" recipes
-start with this method.
-
-As without labels, ConSERT trains on the last layer and evaluates on the mean of the last two (section 4.1).
+Two sentences are encoded separately, from the last layer. A linear layer, which is dropped after training, classifies
+from their vectors u and v and the difference |u - v| whether the second sentence follows from the first.
 """
 
 from __future__ import annotations

@@ -39,10 +39,7 @@ class DerivesRows(ABC):
     def prepare(self, rows: Iterable[Row], cache: Path | None, say: Callable[[str], None]) -> Iterator[Row]:
         """Converts rows of the source into the rows that are tokenized, as a stream.
 
-        Args:
-            rows: rows of the type `reads`.
-            cache: a folder for texts that are costly to make; None where there is none.
-            say: writes a line into the run's log.
+        `cache` is a folder for texts that are costly to make, if there is one. `say` writes a line into the run's log.
         """
 
 
@@ -95,7 +92,7 @@ class Penalizes(ABC):
 
 
 class ChecksStart(ABC):
-    """A method that may refuse to train an encoder on a text. Only a run without dev pairs asks: pairs know more."""
+    """A method that may refuse to train on a text. Asked only without dev pairs; with them, the score decides."""
 
     @abstractmethod
     def objection(self, encoded: Sequence[Tensor]) -> str | None:

@@ -1,12 +1,9 @@
 """Self-guided contrastive learning, SG and SG-OPT (Kim et al., 2021, section 3).
 
 The model is cloned before the first step (Figure 2). The pooled states of every layer of the fixed copy are views of a
-sentence. One of four objectives (`isotune.losses.contrastive`) pulls the tuned copy's sentence vector towards these
-views and away from those of other sentences. base, opt1 and opt2 draw one layer for each sentence in each step, each
-layer with the same probability; opt3 uses all layers.
-
-The fixed copy has no gradient, and the embedding layer of the tuned copy isn't trained. The squared distance of all
-other weights from the fixed copy's is part of the loss.
+sentence, which one of four objectives compares with the tuned copy's sentence vector. base, opt1 and opt2 draw one
+layer for each sentence in each step; opt3 uses all layers. The embedding layer of the tuned copy isn't trained, and the
+squared distance of all other weights from the fixed copy's is part of the loss.
 """
 
 from __future__ import annotations

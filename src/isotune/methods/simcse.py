@@ -1,15 +1,12 @@
 """SimCSE, without labels (dropout as the only augmentation) and with them (inference pairs).
 
-Without labels, each sentence goes through the encoder twice. Its two vectors differ only by the dropout masks. InfoNCE
-asks the first vector to find the second among the second vectors of the batch (Gao et al., 2021, section 3). The same
-method is the unsupervised task of "Contrastive Learning for Sentence Embeddings in BERT and its Smaller Variants"
-(sections 3 and 5.3), and BERT-CF's ablation with a span length of 0 (section 5.3).
+Without labels, each sentence goes through the encoder twice, and its two vectors differ only by the dropout masks (Gao
+et al., 2021, section 3). The same method is the unsupervised task of the small-BERT paper (sections 3 and 5.3), and
+BERT-CF's ablation with a span length of 0 (section 5.3). With labels, each premise has to find its entailed sentence
+among the entailed and the contradicted sentences of the whole batch (section 4, equation 5).
 
-With labels, each premise has to find its entailed sentence among the entailed and the contradicted sentences of the
-whole batch (section 4, equation 5).
-
-In both cases the vectors pass a linear layer with tanh (`projection`), as the authors do with the [CLS] vector. Without
-labels the layer is dropped after training. With labels the layer stays a part of the encoder.
+The vectors pass a linear layer with tanh (`projection`), as the authors' [CLS] vector does. Without labels the layer is
+dropped after training. With labels it stays a part of the encoder.
 """
 
 from __future__ import annotations
