@@ -58,15 +58,14 @@ def test_a_spacy_model_labels_the_words() -> None:
         language.add_pipe(f"fixed_{name}", name=name)
     negate_all = negation.spacy_negator(language)
     assert negate_all.name.startswith("spaCy's en_pipeline")
-    texts = ["It rains.", "Don't go", "He  will see"]
-    assert [text for text, _ in negate_all(texts)] == ["It does not rain.", "Do go", "He  will not see"]
+    texts = ["It rains.", "Don't go", "He will see"]
+    assert [text for text, _ in negate_all(texts)] == ["It does not rain.", "Do go", "He will not see"]
 
 
 def label(document):  # type: ignore[no-untyped-def]
-    """Makes the last word but one an auxiliary if it is "will", and the second word a root verb in -s."""
-    document[1].dep_, document[1].tag_, document[1].lemma_ = "ROOT", "VBZ", document[1].text[:-1]
-    if document[-2].text == "will":
-        document[-2].dep_ = "aux"
+    """Makes the second word an auxiliary if it is "will", and else a root verb in -s."""
+    word = document[1]
+    word.dep_, word.tag_, word.lemma_ = "aux" if word.text == "will" else "ROOT", "VBZ", word.text[:-1]
     return document
 
 
