@@ -67,7 +67,7 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def room(name: str) -> str:
-    """The room of a full name: losses of isotune.losses.info_nce, and use.search of isotune.use.search.index."""
+    """The room of a full name: losses of isotune.losses.pairs, and use.search of isotune.use.search.index."""
     _, *parts = name.split(".")
     inner = ".".join(parts[:2])
     return inner if inner in ROOMS else parts[0]

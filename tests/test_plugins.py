@@ -26,12 +26,14 @@ from isotune.encoder.options import POOLINGS
 from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
 from isotune.evaluation.tasks import TASKS
-from isotune.methods import METHODS
+from isotune.methods import METHODS, method_class
+from isotune.methods.options import AugmentedOptions
 from isotune.recipes import RECIPES, Recipe
 from isotune.registry import Registry
 from isotune.use.export.graph import PaddedEncoder
 from isotune.views import AUGMENTATIONS
 from tests.conftest import unfinish
+from tests.methods.test_methods import make_batch
 
 PAGE = (Path(__file__).parents[1] / "docs" / "plugins.md").read_text("utf-8")
 CODE = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -82,7 +84,7 @@ def short(tiny_model: Path, text: Path, pairs: Path, tmp_path: Path) -> dict[str
 PROMISED = """
     Additions Augmentation AugmentedOptions Batch Encoder Head HiddenStates InputError LabelledPair LabelledSentence
     Method MethodOptions Packed Pair Result ScoredPair Sentence TrainingFailed Triplet View __version__ add_datasets
-    add_recipe augmentation evaluate head load_plugin make_augmentation method pooling task train tune_process
+    add_recipe augmentation evaluate head load_plugin method pooling task train tune_process
 """
 
 
@@ -93,8 +95,10 @@ def test_the_promised_names_stay_and_have_a_description() -> None:
         assert re.search(rf"`{name}[`(]", PAGE), name
 
 
-def test_a_plugin_trains_evaluates_saves_and_loads(plugin: Path, short: dict[str, Any]) -> None:
-    assert len(CODE[0].splitlines()) < 80
+def test_a_plugin_trains_evaluates_saves_and_loads_and_is_needed_again(
+    plugin: Path, short: dict[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert len(CODE[0].splitlines()) < 60
     isotune.load_plugin(plugin)
     records: list[dict[str, Any]] = []
     result = isotune.train(**short, watch=records.append)
@@ -111,54 +115,35 @@ def test_a_plugin_trains_evaluates_saves_and_loads(plugin: Path, short: dict[str
     assert json.loads((result.encoder / "plugins.json").read_text()) == {str(plugin): sha256}
     assert plugins.loaded_plugins() == (plugins.Plugin(str(plugin), sha256),)
 
-
-def test_a_run_is_resumed_with_its_plugin_only(
-    plugin: Path, short: dict[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    isotune.load_plugin(plugin)
-    whole = isotune.train(**short)
-    unfinish(whole.folder)
+    unfinish(result.folder)
     forget(monkeypatch)
-
-    missing = f"was made with the plugin {re.escape(str(plugin))}; give --plugin {re.escape(str(plugin))}, or in Python"
-    with pytest.raises(InputError, match=f"^run {re.escape(str(whole.folder))} {missing}"):
-        isotune.train(out=whole.folder, resume=True, quiet=True)
-    with pytest.raises(InputError, match=f"^encoder {re.escape(str(whole.encoder))} {missing}"):
-        isotune.Encoder.load(whole.encoder)
+    missing = f"was made with the plugin {re.escape(str(plugin))}; give --plugin"
+    with pytest.raises(InputError, match=f"^run {re.escape(str(result.folder))} {missing}"):
+        isotune.train(out=result.folder, resume=True, quiet=True)
+    with pytest.raises(InputError, match=f"^encoder {re.escape(str(result.encoder))} {missing}"):
+        isotune.Encoder.load(result.encoder)
 
     plugin.write_text(CODE[0] + "\n# changed\n")
     isotune.load_plugin(plugin)
-    with pytest.raises(InputError, match=r"the plugin .*my_plugin.py has changed since the run was started; put the"):
-        isotune.train(out=whole.folder, resume=True, quiet=True)
-    isotune.Encoder.load(whole.encoder)
+    with pytest.raises(InputError, match="has changed since the run was started"):
+        isotune.train(out=result.folder, resume=True, quiet=True)
+    isotune.Encoder.load(result.encoder)
     assert "has changed since it was saved" in caplog.text
 
     plugin.write_text(CODE[0])
     isotune.load_plugin(plugin)
-    assert isotune.train(out=whole.folder, resume=True, quiet=True).folder == whole.folder
+    assert isotune.train(out=result.folder, resume=True, quiet=True).folder == result.folder
 
 
 def test_the_command_line_takes_the_plugin(
     plugin: Path, short: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = [
-        str(short["sources"]),
-        "--model",
-        short["model"],
-        "--method",
-        "mine",
-        "--pooling",
-        "last",
-        "--steps",
-        "2",
-        "--batch-size",
-        "8",
-    ]
-    words += ["--augmentations", "none", "first_half", "--dev", "none", "--tasks", "plurals"]
+    words = f"--model {short['model']} --method mine --pooling last --steps 2 --batch-size 8 --dev none".split()
+    words = ["train", str(short["sources"]), *words, *["--augmentations", "none", "first_half", "--tasks", "plurals"]]
     out = str(short["out"])
-    assert main(["train", *words, "--out", out]) == 2
+    assert main([*words, "--out", out]) == 2
     assert "unknown method 'mine'" in capsys.readouterr().err
-    assert main(["train", *words, "--out", out, "--plugin", str(plugin)]) == 0
+    assert main([*words, "--out", out, "--plugin", str(plugin)]) == 0
     assert main(["evaluate", f"{out}/encoder", "--tasks", "plurals", "--plugin", str(plugin)]) == 0
     assert "Plurals, score x 100" in capsys.readouterr().out
 
@@ -188,7 +173,7 @@ def test_sentence_transformers_gives_the_same_vectors_with_a_pooling_of_a_plugin
         theirs = SentenceTransformer(str(folder), trust_remote_code=True, device="cpu").encode(sentences)
         torch.testing.assert_close(torch.tensor(theirs), torch.tensor(encoder.encode(sentences)))
         assert isotune.Encoder.load(folder).fingerprint() == encoder.fingerprint()
-    with pytest.raises(InputError, match="pooling last: it is a plugin's; export one of cls, max"):
+    with pytest.raises(InputError, match="pooling last: it is a plugin's"):
         PaddedEncoder(encoder)
 
 
@@ -200,20 +185,15 @@ def test_the_pooling_of_the_page_takes_the_last_token(plugin: Path) -> None:
     assert tokens.restore(ids).tolist() == [3, 4, 6]
 
 
-@pytest.mark.parametrize("method", ["simcse", "mirror", "bert-cf", "sncse", "self-guided", "consert"])
-def test_every_method_with_views_takes_the_augmentation(plugin: Path, short: dict[str, Any], method: str) -> None:
+@pytest.mark.parametrize("name", [name for name, row in METHODS.items() if issubclass(row.options, AugmentedOptions)])
+def test_every_method_with_views_takes_the_augmentation(
+    plugin: Path, tiny_model: Path, sentences: list[str], name: str
+) -> None:
     isotune.load_plugin(plugin)
-    del short["pooling"]
-    short |= {"method": method, "tasks": [short["tasks"][1]], "steps": 2}
-    if method == "sncse":
-        short["parser"] = "words"
-    losses = []
-    for augmentations in (("none", "first_half"), ("none", "none")):
-        records: list[dict[str, Any]] = []
-        out = short["out"].with_name(augmentations[1])
-        isotune.train(**{**short, "out": out, "augmentations": augmentations}, watch=records.append)
-        losses.append([record["loss"] for record in records if record["kind"] == "train"])
-    assert losses[0] != losses[1]
+    encoder = isotune.Encoder.load(tiny_model)
+    method = method_class(name)(METHODS[name].options(augmentations=("none", "first_half")), encoder)
+    views = method.views(make_batch(method, method.rows, encoder, sentences, classes=3))
+    assert "FirstHalf" in {type(view.augmentation).__name__ for view in views}
 
 
 @pytest.mark.parametrize(
@@ -235,7 +215,7 @@ def test_a_plugin_that_fails_is_one_line(plugin: Path, code: str, message: str) 
 
 
 def test_a_missing_plugin_is_one_line(plugin: Path) -> None:
-    with pytest.raises(InputError, match=r"^plugin no.py: it can't be read \(No such file or directory\); give a Pyth"):
+    with pytest.raises(InputError, match=r"^plugin no.py: it can't be read"):
         isotune.load_plugin("no.py")
 
 
@@ -266,9 +246,7 @@ def test_installed_plugins_are_imported_when_a_name_is_missing(plugin: Path, mon
     point = EntryPoint("mine", "my_package:add", "isotune.plugins")
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point] if group == point.group else [])
     plugins.load_installed.cache_clear()
-    with pytest.raises(
-        InputError, match=r"^plugin mine of the package my_package:add: AttributeError: .*pip uninstall"
-    ):
+    with pytest.raises(InputError, match=r"^plugin mine of the package my_package:add: AttributeError"):
         METHODS["mine"]
     module.add = None  # type: ignore[attr-defined]
     with pytest.raises(InputError, match=r"^unknown method .simsce.: did you mean .simcse."):
@@ -281,7 +259,7 @@ def test_a_task_has_one_score_or_several_and_they_are_bounded(plugin: Path) -> N
     isotune.task("percent")(lambda encoder: 71.0)
     encoder = type("Nothing", (), {"encode": None})()
     assert isotune.evaluate(encoder, "two").scores() == {"two-low": -0.5, "two-high": 1.0}
-    with pytest.raises(InputError, match=r"^task percent: values: percent: Input should be less than or equal to 1"):
+    with pytest.raises(InputError, match="task percent: values: percent"):
         isotune.evaluate(encoder, "percent")
 
 
@@ -302,7 +280,7 @@ def test_a_dataset_and_a_recipe_from_toml(plugin: Path, tmp_path: Path, pairs: P
     with pytest.raises(InputError, match="dataset 'stsb' exists already, from isotune"):
         isotune.add_datasets(file)
     file.write_text("[other]\nlicense = ''\n")
-    with pytest.raises(InputError, match=r"notes.toml: a table lacks a key or has an unknown one \(.*'license'"):
+    with pytest.raises(InputError, match=r"notes.toml: .*'license'"):
         isotune.add_datasets(file)
 
 

@@ -36,10 +36,9 @@ if TYPE_CHECKING:
     from isotune.methods.method import Batch as Batch
     from isotune.methods.method import Method as Method
     from isotune.methods.method import View as View
-    from isotune.methods.method import make_augmentation as make_augmentation
     from isotune.methods.method import method as method
-    from isotune.methods.options.base import AugmentedOptions as AugmentedOptions
-    from isotune.methods.options.base import MethodOptions as MethodOptions
+    from isotune.methods.options import AugmentedOptions as AugmentedOptions
+    from isotune.methods.options import MethodOptions as MethodOptions
     from isotune.plugins import load_plugin as load_plugin
     from isotune.recipes import add_recipe as add_recipe
     from isotune.training import Result as Result
@@ -63,8 +62,8 @@ _NAMES = {
     "evaluation": ("evaluate",),
     "evaluation.tasks": ("task",),
     "kernels.memory": ("tune_process",),
-    "methods.method": ("Additions", "Batch", "Method", "View", "make_augmentation", "method"),
-    "methods.options.base": ("AugmentedOptions", "MethodOptions"),
+    "methods.method": ("Additions", "Batch", "Method", "View", "method"),
+    "methods.options": ("AugmentedOptions", "MethodOptions"),
     "plugins": ("load_plugin",),
     "recipes": ("add_recipe",),
     "training": ("Result", "TrainingFailed", "train"),

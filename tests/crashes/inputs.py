@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from isotune.cli.dry_run import describe
 from isotune.data import Pair, ScoredPair, Sentence, Triplet, read
 from isotune.data.cache import TextCache
-from isotune.data.layouts import LAYOUTS
+from isotune.data.layouts import LAYOUTS, read_layout
 from isotune.data.rows import LabelledPair
 from isotune.errors import InputError
 from isotune.lab.studies import read_study
@@ -70,7 +70,7 @@ def use_rows(path: Path, kind: int) -> None:
 
 
 def use_archive(path: Path, layout: int) -> None:
-    for _ in list(LAYOUTS.values())[layout % len(LAYOUTS)](path, PARTS[layout % len(PARTS)]):
+    for _ in read_layout(list(LAYOUTS)[layout % len(LAYOUTS)], path, PARTS[layout % len(PARTS)]):
         pass
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import gzip
 import hashlib
 import json
+import re
 import shutil
 import tracemalloc
 from collections import Counter
@@ -90,56 +91,24 @@ def test_the_splits_are_those_of_the_files(name: str, data: Path) -> None:
         assert len(list(read(f"{name}:{split}", Sentence))) == 2 * part.row_count
 
 
-@pytest.mark.parametrize(
-    ("name", "sizes"),
-    [
-        (
-            "sts12",
-            {"MSRpar": 750, "MSRvid": 750, "SMTeuroparl": 459, "surprise.OnWN": 750, "surprise.SMTnews": 399},
-        ),
-        ("sts13", {"FNWN": 189, "headlines": 750, "OnWN": 561}),
-        (
-            "sts14",
-            {
-                "deft-forum": 450,
-                "deft-news": 300,
-                "headlines": 750,
-                "OnWN": 750,
-                "images": 750,
-                "tweet-news": 750,
-            },
-        ),
-        (
-            "sts15",
-            {"answers-forums": 375, "answers-students": 750, "belief": 375, "headlines": 750, "images": 750},
-        ),
-        (
-            "sts16",
-            {
-                "answer-answer": 254,
-                "headlines": 249,
-                "plagiarism": 230,
-                "postediting": 244,
-                "question-question": 209,
-            },
-        ),
-    ],
-)
-def test_the_scored_subsets_have_the_published_sizes(name: str, sizes: dict[str, int], data: Path) -> None:
-    assert Counter(scored_pairs(name).subsets) == sizes
+SUBSETS = {
+    "sts12": "MSRpar 750 MSRvid 750 SMTeuroparl 459 surprise.OnWN 750 surprise.SMTnews 399",
+    "sts13": "FNWN 189 headlines 750 OnWN 561",
+    "sts14": "deft-forum 450 deft-news 300 headlines 750 OnWN 750 images 750 tweet-news 750",
+    "sts15": "answers-forums 375 answers-students 750 belief 375 headlines 750 images 750",
+    "sts16": "answer-answer 254 headlines 249 plagiarism 230 postediting 244 question-question 209",
+}
+
+
+@pytest.mark.parametrize("name", SUBSETS)
+def test_the_scored_subsets_have_the_published_sizes(name: str, data: Path) -> None:
+    words = SUBSETS[name].split()
+    assert Counter(scored_pairs(name).subsets) == dict(zip(words[::2], map(int, words[1::2]), strict=True))
 
 
 def test_sts_unlabelled_is_consert_s_table_1(data: Path) -> None:
     texts = {name: [row.sentence for row in read([name], Sentence)] for name in SEVEN}
-    assert {name: len(text) for name, text in texts.items()} == {
-        "sts12": 6216,
-        "sts13": 3000,
-        "sts14": 7500,
-        "sts15": 17000,
-        "sts16": 18366,
-        "stsb": 17256,
-        "sickr": 19854,
-    }
+    assert [len(text) for text in texts.values()] == [6216, 3000, 7500, 17000, 18366, 17256, 19854]
     union = [row.sentence for row in read(["sts-unlabelled"], Sentence)]
     assert len(union) == 89192
     assert union == [sentence for name in SEVEN for sentence in texts[name]]
@@ -227,12 +196,6 @@ def test_qqp_sample_is_in_qqp_10k_and_apart_from_minbert_quora(data: Path) -> No
     assert not set(read("qqp-sample:train", Pair)) & set(read("minbert-quora:dev", Pair))
 
 
-def test_a_split_without_scores_is_text() -> None:
-    assert len(list(read("stsb-open:train", Sentence))) == 5597
-    with pytest.raises(InputError, match=r"unknown scored split of stsb-open 'train'. Known: dev, test"):
-        read("stsb-open:train", ScoredPair)
-
-
 def test_test_pairs_of_minbert_have_the_scores_of_stsb(data: Path) -> None:
     scores: dict[tuple[str, str], list[float]] = {}
     for split in ("train", "dev", "test"):
@@ -290,36 +253,21 @@ def test_memory_does_not_grow_with_a_dataset(tmp_path: Path, monkeypatch: pytest
 
 def test_nothing_of_a_wrong_file_is_handed_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_dataset(b"one\ntwo\n", 2, tmp_path, monkeypatch)
+    path = tmp_path / "small.txt.gz"
+    path.write_bytes(gzip.compress(b"one\ntwo\n", 9))  # compressed otherwise, the same content
     assert list(read("small", Sentence)) == [Sentence("one"), Sentence("two")]
-    (tmp_path / "small.txt.gz").write_bytes(gzip.compress(b"one\nthree\n"))
-    with pytest.raises(InputError, match=r"small\.txt\.gz: the SHA-256 of its content is [0-9a-f]{64}, but"):
+    path.write_bytes(gzip.compress(b"one\nthree\n"))
+    with pytest.raises(InputError, match=r"SHA-256 of its content is [0-9a-f]{64}, but"):
+        next(read("small", Sentence))
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(InputError, match="not a whole gzip file"):
         next(read("small", Sentence))
 
 
 def test_a_dataset_that_is_not_published_names_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ISOTUNE_DATA", str(tmp_path))
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=r"a folder with nli/nli_train_union\.tsv\.gz; it is not published"):
         read("nli-sample:train", Pair)
-    assert str(error.value) == (
-        "nli-sample:train: set ISOTUNE_DATA to a folder with nli/nli_train_union.tsv.gz; it is not published"
-    )
-
-
-def test_a_file_with_other_content_is_refused_with_both_hashes(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ISOTUNE_DATA", str(tmp_path))
-    (tmp_path / "sts13").mkdir()
-    path = tmp_path / "sts13" / "test.tsv.gz"
-    content = gzip.decompress((data / "sts13" / "test.tsv.gz").read_bytes())
-    path.write_bytes(gzip.compress(content, 1))  # compressed otherwise, the same content
-    assert len(scored_pairs("sts13").scores) == 1500
-    path.write_bytes(gzip.compress(content.replace(b"0.6", b"0.7", 1)))
-    with pytest.raises(InputError, match=r"SHA-256 of its content is [0-9a-f]{64}, but of the dataset's a8e5fb19"):
-        scored_pairs("sts13")
-    path.write_bytes((data / "sts13" / "test.tsv.gz").read_bytes()[:9999])
-    with pytest.raises(InputError, match=r"sts13/test\.tsv\.gz: not a whole gzip file"):
-        scored_pairs("sts13")
 
 
 def test_the_hub_is_asked_for_what_this_machine_lacks(toy: LocalHub) -> None:
@@ -342,12 +290,8 @@ def test_a_copy_with_another_number_of_rows_is_refused_with_both(toy: LocalHub) 
 
 def test_a_dataset_that_is_nowhere_says_what_to_do(toy: LocalHub) -> None:
     toy.stop()
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=r"toy/toy\.tsv\.gz, or be online, or take .*, stsb-open:test.* can't be read"):
         scored_pairs("toy")
-    assert str(error.value).startswith(
-        "toy:test: set ISOTUNE_DATA to a folder with toy/toy.tsv.gz, or be online, or take what stands in for it, "
-        "stsb-open:test (--stand-ins); hub:me/toy:test: can't be read"
-    )
 
 
 def test_a_dataset_is_available_if_all_its_files_are(
@@ -370,49 +314,29 @@ def test_a_dataset_is_available_if_all_its_files_are(
 
 
 @pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        ("stsb:validation", "unknown scored split of stsb 'validation'"),
-        ("stsb-open:train", "unknown scored split of stsb-open 'train'. Known: dev, test"),
-        ("sts-unlabelled:test", "unknown scored split of sts-unlabelled 'test'. Known: none"),
-        ("stsb", "scored rows of stsb are read by the split: write one of stsb:train, stsb:dev, stsb:test"),
-        ("sts-unlabelled", "scored rows of sts-unlabelled are read by the split: write one of sts12, sts13, sts14"),
-        ("nli-sample:train", "unknown scored split of nli-sample 'train'. Known: none"),
-    ],
-)
-def test_scored_pairs_are_of_one_scored_split(source: str, message: str) -> None:
-    with pytest.raises(InputError) as error:
-        read([source], ScoredPair)
-    assert message in str(error.value)
-    with pytest.raises(InputError) as error:
-        read([source], Pair, min_score=4)
-    assert message in str(error.value)
-
-
-@pytest.mark.parametrize(
     ("source", "row", "message"),
     [
-        (
-            "snli",
-            LabelledPair,
-            "labelled rows of snli are read by the split: write one of snli:train, snli:dev, snli:test",
-        ),
+        ("stsb:validation", ScoredPair, "unknown scored split of stsb 'validation'"),
+        ("stsb-open:train", ScoredPair, "unknown scored split of stsb-open 'train'. Known: dev, test"),
+        ("sts-unlabelled:test", ScoredPair, "unknown scored split of sts-unlabelled 'test'. Known: none"),
+        ("stsb", ScoredPair, "write one of stsb:train, stsb:dev, stsb:test"),
+        ("sts-unlabelled", ScoredPair, "write one of sts12, sts13, sts14"),
+        ("nli-sample:train", ScoredPair, "unknown scored split of nli-sample 'train'. Known: none"),
+        ("snli", LabelledPair, "labelled rows of snli are read by the split: write one of snli:train, snli:dev"),
         ("snli", Pair, "labelled rows of snli are read by the split"),
         ("snli", Triplet, "labelled rows of snli are read by the split"),
         ("sst5", LabelledSentence, "labelled rows of sst5 are read by the split"),
-        (
-            "snli:tests",
-            LabelledPair,
-            "unknown labelled split of snli 'tests': did you mean 'test'? Known: dev, test, train",
-        ),
+        ("snli:tests", LabelledPair, "unknown labelled split of snli 'tests': did you mean 'test'?"),
         ("stsb:train", LabelledPair, "unknown labelled split of stsb 'train'. Known: none"),
         ("simcse-wiki:dev", Sentence, "unknown split of simcse-wiki 'dev'. Known: train"),
     ],
 )
-def test_labelled_rows_are_of_one_labelled_split(source: str, row: type[Row], message: str) -> None:
-    with pytest.raises(InputError) as error:
+def test_rows_with_scores_or_labels_are_of_one_split_that_has_them(source: str, row: type[Row], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
         read([source], row)
-    assert message in str(error.value)
+    if row is ScoredPair:
+        with pytest.raises(InputError, match=re.escape(message)):
+            read([source], Pair, min_score=4)
 
 
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:
@@ -420,13 +344,6 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
         scored_pairs("stsbb")
     with pytest.raises(InputError, match="unknown dataset 'sick'"):
         available("sick")
-
-
-def test_the_catalogue_can_t_be_changed() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        DATASETS["stsb"].hub = None  # type: ignore[misc]
-    with pytest.raises(TypeError):
-        DATASETS["stsb"].splits["dev"] = DATASETS["stsb"].splits["test"]  # type: ignore[index]
 
 
 def test_scores_outside_their_range_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,12 +129,7 @@ def test_min_words_counts_the_words_of_each_text() -> None:
     [
         (NLI[2:5], Pair, {}, "<rows>: no Pair in it with the label entailment"),
         (NLI[2:5], Triplet, {}, "<rows>: no Triplet in it with an entailed and a contradicted hypothesis"),
-        (
-            [ScoredPair("a", "b", 3.0)],
-            Pair,
-            {"min_score": 3.5, "min_words": 2},
-            "<rows>: no Pair in it with a score of at least 3.5 and at least 2 words in each text",
-        ),
+        ([ScoredPair("a", "b", 3.0)], Pair, {"min_score": 3.5, "min_words": 2}, "of at least 3.5 and at least 2 words"),
         (["a b", "c"], Sentence, {"min_words": 3}, "<rows>: no Sentence in it with at least 3 words in each text"),
         ([], Sentence, {"min_words": 3}, "<rows>: nothing in it but blank lines or a header"),
         ([LabelledPair("a", " ", "neutral")], Pair, {}, "<rows>:1: sentence2 is blank"),
@@ -142,12 +137,7 @@ def test_min_words_counts_the_words_of_each_text() -> None:
         (["a"], Pair, {"min_score": 3}, "it has sentences only, and ScoredPair needs"),
         (NLI, Pair, {"min_score": 3}, "<rows>:1: label must be a finite number, not 'entailment'"),
         ([Pair("a", "b")], Triplet, {}, "can't tell which columns hold anchor, positive, negative"),
-        (
-            ["a"],
-            Sentence,
-            {"min_score": 3},
-            "min_score chooses pairs among scored ones: it can't be given for Sentence rows",
-        ),
+        (["a"], Sentence, {"min_score": 3}, "min_score chooses pairs among scored ones"),
     ],
 )
 def test_rows_that_can_not_be_made_are_refused(

@@ -12,9 +12,7 @@ from typing import ClassVar
 
 import pytest
 
-from isotune.data.catalogue import _dataset
-from isotune.data.published import open_published
-from isotune.data.web import fetch_web, web_file
+from isotune.data.published import fetch_web, web_file
 from isotune.errors import InputError
 
 
@@ -36,7 +34,7 @@ class _Answers(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setattr("isotune.data.web.cache_folder", lambda _: tmp_path)
+    monkeypatch.setattr("isotune.data.published.cache_folder", lambda _: tmp_path)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     with HTTPServer(("127.0.0.1", 0), _Answers) as server:
         thread = Thread(target=server.serve_forever)
@@ -63,14 +61,8 @@ def test_of_many_that_want_a_file_one_fetches_it(server: str) -> None:
     assert _Answers.asked.count("/shared") == 1
 
 
-def test_another_file_than_the_datasets_is_refused(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_file_than_the_datasets_is_refused(server: str) -> None:
     whole = hashlib.sha256(b"bytes").hexdigest()
-    table = {"citation": "", "licence": "", "web": f"{server}/", "layout": "cs224n"}
-    for sha256, right in ((whole, True), ("", True), ("0" * 64, False)):
-        splits = {"train": {"row_count": 1, "part": "whole", "web_sha256": sha256}}
-        dataset = _dataset("toy", {**table, "splits": splits})
-        if right:
-            open_published(dataset, "train", labelled=False)
-        else:
-            with pytest.raises(InputError, match=f"its SHA-256 is {whole}.* remove this file"):
-                open_published(dataset, "train", labelled=False)
+    assert fetch_web(f"{server}/checked", whole).read_bytes() == b"bytes"
+    with pytest.raises(InputError, match=f"its SHA-256 is {whole}.* remove this file"):
+        fetch_web(f"{server}/checked", "0" * 64)

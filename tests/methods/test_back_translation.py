@@ -16,10 +16,10 @@ from isotune.encoder.heads import Dense
 from isotune.methods import back_translation
 from isotune.methods.back_translation import BackTranslation, SelfGuidedBackTranslation
 from isotune.methods.method import Batch
-from isotune.methods.options.unlabelled import BackTranslationOptions, SelfGuidedBackTranslationOptions
+from isotune.methods.options import BackTranslationOptions, SelfGuidedBackTranslationOptions
 from isotune.methods.self_guided import SelfGuided
 from tests.conftest import encode_views
-from tests.reference import self_guided as reference
+from tests.reference import losses as reference
 
 N = 6
 
@@ -61,7 +61,7 @@ def test_a_sentence_and_its_paraphrase_are_compared_by_nt_xent(
     torch.testing.assert_close(second, torch.from_numpy(encoder.encode(sentences[N : 2 * N])))
     assert first.requires_grad
     assert second.requires_grad
-    expected = reference.base(first.double(), second.double(), 0.05)
+    expected = reference.nt_xent(first.double(), second.double(), 0.05)
     loss = method.loss([first, second], batch)
     torch.testing.assert_close(loss["nt_xent"].double(), expected, rtol=1e-4, atol=0)
 
@@ -90,7 +90,7 @@ def test_with_self_guidance_the_fixed_copy_sees_the_paraphrase(
     c, h = encode_views(encoder, method.views(batch))
     torch.testing.assert_close(c, torch.from_numpy(encoder.encode(sentences[:N])))
     torch.testing.assert_close(h[:, -1], torch.from_numpy(encoder.encode(sentences[N : 2 * N])))
-    expected = reference.opt3(c.double(), h.double(), 0.01)
+    expected = reference.self_guided_opt3(c.double(), h.double(), 0.01)
     torch.testing.assert_close(method.loss([c, h], batch)["opt3"].double(), expected, rtol=1e-3, atol=1e-6)
 
 

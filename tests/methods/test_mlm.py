@@ -1,8 +1,7 @@
-"""Masked language modelling: its loss against a transcription and transformers; alone, and beside other methods."""
+"""Masked language modelling: its loss against that of transformers; alone, and beside other methods."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,13 +18,11 @@ from isotune.errors import InputError
 from isotune.methods.consert import ConSERT
 from isotune.methods.method import Batch, Method
 from isotune.methods.mlm import MLM
-from isotune.methods.options.base import MethodOptions
-from isotune.methods.options.unlabelled import ConSERTOptions, MLMOptions, SimCSEOptions
+from isotune.methods.options import ConSERTOptions, MethodOptions, MLMOptions, SimCSEOptions
 from isotune.methods.simcse import SimCSE
 from isotune.recipes import Stage
 from isotune.training.objectives import Objectives, build_objectives
 from tests.conftest import attached, encode_views
-from tests.reference import mlm as reference
 
 
 @pytest.fixture
@@ -79,34 +76,6 @@ def test_value_and_gradients_equal_transformers_on_padded_input(
     assert ours.keys() == theirs.keys()
     for key, gradient in theirs.items():
         torch.testing.assert_close(ours[key], gradient, rtol=1e-3, atol=1e-6)
-
-
-def test_value_and_gradient_equal_the_transcription(encoder: Encoder, tokens: Packed) -> None:
-    method = MLM(MLMOptions(masking_rate=0.3), encoder)
-    drawn = method.draw(batch(tokens))
-    (states,) = encode_views(encoder, method.views(drawn))
-    model = encoder.language_head.language_model
-    states = states.detach().requires_grad_()
-    value = method.loss([states], drawn)["mlm"]
-    value.backward()
-
-    exact = states.detach().double().requires_grad_()
-    head = {key: x.double() for key, x in model.cls.predictions.transform.state_dict().items()}
-    head["bias"] = model.cls.predictions.bias.detach().double()
-    words = model.get_input_embeddings().weight.detach().double()
-    scores = [reference.word_scores(state, head, words, model.config.layer_norm_eps) for state in exact]
-    expected = reference.mlm(scores, method.masking(tokens, batch(tokens).generator).targets.tolist())
-    expected.backward()
-    assert value.item() == pytest.approx(expected.item(), rel=1e-5)
-    torch.testing.assert_close(states.grad.double(), exact.grad, rtol=1e-4, atol=1e-6)
-
-
-def test_equal_scores_give_the_log_of_the_vocabulary(encoder: Encoder, tokens: Packed) -> None:
-    with torch.no_grad():
-        encoder.backbone.model.get_input_embeddings().weight.zero_()
-        encoder.language_head.language_model.cls.predictions.bias.fill_(3.0)
-    loss = loss_of(MLM(MLMOptions(), encoder), encoder, tokens)["mlm"]
-    assert loss.item() == pytest.approx(math.log(len(encoder.tokenizer)), rel=1e-6)
 
 
 def test_only_the_masked_tokens_count(encoder: Encoder, tokens: Packed) -> None:

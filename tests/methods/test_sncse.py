@@ -13,11 +13,11 @@ from isotune.data.rows import Sentence, Triplet
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.methods.method import Batch
-from isotune.methods.options.unlabelled import SNCSEOptions
+from isotune.methods.options import SNCSEOptions
 from isotune.methods.sncse import ANCHOR, SNCSE
 from isotune.training import train
 from tests.conftest import attached, encode_views
-from tests.reference import losses, sncse
+from tests.reference import losses
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_the_loss_is_info_nce_and_the_weighted_margin(prompts: bool, encoder: En
     assert [vectors.shape for vectors in encoded] == [(9, 32)] * 3
     terms = {name: term.double() for name, term in method.loss(encoded, batch).items()}
     first, second, soft = (vectors.double() for vectors in encoded)
-    margin = 0.5 * sncse.bidirectional_margin(first, second, soft, 0.2, 0.25)
+    margin = 0.5 * losses.bidirectional_margin(first, second, soft, 0.2, 0.25)
     assert margin > 0
     expected = {"info_nce": losses.info_nce(first, second, 0.2), "margin": margin}
     torch.testing.assert_close(terms, expected, rtol=1e-5, atol=1e-6)
@@ -53,7 +53,7 @@ def test_the_projection_is_trained_on_all_three_views(encoder: Encoder) -> None:
     method = SNCSE(SNCSEOptions(parser="words"), encoder)
     vectors = torch.randn(3, 5, 32)
     projected = [torch.tanh(x @ method.projection.linear.weight.T).double() for x in vectors]
-    expected = losses.info_nce(projected[0], projected[1], 0.05) + 1e-3 * sncse.bidirectional_margin(
+    expected = losses.info_nce(projected[0], projected[1], 0.05) + 1e-3 * losses.bidirectional_margin(
         *projected, 0.1, 0.3
     )
     loss = torch.stack(list(method.loss(list(vectors), Batch()).values())).sum()
@@ -103,15 +103,15 @@ def test_negations_are_made_once_and_their_rules_are_told(
     encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     method = SNCSE(SNCSEOptions(parser="words"), encoder)
-    sentences = ["He is here\tnow", "It rained", "A dog", "I do not know"]
-    negated = ["He is not here\tnow", "It did not rain", "Not A dog", "I do know"]
+    sentences = ["He is here\tnow", "I can see", "A dog", "I do not know"]
+    negated = ["He is not here\tnow", "I can not see", "Not A dog", "I do know"]
     for _ in range(2):
         said: list[str] = []
         rows = list(method.prepare(map(Sentence, sentences), tmp_path, said.append))
         assert rows == [Triplet(a, a, b) for a, b in zip(sentences, negated, strict=True)]
         assert said == [
-            f"soft negatives: by word lists, kept in {tmp_path / 'negations.sqlite'}",
-            "soft negatives: 4; by the rules removed 25.0%, auxiliary 25.0%, verb 25.0%, prefix 25.0%",
+            f"soft negatives: by a word list, kept in {tmp_path / 'negations.sqlite'}",
+            "soft negatives: 4; by the rules removed 25.0%, auxiliary 50.0%, verb 0.0%, prefix 25.0%",
         ]
         monkeypatch.setattr(method, "negator", Fails())
 
@@ -119,8 +119,8 @@ def test_negations_are_made_once_and_their_rules_are_told(
 class Fails:
     """Words' settings, so that what is kept is found; it makes nothing."""
 
-    name = "word lists"
-    settings = {"parser": "words 1"}  # noqa: RUF012
+    name = "a word list"
+    settings = {"parser": "words 2"}  # noqa: RUF012
 
     def __call__(self, sentences: list[str]) -> None:
         pytest.fail("it was made before")

@@ -21,7 +21,7 @@ from isotune.methods.finetune import FinetunePair, FinetuneSentence
 from isotune.methods.method import Batch
 from isotune.methods.multitask import Multitask
 from isotune.methods.nli import NLI
-from isotune.methods.options.labelled import (
+from isotune.methods.options import (
     ConSERTJointOptions,
     FinetunePairOptions,
     FinetuneSentenceOptions,

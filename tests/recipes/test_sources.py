@@ -34,18 +34,14 @@ def test_every_value_has_its_source(name: str) -> None:
     assert [line for line in values(name) if not line.partition("  # ")[2].strip()] == []
 
 
-@pytest.mark.parametrize("name", [*CONSERT, "sbert-nli", "bert-flow"])
-def test_released_runs_without_bias_correction_have_none(name: str) -> None:
+@pytest.mark.parametrize("name", recipe_names())
+def test_released_runs_without_bias_correction_have_none_and_all_others_have_it(name: str) -> None:
     # ConSERT's main.py and the fit of the sentence-transformers copy beside it; BERT-flow's optimization_bert_flow.py.
-    read = Recipe.from_table(read_recipe(name)).stages
-    with_steps = [i for i, stage in enumerate(read) if stage.options.takes_steps]
-    assert all(stages(name)[i]["bias_correction"] is False for i in with_steps)
-    assert all(read[i].training.bias_correction is False for i in with_steps)
-
-
-@pytest.mark.parametrize("name", sorted({*recipe_names()} - {*CONSERT, "sbert-nli", "bert-flow"}))
-def test_all_other_runs_have_bias_correction(name: str) -> None:
-    assert all(stage.training.bias_correction for stage in Recipe.from_table(read_recipe(name)).stages)
+    without = name in (*CONSERT, "sbert-nli", "bert-flow")
+    for given, stage in zip(stages(name), Recipe.from_table(read_recipe(name)).stages, strict=True):
+        if stage.options.takes_steps:
+            assert stage.training.bias_correction is not without
+            assert not without or given["bias_correction"] is False
 
 
 def test_the_settings_of_consert_s_scripts() -> None:

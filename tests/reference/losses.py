@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
+
+Vectors = Sequence[Tensor] | Tensor
 
 
 def sim(a: Tensor, b: Tensor) -> Tensor:
@@ -14,26 +16,65 @@ def sim(a: Tensor, b: Tensor) -> Tensor:
     return (a * b).sum() / (a.square().sum().sqrt() * b.square().sum().sqrt())
 
 
-def nt_xent(first: Tensor, second: Tensor, temperature: float) -> Tensor:
-    """ConSERT, equation 1, averaged over all 2N."""
-    r = [*first, *second]
-    n = len(first)
-    total = torch.zeros((), dtype=torch.float64)
-    for i in range(2 * n):
-        j = (i + n) % (2 * n)
-        denominator = sum(torch.exp(sim(r[i], r[k]) / temperature) for k in range(2 * n) if k != i)
-        total = total - torch.log(torch.exp(sim(r[i], r[j]) / temperature) / denominator)
-    return total / (2 * n)
+def share(query: Tensor, positive: Tensor, negatives: Iterable[Tensor], temperature: float) -> Tensor:
+    """-log of the positive's share among the positive and the negatives."""
+    of_positive = torch.exp(sim(query, positive) / temperature)
+    of_all = of_positive + sum(torch.exp(sim(query, negative) / temperature) for negative in negatives)
+    return -torch.log(of_positive / of_all)
 
 
-def info_nce(queries: Sequence[Tensor], keys: Sequence[Tensor], temperature: float) -> Tensor:
-    """SimCSE, equation 1, averaged over the batch."""
-    n = len(queries)
+def mean(terms: Iterable[Tensor]) -> Tensor:
+    listed = list(terms)
+    return torch.stack(listed).sum() / len(listed)
+
+
+def nt_xent(first: Vectors, second: Vectors, temperature: float) -> Tensor:
+    """ConSERT, equation 1, averaged over all 2N; the self-guided paper's L^base."""
+    r, n = [*first, *second], len(first)
+    others = [(i + n) % (2 * n) for i in range(2 * n)]
+    return mean(
+        share(r[i], r[j], [r[k] for k in range(2 * n) if k not in (i, j)], temperature) for i, j in enumerate(others)
+    )
+
+
+def mirror_info_nce(clean: Vectors, masked: Vectors, temperature: float) -> Tensor:
+    """L_mirror (BERT-CF, section 4.1): N(x_i) is f'(x'_i) and, for all j != i, f'(x'_j) and f(x_j); also L^opt1."""
+    b = range(len(clean))
+    return mean(
+        share(clean[i], masked[i], [side[j] for j in b if j != i for side in (masked, clean)], temperature) for i in b
+    )
+
+
+def info_nce(queries: Vectors, keys: Vectors, temperature: float) -> Tensor:
+    """SimCSE, equation 1, averaged over the batch; the self-guided paper's L^opt2."""
+    n = range(len(queries))
+    return mean(share(queries[i], keys[i], [keys[j] for j in n if j != i], temperature) for i in n)
+
+
+def self_guided_opt3(c: Tensor, h: Tensor, temperature: float) -> Tensor:
+    """The self-guided paper's L^opt3. h: [b, l + 1, d]."""
+    b = range(len(c))
+    return mean(share(c[i], view, [v for m in b if m != i for v in h[m]], temperature) for i in b for view in h[i])
+
+
+def regularizer(tuned: list[Tensor], fixed: list[Tensor]) -> Tensor:
+    """The self-guided paper's L^reg: the squared L2 distance of all weights from where they started."""
     total = torch.zeros((), dtype=torch.float64)
-    for i in range(n):
-        denominator = sum(torch.exp(sim(queries[i], keys[j]) / temperature) for j in range(n))
-        total = total - torch.log(torch.exp(sim(queries[i], keys[i]) / temperature) / denominator)
-    return total / n
+    for weight, start in zip(tuned, fixed, strict=True):
+        total = total + ((weight.double() - start.double()) ** 2).sum()
+    return total
+
+
+def bidirectional_margin(anchors: Vectors, positives: Vectors, negatives: Vectors, alpha: float, beta: float) -> Tensor:
+    """SNCSE's margin loss: small-BERT paper, equation 2, averaged over the batch."""
+    total = torch.zeros((), dtype=torch.float64)
+    for anchor, positive, negative in zip(anchors, positives, negatives, strict=True):
+        delta = sim(anchor, negative) - sim(anchor, positive)
+        if delta + alpha > 0:
+            total = total + (delta + alpha)
+        if -delta - beta > 0:
+            total = total + (-delta - beta)
+    return total / len(anchors)
 
 
 def orthogonal_views(negatives: int, temperature: float) -> float:

@@ -14,10 +14,14 @@ from isotune.encoder.encoder import Encoder
 from isotune.methods import METHODS, method_class
 from isotune.methods.method import Batch
 from isotune.methods.mlm import MLM
-from isotune.methods.options.base import MethodOptions
-from isotune.methods.options.frozen import BERTCFOptions, FlowOptions
-from isotune.methods.options.labelled import ConSERTJointOptions
-from isotune.methods.options.unlabelled import MLMOptions, SelfGuidedOptions
+from isotune.methods.options import (
+    BERTCFOptions,
+    ConSERTJointOptions,
+    FlowOptions,
+    MethodOptions,
+    MLMOptions,
+    SelfGuidedOptions,
+)
 from isotune.methods.protocols import SeveralFeeds
 from isotune.training.forward import StepEncoding
 from isotune.training.objectives import Objectives

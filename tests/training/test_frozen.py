@@ -15,7 +15,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.kernels import attention as attention_kernel
 from isotune.kernels.float32 import pays
 from isotune.methods.method import Batch, View
-from isotune.methods.options.unlabelled import SelfGuidedOptions
+from isotune.methods.options import SelfGuidedOptions
 from isotune.methods.self_guided import SelfGuided
 from tests.conftest import encode_views
 

@@ -15,7 +15,7 @@ from isotune.data.packed import Packed, pack
 from isotune.encoder.encoder import Encoder
 from isotune.methods import mlm, self_guided
 from isotune.methods.method import Batch, View
-from isotune.methods.options.unlabelled import SimCSEOptions
+from isotune.methods.options import SimCSEOptions
 from isotune.methods.simcse import SimCSE
 from isotune.training.forward import StepEncoding
 from isotune.training.objectives import Objectives

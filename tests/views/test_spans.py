@@ -105,10 +105,6 @@ def test_special_tokens_within_a_sentence_are_left_out(tokenizer: PreTrainedToke
     masked = TokenSpans(tokenizer, 1e-4, 2)(tokens, Generator().manual_seed(0))
     places = {tuple((ids == MASK).nonzero().squeeze(1).tolist()) for ids in masked.ids.view(200, 7)}
     assert places == {(1, 4), (4, 5)}
-
-
-def test_a_cap_of_0_masks_nothing(tokenizer: PreTrainedTokenizerBase) -> None:
-    tokens = pack([sentence(9), sentence(3)])
     assert torch.equal(TokenSpans(tokenizer, 0.3, 0)(tokens, Generator()).ids, tokens.ids)
 
 

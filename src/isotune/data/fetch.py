@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -18,9 +19,8 @@ from isotune.data.catalogue import DATASETS
 from isotune.data.datasets import dataset_records, has_rows
 from isotune.data.derived import RowQuery
 from isotune.data.hub import HubSource, describe_config, fetch_note, hub_errors, repository_info, without_bars
-from isotune.data.published import web_address
+from isotune.data.published import fetch_web, web_address, web_folder, web_size
 from isotune.data.rows import Sentence
-from isotune.data.web import fetch_web, web_file, web_folder, web_size
 from isotune.errors import InputError
 from isotune.files import make_folder, write_text
 
@@ -31,7 +31,7 @@ class Fetch:
 
     name: str  # the place that it is fetched from
     size: int  # the bytes that are not here yet; 0 if the server doesn't tell
-    run: Callable[[], None]  # fetches it, with a progress bar
+    run: Callable[[], object]  # fetches it, with a progress bar
     folder: Path  # that it is fetched into
 
 
@@ -101,12 +101,7 @@ def places_of(member: str) -> list[HubSource | str]:
 
 
 def _plan_web(address: str) -> Fetch:
-    size = 0 if web_file(address).exists() else web_size(address)
-    return Fetch(address, size, lambda: _run_web(address), web_folder())
-
-
-def _run_web(address: str) -> None:
-    fetch_web(address)
+    return Fetch(address, web_size(address), partial(fetch_web, address), web_folder())
 
 
 def _plan_hub(source: HubSource) -> Fetch:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from isotune.data.cache import cache_folder
-from isotune.data.layouts import LAYOUTS
+from isotune.data.layouts import read_layout
 from isotune.data.records import FORMATS, Opened, format_of, opened
 from isotune.data.rows import Records
 from isotune.errors import InputError, unknown
@@ -59,16 +59,15 @@ def open_hub(source: HubSource, split: str, *, labelled: bool, layout: str = "",
     """Asks the hub for a repository's commit; all that is read is of this commit.
 
     So a hub that is down is an error at once; `datasets` alone would try again for a minute. A configuration is
-    streamed, a file is fetched into the cache of `huggingface_hub`. With HF_HUB_OFFLINE, what has been fetched before
-    (`fetch.py`) is read.
+    streamed, a file is fetched into the cache of `huggingface_hub`. With `fetched_first` or HF_HUB_OFFLINE, what has
+    been fetched before (`fetch.py`) is read, and the hub is not asked.
 
     Args:
         source: what to read.
         split: the hub's name of a split, "train" if empty; or the part of a file with a layout. Other files have none.
-        labelled: give class labels by their names, and leave out rows that have no class label (-1). Otherwise class
-            labels are numbers.
-        layout: the layout of a file (`LAYOUTS`); if empty, the file's ending tells how to read it.
-        fetched_first: read what has been fetched, without asking the hub.
+        labelled: give class labels by their names, and leave out rows without one (-1). Else labels are numbers.
+        layout: how to read a file (`LAYOUTS`) whose ending doesn't tell.
+        fetched_first: see above.
 
     Raises:
         InputError: the hub or the repository can't be reached. With the first record: the part of the repository that
@@ -268,7 +267,7 @@ def _fetched_file(source: HubSource, info: DatasetInfo) -> Path:
 
 def _read_file(source: HubSource, split: str, path: Path, layout: str) -> Records:
     if layout:
-        yield from LAYOUTS[layout](path, split)
+        yield from read_layout(layout, path, split)
         return
     if split:
         raise InputError(f"{source}: a file has no splits; leave out :{split}")

@@ -1,17 +1,31 @@
-"""Splits of named datasets where they are published: on the Hugging Face hub, or elsewhere on the web."""
+"""Splits of named datasets where they are published: on the Hugging Face hub, or single files elsewhere on the web.
+
+Files of the web are fetched into the user's cache folder, whole or not at all.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPException
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
 
+from filelock import FileLock
+
+from isotune.data.cache import cache_folder
 from isotune.data.catalogue import Dataset, Split
 from isotune.data.hub import find_fetched, open_hub
-from isotune.data.layouts import LAYOUTS
+from isotune.data.layouts import read_layout
 from isotune.data.records import Opened
 from isotune.data.rows import Records
-from isotune.data.web import fetch_web, web_file
 from isotune.errors import InputError
+from isotune.files import make_folder, replacing
+
+WAIT = 10  # seconds for an answer
 
 
 def open_published(dataset: Dataset, split: str, *, labelled: bool) -> Opened:
@@ -23,20 +37,34 @@ def open_published(dataset: Dataset, split: str, *, labelled: bool) -> Opened:
         InputError: there is no public source, or it can't be reached; with the first record: it can't be read.
     """
     facts = dataset.splits[split]
-    try:
+    with _advice(dataset, split):
         if dataset.hub:
             part = facts.part or ("" if dataset.hub.file else split)
             source = open_hub(dataset.hub, part, labelled=labelled, layout=dataset.layout, fetched_first=True)
         elif dataset.web:
-            address = web_address(dataset, facts)
-            path = fetch_web(address)
-            _check(path, facts.web_sha256)
-            source = Opened(address, LAYOUTS[dataset.layout](path, facts.part))
+            path = fetch_web(web_address(dataset, facts), facts.web_sha256)
+            source = Opened(web_address(dataset, facts), read_layout(dataset.layout, path, facts.part))
         else:
             raise InputError("it is not published")
+
+    def records() -> Records:
+        with _advice(dataset, split):
+            yield from source.records
+
+    return Opened(source.place, records(), source.commits)
+
+
+@contextmanager
+def _advice(dataset: Dataset, split: str) -> Iterator[None]:
+    """Adds to an error what to do about it."""
+    try:
+        yield
     except InputError as error:
-        raise _advice(dataset, split, error) from error
-    return Opened(source.place, _advised(dataset, split, source.records), source.commits)
+        facts = dataset.splits[split]
+        ways = [f"set ISOTUNE_DATA to a folder with {facts.file}"] if facts.file else []
+        ways += ["be online"] if dataset.hub or dataset.web else []
+        ways += [f"take what stands in for it, {facts.stand_in} (--stand-ins)"] if facts.stand_in else []
+        raise InputError(f"{dataset.name}:{split}: {', or '.join(ways)}; {error}") from error
 
 
 def is_fetched(dataset: Dataset, split: Split) -> bool:
@@ -51,30 +79,63 @@ def web_address(dataset: Dataset, split: Split) -> str:
     return dataset.web + split.part if dataset.web.endswith("/") else dataset.web
 
 
-def _check(path: Path, sha256: str) -> None:
-    """Compares a fetched file with the SHA-256 of the dataset's file, if that is known."""
-    if not sha256:
-        return
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if digest != sha256:
-        raise InputError(
-            f"{path}: its SHA-256 is {digest}, but that of the dataset's file {sha256}; remove this file, to fetch it "
-            "again"
-        )
+def web_folder() -> Path:
+    """The folder of all files of the web."""
+    return cache_folder("") / "web"
 
 
-def _advised(dataset: Dataset, split: str, records: Records) -> Records:
+def web_file(address: str) -> Path:
+    """Where the file of an address is kept; it may not be there yet."""
+    parts = urlsplit(address)
+    return web_folder() / f"{parts.netloc.replace(':', '-')}{parts.path}"
+
+
+def web_size(address: str) -> int:
+    """The bytes to fetch for the file of an address: 0 if it is here, or if the server doesn't tell."""
+    if web_file(address).exists():
+        return 0
+    with _errors(address), urlopen(Request(address, method="HEAD"), timeout=WAIT) as answer:
+        return int(answer.headers.get("Content-Length") or 0)
+
+
+def fetch_web(address: str, sha256: str = "") -> Path:
+    """The file of an address, fetched unless it is there. Of several processes, one fetches it and the others wait.
+
+    Raises:
+        InputError: the file is not there and can't be fetched, or HF_HUB_OFFLINE is set; or it has another SHA-256.
+    """
+    from huggingface_hub import constants
+
+    path = web_file(address)
+    if not path.exists():
+        if constants.HF_HUB_OFFLINE:
+            raise InputError(f"{address}: not fetched yet, and HF_HUB_OFFLINE is set")
+        with _errors(address):
+            make_folder(path.parent)
+            with FileLock(path.with_name(f"{path.name}.lock")):
+                if not path.exists():  # else another process has fetched it meanwhile
+                    _fetch(address, path)
+    if sha256:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if digest != sha256:
+            raise InputError(
+                f"{path}: its SHA-256 is {digest}, but that of the dataset's file {sha256}; remove this file, to fetch "
+                "it again"
+            )
+    return path
+
+
+def _fetch(address: str, path: Path) -> None:
+    with urlopen(address, timeout=WAIT) as answer, replacing(path) as part, part.open("wb") as file:
+        shutil.copyfileobj(answer, file)
+        if (size := answer.headers.get("Content-Length")) and file.tell() != int(size):
+            raise OSError(f"the connection ended after {file.tell():,} of {int(size):,} bytes")
+
+
+@contextmanager
+def _errors(address: str) -> Iterator[None]:
     try:
-        yield from records
-    except InputError as error:
-        raise _advice(dataset, split, error) from error
-
-
-def _advice(dataset: Dataset, split: str, error: InputError) -> InputError:
-    """The error, with what to do about it."""
-    facts = dataset.splits[split]
-    ways = [f"set ISOTUNE_DATA to a folder with {facts.file}"] if facts.file else []
-    ways += ["be online"] if dataset.hub or dataset.web else []
-    ways += [f"take what stands in for it, {facts.stand_in} (--stand-ins)"] if facts.stand_in else []
-    return InputError(f"{dataset.name}:{split}: {', or '.join(ways)}; {error}")
+        yield
+    except (HTTPException, OSError) as error:  # URLError is an OSError
+        raise InputError(f"{address}: it can't be fetched ({getattr(error, 'reason', error)})") from error

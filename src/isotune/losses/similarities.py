@@ -1,4 +1,4 @@
-"""Losses of the similarities of all queries with all keys, without holding all of them.
+"""Losses of the similarities of all queries with all keys, in float32, without holding all of them.
 
 Two views of 16,384 sentences have 2^30 similarities, 4 GB. Here they are computed for some queries at a time. The
 gradient of the similarities is passed on to the vectors at once, so only [Q, d] and [K, d] are kept for the backward
@@ -8,16 +8,34 @@ pass.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+P = ParamSpec("P")
 BLOCK_QUERIES = 128
 
 BlockLoss = Callable[[Tensor, Tensor], Tensor]
 """From the logits [B, K] and the numbers [B] of some queries to the sum of their losses."""
+
+
+def in_float32(loss: Callable[P, Tensor]) -> Callable[P, Tensor]:
+    """Makes a loss compute bfloat16 vectors in float32, also under autocast.
+
+    Bfloat16 cosines are too coarse to compare once they are divided by a small temperature.
+    """
+
+    @wraps(loss)
+    def computed(*args: P.args, **kwargs: P.kwargs) -> Tensor:
+        device = next(value.device.type for value in args if isinstance(value, Tensor))
+        exact = [v.float() if isinstance(v, Tensor) and v.dtype == torch.bfloat16 else v for v in args]
+        with torch.autocast(device, enabled=False):
+            return loss(*exact, **kwargs)  # type: ignore[arg-type]
+
+    return computed
 
 
 def contrastive_loss(

@@ -12,7 +12,7 @@ from isotune.registry import Registry
 
 if TYPE_CHECKING:
     from isotune.methods.method import Method
-    from isotune.methods.options.base import MethodOptions
+    from isotune.methods.options import MethodOptions
 
 
 class MethodEntry(NamedTuple):
@@ -31,29 +31,27 @@ class MethodEntry(NamedTuple):
 METHODS: Registry[MethodEntry] = Registry(
     "method",
     {
-        "back-translation": MethodEntry(
-            "options.unlabelled:BackTranslationOptions", "back_translation:BackTranslation"
-        ),
-        "bert-cf": MethodEntry("options.frozen:BERTCFOptions", "flow:BERTCF"),
-        "clsr": MethodEntry("options.labelled:CLSROptions", "clsr:CLSR"),
-        "consert": MethodEntry("options.unlabelled:ConSERTOptions", "consert:ConSERT"),
-        "consert-joint": MethodEntry("options.labelled:ConSERTJointOptions", "consert:ConSERTJoint"),
-        "finetune-pair": MethodEntry("options.labelled:FinetunePairOptions", "finetune:FinetunePair"),
-        "finetune-sentence": MethodEntry("options.labelled:FinetuneSentenceOptions", "finetune:FinetuneSentence"),
-        "flow": MethodEntry("options.frozen:FlowOptions", "flow:BERTFlow"),
-        "mirror": MethodEntry("options.unlabelled:MirrorOptions", "mirror:Mirror"),
-        "mlm": MethodEntry("options.unlabelled:MLMOptions", "mlm:MLM"),
-        "multitask": MethodEntry("options.labelled:MultitaskOptions", "multitask:Multitask"),
-        "nli": MethodEntry("options.labelled:NLIOptions", "nli:NLI"),
-        "self-guided": MethodEntry("options.unlabelled:SelfGuidedOptions", "self_guided:SelfGuided"),
+        "back-translation": MethodEntry("options:BackTranslationOptions", "back_translation:BackTranslation"),
+        "bert-cf": MethodEntry("options:BERTCFOptions", "flow:BERTCF"),
+        "clsr": MethodEntry("options:CLSROptions", "clsr:CLSR"),
+        "consert": MethodEntry("options:ConSERTOptions", "consert:ConSERT"),
+        "consert-joint": MethodEntry("options:ConSERTJointOptions", "consert:ConSERTJoint"),
+        "finetune-pair": MethodEntry("options:FinetunePairOptions", "finetune:FinetunePair"),
+        "finetune-sentence": MethodEntry("options:FinetuneSentenceOptions", "finetune:FinetuneSentence"),
+        "flow": MethodEntry("options:FlowOptions", "flow:BERTFlow"),
+        "mirror": MethodEntry("options:MirrorOptions", "mirror:Mirror"),
+        "mlm": MethodEntry("options:MLMOptions", "mlm:MLM"),
+        "multitask": MethodEntry("options:MultitaskOptions", "multitask:Multitask"),
+        "nli": MethodEntry("options:NLIOptions", "nli:NLI"),
+        "self-guided": MethodEntry("options:SelfGuidedOptions", "self_guided:SelfGuided"),
         "self-guided-bt": MethodEntry(
-            "options.unlabelled:SelfGuidedBackTranslationOptions", "back_translation:SelfGuidedBackTranslation"
+            "options:SelfGuidedBackTranslationOptions", "back_translation:SelfGuidedBackTranslation"
         ),
-        "sif": MethodEntry("options.frozen:SIFOptions", "sif:SIF"),
-        "simcse": MethodEntry("options.unlabelled:SimCSEOptions", "simcse:SimCSE"),
-        "simcse-sup": MethodEntry("options.labelled:SimCSESupervisedOptions", "simcse:SimCSESupervised"),
-        "sncse": MethodEntry("options.unlabelled:SNCSEOptions", "sncse:SNCSE"),
-        "whitening": MethodEntry("options.frozen:WhiteningOptions", "whitening:Whitening"),
+        "sif": MethodEntry("options:SIFOptions", "sif:SIF"),
+        "simcse": MethodEntry("options:SimCSEOptions", "simcse:SimCSE"),
+        "simcse-sup": MethodEntry("options:SimCSESupervisedOptions", "simcse:SimCSESupervised"),
+        "sncse": MethodEntry("options:SNCSEOptions", "sncse:SNCSE"),
+        "whitening": MethodEntry("options:WhiteningOptions", "whitening:Whitening"),
     },
 )
 """The methods by name."""

@@ -4,9 +4,8 @@ Alone, this is the baseline Contrastive (BT) of the self-guided paper (appendix 
 views: a sentence and its back-translation, both encoded by the tuned model and compared by NT-Xent. With self-guidance
 (section 6, Table 7), the tuned model encodes the sentence and the fixed copy encodes the back-translation.
 
-The paraphrases are the second texts of the corpus, or two translation models make them and a cache keeps them. The
-models are any sequence-to-sequence models of transformers. Beam search draws no random numbers: the same models and
-beam width always make the same paraphrase of a sentence.
+The paraphrases are the second texts of the corpus, or two sequence-to-sequence models of transformers make them and a
+cache keeps them. Beam search draws no random numbers: the same models and beam width make the same paraphrase.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from isotune.encoder.format.pretrained import load_weights, local_folder, quiet
 from isotune.errors import InputError
 from isotune.losses import nt_xent
 from isotune.methods.method import Batch, Method
-from isotune.methods.options.unlabelled import ParaphraseOptions
+from isotune.methods.options import ParaphraseOptions
 from isotune.methods.protocols import DerivesRows
 from isotune.methods.self_guided import SelfGuided, Tethered
 
@@ -41,7 +40,6 @@ class Paraphrased(Method, DerivesRows):
     rows: type[Row] = Pair
 
     def __init__(self, options: ParaphraseOptions, encoder: Encoder) -> None:
-        """Makes the translator. The options are also those of the class that is combined with this one."""
         super().__init__(options, encoder)
         self.translator = BackTranslator(options.translate, options.beams) if options.translate else None
 
@@ -77,7 +75,7 @@ class BackTranslation(Paraphrased, Tethered):
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """L^base of the projected vectors, where the paraphrase takes the place of h."""
         first, second = (self.projection(vectors) for vectors in encoded)
-        return {"nt_xent": nt_xent(first, second, self.temperature)}
+        return {"nt_xent": nt_xent(first, second, self.options.temperature)}
 
 
 class SelfGuidedBackTranslation(Paraphrased, SelfGuided):

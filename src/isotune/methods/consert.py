@@ -5,18 +5,19 @@ Both views go through the encoder, and the mean of the last layer is the sentenc
 of a sentence together and pushes the views of different sentences apart (equation 1).
 
 With labels, L_joint = L_ce + alpha * L_con is minimised on NLI pairs. L_ce is the classification of the pair (equation
-2, see nli.py). The text does not say how L_con, NT-Xent over two views of each sentence, treats a pair. As in the
-authors' code, L_con is computed once over the first sentences of all pairs and once over the second sentences, and the
-two values are added. The authors' NT-Xent adds its two directions where the text averages them, so the published
-balance is alpha = 0.3 here. The adversarial view (section 3.2) exists only with labels: its noise increases L_ce.
+2, see nli.py). The text does not say how L_con treats a pair. As in the authors' code, NT-Xent is computed over the
+first sentences of all pairs and over the second sentences, and the two are added. Their NT-Xent adds its two directions
+where the text averages them, so the published balance is alpha = 0.3 here. The adversarial view (section 3.2) exists
+only with labels: its noise increases L_ce.
 
-The paper trains on the last layer and evaluates the mean of the last two (section 4.1, "Evaluation"). So views are
-pooled from the last layer, whichever layers the encoder averages.
+The paper trains on the last layer and evaluates the mean of the last two (section 4.1, "Evaluation"), so views are
+pooled from the last layer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -25,79 +26,58 @@ from torch.nn.functional import normalize
 from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
 from isotune.losses import nt_xent
-from isotune.methods.method import Batch, Method, View, make_augmentation
+from isotune.methods.method import Batch, Method, View
 from isotune.methods.nli import NLI
-from isotune.methods.options.labelled import ConSERTJointOptions
-from isotune.methods.options.unlabelled import ConSERTOptions
+from isotune.methods.options import ConSERTJointOptions, ConSERTOptions
 from isotune.methods.protocols import AttacksViews, ChecksStart
 from isotune.views.adversarial import Adversarial
+from isotune.views.augmentation import NoAugmentation
 
 
 class ConSERT(Method, ChecksStart):
     """Two augmented views of each sentence, compared by NT-Xent."""
 
     rows = Sentence
+    options: ConSERTOptions
 
     def __init__(self, options: ConSERTOptions, encoder: Encoder) -> None:
-        """Makes T1 and T2."""
-        super().__init__()
-        self.temperature = options.temperature
-        self.least_told_apart = options.least_told_apart
+        super().__init__(options, encoder)
         self.pooling = encoder.pooling.on_last_layer()
-        self.augmentations = [make_augmentation(name, options, encoder) for name in options.augmentations]
-
-    def views(self, batch: Batch) -> Sequence[View]:
-        """Every sentence changed by T1, and every sentence changed by T2."""
-        (sentences,) = batch.texts
-        return [View(sentences, augmentation, self.pooling) for augmentation in self.augmentations]
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """Equation 1, averaged over both views of all sentences."""
         first, second = encoded
-        return {"nt_xent": nt_xent(first, second, self.temperature)}
+        return {"nt_xent": nt_xent(first, second, self.options.temperature)}
 
     def objection(self, encoded: Sequence[Tensor]) -> str | None:
-        """The views are of different sentences too often: what they leave out is what the sentences differ by."""
+        """Why not to train: too few sentences are nearest to their own second view."""
         first, second = (normalize(vectors, dim=-1) for vectors in encoded)
         nearest = (first @ second.T).argmax(1)  # [N]
         share = (nearest == torch.arange(len(first), device=first.device)).float().mean().item()
-        if share >= self.least_told_apart:
+        if share >= self.options.least_told_apart:
             return None
         return (
             f"the start finds {share:.1%} of {len(first)} sentences again when each leaves out some tokens (below "
-            f"{self.least_told_apart:.1%} the sentences differ by too few words to train on)"
+            f"{self.options.least_told_apart:.1%} the sentences differ by too few words to train on)"
         )
 
 
 class ConSERTJoint(NLI, AttacksViews):
     """A pair classified from its plain views, and two views of each side compared by NT-Xent."""
 
-    def __init__(self, options: ConSERTJointOptions, encoder: Encoder) -> None:
-        """Makes the classifier, T1 and T2."""
-        super().__init__(options, encoder)
-        self.alpha = options.alpha
-        self.temperature = options.temperature
-        # The classifier needs the plain views in any case. Where T1 changes nothing, they are also the views of T1.
-        first, second = options.augmentations
-        names = (second,) if first == "none" else (first, second)
-        self.of_sides = [
-            [
-                Adversarial(of=side, norm=options.adversarial_norm)
-                if name == "adversarial"
-                else make_augmentation(name, options, encoder)
-                for side in range(2)
-            ]
-            for name in names
-        ]
+    options: ConSERTJointOptions
 
     def views(self, batch: Batch) -> Sequence[View]:
         """Both sides unchanged; then both changed by T1, unless T1 changes nothing; then both changed by T2."""
-        changed = [
-            View(sentences, augmentation, self.pooling)
-            for augmentations in self.of_sides
-            for sentences, augmentation in zip(batch.texts, augmentations, strict=True)
+        first, second = self.augmentations
+        # The classifier needs the plain views in any case. Where T1 changes nothing, they are also the views of T1.
+        changes = [second] if first == NoAugmentation() else [first, second]
+        plain = [View(sentences, pooling=self.pooling) for sentences in batch.texts]
+        return plain + [
+            replace(view, augmentation=replace(change, of=side) if isinstance(change, Adversarial) else change)
+            for change in changes
+            for side, view in enumerate(plain)
         ]
-        return [*super().views(batch), *changed]
 
     def adversary(self, encoded: Sequence[Tensor], batch: Batch) -> Tensor:
         """L_ce of the plain views."""
@@ -106,5 +86,6 @@ class ConSERTJoint(NLI, AttacksViews):
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """L_ce, and alpha times the sum of L_con over both sides."""
         *_, first1, second1, first2, second2 = encoded
-        contrast = nt_xent(first1, first2, self.temperature) + nt_xent(second1, second2, self.temperature)
-        return {"cross_entropy": self.adversary(encoded, batch), "nt_xent": self.alpha * contrast}
+        temperature = self.options.temperature
+        contrast = nt_xent(first1, first2, temperature) + nt_xent(second1, second2, temperature)
+        return {"cross_entropy": self.adversary(encoded, batch), "nt_xent": self.options.alpha * contrast}

@@ -21,7 +21,7 @@ from isotune.data.tokens import Tokenized
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import Pooling
 from isotune.methods.method import Batch, Method, View
-from isotune.methods.options.labelled import FinetunePairOptions, FinetuneSentenceOptions
+from isotune.methods.options import FinetunePairOptions, FinetuneSentenceOptions
 from isotune.methods.projection import started_as_bert
 from isotune.methods.protocols import SINGLE_FEED, Feed, ScoresRows
 
@@ -30,10 +30,11 @@ class FinetuneSentence(Method, ScoresRows):
     """A class for every sentence."""
 
     rows: type[Row] = LabelledSentence
+    options: FinetuneSentenceOptions | FinetunePairOptions
 
     def __init__(self, options: FinetuneSentenceOptions | FinetunePairOptions, encoder: Encoder) -> None:
-        super().__init__()
-        self.options, self.classes = options, options.classes
+        super().__init__(options, encoder)
+        self.classes = options.classes
         self.dropout = nn.Dropout(options.dropout)
         dimension = encoder.dimension if options.heads else encoder.backbone.dimension
         self.linear = started_as_bert(nn.Linear(dimension, len(self.classes) or 1))

@@ -1,11 +1,9 @@
 """BERT-flow (Li et al., 2020) and the second stage of BERT-CF (section 4.2): a normalising flow after the encoder.
 
-The flow is added to the encoder as its last head and stays with the encoder: the sentence vector is z. The encoder is
-frozen. The flow maximises the likelihood of the encoder's vectors under a standard normal z. BERT-CF adds
-MirrorBERT's loss on z as a regulariser: L = lambda_mirror L_mirror + L_flow.
-
-In BERT-CF's ablation "joint" the encoder is trained too, but only by the contrastive term (section 6.1): the
-likelihood treats the encoder's vectors as data.
+The flow becomes the encoder's last head: the sentence vector is z. The encoder is frozen. The flow maximises the
+likelihood of the encoder's vectors under a standard normal z. BERT-CF adds MirrorBERT's loss on z as a regulariser:
+L = lambda_mirror L_mirror + L_flow. In its ablation "joint" the encoder is trained too, but only by the contrastive
+term (section 6.1): the likelihood treats the encoder's vectors as data.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from isotune.encoder.heads import NormalizingFlow
 from isotune.losses import bits_per_dimension
 from isotune.methods.method import Additions, Batch, Method, View
 from isotune.methods.mirror import Mirror
-from isotune.methods.options.frozen import BERTCFOptions, FlowOptions
+from isotune.methods.options import BERTCFOptions, FlowOptions, FlowShape
 
 
 class BERTFlow(Method):
@@ -36,8 +34,8 @@ class BERTFlow(Method):
         Raises:
             InputError: the encoder's vectors have too few features for this number of levels.
         """
-        super().__init__()
-        flow = NormalizingFlow(encoder.dimension, options.mixing, options.levels, options.depth, options.width)
+        super().__init__(options, encoder)
+        flow = _flow(options, encoder)
         self.adds = Additions(heads=(flow,))
         self.flow = Borrowed(flow)
         self.cached = options.cached
@@ -52,33 +50,33 @@ class BERTFlow(Method):
         return {"bits_per_dimension": bits_per_dimension(z, self.flow.module.log_determinant())}
 
 
-class BERTCF(Method):
+class BERTCF(Mirror):
     """A flow, trained by its likelihood and by MirrorBERT's loss on its output z."""
 
-    rows = Sentence
+    options: BERTCFOptions
 
     def __init__(self, options: BERTCFOptions, encoder: Encoder) -> None:
-        """Makes the flow, which is added to the encoder, and the views and loss of MirrorBERT."""
-        super().__init__()
-        flow = NormalizingFlow(encoder.dimension, options.mixing, options.levels, options.depth, options.width)
+        """Makes the flow, which is added to the encoder, and the masks of MirrorBERT; raises errors of both."""
+        super().__init__(options, encoder)
+        flow = _flow(options, encoder)
         self.adds = Additions(heads=(flow,))
         self.flow, self.to_z = Borrowed(flow), Borrowed(nn.Sequential(*encoder.heads, flow))
-        self.mirror = Mirror(options, encoder)
-        self.needs_text = self.mirror.needs_text
-        self.contrastive_weight = options.contrastive_weight
-        self.train_encoder = options.train_encoder
 
     def trained(self, encoder: Encoder) -> Iterable[nn.Parameter]:
         """Nothing of the encoder; everything in the ablation "joint"."""
-        return encoder.parameters() if self.train_encoder else ()
+        return encoder.parameters() if self.options.train_encoder else ()
 
     def views(self, batch: Batch) -> Sequence[View]:
         """MirrorBERT's views without heads: the loss applies the heads, to the plain view twice."""
-        return [replace(view, heads=False) for view in self.mirror.views(batch)]
+        return [replace(view, heads=False) for view in super().views(batch)]
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """lambda_mirror * L_mirror, and L_flow of the plain view, whose gradient goes to the flow alone."""
         z = [self.to_z.module(vectors) for vectors in encoded]  # [N, d] each
-        (contrastive,) = self.mirror.loss(z, batch).values()
+        contrastive = super().loss(z, batch)["mirror"]
         likelihood = bits_per_dimension(self.to_z.module(encoded[0].detach()), self.flow.module.log_determinant())
-        return {"bits_per_dimension": likelihood, "mirror": self.contrastive_weight * contrastive}
+        return {"bits_per_dimension": likelihood, "mirror": self.options.contrastive_weight * contrastive}
+
+
+def _flow(options: FlowShape, encoder: Encoder) -> NormalizingFlow:
+    return NormalizingFlow(encoder.dimension, options.mixing, options.levels, options.depth, options.width)

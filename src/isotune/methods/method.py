@@ -29,7 +29,7 @@ from isotune.encoder.heads.language import LanguageHead
 from isotune.encoder.pooling import EachLayer, Pooling, TokenStates
 from isotune.errors import InputError
 from isotune.methods import METHODS, MethodEntry
-from isotune.methods.options.base import AugmentedOptions, MethodOptions
+from isotune.methods.options import AugmentedOptions, MethodOptions
 from isotune.views import AUGMENTATIONS
 from isotune.views.augmentation import Augmentation, NoAugmentation
 from isotune.views.masking import Masked
@@ -107,6 +107,9 @@ class Method(nn.Module, ABC):
     dropped after training. The layers in `adds` stay with the encoder.
     """
 
+    options: MethodOptions
+    """What the user chose; a subclass names its option model."""
+
     rows: type[Row]
     """The row type that the method trains on."""
 
@@ -123,36 +126,51 @@ class Method(nn.Module, ABC):
     """What the method adds to the encoder."""
 
     augmentations: Sequence[Augmentation] = ()
-    """How the embedding layer changes the first views; the other views stay unchanged."""
+    """How the embedding layer changes the first views, by the option `augmentations`; other views stay unchanged."""
+
+    pooling: Pooling | None = None
+    """Replaces the encoder's pooling in all views."""
+
+    def __init__(self, options: MethodOptions, encoder: Encoder) -> None:
+        """Keeps the options, and makes the augmentations that they name.
+
+        Raises:
+            InputError: an augmentation changes positions, and the model has no position ids.
+        """
+        super().__init__()
+        self.options = options
+        if isinstance(options, AugmentedOptions):
+            self.augmentations = [_augmentation(name, options, encoder) for name in options.augmentations]
 
     def trained(self, encoder: Encoder) -> Iterable[nn.Parameter]:
         """The encoder's parameters that are trained, beside those of `adds`; by default all, or none if `cached`."""
         return () if self.cached else encoder.parameters()
 
     def tokenize(self, encoder: Encoder, columns: Sequence[list[str]], max_length: int) -> Tokenized:
-        """Tokenizes some rows; by default each text by itself, under the encoder's prompt.
+        """Tokenizes the texts of some rows, column by column; by default each by itself, under the encoder's prompt.
 
-        Args:
-            encoder: the encoder with everything that the method adds.
-            columns: the rows' texts, column by column.
-            max_length: longer texts are cut to this many tokens.
+        The encoder has everything that the method adds. Texts are cut to `max_length` tokens.
         """
         return Tokenized([encoder.tokenize(texts, max_length) for texts in columns])
 
     def views(self, batch: Batch) -> Sequence[View]:
-        """The views to encode; by default each text of the rows once, changed by its augmentation."""
+        """The views to encode; by default each text of the rows once, changed by its augmentation.
+
+        A text without a second one is there once for each augmentation.
+        """
         if self.cached:
             return [View(vectors=vectors) for vectors in batch.vectors]
+        texts = (
+            batch.texts * len(self.augmentations) if len(batch.texts) == 1 < len(self.augmentations) else batch.texts
+        )
         augmentations = chain(self.augmentations, repeat(NoAugmentation()))
-        return [View(tokens, augmentation) for tokens, augmentation in zip(batch.texts, augmentations, strict=False)]
+        return [View(text, change, self.pooling) for text, change in zip(texts, augmentations, strict=False)]
 
     @abstractmethod
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        """Named, weighted scalars, whose sum is minimised. "mlm" is the name of masked language modelling's term.
+        """Named, weighted scalars, whose sum is minimised; "mlm" is masked language modelling's.
 
-        Args:
-            encoded: the vectors [N, d] of each view, rows in the batch's order.
-            batch: the batch that the views were made of.
+        `encoded` has the vectors [N, d] of each of the batch's views, rows in the batch's order.
         """
 
 
@@ -161,12 +179,7 @@ def method(name: str, *, options: type[MethodOptions]) -> Callable[[M], M]:
     return METHODS.adding(name, lambda code: MethodEntry(options, code))
 
 
-def make_augmentation(name: str, options: AugmentedOptions, encoder: Encoder) -> Augmentation:
-    """The augmentation with this name, for an encoder.
-
-    Raises:
-        InputError: the augmentation changes positions, and the model has no position ids.
-    """
+def _augmentation(name: str, options: AugmentedOptions, encoder: Encoder) -> Augmentation:
     augmentation = AUGMENTATIONS[name].from_options(options)
     if type(augmentation).positions is not Augmentation.positions and not encoder.backbone.knows_positions:
         raise InputError(

@@ -1,11 +1,8 @@
 """MirrorBERT (Liu et al., 2021): a sentence and the same sentence with a masked span.
 
-Both views go through the encoder with different dropout masks, and each has to find the other among all views of the
-batch. MirrorBERT masks a few characters, and both views are queries: that is NT-Xent. BERT-CF (section 4.1) masks
-tokens, and only the unmasked sentences are queries.
-
-The loss compares the encoder's vectors directly, without a projection. In the authors' code the "mean" includes
-padding. Here it is the mean over the tokens, as their paper says.
+MirrorBERT masks a few characters, and both views are queries: that is NT-Xent. BERT-CF (section 4.1) masks tokens, and
+only the unmasked sentences are queries. There is no projection. In the authors' code the "mean" includes padding; here
+it is the mean over the tokens, as their paper says.
 """
 
 from __future__ import annotations
@@ -20,8 +17,8 @@ from isotune.encoder.borrowed import Borrowed
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.losses import mirror_info_nce, nt_xent
-from isotune.methods.method import Batch, Method, View, make_augmentation
-from isotune.methods.options.unlabelled import MirrorOptions
+from isotune.methods.method import Batch, Method, View
+from isotune.methods.options import MirrorOptions
 from isotune.views.spans import CharacterSpans, TokenSpans
 
 
@@ -29,6 +26,7 @@ class Mirror(Method):
     """A plain view and a masked view of each sentence."""
 
     rows = Sentence
+    options: MirrorOptions
 
     def __init__(self, options: MirrorOptions, encoder: Encoder) -> None:
         """Chooses the loss and how spans are masked.
@@ -36,10 +34,8 @@ class Mirror(Method):
         Raises:
             InputError: the tokenizer has no mask token, or the encoder would lowercase the mask token.
         """
-        super().__init__()
-        self.temperature = options.temperature
+        super().__init__(options, encoder)
         self.compare = nt_xent if options.symmetric else mirror_info_nce
-        self.augmentations = [make_augmentation(name, options, encoder) for name in options.augmentations]
         self.encoder = Borrowed(encoder)
         self.spans: CharacterSpans | TokenSpans | None = None
         if options.span_length and options.spans == "tokens":
@@ -61,7 +57,7 @@ class Mirror(Method):
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """InfoNCE, whose candidates are all masked views and the plain views of the other sentences."""
         plain, masked = encoded
-        return {"mirror": self.compare(plain, masked, self.temperature)}
+        return {"mirror": self.compare(plain, masked, self.options.temperature)}
 
     def _masked(self, sentences: Packed, batch: Batch) -> Packed:
         if self.spans is None:

@@ -1,14 +1,12 @@
 """Masked language modelling (BERT, section 3.1), as a stage of its own or as an objective beside another method.
 
-Some tokens of each sentence are masked, and the language head predicts them from their last hidden states. Alone, this
-is further pretraining, the baseline of "Contrastive Learning for Sentence Embeddings in BERT and its Smaller Variants"
-(section 4). Beside a contrastive loss it is that paper's objective (section 5.3):
-"simply the sum of these two tasks". Every text of a row is masked, in a view of its own, as in SimCSE's code, which
-that paper adapted. Without labels, that code masks both copies of a sentence, each with tokens of its own; here there
-is one masked view of it, so the loss has the same mean and more noise.
+Alone, this is further pretraining, the baseline of the small-BERT paper (section 4). Beside a contrastive loss it is
+that paper's objective (section 5.3): "simply the sum of these two tasks". Every text of a row is masked, in a view of
+its own, as in SimCSE's code. Without labels, that code masks both copies of a sentence; here there is one masked view,
+so the loss has the same mean and more noise.
 
-The language head stays with the encoder and is saved in its folder, so that masked language modelling can go on later.
-A later stage without masked language modelling drops the head: the head would no longer fit the model.
+The language head stays with the encoder and is saved in its folder. A later stage without masked language modelling
+drops the head, because it would no longer fit the model.
 """
 
 from __future__ import annotations
@@ -24,9 +22,9 @@ from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads.language import LanguageHead
 from isotune.encoder.pooling import TokenStates
-from isotune.losses.token_cross_entropy import token_cross_entropy
+from isotune.losses import token_cross_entropy
 from isotune.methods.method import Additions, Batch, Method, View
-from isotune.methods.options.unlabelled import MLMOptions
+from isotune.methods.options import MLMOptions
 from isotune.methods.protocols import DrawsOnce
 from isotune.views.masking import Masking
 
@@ -39,17 +37,12 @@ class MLM(Method, DrawsOnce):
     rows = Sentence
 
     def __init__(self, options: MLMOptions, encoder: Encoder, weight: float = 1.0) -> None:
-        """Takes the encoder's language head, or makes one.
-
-        Args:
-            options: the method's options.
-            encoder: the encoder to train.
-            weight: multiplies the loss, where the method stands beside another.
+        """Takes the encoder's language head, or makes one. `weight` multiplies the loss.
 
         Raises:
             InputError: the encoder's tokenizer has no mask token.
         """
-        super().__init__()
+        super().__init__(options, encoder)
         self.weight = weight
         self.masking = Masking(encoder.tokenizer, options.masking_rate)
         self.adds = Additions(language_head=encoder.language_head or LanguageHead(encoder.backbone.model))

@@ -1,10 +1,8 @@
 """Multitask fine-tuning (BERT-CF, sections 4.3, 5.2.2 and 5.3): sentiment, paraphrase and similarity in every update.
 
-Each task has its own linear layer on the sentence vector f(x), the output of the encoder with its heads (BERT-CF's
-flow). Sentiment is classified by cross entropy. Paraphrase and similarity compare the cosine of two projected vectors,
-raised to the hinge h where it is smaller. Paraphrase uses the cosine embedding loss of that value, similarity its
-squared error from the score scaled to [h, 1]. All weights are trained. The mean of sentiment accuracy, paraphrase
-accuracy and Pearson's correlation on the dev data chooses the best step.
+Each task has a linear layer on the sentence vector. Sentiment is classified by cross entropy. Paraphrase and similarity
+compare the hinged cosine of two projected vectors: paraphrase by the cosine embedding loss, similarity by its squared
+error from the score scaled to [h, 1]. The mean of two accuracies and Pearson's correlation chooses the best step.
 """
 
 from __future__ import annotations
@@ -18,8 +16,7 @@ from isotune.data.rows import LabelledPair, LabelledSentence, ScoredPair
 from isotune.encoder.encoder import Encoder
 from isotune.losses import cosine_embedding, hinged_cosine
 from isotune.methods.method import Batch, Method, View
-from isotune.methods.options.base import Sources
-from isotune.methods.options.labelled import MultitaskOptions
+from isotune.methods.options import MultitaskOptions, Sources
 from isotune.methods.protocols import Feed, ScoresRows, SeveralFeeds
 
 PARAPHRASE_CLASSES = ("0", "1")
@@ -29,10 +26,10 @@ class Multitask(Method, SeveralFeeds, ScoresRows):
     """Three tasks, three heads, one update."""
 
     rows = LabelledSentence  # of the first feed
+    options: MultitaskOptions
 
     def __init__(self, options: MultitaskOptions, encoder: Encoder) -> None:
-        super().__init__()
-        self.options = options
+        super().__init__(options, encoder)
         d = encoder.dimension
         self.sentiment = nn.Sequential(
             nn.Dropout(options.sentiment_dropout), nn.Linear(d, len(options.sentiment_classes))

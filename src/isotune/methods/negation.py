@@ -8,9 +8,9 @@ The rules are those of the authors' released code. The first that applies is use
    or "did not" and its lemma;
 4. "Not" is put before the sentence.
 
-The rules need a dependency parse. It is made by spaCy if an English model is installed; otherwise `guess` finds the
-verb by word lists and misses some verbs. Two things differ from the authors' code: "n't" counts as "not", and a
-sentence keeps its spacing (theirs puts a space around every token).
+The rules need a dependency parse. It is made by spaCy if an English model is installed; otherwise `guess` knows the
+auxiliaries alone, so that rule 4 takes the place of rule 3. Two things differ from the authors' code: "n't" counts as
+"not", and a sentence keeps its spacing (theirs puts a space around every token).
 """
 
 from __future__ import annotations
@@ -23,11 +23,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from isotune.errors import InputError
-from isotune.methods.verbs import WORDS, base_of_past, base_of_third_person, is_past
 
 if TYPE_CHECKING:
     from spacy.language import Language
-    from spacy.tokens import Doc
 
 DEFAULT_MODEL = "en_core_web_sm"  # the spaCy model that the authors use
 
@@ -115,26 +113,21 @@ def negator(parser: str) -> Negator:
     Raises:
         InputError: spaCy or the model is not installed, or the model doesn't parse.
     """
-    by_words = Negator("word lists", {"parser": "words 1"}, partial(map, guess))  # the number changes with the lists
+    by_words = Negator("a word list", {"parser": "words 2"}, partial(map, guess))  # the number changes with the words
     if parser == "words":
         return by_words
     if parser == "auto":
         if find_spec(DEFAULT_MODEL) is None:
-            return replace(by_words, name=f"word lists, as spaCy's {DEFAULT_MODEL} is not installed")
+            return replace(by_words, name=f"a word list, as spaCy's {DEFAULT_MODEL} is not installed")
         parser = DEFAULT_MODEL
     try:
         import spacy
-    except ImportError as error:
-        raise InputError(
-            f"parser {parser}: spaCy is not installed; pip install 'isotune[negation]', then python -m spacy download "
-            f"{parser}, or take words"
-        ) from error
-    try:
+
         language = spacy.load(parser, exclude=["ner"])
-    except (OSError, ValueError) as error:
+    except (ImportError, OSError, ValueError) as error:
         raise InputError(
-            f"parser {parser}: spaCy has no such model; python -m spacy download {DEFAULT_MODEL} gets the authors', "
-            "and words needs none"
+            f"parser {parser}: spaCy or this model of spaCy is not installed; pip install 'isotune[negation]', then "
+            f"python -m spacy download {DEFAULT_MODEL}, or take words, which needs nothing"
         ) from error
     for component in "parser", "tagger", "lemmatizer":
         if component not in language.pipe_names:
@@ -145,59 +138,31 @@ def negator(parser: str) -> Negator:
 def spacy_negator(language: Language) -> Negator:
     """Negates sentences that a spaCy model has parsed."""
     name = f"spaCy's {language.meta['lang']}_{language.meta['name']} {language.meta['version']}"
-    return Negator(name, {"parser": name}, lambda sentences: map(parsed, language.pipe(sentences)))
 
+    def parse(sentences: Iterable[str]) -> Iterator[list[Word]]:
+        for document in language.pipe(sentences):
+            yield [Word(token.text, token.whitespace_, token.dep_, token.tag_, token.lemma_) for token in document]
 
-def parsed(document: Doc) -> list[Word]:
-    """The words of a parsed spaCy document."""
-    return [Word(token.text, token.whitespace_, token.dep_, token.tag_, token.lemma_) for token in document]
+    return Negator(name, {"parser": name}, parse)
 
 
 # Words as spaCy splits them: do|n't, ca|n't, can|not, it|'s.
 _WORD = re.compile(
     r"\w+?(?=n['\u2019]t\b)|n['\u2019]t\b|can(?=not\b)|['\u2019](?:re|ve|ll|m|d|s)\b|\w+(?:-\w+)*|\S", re.IGNORECASE
 )
-_AUXILIARIES = _BE | _MODALS | {"do", "does", "did", "'m", "'re", "'ll", "'d"}
-_HAVE = {"have": "VBP", "has": "VBZ", "had": "VBD", "'ve": "VBP"}
-_HE = frozenset(["he", "she", "it", "who", "which"])
-_THEY = frozenset(["i", "you", "we", "they"])
-_BEFORE_IS = _HE | {"that", "there", "what"}  # after other words, 's is a genitive
-_ADVERBS = frozenset(WORDS["adverbs"])
-_NO_VERB_AFTER = frozenset(WORDS["no_verb_after"])
+_AUXILIARIES = _BE | _MODALS | {"do", "does", "did", "have", "has", "had", "'m", "'re", "'ll", "'d", "'ve"}
+_BEFORE_IS = frozenset(["he", "she", "it", "who", "which", "that", "there", "what"])  # after others, 's is a genitive
 
 
 def guess(sentence: str) -> list[Word]:
-    """The words of a sentence, with labels for the verb that is to be negated, as far as word lists tell.
-
-    This is the first form of be, modal or form of do; otherwise the first form of have; otherwise the first word that
-    looks like a finite verb.
-    """
+    """The words of a sentence; the first modal or form of be, have or do is labelled as an auxiliary."""
     matches = list(_WORD.finditer(sentence))
     ends = [match.start() for match in matches[1:]] + [len(sentence)]
     words = [Word(match[0], sentence[match.end() : end]) for match, end in zip(matches, ends, strict=True)]
     lower = [_lower(word.text) for word in words]
-
-    def labelled(i: int, dep: str, tag: str = "", lemma: str = "") -> list[Word]:
-        return [*words[:i], words[i]._replace(dep=dep, tag=tag, lemma=lemma), *words[i + 1 :]]
-
     for i, text in enumerate(lower):
-        if i and not words[i].text.islower():  # May, Will
-            continue
-        if text in _AUXILIARIES or (text == "'s" and lower[i - 1] in _BEFORE_IS):
-            return labelled(i, "aux")
-    for i, text in enumerate(lower):
-        if text in _HAVE:
-            after = next((word for word in lower[i + 1 :] if word not in _ADVERBS and not word.endswith("ly")), "")
-            participle = is_past(after) or after.endswith("en")
-            return labelled(i, "aux" if participle else "ROOT", _HAVE[text], "have")
-    for i, text in enumerate(lower[1:], 1):
-        before = lower[i - 1]
-        if before in _NO_VERB_AFTER or not words[i].text.islower():
-            continue
-        if is_past(text):
-            return labelled(i, "ROOT", "VBD", base_of_past(text))
-        if base := base_of_third_person(text, after_pronoun=before in _HE):
-            return labelled(i, "ROOT", "VBZ", base)
-        if before in _THEY:
-            return labelled(i, "ROOT", "VBP", text)
+        known = text in _AUXILIARIES or (text == "'s" and lower[i - 1] in _BEFORE_IS)
+        if known and (i == 0 or words[i].text.islower()):  # and not May or Will
+            words[i] = words[i]._replace(dep="aux")
+            break
     return words

@@ -1,10 +1,7 @@
 """NLI classification, SBERT's objective and ConSERT's supervised one (ConSERT, section 3.3, equation 2).
 
-Two sentences are encoded separately. A linear layer classifies from their vectors u and v and the difference |u - v|
-whether the second sentence follows from the first. The layer is dropped after training. The paper's "sup-unsup" recipes
-start with this method.
-
-As without labels, ConSERT trains on the last layer and evaluates on the mean of the last two (section 4.1).
+Two sentences are encoded separately, from the last layer. A linear layer, which is dropped after training, classifies
+from their vectors u and v and the difference |u - v| whether the second sentence follows from the first.
 """
 
 from __future__ import annotations
@@ -17,8 +14,8 @@ from torch.nn.functional import cross_entropy
 from isotune.data.rows import LabelledPair
 from isotune.encoder.encoder import Encoder
 from isotune.losses import pair_features
-from isotune.methods.method import Batch, Method, View
-from isotune.methods.options.labelled import ConSERTJointOptions, NLIOptions
+from isotune.methods.method import Batch, Method
+from isotune.methods.options import ConSERTJointOptions, NLIOptions
 
 NLI_CLASSES = ("contradiction", "entailment", "neutral")  # in the order of the authors' class numbers
 
@@ -44,13 +41,9 @@ class NLI(Method):
     classes = NLI_CLASSES
 
     def __init__(self, options: NLIOptions | ConSERTJointOptions, encoder: Encoder) -> None:
-        super().__init__()
+        super().__init__(options, encoder)
         self.pooling = encoder.pooling.on_last_layer()
         self.classifier = PairClassifier(encoder.dimension, len(NLI_CLASSES), options.max_square)
-
-    def views(self, batch: Batch) -> Sequence[View]:
-        """The premises, and the hypotheses."""
-        return [View(sentences, pooling=self.pooling) for sentences in batch.texts]
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """The cross entropy of the pairs' labels."""

@@ -1,17 +1,4 @@
-"""Optional protocols of methods. The trainer asks with `isinstance` which of them a method implements.
-
-| protocol | what the method does | methods |
-|---|---|---|
-| `DerivesRows` | trains on rows made from those in the source | sncse, back-translation |
-| `SeveralFeeds` | reads rows of several types in one update | multitask |
-| `ScoresRows` | chooses the best step by its predictions on labelled rows | multitask, fine-tuning |
-| `DrawsOnce` | draws random numbers that both the views and the loss need | mlm |
-| `AttacksViews` | has adversarial views | consert-joint |
-| `Penalizes` | adds a term that depends on the weights alone | self-guided |
-| `ChecksStart` | looks at the start's vectors of its views, and may refuse to train it | consert |
-| `ClosedForm` | computes its result from all vectors at once, without steps | whitening, sif |
-| `CountsTokens` | needs to know how often each token occurs in the text | sif |
-"""
+"""What only a few methods do. The trainer asks with `isinstance` which of these classes a method is."""
 
 from __future__ import annotations
 
@@ -22,9 +9,9 @@ from pathlib import Path
 
 from torch import Tensor
 
-from isotune.data.rows import Row
+from isotune.data.rows import Row, Sentence
 from isotune.encoder.encoder import Encoder
-from isotune.methods.method import Batch
+from isotune.methods.method import Batch, Method
 
 SINGLE_FEED = ""
 """The name of the feed of a method that reads rows of one type only."""
@@ -52,10 +39,7 @@ class DerivesRows(ABC):
     def prepare(self, rows: Iterable[Row], cache: Path | None, say: Callable[[str], None]) -> Iterator[Row]:
         """Converts rows of the source into the rows that are tokenized, as a stream.
 
-        Args:
-            rows: rows of the type `reads`.
-            cache: a folder for texts that are costly to make; None where there is none.
-            say: writes a line into the run's log.
+        `cache` is a folder for texts that are costly to make, if there is one. `say` writes a line into the run's log.
         """
 
 
@@ -108,7 +92,7 @@ class Penalizes(ABC):
 
 
 class ChecksStart(ABC):
-    """A method that may refuse to train an encoder on a text. Only a run without dev pairs asks: pairs know more."""
+    """A method that may refuse to train on a text. Asked only without dev pairs; with them, the score decides."""
 
     @abstractmethod
     def objection(self, encoded: Sequence[Tensor]) -> str | None:
@@ -118,10 +102,13 @@ class ChecksStart(ABC):
         """
 
 
-class ClosedForm(ABC):
-    """A method that minimises nothing. Such a method is `cached` too."""
+class ClosedForm(Method):
+    """A method that minimises nothing: its result follows from the vectors of all texts, which are computed once."""
 
-    def check(self, texts: int) -> None:  # noqa: B027 (most methods take any number)
+    rows = Sentence
+    cached = True
+
+    def check(self, texts: int) -> None:
         """Checks that the number of texts is enough, before anything is computed.
 
         Raises:
@@ -131,6 +118,10 @@ class ClosedForm(ABC):
     @abstractmethod
     def fit(self, encoder: Encoder, vectors: Tensor) -> None:
         """Sets the weights of the layers that the method has added, from the pooled vectors [N, d] of all texts."""
+
+    def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
+        """No terms."""
+        return {}
 
 
 class CountsTokens(ABC):

@@ -1,12 +1,9 @@
 """Self-guided contrastive learning, SG and SG-OPT (Kim et al., 2021, section 3).
 
 The model is cloned before the first step (Figure 2). The pooled states of every layer of the fixed copy are views of a
-sentence. One of four objectives (`isotune.losses.self_guided`) pulls the tuned copy's sentence vector towards these
-views and away from those of other sentences. base, opt1 and opt2 draw one layer for each sentence in each step, each
-layer with the same probability; opt3 uses all layers.
-
-The fixed copy has no gradient, and the embedding layer of the tuned copy isn't trained. The squared distance of all
-other weights from the fixed copy's is part of the loss.
+sentence, which one of four objectives compares with the tuned copy's sentence vector. base, opt1 and opt2 draw one
+layer for each sentence in each step; opt3 uses all layers. The embedding layer of the tuned copy isn't trained, and the
+squared distance of all other weights from the fixed copy's is part of the loss.
 """
 
 from __future__ import annotations
@@ -22,9 +19,9 @@ from isotune.data.rows import Row, Sentence
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import EachLayer, Pooling
 from isotune.errors import InputError
-from isotune.losses import info_nce, nt_xent, self_guided_opt1, self_guided_opt3
-from isotune.methods.method import Batch, Method, View, make_augmentation
-from isotune.methods.options.unlabelled import Objective, SelfGuidedOptions, TetheredOptions
+from isotune.losses import info_nce, mirror_info_nce, nt_xent, self_guided_opt3
+from isotune.methods.method import Batch, Method, View
+from isotune.methods.options import Objective, SelfGuidedOptions, TetheredOptions
 from isotune.methods.projection import started_as_bert
 from isotune.methods.protocols import Penalizes
 
@@ -32,7 +29,7 @@ PROJECTION_WIDTH = 4096  # section 3.1, footnote 4
 
 OBJECTIVES: Mapping[Objective, Callable[[Tensor, Tensor, float], Tensor]] = {
     "base": nt_xent,
-    "opt1": self_guided_opt1,
+    "opt1": mirror_info_nce,
     "opt2": info_nce,
     "opt3": self_guided_opt3,
 }
@@ -41,11 +38,10 @@ OBJECTIVES: Mapping[Objective, Callable[[Tensor, Tensor, float], Tensor]] = {
 class Tethered(Method, Penalizes):
     """A model tied to its fixed copy by a penalty, and a projection whose outputs are compared."""
 
+    options: TetheredOptions
+
     def __init__(self, options: TetheredOptions, encoder: Encoder) -> None:
-        super().__init__()
-        self.temperature = options.temperature
-        self.regularizer = options.regularizer
-        self.augmentations = [make_augmentation(name, options, encoder) for name in options.augmentations]
+        super().__init__(options, encoder)
         self.frozen = copy.deepcopy(encoder.backbone).requires_grad_(False)
         self.projection = _projection(encoder.dimension) if options.projection else nn.Identity()
 
@@ -56,18 +52,19 @@ class Tethered(Method, Penalizes):
 
     def penalty(self, encoder: Encoder) -> dict[str, Tensor]:
         """The weighted L^reg: the squared L2 norm of all weight differences, a sum and not a mean (footnote 5)."""
-        if not self.regularizer:
+        if not self.options.regularizer:
             return {}
         weights = zip(encoder.backbone.parameters(), self.frozen.parameters(), strict=True)
         # Weights that aren't trained differ by 0. mse_loss stores no difference for the backward pass; a square would.
         distances = [mse_loss(tuned, fixed, reduction="sum") for tuned, fixed in weights if tuned.requires_grad]
-        return {"regularizer": self.regularizer * torch.stack(distances).sum()}
+        return {"regularizer": self.options.regularizer * torch.stack(distances).sum()}
 
 
 class SelfGuided(Tethered):
     """The tuned copy's sentence vectors, compared with every layer of the fixed copy."""
 
     rows: type[Row] = Sentence
+    options: SelfGuidedOptions
 
     def __init__(self, options: SelfGuidedOptions, encoder: Encoder) -> None:
         """Clones the encoder's model.
@@ -83,24 +80,22 @@ class SelfGuided(Tethered):
             )
         every = range(encoder.backbone.layers + 1)
         layers = Pooling(layers=options.view_layers or tuple(every)).resolve(encoder.backbone.layers)
-        self.pooling = EachLayer(options.view_pooling, tuple(layers))
-        self.objective = options.objective
-        self.frozen_dropout = options.frozen_dropout
+        self.of_layers = EachLayer(options.view_pooling, tuple(layers))
 
     def views(self, batch: Batch) -> Sequence[View]:
         """The first text of each row in the tuned copy, and the last text in the fixed copy."""
-        self.frozen.train(self.frozen_dropout)
+        self.frozen.train(self.options.frozen_dropout)
         tuned, fixed = self.augmentations
-        return View(batch.texts[0], tuned), View(batch.texts[-1], fixed, self.pooling, self.frozen)
+        return View(batch.texts[0], tuned), View(batch.texts[-1], fixed, self.of_layers, self.frozen)
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """The objective, on projected vectors."""
         c, h = encoded  # [N, d], [N, layers, d]
-        if self.objective != "opt3":
+        objective = self.options.objective
+        if objective != "opt3":
             layer = torch.randint(h.shape[1], (len(h),), generator=batch.generator)  # the sampler sigma
             h = h[torch.arange(len(h)), layer]  # [N, d]
-        value = OBJECTIVES[self.objective](self.projection(c), self.projection(h), self.temperature)
-        return {self.objective: value}
+        return {objective: OBJECTIVES[objective](self.projection(c), self.projection(h), self.options.temperature)}
 
 
 def _projection(dimension: int) -> nn.Module:

@@ -16,26 +16,22 @@ The weights stay in the encoder as `token_weights`. The projection is the encode
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
 
-from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
 from isotune.encoder.heads.whitening import second_moments
 from isotune.errors import InputError
-from isotune.methods.method import Additions, Batch, Method
-from isotune.methods.options.frozen import SIFOptions
+from isotune.methods.method import Additions
+from isotune.methods.options import SIFOptions
 from isotune.methods.protocols import ClosedForm, CountsTokens
 
 
-class SIF(Method, ClosedForm, CountsTokens):
+class SIF(ClosedForm, CountsTokens):
     """Weights of tokens, and a projection; both follow from the text."""
 
-    rows = Sentence
-    cached = True
+    options: SIFOptions
 
     def __init__(self, options: SIFOptions, encoder: Encoder) -> None:
         """Makes weights and a projection that change nothing; `count` and `fit` give them their values.
@@ -43,7 +39,7 @@ class SIF(Method, ClosedForm, CountsTokens):
         Raises:
             InputError: the encoder's pooling is no mean, or weighs tokens already.
         """
-        super().__init__()
+        super().__init__(options, encoder)
         if encoder.pooling.mode != "mean":
             mode = encoder.pooling.mode
             raise InputError(f"pooling {mode}: SIF weighs the tokens of a mean; give --pooling mean, or leave SIF out")
@@ -51,7 +47,6 @@ class SIF(Method, ClosedForm, CountsTokens):
             raise InputError(
                 "the encoder weighs its tokens already; leave SIF out, or give --pooling mean for equal weights"
             )
-        self.smoothing = options.smoothing
         projection = Dense(encoder.dimension, encoder.dimension, bias=False, activation="Identity")
         nn.init.eye_(projection.linear.weight)
         vocabulary = encoder.backbone.model.config.vocab_size
@@ -61,7 +56,7 @@ class SIF(Method, ClosedForm, CountsTokens):
         """Algorithm 1, line 2: sets the weights. A token that the text does not have weighs 1."""
         assert encoder.token_weights is not None, "they are attached"
         shares = counts.double() / counts.sum()  # [tokens up to the highest id of the text]
-        weights = self.smoothing / (self.smoothing + shares)
+        weights = self.options.smoothing / (self.options.smoothing + shares)
         encoder.token_weights[: len(weights)] = weights.to(encoder.token_weights)
 
     def fit(self, encoder: Encoder, vectors: Tensor) -> None:
@@ -70,7 +65,3 @@ class SIF(Method, ClosedForm, CountsTokens):
         _, directions = torch.linalg.eigh(second_moments(encoder.heads.before_last(vectors)))
         u = directions[:, -1]  # [d], of the largest singular value
         projection.load_state_dict({"linear.weight": torch.eye(len(u)) - torch.outer(u, u)})
-
-    def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        """No terms: nothing is minimised."""
-        return {}

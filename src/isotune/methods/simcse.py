@@ -1,15 +1,12 @@
 """SimCSE, without labels (dropout as the only augmentation) and with them (inference pairs).
 
-Without labels, each sentence goes through the encoder twice. Its two vectors differ only by the dropout masks. InfoNCE
-asks the first vector to find the second among the second vectors of the batch (Gao et al., 2021, section 3). The same
-method is the unsupervised task of "Contrastive Learning for Sentence Embeddings in BERT and its Smaller Variants"
-(sections 3 and 5.3), and BERT-CF's ablation with a span length of 0 (section 5.3).
+Without labels, each sentence goes through the encoder twice, and its two vectors differ only by the dropout masks (Gao
+et al., 2021, section 3). The same method is the unsupervised task of the small-BERT paper (sections 3 and 5.3), and
+BERT-CF's ablation with a span length of 0 (section 5.3). With labels, each premise has to find its entailed sentence
+among the entailed and the contradicted sentences of the whole batch (section 4, equation 5).
 
-With labels, each premise has to find its entailed sentence among the entailed and the contradicted sentences of the
-whole batch (section 4, equation 5).
-
-In both cases the vectors pass a linear layer with tanh (`projection`), as the authors do with the [CLS] vector. Without
-labels the layer is dropped after training. With labels the layer stays a part of the encoder.
+The vectors pass a linear layer with tanh (`projection`), as the authors' [CLS] vector does. Without labels the layer is
+dropped after training. With labels it stays a part of the encoder.
 """
 
 from __future__ import annotations
@@ -21,9 +18,8 @@ from torch import Tensor, nn
 from isotune.data.rows import Sentence, Triplet
 from isotune.encoder.encoder import Encoder
 from isotune.losses import info_nce
-from isotune.methods.method import Additions, Batch, Method, View, make_augmentation
-from isotune.methods.options.labelled import SimCSESupervisedOptions
-from isotune.methods.options.unlabelled import SimCSEOptions
+from isotune.methods.method import Additions, Batch, Method
+from isotune.methods.options import SimCSEOptions, SimCSESupervisedOptions
 from isotune.methods.projection import tanh_projection
 
 
@@ -31,38 +27,31 @@ class SimCSE(Method):
     """Two passes of each sentence, compared by InfoNCE."""
 
     rows = Sentence
+    options: SimCSEOptions
 
     def __init__(self, options: SimCSEOptions, encoder: Encoder) -> None:
-        super().__init__()
-        self.temperature = options.temperature
+        super().__init__(options, encoder)
         self.projection = tanh_projection(encoder.dimension) if options.projection else nn.Identity()
-        self.augmentations = [make_augmentation(name, options, encoder) for name in options.augmentations]
-
-    def views(self, batch: Batch) -> Sequence[View]:
-        """The same sentences twice."""
-        (sentences,) = batch.texts
-        return [View(sentences, augmentation) for augmentation in self.augmentations]
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """InfoNCE from the first pass to the second."""
         first, second = (self.projection(vectors) for vectors in encoded)
-        return {"info_nce": info_nce(first, second, self.temperature)}
+        return {"info_nce": info_nce(first, second, self.options.temperature)}
 
 
 class SimCSESupervised(Method):
     """Premises, entailed and contradicted sentences, compared by InfoNCE with hard negatives."""
 
     rows = Triplet
+    options: SimCSESupervisedOptions
 
     def __init__(self, options: SimCSESupervisedOptions, encoder: Encoder) -> None:
-
-        super().__init__()
-        self.temperature = options.temperature
-        self.hard_negative_weight = options.hard_negative_weight
+        super().__init__(options, encoder)
         if options.projection:
             self.adds = Additions(heads=(tanh_projection(encoder.dimension),))
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """InfoNCE from premises to entailed sentences; the contradicted sentences are candidates too."""
         premises, entailed, contradicted = encoded
-        return {"info_nce": info_nce(premises, entailed, self.temperature, contradicted, self.hard_negative_weight)}
+        weight = self.options.hard_negative_weight
+        return {"info_nce": info_nce(premises, entailed, self.options.temperature, contradicted, weight)}

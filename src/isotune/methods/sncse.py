@@ -2,16 +2,13 @@
 
 The negation of a sentence shares its words but not its meaning: it is a soft negative. InfoNCE does not use the
 negation. Instead, the negation's cosine to the sentence has to be lower than that of the sentence's second view, by at
-least one margin and at most another (`losses/bidirectional_margin.py`). Equation 3 of "Contrastive Learning for
+least one margin and at most another (`bidirectional_margin`). Equation 3 of "Contrastive Learning for
 Sentence Embeddings in BERT and its Smaller Variants" adds the two losses: L_InfoNCE + lambda L_BML.
 
 With `prompts`, the vectors are those at the mask token of a prompt, as in the authors' code. The anchor has one prompt,
-which the encoder keeps; the positive and the negation have another. Without `prompts`, the encoder's pooling is used
-and the two views of a sentence differ only by dropout: the soft task of the small-BERT paper (section 5.3). The text of
-that section names only the margin loss and masked language modelling. InfoNCE stays here, as in the paper's equation 3,
-because the margin loss does not compare different sentences.
-
-During training the vectors pass a linear layer with tanh, which is dropped afterwards.
+which the encoder keeps; the positive and the negation have another. Without `prompts` the two views of a sentence
+differ only by dropout: the soft task of the small-BERT paper (section 5.3). The text of that section names no InfoNCE;
+it stays here, as in equation 3, because the margin loss does not compare different sentences.
 """
 
 from __future__ import annotations
@@ -29,9 +26,9 @@ from isotune.data.tokens import Tokenized
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.losses import bidirectional_margin, info_nce
-from isotune.methods.method import Additions, Batch, Method, make_augmentation
+from isotune.methods.method import Additions, Batch, Method
 from isotune.methods.negation import RULES, negator
-from isotune.methods.options.unlabelled import SNCSEOptions
+from isotune.methods.options import SNCSEOptions
 from isotune.methods.projection import tanh_projection
 from isotune.methods.protocols import DerivesRows
 from isotune.views.masking import mask_token_id
@@ -46,6 +43,7 @@ class SNCSE(Method, DerivesRows):
 
     rows = Triplet
     reads = Sentence
+    options: SNCSEOptions
 
     def __init__(self, options: SNCSEOptions, encoder: Encoder) -> None:
         """With prompts, the encoder gets the anchor's prompt and pooling at the mask token.
@@ -54,10 +52,8 @@ class SNCSE(Method, DerivesRows):
             InputError: the encoder already has another prompt, or its tokenizer no mask token, or its pooling reads a
                 mask that no prompt brings; or the parser of the options can't be had.
         """
-        super().__init__()
-        self.options = options
+        super().__init__(options, encoder)
         self.negator = negator(options.parser)
-        self.augmentations = [make_augmentation(name, options, encoder) for name in options.augmentations]
         self.projection = tanh_projection(encoder.dimension) if options.projection else nn.Identity()
         if options.prompts:
             if encoder.prompt not in ("", ANCHOR):

@@ -1,30 +1,26 @@
 """Whitening (Su et al., 2021), a baseline of the flow: the vectors' covariance becomes the identity.
 
-The linear map is computed from the vectors of the training text, in closed form and without a gradient (see
-`encoder/heads/whitening.py`). The map is added to the encoder as its last head.
+The linear map follows from the vectors of the training text (`encoder/heads/whitening.py`). It is the encoder's last
+head.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from torch import Tensor, nn
 
-from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
 from isotune.encoder.heads.whitening import whitening
 from isotune.errors import InputError
-from isotune.methods.method import Additions, Batch, Method
-from isotune.methods.options.frozen import WhiteningOptions
+from isotune.methods.method import Additions
+from isotune.methods.options import WhiteningOptions
 from isotune.methods.protocols import ClosedForm
 
 
-class Whitening(Method, ClosedForm):
+class Whitening(ClosedForm):
     """A linear head whose weights follow from the mean and the covariance of the vectors."""
 
-    rows = Sentence
-    cached = True
+    options: WhiteningOptions
 
     def __init__(self, options: WhiteningOptions, encoder: Encoder) -> None:
         """Makes the map, which is added to the encoder. Before `fit`, the map keeps the first features unchanged.
@@ -32,7 +28,7 @@ class Whitening(Method, ClosedForm):
         Raises:
             InputError: more features are to be kept than the vectors have.
         """
-        super().__init__()
+        super().__init__(options, encoder)
         d = encoder.dimension
         kept = options.dimensions or d
         if kept > d:
@@ -41,7 +37,7 @@ class Whitening(Method, ClosedForm):
         nn.init.eye_(whitened.linear.weight)
         nn.init.zeros_(whitened.linear.bias)
         self.adds = Additions(heads=(whitened,))
-        self.kept, self.strength = kept, options.strength
+        self.kept = kept
 
     def check(self, texts: int) -> None:
         """Checks that there are more texts than features to keep."""
@@ -55,8 +51,4 @@ class Whitening(Method, ClosedForm):
         """Computes the map from the pooled vectors [N, d] of the text, after the encoder's earlier heads."""
         *_, whitened = encoder.heads
         features = encoder.heads.before_last(vectors)  # [N, d]
-        whitened.load_state_dict(whitening(features, encoder.dimension, self.strength).state_dict())
-
-    def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
-        """No terms: nothing is minimised."""
-        return {}
+        whitened.load_state_dict(whitening(features, encoder.dimension, self.options.strength).state_dict())

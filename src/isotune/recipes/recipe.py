@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_serial
 from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError, invalid, unknown
 from isotune.methods import METHODS
-from isotune.methods.options.base import MethodOptions
+from isotune.methods.options import MethodOptions
 from isotune.recipes.training import TrainingOptions
 
 RIVALS = {"steps": "epochs", "epochs": "steps", "learning_rate": "rate_width"}  # an option, and what it replaces
@@ -51,16 +51,13 @@ class Stage(BaseModel):
         for key in table:
             if key not in known | {"method"}:
                 raise unknown(f"option of method {method}", key, known)
-        options = METHODS[method].options
-        names = [name for name in options.model_fields if name.endswith("_data")]
-        if table.get("data") and options.model_validate(_only(table, options)).training_sources():
+        model = METHODS[method].options
+        options = model.model_validate(_only(table, model))
+        if table.get("data") and options.training_sources():
+            names = [name for name in model.model_fields if name.endswith("_data")]
             raise InputError(f"data: method {method} reads {', '.join(names)}; give these instead")
-        return {
-            "method": method,
-            "data": table.get("data", ()),
-            "options": options.model_validate(_only(table, options)),
-            "training": TrainingOptions.model_validate(_only(table, TrainingOptions)),
-        }
+        training = TrainingOptions.model_validate(_only(table, TrainingOptions))
+        return {"method": method, "data": table.get("data", ()), "options": options, "training": training}
 
     @property
     def named_sources(self) -> tuple[str, ...]:

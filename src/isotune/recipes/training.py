@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from isotune.methods.options.base import Count, NotNegative, Positive, Rate
+from isotune.methods.options import Count, NotNegative, Positive, Rate
 
 Share = Annotated[float, Field(ge=0, le=1)]
 

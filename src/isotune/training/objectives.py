@@ -15,7 +15,7 @@ from isotune.errors import InputError
 from isotune.methods import method_class
 from isotune.methods.method import Batch, Method, View
 from isotune.methods.mlm import MLM
-from isotune.methods.options.unlabelled import MLMOptions
+from isotune.methods.options import MLMOptions
 from isotune.methods.protocols import AttacksViews, DrawsOnce, Penalizes, SeveralFeeds
 from isotune.recipes import Stage
 from isotune.views.adversarial import Adversarial

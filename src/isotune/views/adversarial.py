@@ -24,13 +24,17 @@ from isotune.views.augmentation import Augmentation
 class Adversarial(Augmentation):
     """Asks for a view made by the fast gradient value of another view of the same sentences."""
 
-    of: int  # the number of the other view among the views of the batch; the gradient is taken at its embeddings
+    of: int = 0  # the number of the other view among the views of the batch; the gradient is taken at its embeddings
     norm: float = 1.0  # the length of each token's noise; 1.0 in the authors' code
 
     @classmethod
     def from_options(cls, options: Any) -> Self:
-        """Raises InputError: the method has no loss for the attack; consert-joint makes its own adversarial views."""
-        raise InputError("augmentation adversarial: only the method consert-joint has a loss for it; choose another")
+        """Takes the norm from the option adversarial_norm; without it, the method has no loss to attack: InputError."""
+        if not hasattr(options, "adversarial_norm"):
+            raise InputError(
+                "augmentation adversarial: only the method consert-joint has a loss for it; choose another"
+            )
+        return cls(norm=options.adversarial_norm)
 
 
 @dataclass(eq=False)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -65,15 +65,25 @@ class Shuffle(Augmentation):
 
 
 @dataclass(frozen=True)
-class TokenCutoff(Augmentation):
-    """Token cutoff: floor(rate * length) tokens of each sentence lose all their features."""
+class WithRate(Augmentation):
+    """An augmentation whose rate is an option."""
 
     rate: float
 
+    option: ClassVar[str]
+    """The name of the option."""
+
     @classmethod
     def from_options(cls, options: Any) -> Self:
-        """Takes the rate from the option token_cutoff_rate."""
-        return cls(options.token_cutoff_rate)
+        """Takes the rate from the option."""
+        return cls(getattr(options, cls.option))
+
+
+@dataclass(frozen=True)
+class TokenCutoff(WithRate):
+    """Token cutoff: floor(rate * length) tokens of each sentence lose all their features."""
+
+    option = "token_cutoff_rate"
 
     def embeddings(self, embeddings: Tensor, tokens: Packed) -> Tensor:
         """The embeddings, 0 in the rows of the tokens that are cut off, [T, d]."""
@@ -84,15 +94,10 @@ class TokenCutoff(Augmentation):
 
 
 @dataclass(frozen=True)
-class FeatureCutoff(Augmentation):
+class FeatureCutoff(WithRate):
     """Feature cutoff: floor(rate * d) features are 0 in all tokens of a sentence; each sentence draws its features."""
 
-    rate: float
-
-    @classmethod
-    def from_options(cls, options: Any) -> Self:
-        """Takes the rate from the option feature_cutoff_rate."""
-        return cls(options.feature_cutoff_rate)
+    option = "feature_cutoff_rate"
 
     def embeddings(self, embeddings: Tensor, tokens: Packed) -> Tensor:
         """The embeddings, 0 in the features that are cut off, [T, d]."""
@@ -102,15 +107,10 @@ class FeatureCutoff(Augmentation):
 
 
 @dataclass(frozen=True)
-class EmbeddingDropout(Augmentation):
+class EmbeddingDropout(WithRate):
     """Dropout: floor(rate * length * d) single elements of each sentence are 0."""
 
-    rate: float
-
-    @classmethod
-    def from_options(cls, options: Any) -> Self:
-        """Takes the rate from the option dropout_rate."""
-        return cls(options.dropout_rate)
+    option = "dropout_rate"
 
     def embeddings(self, embeddings: Tensor, tokens: Packed) -> Tensor:
         """The embeddings, 0 in the elements that are dropped, [T, d]."""

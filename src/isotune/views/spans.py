@@ -1,11 +1,9 @@
 """Masked spans: the other view of a sentence (MirrorBERT, Liu et al., 2021; BERT-CF, section 4.1).
 
 MirrorBERT cuts 5 characters out of the text, anywhere, also inside words, and puts one mask in their place. Its code
-writes "[MASK]" for every model, although this is no mask of RoBERTa's, and cuts at the first place where the drawn
-characters occur. Here the mask is the tokenizer's, and the cut is at the drawn place. BERT-CF follows SpanBERT: it
-masks whole tokens, each by a mask, so a sentence keeps its length.
-
-All random numbers come from the given `torch.Generator`, which is on the CPU.
+writes "[MASK]" for every model, and cuts at the first place where the drawn characters occur. Here the mask is the
+tokenizer's, and the cut is at the drawn place. BERT-CF follows SpanBERT: it masks whole tokens, so a sentence keeps its
+length. All random numbers come from the given `torch.Generator`, which is on the CPU.
 """
 
 from __future__ import annotations

@@ -1,0 +1,94 @@
+"""Contrastive losses: each vector has to find its counterpart among others.
+
+| loss | queries | candidates of a query |
+|---|---|---|
+| `nt_xent` | all 2N views | the other 2N - 1 views |
+| `mirror_info_nce` | the N first views | all second views, and the other first views |
+| `info_nce` | the N first views | all second views |
+| `self_guided_opt3` | the N sentences | one of the sentence's views, and all views of the other sentences |
+
+Similarity is the cosine, and `temperature` divides it. A loss is the mean over the queries, in nats.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, logsigmoid, normalize
+
+from isotune.losses.similarities import contrastive_loss, in_float32, mean_over_queries
+
+
+@in_float32
+def nt_xent(first: Tensor, second: Tensor, temperature: float) -> Tensor:
+    """The mean over all views of -log softmax of the similarity with the other view of the sentence (NT-Xent).
+
+    `first` and `second` are [N, d], two views of N sentences in the same order. The loss is log(2N - 1) if all vectors
+    are equal. ConSERT, section 3.1, equation 1 (after SimCLR), and L^base of the self-guided paper. ConSERT's code adds
+    the means of the two directions; the text averages over all 2N views, which is half of that. This is the text's.
+    """
+    views = normalize(torch.cat([first, second]), dim=-1)  # [2N, d]
+    numbers = torch.arange(len(views), device=views.device)  # [2N]
+    other_views = numbers.roll(len(first))  # [2N]
+    return contrastive_loss(views, views, temperature, positive=other_views, itself=numbers)
+
+
+@in_float32
+def mirror_info_nce(clean: Tensor, masked: Tensor, temperature: float) -> Tensor:
+    """The mean over clean views of -log softmax of the similarity with the sentence's masked view.
+
+    One direction of `nt_xent`: masked views are never queries. `clean` and `masked` are [N, d], in the same order. The
+    loss is log(2N - 1) if all vectors are equal. BERT-CF, section 4.1 (L_mirror), and L^opt1 of the self-guided paper.
+    """
+    numbers = torch.arange(len(clean), device=clean.device)  # [N]
+    queries = normalize(clean, dim=-1)  # [N, d]
+    candidates = normalize(torch.cat([masked, clean]), dim=-1)  # [2N, d]
+    return contrastive_loss(queries, candidates, temperature, positive=numbers, itself=len(clean) + numbers)
+
+
+@in_float32
+def info_nce(
+    queries: Tensor,
+    keys: Tensor,
+    temperature: float,
+    hard_negatives: Tensor | None = None,
+    hard_negative_weight: float = 0.0,
+) -> Tensor:
+    """The mean over queries of -log softmax of the similarity with the query's key.
+
+    Key i [N, d] and hard negative i [N, d] belong to query i [N, d]; every query has the hard negatives of all queries
+    (SimCSE, equation 5). `hard_negative_weight` is added to the logit of a query and its own hard negative; it is the
+    logarithm of SimCSE's alpha (its appendix on hard negatives). If all vectors are equal, the loss is log N, or log 2N
+    with hard negatives of weight 0. SimCSE, equation 1; small-BERT, equation 1; L^opt2 of the self-guided paper, whose
+    code lacks a negative.
+    """
+    candidates = keys if hard_negatives is None else torch.cat([keys, hard_negatives])  # [N or 2N, d]
+
+    def loss(logits: Tensor, numbers: Tensor) -> Tensor:  # [B, N or 2N], [B]
+        if hard_negatives is not None and hard_negative_weight:
+            weights = logits.new_full((len(numbers), 1), hard_negative_weight)
+            logits = logits.scatter_add(1, len(queries) + numbers[:, None], weights)
+        return cross_entropy(logits, numbers, reduction="sum")
+
+    return mean_over_queries(loss, normalize(queries, dim=-1), normalize(candidates, dim=-1), temperature)
+
+
+@in_float32
+def self_guided_opt3(sentences: Tensor, views: Tensor, temperature: float) -> Tensor:
+    """-log of the share of each of the sentence's views against all views of the other sentences (SG-OPT).
+
+    `sentences` [N, d] are the vectors that are tuned, and `views` [N, L, d] those of every layer of a fixed model, in
+    the same order. The loss is the mean over sentences and layers; log(1 + (N - 1) L) if all vectors are equal. L^opt3
+    of the self-guided paper, section 3.2.
+    """
+    layers = views.shape[1]
+
+    def loss(logits: Tensor, numbers: Tensor) -> Tensor:  # [B, N L], [B]
+        places = layers * numbers[:, None] + torch.arange(layers, device=numbers.device)  # [B, L]
+        positives = logits.gather(1, places)  # [B, L]
+        negatives = logits.scatter(1, places, -torch.inf).logsumexp(1, keepdim=True)  # [B, 1]
+        # log(e^p / (e^p + e^n)) is the log-sigmoid of p - n.
+        return -logsigmoid(positives - negatives).sum() / layers
+
+    c, h = normalize(sentences, dim=-1), normalize(views, dim=-1)  # [N, d], [N, L, d]
+    return mean_over_queries(loss, c, h.flatten(0, 1), temperature)

@@ -1,0 +1,54 @@
+"""What is computed of the two vectors of a pair: losses of the cosine, and the input of a classifier."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cosine_similarity, relu
+
+from isotune.losses.similarities import in_float32
+
+
+@in_float32
+def bidirectional_margin(
+    anchors: Tensor, positives: Tensor, soft_negatives: Tensor, alpha: float, beta: float
+) -> Tensor:
+    """The mean over rows of relu(D + alpha) + relu(-D - beta), where D = cos(anchor, negative) - cos(anchor, positive).
+
+    Row i of `positives` and `soft_negatives` belongs to row i of `anchors`; all are [N, d]. The soft negative's cosine
+    should be lower than the positive's by at least `alpha` and at most `beta`. If all vectors are equal: alpha. SNCSE's
+    loss; equation 2 of the small-BERT paper (section 3, after Wang et al., 2022).
+    """
+    difference = cosine_similarity(anchors, soft_negatives) - cosine_similarity(anchors, positives)  # [N]
+    return (relu(difference + alpha) + relu(-difference - beta)).mean()
+
+
+@in_float32
+def hinged_cosine(first: Tensor, second: Tensor, hinge: float) -> Tensor:
+    """The cosine of each of N pairs, at least `hinge`: [N, d], [N, d] -> [N].
+
+    BERT-CF, section 4.3: all pairs with a cosine below the hinge are equally unlike. A clamped cosine has no gradient,
+    so a pair below the hinge teaches nothing, even if it should be alike. This is what the paper says; its hinge of 0.7
+    is below nearly all cosines of an untuned BERT (its Figure 2).
+    """
+    return cosine_similarity(first, second, dim=-1).clamp(min=hinge)
+
+
+def cosine_embedding(cosines: Tensor, alike: Tensor, hinge: float) -> Tensor:
+    """The mean over pairs of 1 - y if the pair is alike, and of y - h if it is not, for hinged cosines y.
+
+    `cosines` [N] come from `hinged_cosine` with the same hinge h; `alike` is [N] bool. The loss is between 0 and 1 - h.
+    """
+    return torch.where(alike, 1 - cosines, cosines - hinge).mean()
+
+
+def pair_features(first: Tensor, second: Tensor, max_square: bool = False) -> Tensor:
+    """Both vectors and their absolute difference, side by side: [N, d], [N, d] -> [N, 3d].
+
+    With `max_square`, the square of the element-wise maximum is added: [N, 4d]. ConSERT, section 3.3, equation 2 (after
+    SBERT); the authors' scripts add the maximum.
+    """
+    parts = [first, second, (first - second).abs()]
+    if max_square:
+        parts.append(torch.maximum(first, second).square())
+    return torch.cat(parts, dim=-1)

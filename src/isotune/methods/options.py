@@ -1,0 +1,482 @@
+"""The options of the methods. No torch here: recipes and the command line's help read these models.
+
+The name of a field is its key in a recipe's TOML file, its flag on the command line, and its entry in the record of a
+run. Its docstring is the help of the flag. Defaults are those of the paper's text; if the authors' code differs, the
+docstring says so.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from isotune.views import AUGMENTATIONS
+
+Rate = Annotated[float, Field(ge=0, lt=1)]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Count = Annotated[int, Field(ge=1)]
+AugmentationName = Annotated[str, AfterValidator(AUGMENTATIONS.check)]
+Sources = Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class MethodOptions(BaseModel):
+    """Options of a method.
+
+    The three functions below say what the options name besides numbers and switches. An options class overrides them
+    if its fields name data or models; most do not.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    takes_steps: ClassVar[bool] = True
+    """Whether weights are trained step by step. A closed form has no batches, no rate and no schedule."""
+
+    def training_sources(self) -> tuple[str, ...]:
+        """The sources that the options name to train on, in place of the recipe's `data`; empty if they name none."""
+        return ()
+
+    def dev_sources(self) -> tuple[str, ...]:
+        """The labelled sources that the method is scored on; empty if the recipe's dev pairs choose the best step."""
+        return ()
+
+    def extra_models(self) -> tuple[str, ...]:
+        """The models that the method loads beside the encoder, such as translation models."""
+        return ()
+
+
+class AugmentedOptions(MethodOptions):
+    """How the two views of a sentence are changed inside the embedding layer, beside what the method does."""
+
+    augmentations: tuple[AugmentationName, AugmentationName] = ("none", "none")
+    """The augmentations of a sentence's two views: none, shuffle, token_cutoff, feature_cutoff, dropout, or one of a
+    plugin."""
+
+    token_cutoff_rate: Rate = 0.15
+    """Share of a sentence's tokens that token_cutoff sets to 0. ConSERT, section 4.1."""
+
+    feature_cutoff_rate: Rate = 0.2
+    """Share of the features that feature_cutoff sets to 0. ConSERT, section 4.1."""
+
+    dropout_rate: Rate = 0.2
+    """Share of a sentence's elements that dropout sets to 0. ConSERT, section 4.1."""
+
+
+class SimCSEOptions(AugmentedOptions):
+    """SimCSE without labels: the two views of a sentence differ only by the model's dropout."""
+
+    temperature: Positive = 0.05
+    """Divides the cosine similarities. 0.05: the authors."""
+
+    projection: bool = True
+    """Train through a linear layer with tanh, which is dropped after training, as the authors do on the [CLS]
+    vector."""
+
+
+class ConSERTOptions(AugmentedOptions):
+    """ConSERT without labels: two views by augmentations in the embedding layer, compared by NT-Xent."""
+
+    temperature: Positive = 0.1
+    """Divides the cosine similarities. ConSERT, section 5.4."""
+
+    augmentations: tuple[AugmentationName, AugmentationName] = ("feature_cutoff", "shuffle")
+    """The augmentations of a sentence's two views: none, shuffle, token_cutoff, feature_cutoff, dropout, or one of a
+    plugin. The default is the best pair of ConSERT's Figure 5."""
+
+    least_told_apart: Rate = 0.0
+    """Without dev pairs, keep the start if it finds the second view of a sentence among those of 256 sentences for a
+    smaller share than this. Such sentences differ by few words, and training on the views has an encoder overlook
+    these. 0, as in the paper, always trains."""
+
+
+class MirrorOptions(AugmentedOptions):
+    """MirrorBERT: a sentence is compared with itself with a masked span, both under dropout."""
+
+    temperature: Positive = 0.04
+    """Divides the cosine similarities. The authors' scripts: 0.04 for sentences and phrases, 0.2 for words."""
+
+    spans: Literal["characters", "tokens"] = "characters"
+    """What is masked: characters of the text, all by one mask (MirrorBERT), or tokens, each by a mask (BERT-CF, section
+    4.1)."""
+
+    span_length: Annotated[int, Field(ge=0)] = 5
+    """Characters of a span, or tokens of the longest span. 5: MirrorBERT and BERT-CF. With 0 nothing is masked, and the
+    method is SimCSE (BERT-CF, section 5.3)."""
+
+    span_rate: Annotated[float, Field(gt=0, lt=1)] = 0.3
+    """Success probability of the geometric distribution of the length of token spans. BERT-CF, section 5.3."""
+
+    symmetric: bool = True
+    """Both views are queries, as in MirrorBERT. In BERT-CF's formula only the unmasked view is (section 4.1)."""
+
+
+class SNCSEOptions(AugmentedOptions):
+    """SNCSE, without labels: the negation of a sentence is a soft negative, a little less similar than a view."""
+
+    temperature: Positive = 0.05
+    """Divides the cosine similarities of InfoNCE. The authors' code."""
+
+    margin_weight: NotNegative = 1e-3
+    """Weight (lambda) of the bidirectional margin loss. 1e-3: the authors for BERT, and the small-BERT paper; 5e-4: the
+    authors for RoBERTa."""
+
+    alpha: Annotated[float, Field(ge=0, le=2)] = 0.1
+    """Least amount by which the cosine with the negation should be lower than that of the two views. The authors'
+    code."""
+
+    beta: Annotated[float, Field(ge=0, le=2)] = 0.3
+    """Greatest amount by which the cosine with the negation should be lower. 0.3: the authors' code; the small-BERT
+    paper has 2.0."""
+
+    prompts: bool = True
+    """Train with the authors' prompts, on the vector of their mask token, and leave this prompt and pooling in the
+    encoder. With --no-prompts, prompt and pooling stay as they are, as in the small-BERT paper."""
+
+    projection: bool = True
+    """Train through a linear layer with tanh, which is dropped after training, as the authors do."""
+
+    parser: Annotated[str, Field(min_length=1)] = "auto"
+    """How the verb to negate is found: words (a list of auxiliaries, which needs nothing), a spaCy model by name or
+    folder, or auto (spaCy's en_core_web_sm, which the authors use, if it is installed, otherwise words)."""
+
+    @model_validator(mode="after")
+    def _ordered_margins(self) -> SNCSEOptions:
+        if self.alpha > self.beta:
+            raise ValueError(f"alpha {self.alpha:g} is above beta {self.beta:g}: no difference would do for both")
+        return self
+
+
+Objective = Literal["base", "opt1", "opt2", "opt3"]
+
+
+class TetheredOptions(AugmentedOptions):
+    """The options of all methods of the paper."""
+
+    temperature: Positive = 0.01
+    """Divides the cosine similarities. Self-guided paper, Table 8."""
+
+    projection: bool = True
+    """Compare vectors after two layers of 4096 features with GELU, which are dropped after training. Self-guided paper,
+    section 3.1; without the layers, its Table 5 loses 1.84 points."""
+
+    regularizer: NotNegative = 0.1
+    """Weight (lambda) of the squared distance of all weights from their starting values. Self-guided paper, Table 8."""
+
+
+class SelfGuidedOptions(TetheredOptions):
+    """Self-guided contrastive learning: the layers of a fixed copy of the model give the views of a sentence."""
+
+    objective: Objective = "opt3"
+    """The loss of the self-guided paper, section 3.2: base is SG, opt3 is SG-OPT, opt1 and opt2 are the steps
+    between."""
+
+    view_pooling: Literal["max", "mean", "cls"] = "max"
+    """How the tokens of a layer of the fixed copy become one vector. max: self-guided paper, section 3.1; mean: its
+    SentEval runs, and the authors' code."""
+
+    view_layers: tuple[int, ...] = ()
+    """The layers of the fixed copy that are views; 0 is the embeddings. The self-guided paper takes all layers, but not
+    the first ones for SentEval (A.3). Unset: all."""
+
+    frozen_dropout: bool = False
+    """Keep dropout on in the fixed copy. The authors' code does so by accident; it is not known whether the
+    published numbers were made so."""
+
+
+class ParaphraseOptions(MethodOptions):
+    """Where the paraphrases come from."""
+
+    translate: tuple[str, str] | None = None
+    """Make the paraphrases by translating each sentence with the first model and back with the second: folders or names
+    on the Hugging Face hub, such as Helsinki-NLP/opus-mt-en-de Helsinki-NLP/opus-mt-de-en. Unset: read them; the data
+    are pairs of a sentence and its paraphrase."""
+
+    beams: Count = 100
+    """Width of the translation's beam search; its time and memory grow with the width. Self-guided paper, A.2."""
+
+    def extra_models(self) -> tuple[str, ...]:
+        """The translation models, if the paraphrases are made."""
+        return self.translate or ()
+
+
+class BackTranslationOptions(ParaphraseOptions, TetheredOptions):
+    """Contrastive learning from paraphrases: the two views are a sentence and its back-translation."""
+
+
+class SelfGuidedBackTranslationOptions(ParaphraseOptions, SelfGuidedOptions):
+    """Self-guidance with back-translation: the fixed copy encodes the paraphrase."""
+
+
+class MLMOptions(MethodOptions):
+    """Masked language modelling: further pretraining of a model on the text."""
+
+    masking_rate: Rate = 0.15
+    """Share of the tokens that are masked. BERT, section 3.1."""
+
+
+class NLIOptions(MethodOptions):
+    """SBERT-NLI: pairs are classified as contradiction, entailment or neutral from their two vectors."""
+
+    max_square: bool = False
+    """Classify from max(u, v)^2 too, besides u, v and |u - v| (ConSERT, equation 2). The published numbers did."""
+
+
+class ConSERTJointOptions(AugmentedOptions):
+    """ConSERT with labels: pairs are classified from their two vectors, and the views of each side are compared."""
+
+    temperature: Positive = 0.1
+    """Divides the cosine similarities. ConSERT, section 5.4."""
+
+    augmentations: tuple[AugmentationName, AugmentationName] = ("none", "token_cutoff")
+    """The augmentations of a sentence's two views: none, shuffle, token_cutoff, feature_cutoff, dropout, adversarial,
+    or one of a plugin. The first view is the one that is classified. The default is that of the authors' script; the
+    text names no pair."""
+
+    alpha: NotNegative = 0.15
+    """Weight of the contrastive loss. ConSERT, section 4.1. NT-Xent in the authors' code is twice that of the text, so
+    their 0.15 is 0.3 here."""
+
+    adversarial_norm: Positive = 1.0
+    """Length of the noise that adversarial adds to each token. The authors' code; the text names none."""
+
+    max_square: bool = False
+    """Classify from max(u, v)^2 too, besides u, v and |u - v| (ConSERT, equation 2). The published numbers did."""
+
+
+class SimCSESupervisedOptions(MethodOptions):
+    """SimCSE with labels: the negatives of a premise are all other hypotheses, the contradicted ones too."""
+
+    temperature: Positive = 0.05
+    """Divides the cosine similarities. 0.05: the authors."""
+
+    hard_negative_weight: float = 0.0
+    """Added to the logit of a sentence's own hard negative. 0: the authors."""
+
+    projection: bool = True
+    """Add a linear layer with tanh to the encoder and keep it, as the authors do on the [CLS] vector."""
+
+
+class CLSROptions(MethodOptions):
+    """CLSR: layers on a frozen sentence encoder, trained by NT-Xent on pairs of sentences that mean the same."""
+
+    temperature: Positive = 0.1
+    """Divides the cosine similarities. CLSR, section 4.1."""
+
+    width: Count = 768
+    """Features of the hidden layer, of the sentence vector and of the projection. CLSR, section 4.1."""
+
+
+MetricName = Literal["accuracy", "f1", "matthews", "pearson", "spearman"]
+
+
+class FinetuneOptions(MethodOptions):
+    """The options of fine-tuning on sentences and on pairs."""
+
+    metrics: Annotated[tuple[MetricName, ...], Field(min_length=1)] = ("accuracy",)
+    """The metrics on the dev data: accuracy, f1, matthews, pearson or spearman. Their mean chooses the best step."""
+
+    dropout: Rate = 0.1
+    """Rate of the dropout before the output layer. 0.1: BERT."""
+
+    heads: bool = False
+    """Pass the [CLS] vector through the encoder's heads before the dropout. With pooling = "pooler" the head is BERT's
+    own pooler, as in BERT's code."""
+
+    dev_data: Sources
+    """Labelled rows on which the metrics are computed."""
+
+    dev_share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Share of the dev data, from the first row on, that chooses the best step. The other rows then score that step.
+    1: no row is left for that. The self-guided paper has 0.1 (A.4)."""
+
+    def dev_sources(self) -> tuple[str, ...]:
+        """The labelled rows on which the metrics are computed."""
+        return self.dev_data
+
+
+class FinetuneSentenceOptions(FinetuneOptions):
+    """GLUE-style fine-tuning on sentences: a class from the [CLS] vector."""
+
+    classes: Annotated[tuple[str, ...], Field(min_length=2)] = ("0", "1")
+    """The labels of the classes. f1 is that of the second class. The default is SST-2's."""
+
+    dev_data: Sources = ("sst2:dev",)
+    """Labelled sentences on which the metrics are computed."""
+
+
+class FinetunePairOptions(FinetuneOptions):
+    """GLUE-style fine-tuning on pairs: a class or a score from the [CLS] vector of both texts as one sequence."""
+
+    classes: tuple[str, ...] = ("entailment", "not_entailment")
+    """The labels of the classes; with none, the method predicts the scores of scored pairs. f1 is that of the second
+    class. The default is RTE's and QNLI's."""
+
+    dev_data: Sources = ("rte:dev",)
+    """Labelled or scored pairs on which the metrics are computed."""
+
+
+Hinge = Annotated[float, Field(ge=-1, lt=1)]
+
+
+class MultitaskOptions(MethodOptions):
+    """BERT-CF's fine-tuning: sentiment, paraphrase and similarity in every update."""
+
+    sentiment_data: Sources = ("sst5:train",)
+    """Sentences with a label, to train on. BERT-CF, section 5.1."""
+
+    paraphrase_data: Sources = ("quora-rest:train",)
+    """Pairs with the label 1 (paraphrases) or 0, to train on. BERT-CF, section 5.1."""
+
+    similarity_data: Sources = ("minbert-sts:train",)
+    """Pairs with a score, to train on. This is the split of STS-B in the files of the CS224N project; BERT-CF calls it
+    "STS-13"."""
+
+    sentiment_dev: Sources = ("sst5:dev",)
+    """Sentences with a label, for the accuracy."""
+
+    paraphrase_dev: Sources = ("minbert-quora:dev",)
+    """Pairs with the label 1 or 0, for the accuracy."""
+
+    similarity_dev: Sources = ("minbert-sts:dev",)
+    """Pairs with a score, for Pearson's correlation. The mean of the three metrics chooses the best step."""
+
+    sentiment_test: tuple[str, ...] = ()
+    """Sentences with a label, for the accuracy of the kept step. Unset: it isn't measured, and so for the next two."""
+
+    paraphrase_test: tuple[str, ...] = ()
+    """Pairs with the label 1 or 0, for the accuracy of the kept step."""
+
+    similarity_test: tuple[str, ...] = ()
+    """Pairs with a score, for Pearson's correlation of the kept step."""
+
+    sentiment_classes: Annotated[tuple[str, ...], Field(min_length=2)] = ("0", "1", "2", "3", "4")
+    """The labels of the sentences. The default is SST-5's."""
+
+    similarity_scale: tuple[float, float] = (0.0, 5.0)
+    """The lowest and the highest score. The default is STS's."""
+
+    @field_validator("similarity_scale")
+    @classmethod
+    def _ascending(cls, scale: tuple[float, float]) -> tuple[float, float]:
+        if not scale[0] < scale[1]:
+            raise ValueError("the least score comes first, and the greatest is larger")
+        return scale
+
+    sentiment_batch_size: Count = 32
+    """Sentences with a label in an update. BERT-CF, section 5.3."""
+
+    paraphrase_batch_size: Count = 96
+    """Pairs with a label in an update. BERT-CF, section 5.3."""
+
+    similarity_batch_size: Count = 32
+    """Pairs with a score in an update. BERT-CF, section 5.3."""
+
+    sentiment_weight: NotNegative = 5.0
+    """Weight of the sentiment loss. BERT-CF, section 5.3."""
+
+    paraphrase_weight: NotNegative = 20.0
+    """Weight of the paraphrase loss. BERT-CF, section 5.3."""
+
+    similarity_weight: NotNegative = 1.0
+    """Weight of the similarity loss. BERT-CF, section 5.3."""
+
+    projection: Count = 768
+    """Features of the two projections whose cosine is taken. BERT-CF, section 5.3."""
+
+    paraphrase_hinge: Hinge = 0.7
+    """Lower cosines count as this much. Pairs above the middle between it and 1 are called paraphrases. BERT-CF,
+    section 5.3."""
+
+    similarity_hinge: Hinge = 0.0
+    """Lower cosines count as this much, which stands for the lowest score. BERT-CF, section 5.3."""
+
+    sentiment_dropout: Rate = 0.3
+    """Rate of the dropout before the sentiment layer. BERT-CF, section 5.3."""
+
+    similarity_dropout: Rate = 0.1
+    """Rate of the dropout before the similarity layer. BERT-CF, section 5.3."""
+
+    def training_sources(self) -> tuple[str, ...]:
+        """The data of the three tasks."""
+        return (*self.sentiment_data, *self.paraphrase_data, *self.similarity_data)
+
+    def dev_sources(self) -> tuple[str, ...]:
+        """The dev data and the test data of the three tasks."""
+        dev = (*self.sentiment_dev, *self.paraphrase_dev, *self.similarity_dev)
+        return (*dev, *self.sentiment_test, *self.paraphrase_test, *self.similarity_test)
+
+
+class WhiteningOptions(MethodOptions):
+    """Whitening: a linear map after which the vectors of the training text have covariance 1; it takes no steps."""
+
+    takes_steps: ClassVar[bool] = False
+
+    dimensions: Count | None = None
+    """Features to keep, those of the largest variance. The paper keeps 256 of 768. Unset: all."""
+
+    strength: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """The power of its standard deviation that each direction is divided by. With 1 all variances become 1; with less,
+    directions that varied little stay short (attenuated whitening, Mukundan et al. 2019). 1: the paper."""
+
+
+class SIFOptions(MethodOptions):
+    """SIF: rare tokens weigh more in the mean, and the direction that all sentences share is removed. No steps."""
+
+    takes_steps: ClassVar[bool] = False
+
+    smoothing: Annotated[float, Field(gt=0)] = 1e-3
+    """The weight of a token is a / (a + p), where p is the token's share of the text; this is a. A smaller a
+    lowers the weight of frequent tokens. 1e-3: the paper, which has good results from 1e-4 to 1e-3."""
+
+
+class FlowShape(MethodOptions):
+    """How a flow is built."""
+
+    mixing: Literal["reversal", "lu"] = "reversal"
+    """What a step does between its ActNorm and its coupling: reversal reverses the features (BERT-flow's code); lu
+    multiplies them by a learned matrix, an invertible 1x1 convolution in LU form (BERT-CF, section 4.2)."""
+
+    levels: Count = 3
+    """Levels of the flow. After each level but the last, half of the features is finished. BERT-flow's code; BERT-CF
+    has one level."""
+
+    depth: Count = 3
+    """Steps of a level. BERT-flow's code; BERT-CF, section 5.3."""
+
+    width: Count = 32
+    """Features of the hidden layers in the couplings. BERT-flow's code."""
+
+
+class FlowOptions(FlowShape):
+    """BERT-flow: a normalising flow on the vectors of a frozen encoder, trained by their likelihood."""
+
+    cached: bool = True
+    """Compute the encoder's vectors once, without dropout; BERT-flow leaves BERT unchanged. With --no-cached they are
+    computed in every step, under dropout. The authors' code does that, and so do the published scores."""
+
+
+class BERTCFOptions(FlowShape, MirrorOptions):
+    """BERT-CF's second stage: a flow on a frozen encoder, trained by its likelihood and by a contrastive loss."""
+
+    mixing: Literal["reversal", "lu"] = "lu"
+    """What a step does between its ActNorm and its coupling: reversal reverses the features (BERT-flow's code); lu
+    multiplies them by a learned matrix, an invertible 1x1 convolution in LU form (BERT-CF, section 4.2)."""
+
+    levels: Count = 1
+    """Levels of the flow. After each level but the last, half of the features is finished. BERT-CF, section 4.2."""
+
+    spans: Literal["characters", "tokens"] = "tokens"
+    """What is masked: characters of the text, all by one mask (MirrorBERT), or tokens, each by a mask (BERT-CF, section
+    4.1)."""
+
+    symmetric: bool = False
+    """Both views are queries, as in MirrorBERT. In BERT-CF's formula only the unmasked view is (section 4.1)."""
+
+    contrastive_weight: Positive = 0.3
+    """Weight of the contrastive loss, lambda_mirror; the likelihood, in bits for each feature, has weight 1. BERT-CF,
+    section 5.3. For no contrastive loss, use the method flow."""
+
+    train_encoder: bool = False
+    """Train the encoder too, by the contrastive loss alone; the likelihood trains only the flow. BERT-CF's ablation
+    "joint", section 6.1."""

@@ -1,0 +1,136 @@
+"""The contrastive losses: closed forms, symmetries, and never more than a block of all similarities."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from isotune.losses import info_nce, mirror_info_nce, nt_xent, self_guided_opt3, similarities
+from tests.reference.losses import orthogonal_views
+
+Loss = Callable[[Tensor, Tensor, float], Tensor]
+LAYERS = 2
+
+
+def of_layers(sentences: Tensor, views: Tensor, temperature: float) -> Tensor:
+    return self_guided_opt3(sentences, torch.stack([views] * LAYERS, dim=1), temperature)
+
+
+def with_hard_negatives(queries: Tensor, keys: Tensor, temperature: float) -> Tensor:
+    return info_nce(queries, keys, temperature, hard_negatives=queries.flip(0) + keys)
+
+
+# With the number of negatives of a query among n sentences.
+LOSSES: list[tuple[Loss, Callable[[int], int]]] = [
+    (nt_xent, lambda n: 2 * n - 2),
+    (mirror_info_nce, lambda n: 2 * n - 2),
+    (info_nce, lambda n: n - 1),
+    (of_layers, lambda n: LAYERS * (n - 1)),
+]
+every = pytest.mark.parametrize(("loss", "negatives"), LOSSES)
+each = pytest.mark.parametrize("loss", [*(loss for loss, _ in LOSSES), with_hard_negatives])
+
+
+@every
+def test_equal_vectors_give_the_log_of_the_candidates(loss: Loss, negatives: Callable[[int], int]) -> None:
+    x = torch.ones(6, 4)
+    assert loss(x, x, 0.1).item() == pytest.approx(math.log(negatives(6) + 1), rel=1e-6)
+
+
+@every
+def test_orthogonal_sentences_give_the_closed_form(loss: Loss, negatives: Callable[[int], int]) -> None:
+    x = 3 * torch.eye(6)
+    assert loss(x, x, 0.5).item() == pytest.approx(orthogonal_views(negatives(6), 0.5), rel=1e-6)
+
+
+@every
+def test_order_and_length_of_vectors_do_not_matter(loss: Loss, negatives: Callable[[int], int]) -> None:
+    a, b = torch.randn(2, 8, 4).unbind()
+    expected = pytest.approx(loss(a, b, 0.1).item(), rel=1e-5)
+    order = torch.randperm(8)
+    assert loss(a[order], b[order], 0.1).item() == expected
+    assert loss(a * (torch.rand(8, 1) + 0.5), 3 * b, 0.1).item() == expected
+
+
+def test_only_nt_xent_is_symmetric_and_it_is_both_directions_of_mirror_info_nce() -> None:
+    a, b = torch.randn(2, 8, 4).unbind()
+    forth, back = mirror_info_nce(a, b, 0.1).item(), mirror_info_nce(b, a, 0.1).item()
+    assert forth != pytest.approx(back, rel=1e-3)
+    assert info_nce(a, b, 0.1).item() != pytest.approx(info_nce(b, a, 0.1).item(), rel=1e-3)
+    assert nt_xent(a, b, 0.1).item() == pytest.approx((forth + back) / 2, rel=1e-6)
+    assert nt_xent(b, a, 0.1).item() == pytest.approx((forth + back) / 2, rel=1e-6)
+
+
+@pytest.mark.parametrize(("of_first", "learns"), [(False, {nt_xent}), (True, {nt_xent, mirror_info_nce})])
+def test_which_losses_tell_the_views_of_one_side_apart(of_first: bool, learns: set[Loss]) -> None:
+    """Factors (4) and (2) of the self-guided paper: with the other side all 0, nothing else is left to learn from."""
+    for loss, _ in LOSSES[:3]:
+        vectors, zero = torch.randn(5, 4, requires_grad=True), torch.zeros(5, 4)
+        loss(*((vectors, zero) if of_first else (zero, vectors)), 0.1).backward()
+        assert vectors.grad is not None
+        assert bool(vectors.grad.abs().max() > 1e-9) == (loss in learns)
+
+
+def test_with_one_layer_opt3_is_opt2_and_the_order_of_layers_does_not_matter() -> None:
+    c, h = torch.randn(6, 5), torch.randn(6, 4, 5)
+    torch.testing.assert_close(self_guided_opt3(c, h[:, :1], 0.05), info_nce(c, h[:, 0], 0.05))
+    torch.testing.assert_close(self_guided_opt3(c, h.flip(1), 0.05), self_guided_opt3(c, h, 0.05))
+
+
+def test_hard_negatives_double_the_candidates() -> None:
+    x = torch.ones(6, 4)
+    assert info_nce(x, x, 0.1, x).item() == pytest.approx(math.log(12), rel=1e-6)
+    assert info_nce(x, x, 0.1, x, math.log(3)).item() == pytest.approx(math.log(12 + 2), rel=1e-6)
+
+
+def value_and_gradient(loss: Loss, vectors: Tensor, factor: float = 1.0) -> tuple[Tensor, Tensor]:
+    vectors = vectors.clone().requires_grad_()
+    value = factor * loss(*vectors.unbind(), 0.05)
+    value.backward()
+    assert vectors.grad is not None
+    return value.detach(), vectors.grad
+
+
+@each
+def test_blocks_change_neither_value_nor_gradient(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = torch.randn(2, 11, 5, dtype=torch.float64)
+    expected = value_and_gradient(loss, vectors)
+    monkeypatch.setattr(similarities, "BLOCK_QUERIES", 4)
+    for got, want in zip(value_and_gradient(loss, vectors), expected, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-14)
+    value, gradient = value_and_gradient(loss, vectors, factor=-3.0)
+    torch.testing.assert_close(value, -3 * expected[0])
+    torch.testing.assert_close(gradient, -3 * expected[1])
+    with torch.no_grad():
+        torch.testing.assert_close(loss(*vectors.unbind(), 0.05), expected[0])
+
+
+class Largest(TorchDispatchMode):
+    """Looks at all tensors that are made within it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements = 0
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        made = function(*args, **(kwargs or {}))
+        for tensor in made if isinstance(made, tuple | list) else (made,):
+            if isinstance(tensor, Tensor):
+                self.elements = max(self.elements, tensor.numel())
+        return made
+
+
+@each
+def test_no_more_than_a_block_of_similarities_is_held(loss: Loss) -> None:
+    for n in (400, 800):
+        with Largest() as largest:
+            value_and_gradient(loss, torch.randn(2, n, 2))
+        assert largest.elements <= similarities.BLOCK_QUERIES * 2 * n

@@ -1,0 +1,44 @@
+"""The losses of pairs: where they are 0, and where they have no gradient."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from isotune.losses import bidirectional_margin, cosine_embedding, hinged_cosine, pair_features
+
+
+def at(*cosines: float) -> Tensor:
+    """Unit vectors [N, 2] with these cosines to (1, 0)."""
+    return torch.tensor([[cosine, math.sqrt(1 - cosine**2)] for cosine in cosines], dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("soft", "loss"),
+    [(0.9, 0.1), (0.85, 0.05), (0.8, 0.0), (0.7, 0.0), (0.6, 0.0), (0.5, 0.1), (-0.1, 0.7)],
+)
+def test_the_margin_loss_is_the_distance_from_the_interval(soft: float, loss: float) -> None:
+    value = bidirectional_margin(5 * at(1.0), 2 * at(0.9), 3 * at(soft), alpha=0.1, beta=0.3)
+    assert value.item() == pytest.approx(loss, abs=1e-9)
+
+
+def test_below_the_hinge_there_is_no_gradient() -> None:
+    a = torch.tensor([[1.0, 0.0], [1.0, 0.0]], requires_grad=True)
+    b = torch.tensor([[0.0, 1.0], [1.0, 0.5]])  # cosines 0 and 0.894
+    cosines = hinged_cosine(a, b, 0.7)
+    assert cosines.tolist() == pytest.approx([0.7, 1 / math.sqrt(1.25)])
+    loss = cosine_embedding(cosines, torch.tensor([True, True]), 0.7)
+    assert loss.item() == pytest.approx((0.3 + 1 - 1 / math.sqrt(1.25)) / 2)
+    loss.backward()
+    assert a.grad is not None
+    assert a.grad[0].tolist() == [0, 0]
+    assert a.grad[1].abs().max() > 0
+
+
+def test_pair_features_of_two_numbers() -> None:
+    u, v = torch.tensor([[2.0, -3.0]]), torch.tensor([[5.0, -4.0]])
+    assert pair_features(u, v).tolist() == [[2, -3, 5, -4, 3, 1]]
+    assert pair_features(u, v, max_square=True).tolist() == [[2, -3, 5, -4, 3, 1, 25, 9]]
