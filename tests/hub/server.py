@@ -2,8 +2,8 @@
 
 It answers what these libraries ask: a repository's information, its tree, single paths of it, and its files, with HEAD
 and GET, ETag and Range. As on the hub, large kinds of file (LFS) are a redirect to another address; a repository that
-is missing, gated or moved says so by the status and headers that the libraries know. Uploads are in `uploads.py`.
-Nothing else is answered.
+is missing, gated or moved says so by the status and headers that the libraries know. Nothing else is
+answered.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from tests.hub.repository import LARGE, Repository, blob, entries, information
-from tests.hub.uploads import Answer, upload
 
-TOKEN = "hf_local"  # of a user who may read gated repositories, and write
+TOKEN = "hf_local"  # of a user who may read gated repositories
 
 
 class Request(NamedTuple):
@@ -40,7 +39,6 @@ class LocalHub:
         url: where it is; nothing listens there until `start`, so that connecting is refused at once.
         requests: what it was asked, in order.
         page: how many entries of a tree come with one answer.
-        put: the large files that were uploaded, by their SHA-256.
     """
 
     def __init__(self) -> None:
@@ -51,7 +49,6 @@ class LocalHub:
         self.storage = f"http://localhost:{self._port}/lfs"  # another host to the libraries: they send it no token
         self.requests: list[Request] = []
         self.page = 1000
-        self.put: dict[str, bytes] = {}
         self._repositories: dict[tuple[str, str], Repository] = {}
         self._moved: dict[str, str] = {}
         self._cuts: dict[str, int] = {}
@@ -65,6 +62,7 @@ class LocalHub:
         kind: str = "model",
         revision: str = "main",
         gated: bool = False,
+        private: bool = False,
     ) -> str:
         """Adds a revision to a repository, which is made if it isn't there; returns its commit.
 
@@ -74,19 +72,12 @@ class LocalHub:
             kind: "model" or "dataset".
             revision: a branch or tag, such as "refs/convert/parquet".
             gated: its files need a token.
+            private: only its owner sees it.
         """
         contents = {path: text.encode() if isinstance(text, str) else text for path, text in files.items()}
         repository = self._repositories.setdefault((kind, name), Repository(kind, name))
-        repository.gated = gated
+        repository.gated, repository.private = gated, private
         return repository.add(revision, contents)
-
-    def create(self, name: str, private: bool) -> bool:
-        """Makes an empty repository for a model; False if it is there already."""
-        if ("model", name) in self._repositories:
-            return False
-        self._repositories["model", name] = Repository("model", name, private=private)
-        self._repositories["model", name].add("main", {})
-        return True
 
     def move(self, old: str, new: str) -> None:
         """Has a repository's old name lead to its new one, as "glue" leads to "nyu-mll/glue"."""
@@ -116,7 +107,7 @@ class LocalHub:
 
     def clear(self) -> None:
         """Forgets all repositories, faults and requests."""
-        for held in (self._repositories, self._moved, self._cuts, self._statuses, self.put):
+        for held in (self._repositories, self._moved, self._cuts, self._statuses):
             held.clear()
         self.requests.clear()
         self.page = 1000
@@ -210,9 +201,6 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._respond()
 
-    def do_PUT(self) -> None:
-        self._respond()
-
     def _respond(self) -> None:
         address, hub = urlsplit(self.path), self.server.hub
         length = int(self.headers.get("Content-Length") or 0)
@@ -220,8 +208,6 @@ class _Handler(BaseHTTPRequestHandler):
         hub.requests.append(Request(self.command, unquote(address.path), self.headers.get("Range", "")))
         if status := hub.status(unquote(address.path)):
             self._error(status, "", "the test wants this to fail")
-        elif answer := upload(hub, unquote(address.path), body, self.headers.get("Authorization") == f"Bearer {TOKEN}"):
-            self._answer(answer)
         elif address.path.startswith("/lfs/"):
             _, _, digest, name = address.path.split("/", 3)
             self._content(hub.large(digest), digest, {}, unquote(name))
@@ -272,12 +258,6 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             branches = [{"name": "main", "ref": "refs/heads/main", "targetCommit": repository.commit(revision)}]
             self._json({"branches": branches, "tags": [], "converts": []})
-
-    def _answer(self, answer: Answer) -> None:
-        if answer.status < 300:
-            self._send(answer.status, json.dumps(answer.value).encode(), {"Content-Type": "application/json"})
-        else:
-            self._error(answer.status, "", answer.value)
 
     def _page(self, below: Sequence[Any], start: int) -> None:
         end, headers = start + self.server.hub.page, {}
