@@ -9,7 +9,7 @@ from isotune.errors import InputError
 from isotune.report.card import CARD, write_card
 
 MARKS = ("modules.json", "model.onnx")  # a folder with an encoder has one of these
-HIDDEN = (".*", "*/.*")
+HIDDEN = [".*", "*/.*"]
 
 
 def push(folder: str | Path, repository: str, private: bool = False) -> str:
