@@ -2,8 +2,7 @@
 
 It answers what these libraries ask: a repository's information, its tree, single paths of it, and its files, with HEAD
 and GET, ETag and Range. As on the hub, large kinds of file (LFS) are a redirect to another address; a repository that
-is missing or gated says so by the status and headers that the libraries know. Nothing else is
-answered.
+is missing or gated says so by the status and headers that the libraries know. Nothing else is answered.
 """
 
 from __future__ import annotations

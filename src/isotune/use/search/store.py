@@ -150,10 +150,10 @@ class Store:
         self.sync()
 
     def sync(self) -> None:
-        """Brings the table to the disk: LanceDB does not wait for that. It never changes a file that it has written."""
+        """Brings the table to the disk: LanceDB does not wait for that. It only changes files of JSON, its hints."""
         with writing(self.folder):
             for path in (self.folder / TABLE_FOLDER).rglob("*"):
-                if path.is_dir() or path not in self._on_disk:
+                if path.is_dir() or path.suffix == ".json" or path not in self._on_disk:
                     sync(path)
                     self._on_disk.add(path)
             sync(self.folder / TABLE_FOLDER)
