@@ -72,10 +72,11 @@ def test_the_help_of_train_imports_the_options_of_its_own_methods_only() -> None
 
 
 def test_plugins_are_loaded_before_the_command(isotune: Call, refused: Callable[..., str]) -> None:
-    Path("one.py").write_text("print('one')")
-    Path("two.py").write_text("print('two')")
-    for command in ("train", "recipes"):
-        code, out, _ = isotune(command, "--plugin", "one.py", "--help", "--plugin=two.py")
+    for command in ("train", "recipes"):  # with files of its own, because a plugin is loaded once
+        one, two = Path(f"{command}1.py"), Path(f"{command}2.py")
+        one.write_text("print('one')")
+        two.write_text("print('two')")
+        code, out, _ = isotune(command, "--plugin", one, "--help", f"--plugin={two}")
         assert code == 0
         assert out.startswith(f"one\ntwo\nUsage: isotune {command} ")
     Path("wrong.py").write_text("\n1 / 0")
