@@ -168,7 +168,7 @@ def with_pooler(tiny_model: Path, tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def sentences() -> list[str]:
     """Sixty different sentences of the tiny vocabulary, of many lengths."""
     generator = torch.Generator().manual_seed(1)

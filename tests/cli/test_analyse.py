@@ -31,13 +31,6 @@ def test_an_analysis_and_its_files(isotune: Call, tiny_model: Path, pairs: Path)
     assert json.loads(Path("look/tsne.json").read_text())["options"] == {"seed": 5}
 
 
-def test_encoders_of_the_same_name_keep_their_paths(isotune: Call, tiny_model: Path, pairs: Path) -> None:
-    copies = [shutil.copytree(tiny_model, f"{name}/encoder") for name in ("x/run", "y/run")]
-    out = isotune("analyse", "histogram", *copies, "--tasks", pairs).out
-    assert [line.partition(":")[0] for line in out.splitlines()[:2]] == copies
-    assert "analyses/histogram.png" in out
-
-
 def test_errors_are_reported_before_any_encoding(
     refused: Callable[..., str], tiny_model: Path, pairs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

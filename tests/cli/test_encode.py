@@ -70,10 +70,6 @@ def test_a_folder_of_vectors(isotune: Call, refused: Refused, tiny_model: Path, 
         (["-", "--out", "v"], "-: a folder of vectors gets a file for each file; name files or a pattern"),
         ([text, "--out", "v.npy", "--format", "npy"], "--format is for a folder of vectors; v.npy is a file"),
         ([text, "--out", "v.npy", "--engine", "ray"], "--engine is for a folder of vectors; v.npy is a file"),
-        ([text, "--out", "v.npy", "--shard", "1/2"], "--shard is for a folder of vectors; v.npy is a file"),
-        ([text, "--out", "v", "--shard", "1/2", "--engine", "ray"], "--engine ray shares the files out itself"),
-        ([text, "--out", "v", "--shard", "3/2"], "--shard 3/2: give I/N, the I-th of N shares, such as 1/4"),
-        ([text, "--out", "v", "--shard", "0"], "--shard 0: give I/N"),
         (["--out", "v"], "FILE is missing. See isotune encode --help"),
     ]:
         assert message in refused("encode", tiny_model, *words)

@@ -40,11 +40,10 @@ def test_an_index_from_start_to_end(isotune: Call, refused: Refused, tiny_model:
     assert out.count("lang=de") == 5
     assert err == "only 5 rows fit --where\n"
 
-    out = isotune("rows", "index", "-k", "3", "--where", "lang = 'en'", "--check").out
+    out = isotune("rows", "index", "-k", "3", "--where", "lang = 'en'").out
     assert out.splitlines()[0] == "rows      31"
     assert "columns   id, text, lang" in out
     assert "search    exact" in out
-    assert "files     as they were written" in out
     assert "fitting   15" in out
     assert "t.jsonl:5" in out
     assert isotune("rows", "index", "--where", "lang = 'en'", "--delete").out == "index: 15 rows deleted, 16 left\n"

@@ -20,11 +20,7 @@ from isotune.errors import InputError
 from isotune.lab.studies.job import COSINES, read_arrays, read_result, write_result
 from isotune.recipes import Recipe
 from isotune.training.run_folder import create, held, last_checkpoint, save_tensors, started_recipe
-from isotune.use.search import Index
-from isotune.use.search.documents import Document
-from isotune.use.search.seal import HINT
 
-WITHOUT_EFFECT = {HINT, "lock"}  # of an index
 TEXTS = [f"sentence {number}" for number in range(40)]
 
 
@@ -72,27 +68,12 @@ def read_results(folder: Path) -> object:
     return read_result(folder), {name: array.tolist() for name, array in arrays.items()}
 
 
-used: list[Encoder] = []  # of the index
-
-
-def write_index(folder: Path, tiny_model: Path) -> None:
-    used[:] = [Encoder.load(tiny_model)]
-    index = Index.create(folder, used[0])
-    index.add(Document(text, text) for text in TEXTS)
-    index.add(Document(text, text.upper()) for text in TEXTS[:5])
-
-
-def read_index(folder: Path) -> object:
-    return Index.open(folder, used[0], check=True).search("sentence", len(TEXTS))
-
-
 KINDS: dict[str, tuple[Callable[[Path, Path], object], Callable[[Path], object]]] = {
     "checkpoint": (write_checkpoint, read_checkpoint),
     "recipe": (write_recipe, started_recipe),
     "encoder": (write_encoder, read_encoder),
     "cache": (lambda folder, _: read_cache(folder), read_cache),
     "study": (write_results, read_results),
-    "index": (write_index, read_index),
 }
 
 
@@ -127,8 +108,6 @@ def test_what_is_damaged_is_named_and_not_used(kind: str, thorough: bool, tiny_m
             except InputError as error:
                 lines.append(str(error))
         path.write_bytes(content)
-        if path.name in WITHOUT_EFFECT:
-            continue
         print(f"{kind}, {path.name}: {count} damages, {len(lines)} of them refused, the others without effect")
         assert lines
         assert all(str(folder) in line and "\n" not in line for line in lines)

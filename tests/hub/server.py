@@ -2,8 +2,7 @@
 
 It answers what these libraries ask: a repository's information, its tree, single paths of it, and its files, with HEAD
 and GET, ETag and Range. As on the hub, large kinds of file (LFS) are a redirect to another address; a repository that
-is missing, gated or moved says so by the status and headers that the libraries know. Uploads are in `uploads.py`.
-Nothing else is answered.
+is missing or gated says so by the status and headers that the libraries know. Nothing else is answered.
 """
 
 from __future__ import annotations
@@ -20,9 +19,8 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from tests.hub.repository import LARGE, Repository, blob, entries, information
-from tests.hub.uploads import Answer, upload
 
-TOKEN = "hf_local"  # of a user who may read gated repositories, and write
+TOKEN = "hf_local"  # of a user who may read gated repositories
 
 
 class Request(NamedTuple):
@@ -39,8 +37,6 @@ class LocalHub:
     Attributes:
         url: where it is; nothing listens there until `start`, so that connecting is refused at once.
         requests: what it was asked, in order.
-        page: how many entries of a tree come with one answer.
-        put: the large files that were uploaded, by their SHA-256.
     """
 
     def __init__(self) -> None:
@@ -50,10 +46,7 @@ class LocalHub:
         self.url = f"http://127.0.0.1:{self._port}"
         self.storage = f"http://localhost:{self._port}/lfs"  # another host to the libraries: they send it no token
         self.requests: list[Request] = []
-        self.page = 1000
-        self.put: dict[str, bytes] = {}
         self._repositories: dict[tuple[str, str], Repository] = {}
-        self._moved: dict[str, str] = {}
         self._cuts: dict[str, int] = {}
         self._statuses: dict[str, int] = {}
 
@@ -65,6 +58,7 @@ class LocalHub:
         kind: str = "model",
         revision: str = "main",
         gated: bool = False,
+        private: bool = False,
     ) -> str:
         """Adds a revision to a repository, which is made if it isn't there; returns its commit.
 
@@ -74,23 +68,12 @@ class LocalHub:
             kind: "model" or "dataset".
             revision: a branch or tag, such as "refs/convert/parquet".
             gated: its files need a token.
+            private: only its owner sees it.
         """
         contents = {path: text.encode() if isinstance(text, str) else text for path, text in files.items()}
         repository = self._repositories.setdefault((kind, name), Repository(kind, name))
-        repository.gated = gated
+        repository.gated, repository.private = gated, private
         return repository.add(revision, contents)
-
-    def create(self, name: str, private: bool) -> bool:
-        """Makes an empty repository for a model; False if it is there already."""
-        if ("model", name) in self._repositories:
-            return False
-        self._repositories["model", name] = Repository("model", name, private=private)
-        self._repositories["model", name].add("main", {})
-        return True
-
-    def move(self, old: str, new: str) -> None:
-        """Has a repository's old name lead to its new one, as "glue" leads to "nyu-mll/glue"."""
-        self._moved[old] = new
 
     def cut(self, file: str, after: int) -> None:
         """Breaks the connection, once, when this many bytes of a file of this name have been sent."""
@@ -116,18 +99,13 @@ class LocalHub:
 
     def clear(self) -> None:
         """Forgets all repositories, faults and requests."""
-        for held in (self._repositories, self._moved, self._cuts, self._statuses, self.put):
+        for held in (self._repositories, self._cuts, self._statuses):
             held.clear()
         self.requests.clear()
-        self.page = 1000
 
     def find(self, kind: str, name: str) -> Repository | None:
         """The repository, if it is there."""
         return self._repositories.get((kind, name))
-
-    def moved(self, name: str) -> str | None:
-        """The new name of a repository that has one."""
-        return self._moved.get(name)
 
     def take_cut(self, file: str) -> int | None:
         """After how many bytes of a file to break off, if it is to be broken off."""
@@ -210,9 +188,6 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._respond()
 
-    def do_PUT(self) -> None:
-        self._respond()
-
     def _respond(self) -> None:
         address, hub = urlsplit(self.path), self.server.hub
         length = int(self.headers.get("Content-Length") or 0)
@@ -220,8 +195,6 @@ class _Handler(BaseHTTPRequestHandler):
         hub.requests.append(Request(self.command, unquote(address.path), self.headers.get("Range", "")))
         if status := hub.status(unquote(address.path)):
             self._error(status, "", "the test wants this to fail")
-        elif answer := upload(hub, unquote(address.path), body, self.headers.get("Authorization") == f"Bearer {TOKEN}"):
-            self._answer(answer)
         elif address.path.startswith("/lfs/"):
             _, _, digest, name = address.path.split("/", 3)
             self._content(hub.large(digest), digest, {}, unquote(name))
@@ -238,9 +211,6 @@ class _Handler(BaseHTTPRequestHandler):
     def _repository(self, kind: str, name: str, revision: str) -> Repository | None:
         """The repository, if it has such a revision; otherwise the error or redirect is sent."""
         hub = self.server.hub
-        if new := hub.moved(name):
-            self._send(307, b"", {"Location": self.path.replace(f"/{name}", f"/{new}", 1)})
-            return None
         repository = hub.find(kind, name)
         if repository is None:  # without a token it might be private, and that isn't told
             known = self.headers.get("Authorization") == f"Bearer {TOKEN}"
@@ -265,27 +235,13 @@ class _Handler(BaseHTTPRequestHandler):
             if path and not below:
                 self._error(404, "EntryNotFound", f"{path} does not exist on {revision}")
                 return
-            self._page(below, int(form.get("cursor", ["0"])[0]))
+            self._json(below)
         elif part == "paths-info":
             everything = {entry["path"]: entry for entry in entries(files, "", recursive=True)}
             self._json([everything[path] for path in form.get("paths", ()) if path in everything])
         else:
             branches = [{"name": "main", "ref": "refs/heads/main", "targetCommit": repository.commit(revision)}]
             self._json({"branches": branches, "tags": [], "converts": []})
-
-    def _answer(self, answer: Answer) -> None:
-        if answer.status < 300:
-            self._send(answer.status, json.dumps(answer.value).encode(), {"Content-Type": "application/json"})
-        else:
-            self._error(answer.status, "", answer.value)
-
-    def _page(self, below: Sequence[Any], start: int) -> None:
-        end, headers = start + self.server.hub.page, {}
-        if end < len(below):
-            joint = "&" if "?" in self.path else "?"
-            path = re.sub(r"[?&]cursor=\d+", "", self.path)
-            headers["Link"] = f'<{self.server.hub.url}{path}{joint}cursor={end}>; rel="next"'
-        self._json(below[start:end], headers)
 
     def _file(self, kind: str, name: str, revision: str, path: str) -> None:
         repository = self._repository(kind, name, revision)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import huggingface_hub
 import numpy as np
@@ -32,7 +33,7 @@ from tests.hub.repositories import Files
 from tests.hub.sentences import sentence
 from tests.hub.server import LocalHub
 
-TREC = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
+INFERENCE = {"entailment", "neutral", "contradiction"}
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +52,7 @@ def sized(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         splits = {
             split: replace(dataset.splits[split], row_count=count, gold_count=count) for split, count in counts.items()
         }
-        monkeypatch.setitem(_catalogue(), name, replace(dataset, splits=MappingProxyType(splits)))
+        monkeypatch.setitem(_catalogue(), name, replace(dataset, splits=MappingProxyType({**dataset.splits, **splits})))
 
     return expect
 
@@ -63,23 +64,14 @@ def _catalogue() -> dict[str, Dataset]:
 # ---------------------------------------------------------------------------------------------------------- data
 
 
-def test_a_repository_with_one_configuration(published: LocalHub) -> None:
-    rows = list(read("hub:mteb/sts12-sts:test", ScoredPair))
-    assert len(rows) == 12
-    assert {type(row) for row in rows} == {ScoredPair}
-    assert len(list(read("hub:SetFit/sst5:validation", LabelledSentence))) == 12
-    assert len(list(read("hub:stanfordnlp/snli:validation", Sentence))) == 24
-
-
 def test_a_revision(published: LocalHub, repositories: dict[str, Files]) -> None:
     published.add("mteb/sts13-sts", {"test.jsonl": '{"sentence": "new"}\n'}, kind="dataset", revision="v2")
     assert list(read("hub:mteb/sts13-sts@v2:test", Sentence)) == [Sentence("new")]
     assert len(list(read("hub:mteb/sts13-sts:test", ScoredPair))) == 12
 
 
-@pytest.mark.parametrize(
-    ("source", "count", "first"),
-    [
+def test_scored_pairs_from_their_public_source(published: LocalHub, sized: Callable[..., None]) -> None:
+    for source, count, first in [
         ("sts12:test", 5 * 12, 0),
         ("sts15:test", 5 * 9, 0),  # a quarter is unscored
         ("stsb:dev", 12, 24),
@@ -87,76 +79,55 @@ def test_a_revision(published: LocalHub, repositories: dict[str, Files]) -> None
         ("sickr:test", 12, 36),
         ("sts17-6:test", 12, 0),
         ("stsb-de:dev", 12, 24),
-    ],
-)
-def test_scored_pairs_from_their_public_source(
-    published: LocalHub, sized: Callable[..., None], source: str, count: int, first: int
-) -> None:
-    name, _, split = source.partition(":")
-    sized(name, **{split: count})
-    pairs = read_scored_pairs(source)
-    assert len(pairs.scores) == count
-    assert pairs.sentence1[0] == sentence(first)
-    assert len(set(pairs.subsets)) == (5 if name in ("sts12", "sts15") else 1)
+    ]:
+        name, _, split = source.partition(":")
+        sized(name, **{split: count})
+        pairs = read_scored_pairs(source)
+        assert (len(pairs.scores), pairs.sentence1[0]) == (count, sentence(first)), source
+        assert len(set(pairs.subsets)) == (5 if name in ("sts12", "sts15") else 1), source
 
 
-@pytest.mark.parametrize(
-    ("source", "row", "count", "labels"),
-    [
-        ("all-nli:train", LabelledPair, 24, {"entailment", "neutral", "contradiction"}),
-        ("snli:dev", LabelledPair, 9, {"entailment", "neutral", "contradiction"}),
-        ("mnli:dev", LabelledPair, 12, {"entailment", "neutral", "contradiction"}),
-        ("quora:train", LabelledPair, 24, {"0", "1"}),
-        ("qqp:dev", LabelledPair, 20, {"0", "1"}),
-        ("glue-mrpc:dev", LabelledPair, 20, {"0", "1"}),
-        ("rte:dev", LabelledPair, 20, {"entailment", "not_entailment"}),
-        ("qnli:train", LabelledPair, 24, {"entailment", "not_entailment"}),
-        ("sickr:train", LabelledPair, 24, {"ENTAILMENT", "NEUTRAL", "CONTRADICTION"}),
-        ("mrpc:train", LabelledPair, 24, {"0", "1"}),
-        ("cola:dev", LabelledSentence, 20, {"0", "1"}),
-        ("sst5:dev", LabelledSentence, 12, {"0", "1", "2", "3", "4"}),
-        ("sst2:test", LabelledSentence, 12, {"0", "1"}),
-        ("mr:train", LabelledSentence, 40, {"0", "1"}),
-        ("subj:train", LabelledSentence, 40, {"0", "1"}),
-        (
-            "trec:test",
-            LabelledSentence,
-            12,
-            {f"{kind}:other" for kind in ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")},
-        ),
-    ],
-)
-def test_labelled_rows_from_their_public_source(
-    published: LocalHub,
-    sized: Callable[..., None],
-    source: str,
-    row: type[LabelledPair | LabelledSentence],
-    count: int,
-    labels: set[str],
-) -> None:
-    name, _, split = source.partition(":")
-    sized(name, **{split: count})
-    rows = list(read(source, row))
-    assert len(rows) == count
-    assert {row.label for row in rows} == labels
+def test_labelled_rows_from_their_public_source(published: LocalHub, sized: Callable[..., None]) -> None:
+    of_pairs = {
+        "all-nli:train": (24, INFERENCE),
+        "snli:dev": (9, INFERENCE),
+        "mnli:dev": (12, INFERENCE),
+        "quora:train": (24, {"0", "1"}),
+        "qqp:dev": (20, {"0", "1"}),
+        "glue-mrpc:dev": (20, {"0", "1"}),
+        "rte:dev": (20, {"entailment", "not_entailment"}),
+        "qnli:train": (24, {"entailment", "not_entailment"}),
+        "sickr:train": (24, {"ENTAILMENT", "NEUTRAL", "CONTRADICTION"}),
+        "mrpc:train": (24, {"0", "1"}),
+    }
+    of_sentences = {
+        "cola:dev": (20, {"0", "1"}),
+        "sst5:dev": (12, {"0", "1", "2", "3", "4"}),
+        "sst2:test": (12, {"0", "1"}),
+        "mr:train": (40, {"0", "1"}),
+        "subj:train": (40, {"0", "1"}),
+        "trec:test": (12, {f"{kind}:other" for kind in ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")}),
+    }
+    for source, (count, labels) in {**of_pairs, **of_sentences}.items():
+        name, _, split = source.partition(":")
+        sized(name, **{split: count})
+        row_type: type[Any] = LabelledPair if source in of_pairs else LabelledSentence
+        rows = list(read(source, row_type))
+        assert (len(rows), {row.label for row in rows}) == (count, labels), source
 
 
-@pytest.mark.parametrize(
-    ("source", "row", "count"),
-    [
+def test_text_from_its_public_source(published: LocalHub, sized: Callable[..., None]) -> None:
+    rows_of: list[tuple[str, type[Any], int]] = [
         ("all-nli-pairs:train", Pair, 24),
         ("simcse-nli:train", Triplet, 24),
         ("simcse-wiki:train", Sentence, 60),
         ("all-nli:train", Pair, 8),
         ("snli:train", Triplet, 6),
-    ],
-)
-def test_text_from_its_public_source(
-    published: LocalHub, sized: Callable[..., None], source: str, row: type[Pair | Triplet | Sentence], count: int
-) -> None:
-    name, _, split = source.partition(":")
-    sized(name, **{split: {"all-nli": 24, "snli": 18}.get(name, count)})
-    assert len(list(read(source, row))) == count
+    ]
+    for source, row_type, count in rows_of:
+        name, _, split = source.partition(":")
+        sized(name, **{split: {"all-nli": 24, "snli": 18}.get(name, count)})
+        assert len(list(read(source, row_type))) == count, source
 
 
 def test_another_number_of_rows_than_the_published_is_refused(published: LocalHub) -> None:
@@ -254,38 +225,26 @@ def test_what_a_repository_lacks_is_an_error_with_what_it_has(published: LocalHu
     assert str(error.value) == message
 
 
-@pytest.mark.parametrize(
-    ("source", "labels"),
-    [
-        ("hub:sentence-transformers/all-nli/pair-class:train", {"entailment", "neutral", "contradiction"}),
-        ("hub:nyu-mll/glue/qnli:train", {"entailment", "not_entailment"}),
-        ("hub:nyu-mll/glue/mrpc:train", {"not_equivalent", "equivalent"}),
-        ("hub:sentence-transformers/quora-duplicates/pair-class", {"different", "duplicate"}),
-    ],
-)
-def test_a_configuration_and_the_names_of_its_labels(published: LocalHub, source: str, labels: set[str]) -> None:
-    assert {row.label for row in read(source, LabelledPair)} == labels
-
-
-def test_labels_of_the_only_configuration_have_their_names(published: LocalHub) -> None:
-    rows = list(read("hub:stanfordnlp/snli:train", LabelledPair))
-    assert {row.label for row in rows} == {"entailment", "neutral", "contradiction"}
-    assert len(rows) == 18  # those on which no label was agreed, a quarter, are left out
-
-
-def test_only_entailments_are_positives(published: LocalHub) -> None:
-    assert len(list(read("hub:stanfordnlp/snli:train", Pair))) == 6
-
-
-def test_triplets_of_labelled_pairs(published: LocalHub) -> None:
-    assert all(isinstance(row, Triplet) for row in read("hub:stanfordnlp/snli:train", Triplet))
-
-
-@pytest.mark.parametrize(
-    ("file", "row", "count"), [("nli_for_simcse.csv", Triplet, 24), ("wiki1m_for_simcse.txt", Sentence, 60)]
-)
-def test_a_single_file(published: LocalHub, file: str, row: type[Triplet | Sentence], count: int) -> None:
-    assert len(list(read(f"hub:princeton-nlp/datasets-for-simcse/{file}", row))) == count
+def test_what_is_read_of_a_repository(published: LocalHub) -> None:
+    rows_of: list[tuple[str, type[Any], int, set[str]]] = [
+        ("mteb/sts12-sts:test", ScoredPair, 12, set()),
+        ("SetFit/sst5:validation", LabelledSentence, 12, {"0", "1", "2", "3", "4"}),
+        ("stanfordnlp/snli:validation", Sentence, 24, set()),
+        # Those on which no label was agreed, a quarter, are left out; only entailments are positives.
+        ("stanfordnlp/snli:train", LabelledPair, 18, INFERENCE),
+        ("stanfordnlp/snli:train", Pair, 6, set()),
+        ("stanfordnlp/snli:train", Triplet, 6, set()),
+        ("sentence-transformers/all-nli/pair-class:train", LabelledPair, 24, INFERENCE),
+        ("nyu-mll/glue/qnli:train", LabelledPair, 24, {"entailment", "not_entailment"}),
+        ("nyu-mll/glue/mrpc:train", LabelledPair, 24, {"not_equivalent", "equivalent"}),
+        ("sentence-transformers/quora-duplicates/pair-class", LabelledPair, 24, {"different", "duplicate"}),
+        ("princeton-nlp/datasets-for-simcse/nli_for_simcse.csv", Triplet, 24, set()),
+        ("princeton-nlp/datasets-for-simcse/wiki1m_for_simcse.txt", Sentence, 60, set()),
+    ]
+    for source, row_type, count, labels in rows_of:
+        rows = list(read(f"hub:{source}", row_type))
+        assert (len(rows), {type(row) for row in rows}) == (count, {row_type}), source
+        assert {row.label for row in rows if labels} == labels, source
 
 
 def test_pairs_whose_labels_say_nothing_of_inference_are_refused(published: LocalHub) -> None:
@@ -304,9 +263,9 @@ def test_a_file_and_a_configuration_of_a_revision_that_has_a_slash(published: Lo
     assert len(list(read(f"hub:{source}/default/test/0000.parquet", ScoredPair))) == 12
 
 
-def test_a_run_records_the_commit_that_was_read(published: LocalHub, tiny_model: Path) -> None:
+def test_a_run_records_the_commit_that_was_read(published: LocalHub, tiny_model: Path, pairs: Path) -> None:
     commit = published.add("me/text", {"train.txt": "a dog\na cat\nthe ball\na man\n"}, kind="dataset")
-    options = {"model": str(tiny_model), "steps": 1, "batch_size": 2, "dev": "none", "tasks": []}
+    options = {"model": str(tiny_model), "steps": 1, "batch_size": 2, "dev": "none", "tasks": [str(pairs)]}
     run = train("hub:me/text", out="run", method="simcse", quiet=True, **options)
     assert json.loads((run.folder / "data.json").read_text())["stage 1"]["commits"] == {"hub:me/text": commit}
 
@@ -348,14 +307,10 @@ def test_a_hub_that_is_down_is_known_soon(published: LocalHub, status: int) -> N
 def test_a_model_of_each_form(local_hub: LocalHub, tiny_model: Path, form: Callable[[Path], Files]) -> None:
     local_hub.add("me/tiny", form(tiny_model))
     words = ["a dog sees the cat .", "the ball"]
-    np.testing.assert_array_equal(Encoder.load("me/tiny").encode(words), Encoder.load(tiny_model).encode(words))
-
-
-def test_a_model_that_was_fetched_needs_no_hub(local_hub: LocalHub, tiny_model: Path) -> None:
-    local_hub.add("me/fetched", with_safetensors(tiny_model))
-    first = Encoder.load("me/fetched").encode(["a dog"])
-    local_hub.stop()
-    np.testing.assert_array_equal(Encoder.load("me/fetched").encode(["a dog"]), first)
+    expected = Encoder.load(tiny_model).encode(words)
+    np.testing.assert_array_equal(Encoder.load("me/tiny").encode(words), expected)
+    local_hub.stop()  # what was fetched needs no hub
+    np.testing.assert_array_equal(Encoder.load("me/tiny").encode(words), expected)
 
 
 def test_an_encoder_on_the_hub_is_told_without_its_weights(local_hub: LocalHub, tiny_model: Path) -> None:
@@ -399,13 +354,6 @@ def test_no_code_and_no_other_weights_are_fetched(local_hub: LocalHub, tiny_mode
     Encoder.load("me/much")
     fetched = {request.path.partition("resolve/")[2] for request in local_hub.requests if "resolve/" in request.path}
     assert not any(path.endswith(tuple(others)) for path in fetched)
-
-
-def test_a_pickle_that_was_fetched_needs_no_hub(local_hub: LocalHub, tiny_model: Path) -> None:
-    local_hub.add("me/pickled", with_pickle(tiny_model))
-    first = Encoder.load("me/pickled").encode(["a dog"])
-    local_hub.stop()
-    np.testing.assert_array_equal(Encoder.load("me/pickled").encode(["a dog"]), first)
 
 
 def test_a_missing_model_and_a_hub_that_is_down(local_hub: LocalHub) -> None:

@@ -70,15 +70,9 @@ def test_every_table_finds_its_data_and_models(everywhere: LocalHub, uncounted: 
         assert next(read(source, Sentence)).sentence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "name",
-    [
-        "consert/figure1",
-        *(
-            pytest.param(name, marks=pytest.mark.slow)
-            for name in ("bert-cf/figure3", "clsr/table4", "self-guided/figure4", "small-bert/table1")
-        ),
-    ],
+    "name", ["consert/figure1", "bert-cf/figure3", "clsr/table4", "self-guided/figure4", "small-bert/table1"]
 )
 def test_a_table_of_each_paper_is_made(
     everywhere: LocalHub,

@@ -25,10 +25,6 @@ ENGINE = (
     "ray: encode the files of a folder on all GPUs or cores of a Ray cluster ($RAY_ADDRESS), or of this machine. Needs "
     "pip install 'isotune[ray]'."
 )
-SHARD = (
-    "Encode the I-th of N shares of a folder's files, for file systems without locks: give each of N processes another "
-    "share."
-)
 
 
 def encode(
@@ -38,7 +34,6 @@ def encode(
     out: Annotated[Path, Parameter(help=OUT, metavar="FILE|FOLDER")] = Path("vectors.npy"),
     format: Annotated[Literal["parquet", "npy"] | None, Parameter(help=FORMAT)] = None,
     engine: Annotated[Literal["ray"] | None, Parameter(help=ENGINE)] = None,
-    shard: Annotated[str | None, Parameter(help=SHARD, metavar="I/N")] = None,
     normalize: Annotated[bool, Parameter(help="Scale each vector to length 1.")] = False,
     precision: Annotated[Precision | None, PRECISION] = None,
     columns: Annotated[tuple[str, ...], Parameter(help=COLUMN), COLUMNS] = (),
@@ -55,7 +50,7 @@ def encode(
     """
     named_columns = key_values("--columns", columns, COLUMNS_FORM)
     if out.suffix and not out.is_dir():
-        for flag, value in (("--format", format), ("--engine", engine), ("--shard", shard)):
+        for flag, value in (("--format", format), ("--engine", engine)):
             if value:
                 raise InputError(f"{flag} is for a folder of vectors; {out} is a file")
         _encode_to_file(encoder, file, out, normalize, precision, named_columns)
@@ -66,11 +61,8 @@ def encode(
     from isotune.use.bulk.parts import find_parts
 
     suffix = f".{format or 'parquet'}"
-    share = _share(shard) if shard else None
-    job = Job(encoder, tuple(find_parts(file, suffix)), out, suffix, precision, normalize, named_columns, share)
+    job = Job(encoder, tuple(find_parts(file, suffix)), out, suffix, precision, normalize, named_columns)
     if engine == "ray":
-        if shard:
-            raise InputError("--engine ray shares the files out itself; leave --shard out")
         from isotune.use.bulk.on_ray import run_on_ray
 
         outcome = run_on_ray(job)
@@ -79,16 +71,6 @@ def encode(
             outcome = job.run(advance)
     here = "" if engine else f"; this process encoded {outcome.parts_encoded_here} of the parts"
     print(f"{out}: {outcome.parts} parts, {outcome.rows:,} vectors of {outcome.dimension} features{here}")
-    if outcome.parts_left:
-        print(f"parts left to other shares: {outcome.parts_left}; {out} is complete when it has _manifest.json")
-
-
-def _share(shard: str) -> tuple[int, int]:
-    """The numbers I and N of "I/N"."""
-    first, slash, second = shard.partition("/")
-    if not (slash and first.isdecimal() and second.isdecimal() and 1 <= int(first) <= int(second)):
-        raise InputError(f"--shard {shard}: give I/N, the I-th of N shares, such as 1/4")
-    return int(first), int(second)
 
 
 def _encode_to_file(

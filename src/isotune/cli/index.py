@@ -41,7 +41,7 @@ def index(
     quiet_lancedb()
     from isotune.encoder.encoder import Encoder
     from isotune.use.search import Index, read_documents
-    from isotune.use.search.description import DESCRIPTION
+    from isotune.use.search.index import DESCRIPTION
 
     documents = read_documents(file, key_values("--columns", columns, COLUMNS_FORM), id)
     if (out / DESCRIPTION).exists():  # without --precision, the precision of the first rows is used again

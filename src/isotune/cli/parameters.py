@@ -61,6 +61,8 @@ def labels(encoders: Sequence[str]) -> list[str]:
 
     >>> labels(["models/bert-tiny", "runs/demo/encoder"])
     ['bert-tiny', 'demo']
+    >>> labels(["x/run/encoder", "y/run/encoder"])
+    ['x/run/encoder', 'y/run/encoder']
     """
     if not encoders:
         raise InputError("no encoder: name at least one folder or hub name")

@@ -6,6 +6,7 @@ The function's parameters are the command's arguments and options; its docstring
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +24,7 @@ from cyclopts import (
 import isotune
 from isotune.errors import InputError
 
+HELP_FLAGS = {"--help", "-h"}
 PLUGIN = (
     "A Python file that adds to isotune, such as a method of your own. It is run before the other options are read. "
     "The option can be given several times."
@@ -62,6 +64,8 @@ def call(command: str, usage: str, words: Sequence[str]) -> int:
             function = train_command(words)
         app.command(function, name=command, usage=f"Usage: isotune {command} {usage}".rstrip())
         app[command].help = "\n\n".join(" ".join(text.split()) for text in app[command].help.split("\n\n"))
+        if HELP_FLAGS & {*takewhile(lambda word: word != "--", words)}:
+            return app.help_print([command])  # at once, because to parse the other words takes as long again
         return app([command, *words])
 
     if "-" in words and "--" not in words:

@@ -21,13 +21,9 @@ def push(
 ) -> None:
     """Upload an encoder to the Hugging Face hub.
 
-    All files of the folder but hidden ones are uploaded, after a list of them is printed. A folder without a model
-    card (README.md) gets one. The token is that of `hf auth login`, or HF_TOKEN.
+    All files of the folder but hidden ones are uploaded. A folder without a model card (README.md) gets one. The token
+    is that of `hf auth login`, or HF_TOKEN.
     """
-    from isotune.use.export.push import prepare, push
+    from isotune.use.export.push import push
 
-    upload = prepare(encoder, repository, private)
-    exists = "exists" if upload.exists else "new"
-    print(f"uploading {upload.size / 1e6:,.1f} MB from {encoder} to {repository} ({upload.visibility}, {exists}):")
-    print(*(f"  {file}" for file in upload.files), sep="\n", flush=True)
-    print(push(upload))
+    print(push(encoder, repository, private))

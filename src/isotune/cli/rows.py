@@ -14,7 +14,6 @@ from isotune.cli.parameters import WHERE, quiet_lancedb
 FOLDER = Parameter(help="The folder of an index, which isotune index has made.")
 K = "How many rows to list."
 DELETE = "Delete the rows that fit --where, and list none."
-CHECK = "First compare the index's files with the checksums that were kept when they were written."
 
 
 def rows(
@@ -24,7 +23,6 @@ def rows(
     k: Annotated[int, Parameter(name="-k", help=K, metavar="NUMBER")] = 10,
     where: Annotated[str | None, WHERE] = None,
     delete: Annotated[bool, Parameter(help=DELETE)] = False,
-    check: Annotated[bool, Parameter(help=CHECK)] = False,
 ) -> None:
     """Describe an index, and list or delete its rows."""
     quiet_lancedb()
@@ -34,7 +32,7 @@ def rows(
 
     if k < 0:
         raise InputError(f"-k {k}: it is a number of rows, 0 or more")
-    index = Index.open(folder, check=check)
+    index = Index.open(folder)
     if delete:
         if where is None:
             raise InputError("--delete needs --where; to delete all rows, delete the folder")
@@ -49,7 +47,6 @@ def rows(
         ("encoder", f"{description['encoder'] or 'without a name'}, fingerprint {description['fingerprint']}"),
         ("search", approximate),
         ("on disk", f"{_size(folder) / 1e6:,.1f} MB"),
-        *([("files", "as they were written")] if check else []),
         *([("fitting", f"{now.count(where):,}")] if where else []),
     ):
         print(f"{name:<10}{value}")

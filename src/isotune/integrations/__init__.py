@@ -1,1 +1,1 @@
-"""An encoder as a part of other libraries: scikit-learn, LangChain and mteb. Each module needs the library it names."""
+"""An encoder as a part of scikit-learn, which is installed with isotune."""

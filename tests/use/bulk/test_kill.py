@@ -45,7 +45,7 @@ def only_whole_files(folder: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("seed", "kills"), [(0, 8), *(pytest.param(seed, 100, marks=pytest.mark.slow) for seed in range(1, 6))]
+    ("seed", "kills"), [(0, 4), *(pytest.param(seed, 100, marks=pytest.mark.slow) for seed in range(1, 6))]
 )
 def test_killed_workers(make_job: MakeJob, text_files: list[Path], seed: int, kills: int) -> None:
     for number in range(6 * kills):

@@ -12,6 +12,7 @@ import pytest
 
 from tests.use.bulk.conftest import COUNT, MakeJob, visible_files
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 
 # Ray runs in processes of its own: it starts threads and changes the environment of the process that uses it.
@@ -74,7 +75,6 @@ def test_workers_on_this_machine(make_job: MakeJob) -> None:
     assert visible_files(Path("out")) == {name: before[name] for name in before if name != "2.parquet"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kill", [False, True])
 def test_two_nodes(make_job: MakeJob, sentences: list[str], kill: bool) -> None:
     for number in range(40):

@@ -167,8 +167,7 @@ def test_zoom_and_pan_with_the_mouse(opened: Callable[..., Any]) -> None:
     assert tip(page).startswith("five")
 
 
-@pytest.mark.parametrize("width", [360, 1440])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1440, "light")])
 def test_the_page_fits_its_window(opened: Callable[..., Any], width: int, scheme: str) -> None:
     page = opened(viewport={"width": width, "height": 740}, color_scheme=scheme)
     assert page.evaluate("document.documentElement.scrollWidth") <= width

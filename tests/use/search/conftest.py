@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ def encoder(tiny_model: Path) -> Encoder:
     return Encoder.load(tiny_model)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def documents(sentences: list[str]) -> list[Document]:
     """Sixty documents in two languages, each with a year."""
     return [
@@ -25,8 +26,15 @@ def documents(sentences: list[str]) -> list[Document]:
     ]
 
 
-@pytest.fixture
-def index(tmp_path: Path, encoder: Encoder, documents: list[Document]) -> Index:
-    index = Index.create(tmp_path / "index", encoder)
+@pytest.fixture(scope="session")
+def made_index(tmp_path_factory: pytest.TempPathFactory, encoder: Encoder, documents: list[Document]) -> Path:
+    """The folder of an index of the documents."""
+    index = Index.create(tmp_path_factory.mktemp("made") / "index", encoder)
     index.add(documents)
-    return index
+    return index.folder
+
+
+@pytest.fixture
+def index(made_index: Path, tmp_path: Path, encoder: Encoder) -> Index:
+    """A copy of the index, which the test may change."""
+    return Index.open(shutil.copytree(made_index, tmp_path / "index"), encoder)

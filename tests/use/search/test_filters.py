@@ -186,7 +186,7 @@ def written(draw: st.DrawFn, tree: Any) -> str:
     return write(tree)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_a_filter_selects_the_rows_that_its_tree_holds_for(snapshot: Snapshot, data: st.DataObject) -> None:
     tree = data.draw(TREES)
@@ -259,7 +259,7 @@ def mutated(draw: st.DrawFn) -> str:
     return text
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(mutated() | st.text() | st.lists(st.sampled_from([*PIECES, *NAMES, *COMPARISONS]), max_size=12).map("".join))
 def test_nothing_but_a_written_tree_reaches_lancedb(
     snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch, where: str

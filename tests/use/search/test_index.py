@@ -342,3 +342,29 @@ def test_a_column_with_an_unusual_name(index: Index, name: str) -> None:
     (hit,) = index.search("a man", where=f"`{name}` = 1")
     assert hit.columns[name] == 1
     assert index.add([Document("new", "a man", {name: 1})]) == Changes(0, 0, 1)
+
+
+def test_what_was_committed_is_on_the_disk(
+    tmp_path: Path, encoder: Encoder, documents: list[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[Path] = set()
+    monkeypatch.setattr(store, "sync", synced.add)
+    monkeypatch.setattr(store, "FRAGMENTS", 1)
+    index = Index.create(tmp_path / "index", encoder)
+    for count in (40, 60):
+        index.add(documents[:count])
+    index.delete("id = 'd0'")
+    assert {index.folder, index.folder / "rows.lance", *(index.folder / "rows.lance").rglob("*")} <= synced
+
+
+def test_a_damaged_table_is_refused(index: Index, encoder: Encoder) -> None:
+    description = index.folder / "index.json"
+    before = description.read_text()
+    description.write_text(before.replace('"dimension": 32', '"dimension": 16'))
+    with pytest.raises(InputError, match="its vectors don't have the 16 features"):
+        Index.open(index.folder, encoder)
+    description.write_text(before)
+    for path in (index.folder / "rows.lance" / "_versions").iterdir():
+        path.unlink()
+    with pytest.raises(InputError, match=r"it can't be read \(.*not found\); remove it and make the index again"):
+        Index.open(index.folder, encoder)

@@ -34,7 +34,7 @@ ADD = """
 """
 
 
-@pytest.mark.parametrize("commits", [[1], [5, 3]])
+@pytest.mark.parametrize("commits", [[3], *(pytest.param(counts, marks=pytest.mark.slow) for counts in ([1], [5, 3]))])
 def test_a_killed_process_loses_no_commit(
     commits: list[int], tiny_model: Path, encoder: Encoder, tmp_path: Path
 ) -> None:

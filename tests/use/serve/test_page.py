@@ -39,8 +39,7 @@ def opened(browser: Browser, url: str, width: int = 1440, scheme: str = "light")
     return page, wrong
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1440])
+@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1440, "light")])
 def test_the_page_shows_similarities_heat_maps_clusters_and_hits(
     browser: Browser, searching: Running, tiny: Encoder, sentences: list[str], width: int, scheme: str
 ) -> None:

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from glob import escape
 from importlib.metadata import version
@@ -28,9 +29,11 @@ from filelock import FileLock, Timeout
 
 from isotune.encoder.format.checksums import file_sha256
 from isotune.errors import InputError
-from isotune.files import make_folder, read_json, write_text
+from isotune.files import make_folder, put_into_place, read_json, write_text
 from isotune.use.bulk.parts import Part
 from isotune.use.bulk.vector_file import count_rows
+
+logger = logging.getLogger(__name__)
 
 MANIFEST = "_manifest.json"
 STATE = ".encoding"
@@ -41,19 +44,16 @@ NO_LOCKS = {errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL}  # of a 
 class VectorFolder:
     """A folder of vectors, which several processes may fill at the same time."""
 
-    def __init__(self, path: Path, settings: Mapping[str, Any], has_locks: bool) -> None:
+    def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
         """Opens a folder, or makes a new one.
 
-        Args:
-            path: the folder.
-            settings: what decides the vectors: the encoder's name and fingerprint, and options; as JSON has them.
-            has_locks: whether processes share the parts by locks.
+        `settings` are what decides the vectors, as JSON has it: the encoder's name and fingerprint, and options.
 
         Raises:
             InputError: the folder has vectors of another encoder or of other settings, or files of another origin; or
-                it can't be written or has no locks.
+                it can't be written.
         """
-        self.path, self.has_locks, self._state = path, has_locks, path / STATE
+        self.path, self._state, self._has_locks = path, path / STATE, True
         try:
             if path.is_dir() and not self._state.is_dir() and any(path.iterdir()):
                 raise InputError(f"{path}: it has files that isotune encode did not make; name a new folder")
@@ -61,30 +61,22 @@ class VectorFolder:
             with self.claim(SETTINGS, wait=True) or nullcontext():
                 if not (self._state / SETTINGS).exists():
                     write_text(self._state / SETTINGS, _json(settings))
-            self._compare(settings, read_json(self._state / SETTINGS))
+            theirs = read_json(self._state / SETTINGS)
         except OSError as error:
             raise InputError(f"{path}: it can't be written ({error.strerror or error}); name another folder") from error
-
-    def _compare(self, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
-        if theirs.get("fingerprint") != ours["fingerprint"]:
+        if theirs.get("fingerprint") != settings["fingerprint"]:
             raise InputError(
-                f"{self.path}: it holds vectors of another encoder, {theirs.get('encoder')}; name another folder"
+                f"{path}: it holds vectors of another encoder, {theirs.get('encoder')}; name another folder"
             )
-        for name in sorted(ours.keys() - {"encoder"}):
-            if theirs.get(name) != ours[name]:
+        for name in sorted(settings.keys() - {"encoder"}):
+            if theirs.get(name) != settings[name]:
                 raise InputError(
-                    f"{self.path}: its vectors were made with {name} {theirs.get(name)}, not {ours[name]}; name "
-                    "another folder or give the same options"
+                    f"{path}: its vectors were made with {name} {theirs.get(name)}, not {settings[name]}; name another "
+                    "folder or give the same options"
                 )
 
     def claim(self, name: str, wait: bool = False) -> AbstractContextManager[object] | None:
-        """Claims a part by its name until the block ends; None if another process holds the claim.
-
-        Raises:
-            InputError: the file system has no locks.
-        """
-        if not self.has_locks:
-            return nullcontext()
+        """Claims a part by its name until the block ends; None if another process holds the claim."""
         path = self._state / f"{name}.lock"
         make_folder(path.parent)
         try:
@@ -94,73 +86,59 @@ class VectorFolder:
         except OSError as error:
             if error.errno not in NO_LOCKS:
                 raise
-            raise InputError(
-                f"{self.path}: its file system has no locks ({error.strerror}), by which processes share the files; "
-                "give each process its share, such as --shard 1/2 and --shard 2/2"
-            ) from error
-
-    def target(self, part: Part) -> Path:
-        """The part's file of vectors."""
-        return self.path / part.name
+            if self._has_locks:
+                logger.warning("%s: its file system has no locks; give each process other files.", self.path)
+            self._has_locks = False
+            return nullcontext()
 
     def is_done(self, part: Part) -> bool:
         """Whether the part has its vectors, and neither they nor their source have changed since."""
-        record, target, source = _record(self._record_path(part)), self.target(part), part.source.stat()
-        is_unchanged = (record.get("source_bytes"), record.get("source_modified")) == (
-            source.st_size,
-            source.st_mtime_ns,
-        )
-        return is_unchanged and target.exists() and target.stat().st_size == record["bytes"]
+        record, target, source = read_json(self._record(part), missing_ok=True), self.path / part.name, _facts(part)
+        return source.items() <= record.items() and target.exists() and target.stat().st_size == record["bytes"]
 
-    def prepare(self, part: Part) -> Path:
-        """Removes what is out of date or unfinished of a part; returns a new path for an unfinished file."""
-        for path in (self.target(part), self._record_path(part)):
+    def make(self, part: Part, write: Callable[[Path], object]) -> bool:
+        """Makes a claimed part: its file of vectors by `write`, which gets a path, and then its record.
+
+        What is out of date or unfinished is removed. Returns False if only the record was missing, because a process
+        died before it wrote that.
+        """
+        target, source = self.path / part.name, _facts(part)
+        (self.path / MANIFEST).unlink(missing_ok=True)
+        for path in (target, self._record(part)):
             make_folder(path.parent)
-        if _record(self._record_path(part)):
-            self.target(part).unlink(missing_ok=True)
-            self._record_path(part).unlink()
-        for unfinished in self._state.glob(f"{escape(part.name)}.*.part"):
-            unfinished.unlink(missing_ok=True)
-        return self._state / f"{part.name}.{uuid.uuid4().hex}.part"
+        if self._record(part).exists():
+            target.unlink(missing_ok=True)
+            self._record(part).unlink()
+        for left in self._state.glob(f"{escape(part.name)}.*.part"):
+            left.unlink(missing_ok=True)
+        if is_missing := not target.exists():
+            unfinished = self._state / f"{part.name}.{uuid.uuid4().hex}.part"
+            try:
+                write(unfinished)
+                put_into_place(unfinished, target)
+            finally:
+                unfinished.unlink(missing_ok=True)
+        facts = {"rows": count_rows(target), "bytes": target.stat().st_size, "sha256": file_sha256(target)}
+        write_text(self._record(part), _json({"file": part.name, "source": str(part.source), **source, **facts}))
+        return is_missing
 
-    def record(self, part: Part) -> None:
-        """Writes the record of a part whose file of vectors is there; the file is read once."""
-        target, source = self.target(part), part.source.stat()
-        record = {
-            "file": part.name,
-            "source": str(part.source),
-            "source_bytes": source.st_size,
-            "source_modified": source.st_mtime_ns,  # nanoseconds since 1970
-            "rows": count_rows(target),
-            "bytes": target.stat().st_size,
-            "sha256": file_sha256(target),
-        }
-        write_text(self._record_path(part), _json(record))
-
-    def records(self) -> list[dict[str, Any]]:
-        """The records of all parts that are done."""
+    def finish(self) -> list[dict[str, Any]]:
+        """Writes the manifest, and returns the records of all parts."""
         paths = sorted(path for path in self._state.rglob("*.json") if path.name != SETTINGS)
-        return [record for record in map(_record, paths) if record]
-
-    def write_manifest(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Writes what the folder holds."""
-        rows = sum(record["rows"] for record in records)
-        settings = read_json(self._state / SETTINGS)
+        records = [read_json(path) for path in paths]
+        settings, rows = read_json(self._state / SETTINGS), sum(record["rows"] for record in records)
         manifest = {"isotune": version("isotune"), **settings, "rows": rows, "parts": records}
         write_text(self.path / MANIFEST, _json(manifest))
+        return records
 
-    def remove_manifest(self) -> None:
-        """Removes the manifest while parts are missing."""
-        (self.path / MANIFEST).unlink(missing_ok=True)
-
-    def _record_path(self, part: Part) -> Path:
+    def _record(self, part: Part) -> Path:
         return self._state / f"{part.name}.json"
 
 
-def _record(path: Path) -> dict[str, Any]:
-    """The record in a file; empty if there is none, or what a former version kept there while it made a part."""
-    content = read_json(path, missing_ok=True)
-    return content if "sha256" in content else {}
+def _facts(part: Part) -> dict[str, int]:
+    """By what a change of a part's source is noticed; the time is in nanoseconds since 1970."""
+    facts = part.source.stat()
+    return {"source_bytes": facts.st_size, "source_modified": facts.st_mtime_ns}
 
 
 def _json(content: Mapping[str, Any]) -> str:

@@ -34,16 +34,7 @@ def encode_file(
 ) -> None:
     """Writes the vectors of a file's rows, in their order. A parquet file gets the other columns too.
 
-    Rows with a blank text are left out.
-
-    Args:
-        encoder: encodes the texts.
-        source: a file of text.
-        target: the file to write.
-        suffix: the format of the target, see `VECTOR_FILES`.
-        columns: names the column of the text as {"sentence": column}, if it has no usual name.
-        normalize: scale each vector to length 1.
-        advance: is told of progress.
+    Rows with a blank text are left out. The suffix is one of `VECTOR_FILES`; the other options are those of a `Job`.
 
     Raises:
         InputError: the source can't be read or has a column "vector" already.

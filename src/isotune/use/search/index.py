@@ -11,8 +11,9 @@ goes on when it is given again.
 
 from __future__ import annotations
 
+import json
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,19 +27,19 @@ from isotune.encoder import Precision
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.stream import PART, progress
 from isotune.errors import InputError
-from isotune.files import make_folder
+from isotune.files import make_folder, read_json, write_text
 from isotune.use.search import approximate
-from isotune.use.search.description import read_description, write_description
 from isotune.use.search.documents import Document
-from isotune.use.search.seal import verify
 from isotune.use.search.snapshot import FIXED, Snapshot
-from isotune.use.search.store import TABLE_FOLDER, Store
+from isotune.use.search.store import Store
 
 # Up to this number of rows, exact search takes a second or two (docs/search.md).
 EXACT_ROWS = 1_000_000
 # Hybrid search adds 1 / (60 + rank) over both rankings: Cormack, Clarke and Buettcher (2009), "Reciprocal rank fusion".
 FUSION = 60
 FUSED = 100  # rows of each ranking, at least
+DESCRIPTION = "index.json"
+KEYS = {"encoder", "precision", "fingerprint", "dimension"}  # of the description
 
 
 class Hit(NamedTuple):
@@ -112,7 +113,9 @@ class Index:
                 "fingerprint": encoder.fingerprint(),
                 "dimension": encoder.dimension,
             }
-            write_description(folder, description)  # first: `open` makes a missing table, so a killed command can go on
+            _write_description(
+                folder, description
+            )  # first: `open` makes a missing table, so a killed command can go on
             index = cls(folder, description, exact_rows)
         except OSError as error:
             raise InputError(f"{folder}: it can't be written ({error.strerror or error})") from error
@@ -126,21 +129,15 @@ class Index:
         encoder: str | Path | Encoder | None = None,
         *,
         exact_rows: int = EXACT_ROWS,
-        check: bool = False,
     ) -> Index:
         """Opens an index. Its encoder is loaded when it is needed, unless another copy of it is given.
-
-        `check` compares the files of the table with their checksums first, which reads all of them.
 
         Raises:
             InputError: the folder is no index or is damaged, the given encoder is not the index's, or LanceDB is not
                 installed.
         """
         folder = Path(folder)
-        description = read_description(folder)
-        if check:
-            verify(folder, folder / TABLE_FOLDER)
-        index = cls(folder, description, exact_rows)
+        index = cls(folder, _read_description(folder), exact_rows)
         if encoder is not None:
             index._use(encoder)
         return index
@@ -240,7 +237,7 @@ class Index:
 
     def _approximate(self, snapshot: Snapshot) -> dict[str, Any] | None:
         """What `approximate.build` said, maybe in another process; None while the search is exact."""
-        return None if len(snapshot) <= self.exact_rows else read_description(self.folder).get("approximate")
+        return None if len(snapshot) <= self.exact_rows else _read_description(self.folder).get("approximate")
 
     def _changed(self, documents: Iterable[Document], counts: dict[str, int]) -> Iterator[Document]:
         """The documents that are not in the index as they are; `counts` is kept up to date."""
@@ -265,11 +262,11 @@ class Index:
 
     def _build_approximate(self) -> None:
         """Builds the approximate index if there are many rows, and again if they have grown by a fifth since."""
-        description = read_description(self.folder)
+        description = _read_description(self.folder)
         if len(self) > self.exact_rows and len(self) > 1.2 * description.get("approximate", {}).get("rows", 0):
             built = approximate.build(self.store)
-            self.store.seal()
-            write_description(self.folder, description | {"approximate": built})
+            self.store.sync()
+            _write_description(self.folder, description | {"approximate": built})
 
     def _use(self, encoder: str | Path | Encoder) -> None:
         """Takes an encoder, if it is the one that made the vectors."""
@@ -292,6 +289,20 @@ class Index:
                 yield
         except Timeout:
             raise InputError(f"{self.folder}: another process is changing it; try again when it has ended") from None
+
+
+def _read_description(folder: Path) -> dict[str, Any]:
+    path = folder / DESCRIPTION
+    if not path.exists():
+        raise InputError(f"{folder}: no index; make one with isotune index ENCODER FILE --out {folder}")
+    description = read_json(path)
+    if not isinstance(description, dict) or not description.keys() >= KEYS:
+        raise InputError(f"{path}: it does not describe an index; make a new index")
+    return description
+
+
+def _write_description(folder: Path, description: Mapping[str, Any]) -> None:
+    write_text(folder / DESCRIPTION, json.dumps(description, indent=2) + "\n")
 
 
 def _fuse(*rankings: list[int]) -> list[int]:

@@ -2,7 +2,7 @@
 
 A change of rows is one commit: it is there completely or not at all. What a commit has left is read as a snapshot
 (`snapshot.py`). LanceDB writes a new fragment of the table with each commit, and `tend` merges fragments when there are
-many of them, so that reading stays fast, and seals the table (`seal.py`).
+many of them, so that reading stays fast.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from isotune.encoder.format.checksums import CHECKSUMS
 from isotune.errors import InputError
+from isotune.files import sync
 from isotune.use.search.exact import refuse_no_numbers
-from isotune.use.search.seal import seal
 from isotune.use.search.snapshot import FIXED, Snapshot, filtering
 
 TABLE, TABLE_FOLDER = "rows", "rows.lance"
@@ -63,9 +62,10 @@ class Store:
         self._database = lancedb().connect(folder, read_consistency_interval=timedelta(0))
         self._lock = Lock()
         self._snapshot: Snapshot | None = None
+        self._on_disk: set[Path] = set()  # files of the table
         self.dimension = dimension
-        # A sealed index had commits, so a table without any is damaged.
-        if (folder / CHECKSUMS).exists() or any((folder / TABLE_FOLDER / "_versions").glob("*.manifest")):
+        # Only commits make files of rows, so a table that has such files and no commit is damaged.
+        if any((folder / TABLE_FOLDER).glob("_versions/*.manifest")) or any((folder / TABLE_FOLDER).glob("data/*")):
             try:
                 self.table = self._database.open_table(TABLE)
             except (ValueError, RuntimeError) as error:
@@ -141,18 +141,23 @@ class Store:
             return int(self.table.delete(condition).num_deleted_rows)
 
     def tend(self, finished: bool) -> None:
-        """Merges fragments if there are many of them, completes the text index if `finished`, and seals the table."""
+        """Merges fragments if there are many of them, completes the text index if `finished`, and ends with `sync`."""
         fragments = self.table.stats()["fragment_stats"]["num_fragments"]
         unindexed = max(index.num_unindexed_rows for index in self.table.list_indices())
         if fragments > FRAGMENTS or (finished and unindexed > UNINDEXED):
             with writing(self.folder):
                 self.table.optimize(cleanup_older_than=KEPT)
-        self.seal()
+        self.sync()
 
-    def seal(self) -> None:
-        """Brings the table to the disk, with its checksums."""
+    def sync(self) -> None:
+        """Brings the table to the disk: LanceDB does not wait for that. It only changes files of JSON, its hints."""
         with writing(self.folder):
-            seal(self.folder, self.folder / TABLE_FOLDER)
+            for path in (self.folder / TABLE_FOLDER).rglob("*"):
+                if path.is_dir() or path.suffix == ".json" or path not in self._on_disk:
+                    sync(path)
+                    self._on_disk.add(path)
+            sync(self.folder / TABLE_FOLDER)
+            sync(self.folder)
 
 
 @contextmanager
