@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import shutil
 import subprocess
 import sys
 import time
@@ -47,7 +46,6 @@ def main() -> None:
             for name, words in commands.items():
                 numbers = " | ".join(f"{number:,.0f}" for number in measure(words, Path(folder, f"{name}.log")))
                 print(f"| {name} | {count:,} | {numbers} |", flush=True)
-                shutil.copy(Path(folder, f"{name}.log"), f"/tmp/fz/scale-{name}-{count}.log")
 
 
 def write_text(path: Path, count: int) -> None:
