@@ -23,11 +23,12 @@ import tests.conftest  # noqa: F401 (before all else: it sets the environment of
 
 # isort: on
 from isotune.cli import main
+from isotune.lab.studies.results import Results
 from isotune.report import figures
 from tests.crashes.kills import check_whole
-from tests.crashes.work import Inputs, run_result
+from tests.crashes.work import TIMES, Inputs, run_result
 
-TIME = re.compile(rb'"created": "[^"]*"')  # of an evaluation
+VARYING = re.compile(rb'"created": "[^"]*"|(?<=chart-[mp])[0-9a-f]{10}')  # an evaluation's time; a figure's random ids
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload([__name__])
 P = ParamSpec("P")
@@ -124,8 +125,10 @@ def _call(words: list[str], folder: Path, before: Callable[[], object] | None) -
     if before:
         before()
     try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts with "&" ignores it
         beside(folder, "began").touch()
         code = main(words)
+        beside(folder, "ended").touch()
     except KeyboardInterrupt:  # just before or after the command
         code = 128 + signal.SIGINT
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -142,22 +145,25 @@ def assert_refused(outcome: Outcome) -> None:
     assert not any("Traceback" in text or text.startswith("error: ") for text in before), outcome.err
 
 
-def goes_on(name: str, words: list[str], folder: Path, expected: object) -> None:
+def goes_on(words: list[str], folder: Path, expected: object, before: Callable[[], object] | None = None) -> None:
     """What a disturbed command has left is whole, and the command, given again, ends as the undisturbed one."""
     check_whole(folder)
     resumes = words[0] == "train" and (folder / "out" / "run" / "recipe.toml").exists()
-    outcome = call(["train", "--out", "out/run", "--resume"] if resumes else words, folder)
+    outcome = call(["train", "--out", "out/run", "--resume"] if resumes else words, folder, before)
     assert outcome.code == 0 or "this run is finished" in outcome.err, outcome
-    assert result(name, folder) == expected, f"{name}: another result after it was disturbed"
+    assert result(words, folder) == expected, f"{words}: another result after it was disturbed"
 
 
-def result(name: str, folder: Path) -> object:
+def result(words: list[str], folder: Path) -> object:
     """What a command has made."""
-    if name == "train":
+    if words[0] == "train":
         return run_result(folder / "out" / "run")
-    if name == "index":
+    if words[0] == "study":
+        made = Results.read(folder / "out" / "study").runs
+        return {run.run: {name: value for name, value in run.values.items() if name not in TIMES} for run in made}
+    if words[0] == "index":
         rows = call(["rows", "out/index", "-k", "100"], folder).out.splitlines()
         return [line for line in rows if not line.startswith("on disk")]
     out = folder / "out"
     files = {path.relative_to(out).as_posix(): path.read_bytes() for path in out.rglob("*") if path.is_file()}
-    return {name: TIME.sub(b"", content) for name, content in files.items()}
+    return {name: VARYING.sub(b"", content) for name, content in files.items()}

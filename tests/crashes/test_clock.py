@@ -24,9 +24,9 @@ def test_a_clock_that_jumps(name: str, command_words: dict[str, list[str]], tmp_
     words = command_words[name]
     for folder, before in (("undisturbed", None), ("disturbed", jump)):
         assert call(words, tmp_path / folder, before).code == 0
-    expected = result(name, tmp_path / "undisturbed")
-    assert result(name, tmp_path / "disturbed") == expected
+    expected = result(words, tmp_path / "undisturbed")
+    assert result(words, tmp_path / "disturbed") == expected
     for path in (tmp_path / "disturbed").rglob("*"):
         tomorrow = time.time() + random.Random(str(path)).uniform(-86_400, 86_400)
         os.utime(path, (tomorrow, tomorrow))
-    goes_on(name, words, tmp_path / "disturbed", expected)
+    goes_on(words, tmp_path / "disturbed", expected)

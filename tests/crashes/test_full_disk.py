@@ -46,7 +46,7 @@ def test_a_full_disk(name: str, times: int, command_words: dict[str, list[str]],
     chance, words, refused = random.Random(0), command_words[name], 0
     with disk(tmp_path / "large", LARGE):
         assert call(words, tmp_path / "large").code == 0
-        expected = result(name, tmp_path / "large")
+        expected = result(words, tmp_path / "large")
         disk_ = os.statvfs(tmp_path / "large")
         used = disk_.f_blocks - disk_.f_bfree
     for number in range(times):
@@ -60,6 +60,6 @@ def test_a_full_disk(name: str, times: int, command_words: dict[str, list[str]],
                 assert "space" in outcome.err or "full" in outcome.err, outcome.err
                 refused += 1
             assert mount(folder, f"remount,size={LARGE * PAGE}")
-            goes_on(name, words, folder, expected) if outcome.code else None
+            goes_on(words, folder, expected) if outcome.code else None
     print(f"{name}: {times} disks of less than {used} pages, {refused} of them full")
     assert refused > times / 2

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,6 +62,37 @@ def running(encoders: dict[str, Encoder], limits: Limits = USUAL, **options: Any
     server.should_exit = True
     thread.join(30)
     assert not thread.is_alive()
+
+
+class Process(NamedTuple):
+    """A server in a process of its own."""
+
+    popen: subprocess.Popen[str]
+    port: int
+
+    def memory(self) -> float:
+        """Resident memory in MB."""
+        fields = Path(f"/proc/{self.popen.pid}/statm").read_text().split()
+        return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    def stop(self) -> int:
+        """Stops the server by Ctrl-C; returns its exit code."""
+        self.popen.send_signal(signal.SIGINT)
+        return self.popen.wait(20)
+
+
+@contextmanager
+def serving(words: Sequence[str], log: Path) -> Iterator[Process]:
+    """Runs `isotune serve` with these words for a `with` block; its standard error goes to the log."""
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # what a shell starts with "&" doesn't hear it
+    command = [sys.executable, "-m", "isotune", "serve", *words, "--port=0"]
+    with log.open("w") as file:
+        popen = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=file, text=True, preexec_fn=heard)
+    assert popen.stdout
+    line = popen.stdout.readline()  # NAME: http://127.0.0.1:PORT (Ctrl-C stops the server)
+    yield Process(popen, int(line.split()[1].rpartition(":")[2]))
+    popen.kill()
+    popen.communicate()
 
 
 @pytest.fixture(scope="session")

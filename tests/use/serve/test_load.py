@@ -8,14 +8,10 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -23,6 +19,7 @@ import numpy as np
 import pytest
 
 from isotune.encoder.encoder import Encoder
+from tests.use.serve.conftest import Process, serving
 
 CLIENTS, QUEUE = 16, 12
 WRONG = {
@@ -34,17 +31,9 @@ WRONG = {
 
 
 @pytest.fixture
-def process(tiny_model: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """`isotune serve` in a process, and its port."""
-    command = [sys.executable, "-m", "isotune", "serve", str(tiny_model), "--port=0", f"--queue={QUEUE}"]
-    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # what a shell starts with "&" doesn't hear it
-    with (tmp_path / "log").open("w") as log:
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, preexec_fn=heard)
-    assert server.stdout
-    line = server.stdout.readline()  # tiny: http://127.0.0.1:PORT (Ctrl-C stops the server)
-    yield server, int(line.split()[1].rpartition(":")[2])
-    server.kill()
-    server.communicate()
+def process(tiny_model: Path, tmp_path: Path) -> Iterator[Process]:
+    with serving([str(tiny_model), f"--queue={QUEUE}"], tmp_path / "log") as process:
+        yield process
 
 
 class Client(threading.Thread):
@@ -93,28 +82,19 @@ class Client(threading.Thread):
         connection.request("POST", "/v1/embeddings", body, {"content-type": "application/json"})
 
 
-def memory(pid: int) -> float:
-    """Resident memory in MB."""
-    fields = Path(f"/proc/{pid}/statm").read_text().split()
-    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-
 @pytest.mark.parametrize(
     "seconds",
     [3, pytest.param(int(os.environ.get("ISOTUNE_LOAD_SECONDS", 120)), marks=pytest.mark.slow)],
 )
-def test_every_answer_is_right_under_load(
-    process: tuple[subprocess.Popen[str], int], tiny: Encoder, sentences: list[str], seconds: int
-) -> None:
-    server, port = process
+def test_every_answer_is_right_under_load(process: Process, tiny: Encoder, sentences: list[str], seconds: int) -> None:
     start = time.monotonic()
     vectors = tiny.encode(sentences, normalize=True)
-    clients = [Client(seed, port, start + seconds, sentences, vectors) for seed in range(CLIENTS)]
+    clients = [Client(seed, process.port, start + seconds, sentences, vectors) for seed in range(CLIENTS)]
     for client in clients:
         client.start()
     sizes = []
     while any(client.is_alive() for client in clients):
-        sizes.append(memory(server.pid))
+        sizes.append(process.memory())
         time.sleep(seconds / 60)
     counts = sum((client.counts for client in clients), Counter())
     print(dict(counts), f"memory in MB: {sizes[len(sizes) // 3]:.0f} after a third, {sizes[-1]:.0f} at the end")
@@ -124,5 +104,4 @@ def test_every_answer_is_right_under_load(
     if seconds > 60:
         assert sizes[-1] < 1.05 * sizes[len(sizes) // 3] + 5
 
-    server.send_signal(signal.SIGINT)
-    assert server.wait(20) == 128 + signal.SIGINT
+    assert process.stop() == 130

@@ -1,0 +1,219 @@
+"""Ctrl-C ends each command within two seconds, quietly and with code 130, and the same command goes on.
+
+Each command works for some seconds with the bundled model, and is interrupted at moments spread over its whole time. A
+run that is interrupted in its steps ends them as soon; a second Ctrl-C then ends its last evaluation. `ISOTUNE_SEED`
+chooses other moments. The slow test also interrupts new processes, which are importing their libraries.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import tomli_w
+
+from isotune.bundled import bundled_data
+from isotune.cli.app import COMMANDS
+from tests.crashes.commands import Running, beside, call, goes_on, result, start
+from tests.crashes.kills import check_whole
+from tests.hub.environment import HUB
+
+TIMES = int(os.environ.get("ISOTUNE_STOPS", "20"))
+LATEST = 2.0  # seconds
+SEED = os.environ.get("ISOTUNE_SEED", "0")
+RUN = ["--steps=60", "--eval-every=20", "--out=out/run"]
+STUDY = {
+    "title": "Stopped",
+    "seeds": [0],
+    "tasks": ["stsb-open"],
+    "scores": ["stsb-open", "dev"],
+    "options": {"steps": 10, "eval_every": 5},
+    "arms": [{"name": "as it is", "options": {"pooling": "mean"}}, {"name": "SimCSE", "method": "simcse"}],
+}
+WORDS = {
+    "train": ["train", "TEXT", *RUN],
+    "train by simcse": ["train", "TEXT", "--method=simcse", *RUN],
+    "train by mirror": ["train", "TEXT", "--method=mirror", *RUN],
+    "train by sif": ["train", "TEXT", "--method=sif", "--out=out/run"],
+    "train by whitening": ["train", "TEXT", "--method=whitening", "--out=out/run"],
+    "train by flow": ["train", "TEXT", "--method=flow", *RUN],
+    "evaluate": ["evaluate", "bert-tiny", "--tasks", "stsb-open", "stsb-open:dev", "--json", "out/scores.json"],
+    "analyse layers": ["analyse", "layers", "bert-tiny", "--out", "out/analyses"],
+    "analyse tsne": ["analyse", "tsne", "bert-tiny", "--out", "out/analyses"],
+    "encode": ["encode", "bert-tiny", "TEXT", "--out", "out/vectors.npy"],
+    "encode many": ["encode", "bert-tiny", "PARTS", "--out", "out/vectors"],
+    "index": ["index", "bert-tiny", "TEXT", "--out", "out/index"],
+    "search": ["search", "INDEX", "a dog", "--hybrid"],
+    "duplicates": ["duplicates", "bert-tiny", "TEXT", "--above", "0.97", "--out", "out/duplicates"],
+    "mine": ["mine", "bert-tiny", "TEXT", "--above", "0.9", "--out", "out/pairs.csv"],
+    "map": ["map", "bert-tiny", "FEW", "--out", "out/map.html"],
+    "export": ["export", "bert-tiny", "--out", "out/onnx"],
+    "study": ["study", "STUDY", "--model=bert-tiny", "--out=out/study", "--processes=2", "--threads=1"],
+    "reproduce": ["reproduce", "consert/table1", "--out", "out"],
+    "datasets": ["datasets", "fetch", "hub:me/data"],
+    "label": ["label", "TEXT", "--encoders", "bert-tiny", "--pairs", "2", "--out", "out/labels.tsv"],
+}
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The files that `WORDS` names in capitals."""
+    folder, chance = tmp_path_factory.mktemp("inputs"), random.Random(0)
+    few = (bundled_data() / "stsb-open" / "train.txt").read_text("utf-8").splitlines()
+    halves = [line.split() for line in few]
+    lines = [" ".join(chance.choice(halves)[:5] + chance.choice(halves)[5:]) + f" {number}" for number in range(10_000)]
+    for name, content in {
+        "few": few,
+        "text": lines,
+        "long": lines * 20,
+        **{f"part-{i}": lines[i::5] for i in range(5)},
+    }.items():
+        (folder / f"{name}.txt").write_text("\n".join(content) + "\n", "utf-8")
+    (folder / "study.toml").write_text(tomli_w.dumps({**STUDY, "data": [f"{folder}/few.txt"]}))
+    found = {"FEW": "few.txt", "TEXT": "text.txt", "PARTS": "part-*.txt", "STUDY": "study.toml", "INDEX": "out/index"}
+    return {name: str(folder / path) for name, path in found.items()}
+
+
+def serve_data() -> None:
+    """Starts a hub in this process, and has what is fetched kept in the folder where the command works."""
+    from huggingface_hub import constants
+
+    HUB.add("me/data", {f"{number}.jsonl": '{"sentence": "a"}\n' * 20_000 for number in range(40)}, kind="dataset")
+    HUB.start()
+    constants.HF_HUB_CACHE = str(Path("out", "hub"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WORDS)
+def test_a_command_is_interrupted_at_twenty_moments(name: str, inputs: dict[str, str], tmp_path: Path) -> None:
+    chance, heard = random.Random(f"{name} {SEED}"), []
+    words = [inputs.get(word, word) for word in WORDS[name]]
+    before = serve_data if name == "datasets" else None
+    if name == "search":
+        assert call(["index", "bert-tiny", inputs["FEW"], "--out", inputs["INDEX"]], tmp_path / "made").code == 0
+    call(words, tmp_path / "first", before)  # imports what is left to import
+    undisturbed = start(words, tmp_path / "undisturbed", before)
+    whole = worked(undisturbed, 600)
+    outcome = undisturbed.outcome()
+    assert outcome.code == 0, outcome
+    expected = result(words, undisturbed.folder)
+    for number in range(TIMES):
+        command = start(words, tmp_path / f"{number}", before)
+        worked(command, (number + chance.random()) / TIMES * whole)
+        if (seconds := stop(command)) is not None:
+            heard.append(seconds)
+            if number % 4 == 0:
+                goes_on(words, command.folder, expected, before)
+    last = max(heard, default=0)
+    print(f"{name}: {len(heard)} of {TIMES} were interrupted in {whole:.1f} s; the last to end took {last:.2f} s")
+    assert len(heard) > TIMES / 2
+    assert last < LATEST
+
+
+@pytest.mark.parametrize("name", ["train in its steps", "train", "encode many", "index"])
+def test_work_of_minutes_ends_soon(name: str, inputs: dict[str, str], tmp_path: Path) -> None:
+    words = [inputs.get(word, word) for word in WORDS[name.removesuffix(" in its steps")]]
+    text = "text" if name.endswith("steps") else "long"
+    words = [word.replace("text.txt", f"{text}.txt").replace("part-*", text).replace("=60", "=60000") for word in words]
+    command = start(words, tmp_path / "work")
+    records = tmp_path / "work" / "out" / "run" / "metrics.jsonl"
+    while name.endswith("steps") and not (records.exists() and '"train"' in records.read_text()):
+        assert command.process.is_alive(), command.outcome()
+        time.sleep(0.01)
+    worked(command, random.Random(SEED).uniform(0.5, 2))
+    seconds = stop(command)
+    assert seconds is not None
+    assert seconds < LATEST
+    check_whole(command.folder)
+
+
+def worked(command: Running, seconds: float) -> float:
+    """Lets a command work for so long, or to its end; returns how long that was."""
+    watch = Watch(command.process.pid)
+    while command.process.is_alive() and watch.seconds() < seconds:
+        watch.look()
+        time.sleep(0.005)
+    return watch.seconds()
+
+
+def stop(command: Running) -> float | None:
+    """Interrupts a command, and a run in its last evaluation once more.
+
+    Returns the seconds that the command took to hear this; None if the command had ended.
+    """
+    log, sent, heard, twice = command.folder / "out" / "run" / "train.log", time.time(), [], False
+    watch = Watch(command.process.pid)
+    command.signal(signal.SIGINT)
+    while command.process.is_alive():
+        watch.look()
+        assert watch.seconds() < 60, beside(command.folder, "stderr").read_text()
+        if not twice and log.exists() and "stopped after step" in log.read_text():
+            heard.append(watch.seconds())
+            watch, twice = Watch(command.process.pid), True
+            command.signal(signal.SIGINT)
+        time.sleep(0.005)
+    heard.append(watch.seconds())
+    outcome = command.outcome()
+    if (ended := beside(command.folder, "ended")).exists() and ended.stat().st_mtime < sent:
+        return None
+    assert outcome.code == 130, outcome
+    assert "Traceback" not in outcome.err, outcome.err
+    return max(heard)
+
+
+class Watch:
+    """A watch that stands still while a process waits for a processor, so that other work stretches no time."""
+
+    def __init__(self, process: int) -> None:
+        self.path = Path(f"/proc/{process}/schedstat")
+        self.waited = 0.0
+        self.look()
+        self.start = time.monotonic() - self.waited
+
+    def look(self) -> None:
+        """Looks how long the process has waited; to be called while it lives."""
+        with suppress(OSError):
+            self.waited = int(self.path.read_text().split()[1]) / 1e9
+
+    def seconds(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self.waited - self.start
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_new_process_is_interrupted(command: str, inputs: dict[str, str], tmp_path: Path) -> None:
+    chance = random.Random(f"{command} {SEED}")
+    words = next((words for words in WORDS.values() if words[0] == command), [command])
+    heard = 0
+    for number in range(5):
+        (tmp_path / f"{number}").mkdir()
+        with subprocess.Popen(
+            [sys.executable, "-m", "isotune", *(inputs.get(word, word) for word in words)],
+            cwd=tmp_path / f"{number}",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # what a shell starts with "&" ignores it
+            text=True,
+        ) as process:
+            time.sleep(chance.uniform(0.2, 4))  # not while Python itself starts
+            watch = Watch(process.pid)
+            process.send_signal(signal.SIGINT)
+            while process.poll() is None:
+                watch.look()
+                time.sleep(0.005)
+            assert process.stderr
+            err = process.stderr.read()
+        if process.returncode == 130:
+            heard += 1
+            assert watch.seconds() < LATEST, err
+        assert "Traceback" not in err, err
+    print(f"{command}: {heard} of 5 new processes were interrupted")
