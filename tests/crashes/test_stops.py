@@ -2,7 +2,8 @@
 
 Each command works for some seconds with the bundled model, and is interrupted at moments spread over its whole time. A
 run that is interrupted in its steps ends them as soon; a second Ctrl-C then ends its last evaluation. `ISOTUNE_SEED`
-chooses other moments. The slow test also interrupts new processes, which are importing their libraries.
+chooses other moments, and `ISOTUNE_STOPS` how many of each command. The slow test also interrupts new processes, which
+are importing their libraries.
 """
 
 from __future__ import annotations

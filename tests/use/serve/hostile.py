@@ -273,8 +273,8 @@ class Client:
     async def fast(self, left: list[int]) -> None:
         """Sends requests until none is left: one after another or some at a time; connections stay or break."""
         while left[0] > 0:
+            reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=2**24)
             with suppress(ConnectionError, asyncio.IncompleteReadError):
-                reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=2**24)
                 while left[0] > 0 and not reader.at_eof():
                     several = [self.requests.one() for _ in range(self.chance.choice((1, 1, 1, 4)))]
                     left[0] -= len(several)
@@ -322,8 +322,8 @@ class Client:
             request, pieces = self.requests.one(), self.chance.randint(2, 30)
             pause = self.seconds * self.chance.random() ** 3 / pieces
             size = len(request.content) // pieces + 1
+            reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=4096)
             with suppress(ConnectionError, TimeoutError):
-                reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=4096)
                 for start in range(0, len(request.content), size):
                     writer.write(request.content[start : start + size])
                     await writer.drain()

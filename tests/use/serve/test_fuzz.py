@@ -88,12 +88,15 @@ def test_hostile_clients_do_no_harm(
     good, chance, start, sizes = Good(server.port, index), random.Random(0), time.monotonic(), []
     command = [sys.executable, "-m", "tests.use.serve.hostile", *map(str, (server.port, 0, requests, slowest))]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as hostile:
-        while hostile.poll() is None:
-            good.embed(chance.randrange(len(good.texts)))
-            good.search(chance.choice([*good.hits]))
-            sizes.append(server.memory())
-            time.sleep(0.02)
-        out, err = hostile.communicate()
+        try:
+            while hostile.poll() is None:
+                good.embed(chance.randrange(len(good.texts)))
+                good.search(chance.choice([*good.hits]))
+                sizes.append(server.memory())
+                time.sleep(0.02)
+            out, err = hostile.communicate()
+        finally:
+            hostile.kill()
     good.connection.close()
     seconds, times = time.monotonic() - start, np.array(good.times)
     shown = f"{np.median(times):.3f} s, {np.quantile(times, 0.99):.3f} s, {times.max():.3f} s"
