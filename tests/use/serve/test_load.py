@@ -1,6 +1,6 @@
 """A server under load: every answer is its request's, memory stays flat, and the server stops cleanly.
 
-The short test runs in the suite. The slow one takes as many seconds as $ISOTUNE_LOAD_SECONDS says, or 120.
+The test takes as many seconds as $ISOTUNE_LOAD_SECONDS says, or 120. In the suite, `test_fuzz.py` loads a server.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from isotune.encoder.encoder import Encoder
 from tests.use.serve.conftest import Process, serving
 
 CLIENTS, QUEUE = 16, 12
+SECONDS = int(os.environ.get("ISOTUNE_LOAD_SECONDS", 120))
 WRONG = {
     b'{"model": "tiny", "input": []}': 400,
     b'{"model": "tiny", "input": [1, 2]}': 400,
@@ -82,26 +83,21 @@ class Client(threading.Thread):
         connection.request("POST", "/v1/embeddings", body, {"content-type": "application/json"})
 
 
-@pytest.mark.parametrize(
-    "seconds",
-    [3, pytest.param(int(os.environ.get("ISOTUNE_LOAD_SECONDS", 120)), marks=pytest.mark.slow)],
-)
-def test_every_answer_is_right_under_load(process: Process, tiny: Encoder, sentences: list[str], seconds: int) -> None:
+@pytest.mark.slow
+def test_every_answer_is_right_under_load(process: Process, tiny: Encoder, sentences: list[str]) -> None:
     start = time.monotonic()
     vectors = tiny.encode(sentences, normalize=True)
-    clients = [Client(seed, process.port, start + seconds, sentences, vectors) for seed in range(CLIENTS)]
+    clients = [Client(seed, process.port, start + SECONDS, sentences, vectors) for seed in range(CLIENTS)]
     for client in clients:
         client.start()
     sizes = []
     while any(client.is_alive() for client in clients):
         sizes.append(process.memory())
-        time.sleep(seconds / 60)
+        time.sleep(SECONDS / 60)
     counts = sum((client.counts for client in clients), Counter())
     print(dict(counts), f"memory in MB: {sizes[len(sizes) // 3]:.0f} after a third, {sizes[-1]:.0f} at the end")
     assert counts["wrong"] == 0
-    assert counts["right"] > 10 * seconds
+    assert counts["right"] > 10 * SECONDS
     assert counts["refused"] > 0
-    if seconds > 60:
-        assert sizes[-1] < 1.05 * sizes[len(sizes) // 3] + 5
-
+    assert sizes[-1] < 1.05 * sizes[len(sizes) // 3] + 5
     assert process.stop() == 130
