@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel
 
+from isotune.errors import InputError
+
 
 class ErrorDetail(BaseModel):
     """What is wrong with a request."""
@@ -34,9 +36,12 @@ class Refused(Exception):
         param: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Takes the HTTP status, one clear line, and OpenAI's name of the error if there is one."""
+        """Takes the HTTP status, one clear line, and OpenAI's name of the error if there is one.
+
+        What the client's own words break into lines becomes one line, as in `InputError`.
+        """
         super().__init__(message)
-        self.status, self.message, self.code, self.param = status, message, code, param
+        self.status, self.message, self.code, self.param = status, str(InputError(message)), code, param
         self.headers = dict(headers or {})
 
     def body(self) -> bytes:
