@@ -22,6 +22,7 @@ from torch.nn.functional import cross_entropy, normalize
 from isotune.errors import InputError
 from isotune.losses import info_nce
 from isotune.methods import self_guided
+from isotune.training.run_folder import is_finished
 from tests.conftest import WORDS
 from tests.training.conftest import metrics
 from tests.training.ranks import CHUNK_SIZES, GROUPS, PROCESSES, make_steps, meet_error
@@ -133,6 +134,14 @@ def start(out: Path, *launcher: str) -> subprocess.Popen[bytes]:
 
 def losses(run: Path) -> list[float]:
     return [record["loss"] for record in metrics(run, "train")]
+
+
+def test_a_run_by_two_processes_is_finished_once(tmp_path: Path) -> None:
+    options = ["--method=simcse", "--dev=none", "--tasks=stsb-open", "--sample=64", "--steps=2", "--batch-size=16"]
+    command = [*COMMAND[:-1], "-m", "isotune", "train", "stsb-open:train", *options, f"--out={tmp_path / 'run'}"]
+    ended = subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert is_finished(tmp_path / "run")
 
 
 @pytest.mark.slow

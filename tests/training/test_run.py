@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -302,6 +303,9 @@ def test_resume_needs_a_run_and_nothing_else(train: Train, text: Path, sentences
     assert result.report.exists()
     (result.folder / "data.json").write_text("{")
     refused("data.json: it can't be read as JSON")
+    for shape in ("[]", "3", '{"train": []}'):
+        (result.folder / "data.json").write_text(shape)
+        refused("data.json: it is damaged")
     checkpoint = result.folder / "last.safetensors"
     checkpoint.write_bytes(checkpoint.read_bytes()[:-1000])
     refused("this checkpoint is damaged")
@@ -319,6 +323,9 @@ def test_metrics_after_the_checkpoint_are_forgotten(tmp_path: Path) -> None:
         recorder.warn(0, "two")
     assert [record["message"] for record in metrics(tmp_path, "warning")] == ["one", "two"]
     assert metrics(tmp_path, "train") == []
+    os.truncate(tmp_path / "metrics.jsonl", kept - 1)
+    with pytest.raises(InputError, match="it has been cut"):
+        Recorder(tmp_path, kept, quiet=True)
 
 
 TWO_STAGES = """

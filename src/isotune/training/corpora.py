@@ -168,7 +168,11 @@ class Corpora:
         path = self.folder / "data.json"
         entry = {"sources": list(sources), **asdict(fingerprint)}
         known: Mapping[str, Mapping[str, object]] = read_json(path, missing_ok=True)
-        if not entry.items() <= known.get(title, entry).items():
+        try:
+            is_known = entry.items() <= known.get(title, entry).items()
+        except AttributeError as error:  # JSON of another shape
+            raise InputError(f"{path}: it is damaged ({error}); start again in another folder") from error
+        if not is_known:
             raise InputError(
                 f"{self.folder}: the data has changed since the run was started, so the run can't continue; give the "
                 "same data, or start again in another folder"

@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from isotune.errors import InputError
 from isotune.report import read_records
 
 Watch = Callable[[dict[str, Any]], object]
@@ -28,12 +29,17 @@ class Recorder:
         """Opens the files in the folder. Without a folder, nothing is kept.
 
         metrics.jsonl keeps its first `metrics_bytes` bytes; the rest is cut off. `watch` gets every new record.
+
+        Raises:
+            InputError: metrics.jsonl is shorter than that.
         """
         metrics = folder / "metrics.jsonl" if folder else Path(os.devnull)
         self._metrics = metrics.open("ab")
         self.warnings: list[str] = []
         if folder:
-            self._metrics.truncate(min(metrics_bytes, self._metrics.tell()))
+            if self._metrics.tell() < metrics_bytes:
+                raise InputError(f"{metrics}: it is damaged (it has been cut); start again in another folder")
+            self._metrics.truncate(metrics_bytes)
             self._metrics.seek(0, os.SEEK_END)
             self.warnings += [record["message"] for record in read_records(metrics).get("warning", ())]
         self._watch = watch

@@ -322,7 +322,7 @@ class _Run:
         workers.by_leader(partial(write_card, encoder, kept))
         report = workers.by_leader(partial(write_report, self.folder))
         if self.progress.done and self.progress.stage == len(self.recipe.stages) - 1:
-            self.recorder.sync()
+            workers.by_leader(self.recorder.sync)
             workers.by_leader(partial(run_folder.mark_finished, self.folder))
             self._say_what_next(kept)
         signal = self.context.stop.received

@@ -174,7 +174,7 @@ def held(folder: Path, new: bool) -> Iterator[None]:
         InputError: another process holds the folder; or the folder of a new run has something in it, or can't be made;
             or there is no run to resume in it.
     """
-    lock = FileLock(folder / LOCK, timeout=0)
+    lock, holder = FileLock(folder / LOCK, timeout=0), ""
     try:
         if new:
             check_new(folder)
@@ -186,7 +186,8 @@ def held(folder: Path, new: bool) -> Iterator[None]:
             remove(part)
         (folder / LOCK).write_text(f"process {os.getpid()} on {socket.gethostname()}, since {_now()}", "utf-8")
     except Timeout:
-        holder = (folder / LOCK).read_text("utf-8")
+        with suppress(OSError):  # the other process may end now
+            holder = (folder / LOCK).read_text("utf-8")
         raise InputError(
             f"{folder}: another process trains in this folder: {holder}; wait for its end, or stop that process"
         ) from None
@@ -201,7 +202,7 @@ def held(folder: Path, new: bool) -> Iterator[None]:
 
 def check_new(folder: Path) -> None:
     """Checks that a new run can have this folder. A run that was killed before its recipe was written has not begun."""
-    if folder.is_file():
+    if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: this is a file; choose another --out, a new folder")
     if folder.exists():
         names = {path.name for path in folder.iterdir()}
