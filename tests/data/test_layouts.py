@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import re
 import tarfile
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -82,3 +84,18 @@ def test_another_file_is_refused_in_one_line(tmp_path: Path, layout: str, conten
     with pytest.raises(InputError, match=re.escape(str(path))) as error:
         list(read_layout(layout, path, ""))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE])
+def test_an_archive_with_a_name_of_any_size_is_refused(tmp_path: Path, kind: bytes) -> None:
+    path, size = tmp_path / "data.tar.gz", 200_000_000
+    header = tarfile.TarInfo("name")
+    header.type, header.size = kind, size
+    with gzip.open(path, "wb", 1) as file:
+        file.write(header.tobuf(tarfile.GNU_FORMAT))
+        file.writelines(b"a" * 1_000_000 for _ in range(size // 1_000_000))
+    tracemalloc.start()
+    with pytest.raises(InputError, match="a name of 200,000,000 bytes"):
+        list(read_layout("sst", path, "train"))
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
+from typing import Self
 
-from isotune.data.records import decoded_lines, opened
+from isotune.data.records import LONGEST_LINE, decoded_lines, opened
 from isotune.data.rows import Records
 from isotune.errors import InputError
 
@@ -29,8 +30,9 @@ def read_layout(layout: str, path: Path, part: str) -> Records:
     Raises:
         InputError: the file is damaged, or isn't of this layout.
     """
+    read = LAYOUTS[layout]
     try:
-        yield from LAYOUTS[layout](path, part)
+        yield from read(path, part)
     except InputError:
         raise
     except Exception as error:  # a damaged archive raises errors of almost any class
@@ -121,6 +123,17 @@ def _lines(path: Path, file: str, encoding: str = "utf-8") -> Iterator[tuple[int
     return enumerate(lines, 1)
 
 
+class _Member(tarfile.TarInfo):
+    """A member of an archive. A name longer than a line is refused, because tarfile reads a name of any size."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        member = super().frombuf(buf, encoding, errors)
+        if not member.isreg() and member.size > LONGEST_LINE:
+            raise tarfile.ReadError(f"a name of {member.size:,} bytes")
+        return member
+
+
 def _files(path: Path, pattern: str, encoding: str = "utf-8") -> dict[str, list[str]]:
     """The lines of all files of an archive whose path matches a pattern, in the order of their paths."""
 
@@ -135,7 +148,7 @@ def _files(path: Path, pattern: str, encoding: str = "utf-8") -> dict[str, list[
             names = chosen({entry.filename: entry.file_size for entry in archive.infolist()})
             contents = {name: archive.read(name) for name in names}
     else:
-        with tarfile.open(path) as tar:
+        with tarfile.open(path, tarinfo=_Member) as tar:
             names = chosen({member.name: member.size for member in tar if member.isfile()})
             contents = {name: file.read() for name in names if (file := tar.extractfile(name))}
     # A line ends at a line feed only. The last line of scores may be blank.
