@@ -35,15 +35,14 @@ def analyse(
     from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError
     from isotune.files import make_folder
-    from isotune.lab.analyses import analyse as analyse_encoders
-    from isotune.lab.analyses import load_pairs
+    from isotune.lab.analyses import analyse_pairs, load_pairs
 
     if not name:
         return _list()
     if seed is not None and not 0 <= seed < 2**32:
         raise InputError(f"--seed {seed}: it is a whole number from 0 to {2**32 - 1}")
     options = {} if seed is None else {"seed": seed}
-    load_pairs(name, tasks, options)  # before the encoders, so that a wrong name costs no time
+    pairs = load_pairs(name, tasks, options)  # before the encoders, so that a wrong name costs no time
     names = labels(encoder)
     if repeated := next((path for path in encoder if encoder.count(path) > 1), None):
         raise InputError(f"encoder {repeated} is named twice")
@@ -55,7 +54,7 @@ def analyse(
     except OSError as error:
         raise InputError(f"{out}: it can't be written ({error.strerror}); choose another --out") from error
     with Console(stderr=True).status(f"analysing: {name}"):
-        analysis = analyse_encoders(name, encoders, tasks, **options)
+        analysis = analyse_pairs(name, encoders, pairs, **options)
         paths = analysis.write(out)
     print(*analysis.findings, *paths, sep="\n")
 

@@ -54,9 +54,15 @@ def analyse(name: str, encoders: Mapping[str, SentenceEncoder], tasks: Sequence[
         InputError: there is no such analysis or option, the tasks can't be read or are too many, or the analysis can't
             use an encoder.
     """
+    return analyse_pairs(name, encoders, load_pairs(name, tasks, options), **options)
+
+
+def analyse_pairs(
+    name: str, encoders: Mapping[str, SentenceEncoder], pairs: Sequence[ScoredPairs], **options: Any
+) -> Analysis:
+    """Analyses encoders on pairs that `load_pairs` has read."""
     from isotune.lab.analyses.analysis import Analysis, task_name
 
-    pairs = load_pairs(name, tasks, options)
     entry, module = ANALYSES[name], _module(name)
     table = module.compute(encoders, pairs, **options)
     return Analysis(

@@ -61,17 +61,19 @@ def _curve(study: Study, figure: Curve, lines: Sequence[Line]) -> Drawing | None
         if not points:
             points = [(place, group[0]) for place in (min(place_of.values()), max(place_of.values()))]
             style["marker"] = ""
-        x = [place for place, _ in points]
+        x = np.array([place for place, _ in points])
         mean, deviation = _measured(study, [line for _, line in points], figure.y)
-        measured = bool(np.isfinite(mean).any())
-        if measured:
-            ax.fill_between(x, mean - deviation, mean + deviation, color=style["color"], alpha=BAND_OPACITY)
-            ax.plot(x, mean, label=name, **style)
-        published = [_published(line, figure.y) for _, line in points]
-        if any(map(isfinite, published)):
-            both |= measured
+        known = np.isfinite(mean)  # a line joins the cells that are measured, over those that are not
+        if known.any():
+            low, high = (mean - deviation)[known], (mean + deviation)[known]
+            ax.fill_between(x[known], low, high, color=style["color"], alpha=BAND_OPACITY)
+            ax.plot(x[known], mean[known], label=name, **style)
+        published = np.array([_published(line, figure.y) for _, line in points])
+        if (printed := np.isfinite(published)).any():
+            both |= bool(known.any())
             rings = style | {"linestyle": ":", "markerfacecolor": "none", "markeredgewidth": 2}
-            ax.plot(x, published, label="_" if measured else f"{name}, published", linewidth=1, **rings)
+            named = "_" if known.any() else f"{name}, published"
+            ax.plot(x[printed], published[printed], label=named, linewidth=1, **rings)
     if both:  # one entry for all
         ax.plot([], [], color=INK, linewidth=1, label="published", **RING | {"linestyle": ":"})
     if not numeric:
