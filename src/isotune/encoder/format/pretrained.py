@@ -91,7 +91,7 @@ def _wanted(names: Iterable[str]) -> list[str]:
     A pooling has no weights.
     """
     listed = [Path(name) for name in names]
-    safe = {file.parent for file in listed if file.suffix == ".safetensors"}
+    safe = {file.parent for file in listed if file.match("model*.safetensors")}
     folders = {
         file.parent for file in listed if file.name == "config.json" and not file.parent.name.endswith("_Pooling")
     }
