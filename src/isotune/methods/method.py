@@ -129,7 +129,7 @@ class Method(nn.Module, ABC):
     """How the embedding layer changes the first views, by the option `augmentations`; other views stay unchanged."""
 
     pooling: Pooling | None = None
-    """Replaces the encoder's pooling in all views."""
+    """Replaces the encoder's pooling in the default `views`."""
 
     def __init__(self, options: MethodOptions, encoder: Encoder) -> None:
         """Keeps the options, and makes the augmentations that they name.

@@ -29,7 +29,11 @@ class Adversarial(Augmentation):
 
     @classmethod
     def from_options(cls, options: Any) -> Self:
-        """Takes the norm from the option adversarial_norm; without it, the method has no loss to attack: InputError."""
+        """Takes the norm from the option adversarial_norm.
+
+        Raises:
+            InputError: the method has no such option, because it has no loss that the noise could attack.
+        """
         if not hasattr(options, "adversarial_norm"):
             raise InputError(
                 "augmentation adversarial: only the method consert-joint has a loss for it; choose another"

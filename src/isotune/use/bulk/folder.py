@@ -136,7 +136,7 @@ class VectorFolder:
 
 
 def _facts(part: Part) -> dict[str, int]:
-    """By what a change of a part's source is noticed; the time is in nanoseconds since 1970."""
+    """The size and the time (nanoseconds since 1970) of a part's source: another value means a changed source."""
     facts = part.source.stat()
     return {"source_bytes": facts.st_size, "source_modified": facts.st_mtime_ns}
 

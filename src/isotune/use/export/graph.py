@@ -69,7 +69,9 @@ def pool_padded(
             weights = (ids == pooling.mask_id) * mask  # [N, L]
         case "weightedmean":
             weights = mask.cumsum(1) * mask
-        case _:  # mean
+        case "mean":
             weights = mask if token_weights is None else token_weights[ids] * mask
+        case mode:
+            raise InputError(f"pooling {mode} can't be exported; choose mean, cls, max, weightedmean or mask")
     weights = weights[:, :, None].to(states.dtype)  # [N, L, 1]
     return (states * weights).sum(1) / weights.sum(1).clamp(min=LEAST_WEIGHT)

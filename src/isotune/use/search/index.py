@@ -113,9 +113,8 @@ class Index:
                 "fingerprint": encoder.fingerprint(),
                 "dimension": encoder.dimension,
             }
-            _write_description(
-                folder, description
-            )  # first: `open` makes a missing table, so a killed command can go on
+            # First the description: `open` makes a missing table, so a killed command can go on.
+            _write_description(folder, description)
             index = cls(folder, description, exact_rows)
         except OSError as error:
             raise InputError(f"{folder}: it can't be written ({error.strerror or error})") from error

@@ -150,7 +150,7 @@ class Store:
         self.sync()
 
     def sync(self) -> None:
-        """Brings the table to the disk: LanceDB does not wait for that. It only changes files of JSON, its hints."""
+        """Brings the table to the disk, for which LanceDB does not wait. Of its files, it changes JSON hints alone."""
         with writing(self.folder):
             for path in (self.folder / TABLE_FOLDER).rglob("*"):
                 if path.is_dir() or path.suffix == ".json" or path not in self._on_disk:
