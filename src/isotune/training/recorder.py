@@ -34,11 +34,11 @@ class Recorder:
             InputError: metrics.jsonl is shorter than that.
         """
         metrics = folder / "metrics.jsonl" if folder else Path(os.devnull)
+        if folder and metrics_bytes > (metrics.stat().st_size if metrics.exists() else 0):
+            raise InputError(f"{metrics}: it is damaged (it has been cut); start again in another folder")
         self._metrics = metrics.open("ab")
         self.warnings: list[str] = []
         if folder:
-            if self._metrics.tell() < metrics_bytes:
-                raise InputError(f"{metrics}: it is damaged (it has been cut); start again in another folder")
             self._metrics.truncate(metrics_bytes)
             self._metrics.seek(0, os.SEEK_END)
             self.warnings += [record["message"] for record in read_records(metrics).get("warning", ())]

@@ -179,7 +179,7 @@ def test_a_curve_has_bands_level_lines_and_published_values(results: Results) ->
     summary, none = lines[0].summary("sts"), lines[1].summary("sts")
     assert summary is not None
     assert series["BERT"] == pytest.approx(np.array([[16, 100 * summary.mean], [64, 100 * summary.mean]]))
-    assert np.isfinite(series["ConSERT, augmentations 1 shuffle"]).all(1).tolist() == [True, False]  # not made yet
+    assert len(series["ConSERT, augmentations 1 shuffle"]) == 1  # the other is not made yet
     assert series["SBERT, published"].tolist() == [[16, 74.19], [64, 74.19]]
     assert "published" in ax.get_legend_handles_labels()[1]
     assert none is not None
