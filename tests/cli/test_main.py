@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -16,8 +17,9 @@ import pytest
 from pydantic import BaseModel, model_serializer
 from pydantic_core import PydanticSerializationError
 
-from isotune.cli import main
+from isotune.cli import app, main
 from isotune.cli.app import COMMANDS
+from isotune.errors import InputError
 from tests.cli.conftest import Call
 
 HEAVY = {"torch", "transformers", "tokenizers", "datasets", "numpy", "scipy", "pandas", "pyarrow", "matplotlib"}
@@ -169,7 +171,8 @@ class Interrupted(BaseModel):
 
     @model_serializer
     def to_table(self) -> dict[str, object]:
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
+        return {}
 
 
 def test_ctrl_c_is_heard_in_a_serializer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,3 +183,17 @@ def test_ctrl_c_is_heard_in_a_serializer(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("isotune.cli.app.run", lambda arguments: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         main([])
+
+
+def test_an_error_that_ctrl_c_became_in_compiled_code_is_a_stop(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(_: list[str]) -> int:
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        raise InputError("the file is damaged")
+
+    monkeypatch.setattr(app, "run", run)
+    assert main(["doctor"]) == 128 + signal.SIGINT
+    assert capsys.readouterr().err == ""
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from isotune import Encoder
-from isotune.cli.app import run
+from isotune.cli import main as run
 from isotune.data import LabelledPair, LabelledSentence, Pair, ScoredPair, Sentence, available, read
 from isotune.data.fetch import plan_fetch
 from isotune.errors import InputError

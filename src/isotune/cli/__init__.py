@@ -9,9 +9,11 @@ import gc
 import os
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from io import TextIOWrapper
+from types import FrameType
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,6 +26,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # what the terminal can't show, as on standard error
+    interrupts: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        interrupts.append(number)
+        signal.default_int_handler(number, frame)
+
+    # Compiled code (pydantic, safetensors) turns Ctrl-C in a function that it calls into an error of its own.
+    listens = before is signal.default_int_handler and threading.current_thread() is threading.main_thread()
+    if listens:
+        signal.signal(signal.SIGINT, interrupt)
     try:
         from isotune.cli.app import run
 
@@ -34,7 +47,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 128 + signal.SIGINT
     except SystemExit:  # rich raises it when the pipe that it writes to is closed
         return 128 + signal.SIGPIPE
-    except OSError as error:
+    except Exception as error:
+        if interrupts:
+            return 128 + signal.SIGINT
+        return _failed(error)
+    finally:
+        if listens:
+            signal.signal(signal.SIGINT, before)
+    return code
+
+
+def _failed(error: Exception) -> int:
+    """Says in one line what is wrong, and returns the exit code; other errors than those of input are raised again."""
+    from isotune.errors import InputError
+
+    if isinstance(error, InputError):
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    if isinstance(error, OSError):
         _flush_or_discard()
         if isinstance(error, BrokenPipeError):
             return 128 + signal.SIGPIPE
@@ -42,16 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with suppress(OSError):  # a terminal that has been closed
             print(f"error: {where}{error.strerror or error}", file=sys.stderr)
         return 2
-    except Exception as error:
-        if not _interrupted(error):
-            raise
-        return 128 + signal.SIGINT
-    return code
-
-
-def _interrupted(error: BaseException | None) -> bool:
-    """Whether Ctrl-C caused an exception: pydantic wraps what is raised in a function that its compiled code calls."""
-    return error is not None and (isinstance(error, KeyboardInterrupt) or _interrupted(error.__cause__))
+    raise error
 
 
 def _flush_or_discard() -> None:

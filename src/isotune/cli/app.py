@@ -62,7 +62,8 @@ isotune COMMAND --help explains a command. isotune --version prints the version.
 def run(arguments: Sequence[str]) -> int:
     """Runs the command that the arguments name and returns its exit code.
 
-    The exit code is 2 if the arguments cannot be used or a training fails; one line on standard error then says why.
+    Raises:
+        InputError: the arguments can't be used, or a training fails.
     """
     if not arguments:
         print(HELP, file=sys.stderr)
@@ -71,11 +72,7 @@ def run(arguments: Sequence[str]) -> int:
     if command in ("--help", "-h", "--version"):
         print(isotune.__version__ if command == "--version" else HELP)
         return 0
-    try:
-        return _call(command, words)
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    return _call(command, words)
 
 
 def _call(command: str, words: Sequence[str]) -> int:
