@@ -5,7 +5,6 @@
 Each command is a process of its own: `isotune train` with the recipe default and the bundled model, `isotune index`
 with that model, and `isotune search`. The sentences are beginnings and ends of the bundled ones, joined at random, all
 different. Prints a Markdown table; the memory is the most that a process held, files that are mapped into it included.
-The default counts take about 20 minutes on two quiet cores, and 6 GB of disk.
 """
 
 from __future__ import annotations
