@@ -7,6 +7,7 @@ What is moved into place is on the disk before, and its name is on the disk afte
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -121,6 +122,12 @@ def read_json(path: Path, missing_ok: bool = False) -> Any:
         if missing_ok and isinstance(error, FileNotFoundError):
             return {}
         raise InputError(f"{path}: it can't be read as JSON ({error})") from error
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def inside(folder: Path, name: str) -> Path:

@@ -7,7 +7,6 @@ hub knows by their SHA-256 are checked by that.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from isotune.data.hub import HubSource, describe_config, fetch_note, hub_errors,
 from isotune.data.published import fetch_web, web_address, web_folder, web_size
 from isotune.data.rows import Sentence
 from isotune.errors import InputError
-from isotune.files import make_folder, write_text
+from isotune.files import file_sha256, make_folder, write_text
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,5 @@ def _check_hashes(folder: Path, source: HubSource, files: list[str], commit: str
     from huggingface_hub.hf_api import RepoFile
 
     for file in HfApi().get_paths_info(source.repository, files, repo_type="dataset", revision=commit):
-        if isinstance(file, RepoFile) and file.lfs:
-            with (folder / file.path).open("rb") as content:
-                if hashlib.file_digest(content, "sha256").hexdigest() != file.lfs.sha256:
-                    raise InputError(f"{folder / file.path}: not the file of the hub; remove it and fetch it again")
+        if isinstance(file, RepoFile) and file.lfs and file_sha256(folder / file.path) != file.lfs.sha256:
+            raise InputError(f"{folder / file.path}: not the file of the hub; remove it and fetch it again")

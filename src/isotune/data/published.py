@@ -5,7 +5,6 @@ Files of the web are fetched into the user's cache folder, whole or not at all.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ from isotune.data.layouts import read_layout
 from isotune.data.records import Opened
 from isotune.data.rows import Records
 from isotune.errors import InputError
-from isotune.files import make_folder, replacing
+from isotune.files import file_sha256, make_folder, replacing
 
 WAIT = 10  # seconds for an answer
 
@@ -115,14 +114,11 @@ def fetch_web(address: str, sha256: str = "") -> Path:
             with FileLock(path.with_name(f"{path.name}.lock")):
                 if not path.exists():  # else another process has fetched it meanwhile
                     _fetch(address, path)
-    if sha256:
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if digest != sha256:
-            raise InputError(
-                f"{path}: its SHA-256 is {digest}, but that of the dataset's file {sha256}; remove this file, to fetch "
-                "it again"
-            )
+    if sha256 and (digest := file_sha256(path)) != sha256:
+        raise InputError(
+            f"{path}: its SHA-256 is {digest}, but that of the dataset's file {sha256}; remove this file, to fetch it "
+            "again"
+        )
     return path
 
 

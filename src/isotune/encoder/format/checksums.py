@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 from isotune.errors import InputError
+from isotune.files import file_sha256
 
 CHECKSUMS = "SHA256SUMS"
 NOTES = "README.md"  # people may write into it
@@ -27,7 +27,8 @@ def verify_checksums(folder: Path) -> None:
     if not (folder / CHECKSUMS).exists():
         return
     try:
-        listed = read_checksums(folder / CHECKSUMS)
+        lines = (line.partition("  ") for line in (folder / CHECKSUMS).read_text("utf-8").splitlines())
+        listed = {name: digest for digest, _, name in lines}
         for path in sorted(folder.rglob("*")):
             name = path.relative_to(folder).as_posix()
             if name in listed and listed[name] == file_sha256(path):
@@ -39,14 +40,3 @@ def verify_checksums(folder: Path) -> None:
             f"model {folder}: {min(listed) or CHECKSUMS} is damaged: it is not the file that {CHECKSUMS} names; if it "
             f"was changed on purpose, remove {CHECKSUMS}"
         )
-
-
-def read_checksums(path: Path) -> dict[str, str]:
-    """{name: SHA-256 in hexadecimal} of a SHA256SUMS."""
-    return {name: digest for digest, _, name in (line.partition("  ") for line in path.read_text("utf-8").splitlines())}
-
-
-def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -18,6 +18,7 @@ import isotune
 from isotune.data import DATASETS
 from isotune.encoder import local_folder, short_hash
 from isotune.evaluation import named_tasks, source_of
+from isotune.files import file_sha256
 from isotune.lab.studies.plan import PlannedRun
 from isotune.plugins import loaded_plugins
 
@@ -90,7 +91,6 @@ def _hash(paths: Sequence[Path], folder: Path | None = None) -> str:
     """A hash of the files' content and of their names inside `folder`; "" if there are no files."""
     digest = hashlib.sha256()
     for path in paths:
-        with path.open("rb") as file:
-            name = path.relative_to(folder).as_posix() if folder else ""
-            digest.update(f"{name}:{hashlib.file_digest(file, 'sha256').hexdigest()};".encode())
+        name = path.relative_to(folder).as_posix() if folder else ""
+        digest.update(f"{name}:{file_sha256(path)};".encode())
     return digest.hexdigest() if paths else ""

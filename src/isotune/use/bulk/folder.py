@@ -27,9 +27,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from isotune.encoder.format.checksums import file_sha256
 from isotune.errors import InputError
-from isotune.files import make_folder, put_into_place, read_json, write_text
+from isotune.files import file_sha256, make_folder, put_into_place, read_json, write_text
 from isotune.use.bulk.parts import Part
 from isotune.use.bulk.vector_file import count_rows
 

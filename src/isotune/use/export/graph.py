@@ -69,9 +69,7 @@ def pool_padded(
             weights = (ids == pooling.mask_id) * mask  # [N, L]
         case "weightedmean":
             weights = mask.cumsum(1) * mask
-        case "mean":
+        case _:  # mean: `PaddedEncoder` takes no other pooling
             weights = mask if token_weights is None else token_weights[ids] * mask
-        case mode:
-            raise InputError(f"pooling {mode} can't be exported; choose mean, cls, max, weightedmean or mask")
     weights = weights[:, :, None].to(states.dtype)  # [N, L, 1]
     return (states * weights).sum(1) / weights.sum(1).clamp(min=LEAST_WEIGHT)
