@@ -58,15 +58,16 @@ def sentences(count: int, model: str) -> None:
     """Encodes so many sentences."""
     import pyarrow as pa
 
-    from isotune.use.bulk.vector_file import VECTOR_FILES
+    from isotune.use.bulk.vector_file import write_vectors
 
     encoder = Encoder.load(model)
     text = TEXT.read_text("utf-8").splitlines()
     stream = chain.from_iterable(repeat(text, count // len(text) + 1))
     schema = pa.schema({"sentence": pa.string()})
-    with TemporaryFile() as file, VECTOR_FILES[".npy"](file, schema, encoder.dimension) as write:
-        for part, vectors in encoder.encode_parts(sentence for sentence, _ in zip(stream, range(count), strict=False)):
-            write(pa.table([part], schema=schema), vectors)
+    parts = encoder.encode_parts(sentence for sentence, _ in zip(stream, range(count), strict=False))
+    with TemporaryFile() as file:
+        blocks = ((pa.table([part], schema=schema), vectors) for part, vectors in parts)
+        write_vectors(file, ".npy", schema, encoder.dimension, blocks)
 
 
 def bytes_(count: int, _: str) -> None:

@@ -102,7 +102,7 @@ def measure(x: float, model: str, count: int, length: int | None = None, tokens:
     from isotune import Encoder, tune_process
     from isotune.bundled import bundled_data
     from isotune.encoder import encoder as module
-    from isotune.use.bulk.vector_file import VECTOR_FILES
+    from isotune.use.bulk.vector_file import write_vectors
 
     tune_process()
     encoder = Encoder.load(Path(os.environ["ISOTUNE_MODELS"]) / model, precision=PRECISION, device="cpu")
@@ -116,9 +116,10 @@ def measure(x: float, model: str, count: int, length: int | None = None, tokens:
     encoder.encode(text[:64])
     start = time.process_time()
     schema = pa.schema({"sentence": pa.string()})
-    with TemporaryFile() as file, VECTOR_FILES[".npy"](file, schema, encoder.dimension) as write:
-        for part, vectors in encoder.encode_parts(islice(cycle(text), count)):
-            write(pa.table([part], schema=schema), vectors)
+    parts = encoder.encode_parts(islice(cycle(text), count))
+    with TemporaryFile() as file:
+        blocks = ((pa.table([part], schema=schema), vectors) for part, vectors in parts)
+        write_vectors(file, ".npy", schema, encoder.dimension, blocks)
     seconds = time.process_time() - start
     return Point(x, seconds, count, sum(islice(cycle(lengths), count)), peak_memory())
 

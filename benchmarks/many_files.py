@@ -1,10 +1,10 @@
-"""Measures the encoding of many files by one process, by several, and by the workers of a Ray cluster.
+"""Measures the encoding of many files by one process and by several.
 
     python benchmarks/many_files.py [--model MODEL] [--sentences 64000] [--files 16] [--rounds 3]
 
 Every process has one thread. The text is the bundled one, repeated. The rate counts from the moment when the first
 process has loaded the encoder to the end of the last file. The memory is the most that all processes of a command hold
-together, Ray's included; what processes share counts once. Prints a Markdown table. Needs `isotune[ray]` and psutil.
+together; what processes share counts once. Prints a Markdown table. Needs psutil.
 With the defaults and two cores it takes ten to twenty minutes.
 """
 
@@ -28,8 +28,7 @@ from machine import processor
 from isotune.bundled import BUNDLED_MODEL
 from isotune.data import Sentence, read
 
-# The number of commands that are started at once, and their engine.
-WAYS = {"1 process": (1, []), "2 processes": (2, []), "Ray, 2 workers": (1, ["--engine", "ray"])}
+WAYS = {"1 process": 1, "2 processes": 2}  # the number of commands that are started at once
 
 
 class Measurement(NamedTuple):
@@ -58,9 +57,9 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         write_text(Path(folder), options.sentences, options.files)
         for number in range(options.rounds):
-            for way, (count, words) in WAYS.items():
+            for way, count in WAYS.items():
                 out = Path(folder, f"{number}-{way}")
-                command = [sys.executable, "-m", "isotune", "encode", options.model, f"{folder}/*.txt", *words]
+                command = [sys.executable, "-m", "isotune", "encode", options.model, f"{folder}/*.txt"]
                 measured[way].append(measure([*command, "--out", str(out)], count, out))
     print(f"{options.model}, {options.sentences:,} sentences in {options.files} files; {processor()}\n")
     print("| way | sentences a second | seconds with the start | memory of all processes, MB |")

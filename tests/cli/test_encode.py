@@ -69,17 +69,10 @@ def test_a_folder_of_vectors(isotune: Call, refused: Refused, tiny_model: Path, 
         (["parts/*.csv", "--out", "."], ".: it has files that isotune encode did not make; name a new folder"),
         (["-", "--out", "v"], "-: a folder of vectors gets a file for each file; name files or a pattern"),
         ([text, "--out", "v.npy", "--format", "npy"], "--format is for a folder of vectors; v.npy is a file"),
-        ([text, "--out", "v.npy", "--engine", "ray"], "--engine is for a folder of vectors; v.npy is a file"),
         (["--out", "v"], "FILE is missing. See isotune encode --help"),
     ]:
         assert message in refused("encode", tiny_model, *words)
     assert here() == {"text.txt", "parts", "vectors"}
-
-
-def test_ray_is_an_extra(refused: Refused, tiny_model: Path, text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    error = refused("encode", tiny_model, text, "--out", "v", "--engine", "ray")
-    assert error == "error: --engine ray: Ray is not installed; pip install 'isotune[ray]'"
 
 
 def test_a_full_disk_leaves_no_file_of_vectors(refused: Refused, tiny_model: Path, text: Path) -> None:

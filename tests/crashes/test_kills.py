@@ -25,7 +25,9 @@ def slow(count: int, names: set[str]) -> list[object]:
     return [pytest.param(name, count, marks=pytest.mark.slow) for name in WORKS if name in names]
 
 
-@pytest.mark.parametrize(("name", "count"), [("simcse", 3), *slow(KILLS, {*WORKS})])
+@pytest.mark.parametrize(
+    ("name", "count"), [("simcse", 3), ("encoding by two processes", 2), ("indexing", 2), *slow(KILLS, {*WORKS})]
+)
 def test_killed_work_ends_as_if_undisturbed(name: str, count: int) -> None:
     in_new_process(kills.main, name, SEED, count)
 

@@ -23,8 +23,7 @@ from isotune.methods import self_guided
 from isotune.report.stages import read_records
 from isotune.training import run as training_run
 from isotune.training.run_folder import is_finished, load_tensors
-from isotune.use.bulk.job import Job
-from isotune.use.bulk.parts import find_parts
+from isotune.use.bulk.folder import encode_files
 from isotune.use.search import Index, read_documents, store
 from isotune.use.search import index as index_module
 from tests.conftest import WORDS, make_tiny_model
@@ -177,8 +176,7 @@ def encoding(inputs: Inputs) -> Work:
         (texts / f"{part}.txt").write_text("\n".join(lines[10 * part :][:10]) + "\n")
 
     def go_on(folder: Path) -> None:
-        parts = tuple(find_parts([f"{texts}/*.txt"], ".parquet"))
-        Job(inputs.model, parts, folder / "vectors", ".parquet", None, False, {}).run()
+        encode_files(inputs.model, [f"{texts}/*.txt"], folder / "vectors")
 
     def result(folder: Path) -> object:
         files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".part")  # a hidden leftover

@@ -21,10 +21,6 @@ OUT = (
     "sentences too. Or a folder (a name without a suffix), for a file of vectors for each file."
 )
 FORMAT = "The format of the files in a folder. parquet keeps all columns and adds the column vector. Unset: parquet."
-ENGINE = (
-    "ray: encode the files of a folder on all GPUs or cores of a Ray cluster ($RAY_ADDRESS), or of this machine. Needs "
-    "pip install 'isotune[ray]'."
-)
 
 
 def encode(
@@ -33,7 +29,6 @@ def encode(
     *file: Annotated[str, Parameter(help=FILE, required=True)],
     out: Annotated[Path, Parameter(help=OUT, metavar="FILE|FOLDER")] = Path("vectors.npy"),
     format: Annotated[Literal["parquet", "npy"] | None, Parameter(help=FORMAT)] = None,
-    engine: Annotated[Literal["ray"] | None, Parameter(help=ENGINE)] = None,
     normalize: Annotated[bool, Parameter(help="Scale each vector to length 1.")] = False,
     precision: Annotated[Precision | None, PRECISION] = None,
     columns: Annotated[tuple[str, ...], Parameter(help=COLUMN), COLUMNS] = (),
@@ -50,27 +45,27 @@ def encode(
     """
     named_columns = key_values("--columns", columns, COLUMNS_FORM)
     if out.suffix and not out.is_dir():
-        for flag, value in (("--format", format), ("--engine", engine)):
-            if value:
-                raise InputError(f"{flag} is for a folder of vectors; {out} is a file")
+        if format:
+            raise InputError(f"--format is for a folder of vectors; {out} is a file")
         _encode_to_file(encoder, file, out, normalize, precision, named_columns)
         return
 
     from isotune.encoder.stream import progress
-    from isotune.use.bulk.job import Job
-    from isotune.use.bulk.parts import find_parts
+    from isotune.use.bulk.folder import encode_files
 
-    suffix = f".{format or 'parquet'}"
-    job = Job(encoder, tuple(find_parts(file, suffix)), out, suffix, precision, normalize, named_columns)
-    if engine == "ray":
-        from isotune.use.bulk.on_ray import run_on_ray
-
-        outcome = run_on_ray(job)
-    else:
-        with progress(None) as advance:
-            outcome = job.run(advance)
-    here = "" if engine else f"; this process encoded {outcome.parts_encoded_here} of the parts"
-    print(f"{out}: {outcome.parts} parts, {outcome.rows:,} vectors of {outcome.dimension} features{here}")
+    with progress(None) as advance:
+        outcome = encode_files(
+            encoder,
+            file,
+            out,
+            suffix=f".{format or 'parquet'}",
+            precision=precision,
+            normalize=normalize,
+            columns=named_columns,
+            advance=advance,
+        )
+    here = f"this process encoded {outcome.parts_encoded_here} of the parts"
+    print(f"{out}: {outcome.parts} parts, {outcome.rows:,} vectors of {outcome.dimension} features; {here}")
 
 
 def _encode_to_file(
@@ -90,19 +85,18 @@ def _encode_to_file(
     from isotune.encoder.encoder import Encoder
     from isotune.encoder.stream import progress
     from isotune.files import new_path
-    from isotune.use.bulk.vector_file import VECTOR_FILES
+    from isotune.use.bulk.vector_file import SUFFIXES, write_vectors
 
-    if out.suffix not in VECTOR_FILES:
-        raise InputError(f"--out {out}: vectors are written as {' or '.join(VECTOR_FILES)}, or into a folder")
+    if out.suffix not in SUFFIXES:
+        raise InputError(f"--out {out}: vectors are written as {' or '.join(SUFFIXES)}, or into a folder")
     schema = pa.schema({"sentence": pa.string()})
     with new_path(out) as path, path.open("wb") as target:
         rows = read(files, Sentence, columns)
         model = Encoder.load(encoder, precision=precision)
-        start, count = time.perf_counter(), 0
-        with VECTOR_FILES[out.suffix](target, schema, model.dimension) as write, progress(None) as advance:
-            sentences = (row.sentence for row in rows)
-            for part, vectors in model.encode_parts(sentences, normalize=normalize, advance=advance):
-                write(pa.table([part], schema=schema), vectors)
-                count += len(part)
+        start = time.perf_counter()
+        with progress(None) as advance:
+            parts = model.encode_parts((row.sentence for row in rows), normalize=normalize, advance=advance)
+            blocks = ((pa.table([part], schema=schema), vectors) for part, vectors in parts)
+            count = write_vectors(target, out.suffix, schema, model.dimension, blocks)
         rate = count / (time.perf_counter() - start)
     print(f"{out}: {count:,} vectors of {model.dimension} features, {rate:,.0f} a second")

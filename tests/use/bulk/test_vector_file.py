@@ -1,7 +1,10 @@
-"""Files of vectors that are written block by block equal files written at once."""
+"""One file of text to one file of vectors: every row's columns and types, in order, in blocks of any size."""
 
 from __future__ import annotations
 
+import gzip
+import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +12,111 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from isotune.use.bulk.vector_file import VECTOR_FILES, count_rows
+from isotune.encoder.encoder import Encoder
+from isotune.errors import InputError
+from isotune.use.bulk.vector_file import encode_file, write_vectors
+
+
+@pytest.fixture
+def encoder(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Encoder:
+    """An encoder of parts of 7 sentences, which don't fall together with the blocks of 5 rows."""
+    monkeypatch.setattr("isotune.encoder.stream.PART", 7)
+    monkeypatch.setattr("isotune.use.bulk.vector_file.PART", 5)
+    return Encoder.load(tiny_model)
+
+
+def encoded(encoder: Encoder, source: Path, suffix: str = ".parquet", **columns: str) -> Path:
+    target = source.with_name(f"vectors-of-{source.name}")
+    encode_file(encoder, source, target, suffix=suffix, columns=columns, normalize=False, advance=None)
+    return target
+
+
+def vectors_in(table: pa.Table) -> np.ndarray:
+    return np.array(table["vector"].to_pylist(), np.float32)
+
+
+@pytest.fixture
+def table(sentences: list[str]) -> pa.Table:
+    """Rows with columns of many types; every fourth text is blank."""
+    texts = [None if i % 8 == 3 else "  " if i % 8 == 7 else f" {text}\n" for i, text in enumerate(sentences)]
+    ids = range(len(sentences))
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.uint16()),
+            "body": pa.array(texts, pa.large_string()),
+            "time": pa.array([datetime.fromtimestamp(i, UTC) for i in ids], pa.timestamp("us", "UTC")),
+            "tags": pa.array([["a"] * (i % 3) for i in ids]),
+            "kind": pa.array([f"kind {i % 2}" for i in ids]).dictionary_encode(),
+            "half": pa.array([i / 2 if i % 2 else None for i in ids], pa.float32()),
+        }
+    )
+
+
+def test_a_parquet_file_keeps_its_columns_and_their_types(encoder: Encoder, table: pa.Table, tmp_path: Path) -> None:
+    source = tmp_path / "part.parquet"
+    pq.write_table(table, source, row_group_size=9)
+    result = pq.read_table(encoded(encoder, source, sentence="body"))
+    kept = table.filter([i % 4 != 3 for i in range(len(table))])
+    assert result.drop_columns("vector").equals(kept)
+    expected = encoder.encode([text.strip() for text in kept["body"].to_pylist()])
+    np.testing.assert_allclose(vectors_in(result), expected, atol=1e-5)
+    array = np.load(encoded(encoder, source, ".npy", sentence="body"))
+    np.testing.assert_array_equal(array, vectors_in(result))
+
+
+def test_text_formats_keep_their_columns(encoder: Encoder, sentences: list[str], tmp_path: Path) -> None:
+    expected = encoder.encode(sentences)
+    rows = [{"id": i, "text": text, "score": i / 2 if i % 2 else None} for i, text in enumerate(sentences)]
+    files = {
+        "a.txt": ("\n\n".join(sentences) + "\n", {"sentence": sentences}),
+        "a.csv": (
+            "id,text\n" + "".join(f"{row['id']},{row['text']}\n" for row in rows),
+            {"id": [str(row["id"]) for row in rows], "text": sentences},
+        ),
+        "a.jsonl": (
+            "".join(json.dumps(row) + "\n" for row in rows),
+            {key: [row[key] for row in rows] for key in ("id", "text", "score")},
+        ),
+    }
+    for name, (text, columns) in files.items():
+        path = tmp_path / f"{name}.gz"
+        path.write_bytes(gzip.compress(text.encode()))
+        result = pq.read_table(encoded(encoder, path))
+        np.testing.assert_allclose(vectors_in(result), expected, atol=1e-5)
+        assert result.drop_columns("vector").to_pydict() == columns
+
+
+def test_a_parquet_file_without_rows_gives_one_without_rows(encoder: Encoder, tmp_path: Path) -> None:
+    source = tmp_path / "empty.parquet"
+    pq.write_table(pa.schema({"id": pa.int32(), "text": pa.string()}).empty_table(), source)
+    result = pq.read_table(encoded(encoder, source))
+    assert (result.column_names, result.num_rows) == (["id", "text", "vector"], 0)
+    assert np.load(encoded(encoder, source, ".npy")).shape == (0, 32)
+
+
+LATER = [{"text": "a dog", "x": i} for i in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"text": "a", "vector": 1}], "it has a column 'vector' already"),
+        ([{"body": "a"}], "can't tell which columns hold sentence"),
+        ([{"sentence1": "a", "sentence2": "b"}], r"several texts in a row \(sentence1, sentence2\)"),
+        ([{"text": 3}], "part.jsonl:1: text must be text, not int"),
+        ([*LATER, {"text": "a", "y": 1}], "part.jsonl:6-6: a column 'y' that the first 5 rows don't have"),
+        ([*LATER, {"text": "a", "x": "b"}], "part.jsonl:6-6: the values of column 'x' have no common type"),
+        ([{"text": "a", "x": 1}, {"text": "a", "x": "b"}], "part.jsonl:1-2: the values of column 'x' have no common"),
+        ([{"text": "a", "x": "\ud800"}], "the values of column 'x' have no common type"),
+        ([], "empty"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_rows_that_are_refused(encoder: Encoder, rows: list[object], message: str, tmp_path: Path) -> None:
+    source = tmp_path / "part.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(InputError, match=message):
+        encoded(encoder, source)
 
 
 @pytest.mark.parametrize("blocks", [[], [3], [9, 1], [1000] * 12], ids=str)
@@ -17,11 +124,11 @@ def test_an_npy_file_written_in_blocks_equals_one_written_at_once(blocks: list[i
     vectors = np.random.default_rng(0).normal(size=(sum(blocks), 5)).astype(np.float32)
     path, whole = tmp_path / "v.npy", tmp_path / "w.npy"
     np.save(whole, vectors)
-    with path.open("wb") as file, VECTOR_FILES[".npy"](file, pa.schema([]), 5) as write:
-        for block in np.split(vectors, np.cumsum(blocks)[:-1]) if blocks else []:
-            write(pa.table({}), block)
+    parts = np.split(vectors, np.cumsum(blocks)[:-1]) if blocks else []
+    with path.open("wb") as file:
+        rows = write_vectors(file, ".npy", pa.schema([]), 5, ((pa.table({}), part) for part in parts))
     assert path.read_bytes() == whole.read_bytes()
-    assert count_rows(path) == len(vectors)
+    assert rows == len(vectors)
     np.testing.assert_array_equal(np.load(path, mmap_mode="r" if blocks else None), vectors)
 
 
@@ -29,11 +136,10 @@ def test_a_parquet_file_has_a_row_group_for_each_block(tmp_path: Path) -> None:
     vectors = np.arange(12, dtype=np.float32).reshape(4, 3)
     rows = pa.table({"id": pa.array([5, 6, 7, 8], pa.int16()), "text": ["a", "é", "", "d"]})
     path = tmp_path / "v.parquet"
-    with path.open("wb") as file, VECTOR_FILES[".parquet"](file, rows.schema, 3) as write:
-        write(rows.slice(0, 2), vectors[:2])
-        write(rows.slice(2), vectors[2:])
+    blocks = [(rows.slice(0, 2), vectors[:2]), (rows.slice(2), vectors[2:])]
+    with path.open("wb") as file:
+        assert write_vectors(file, ".parquet", rows.schema, 3, blocks) == 4
     assert pq.ParquetFile(path).num_row_groups == 2
-    assert count_rows(path) == 4
     table = pq.read_table(path)
     assert table.drop_columns("vector").equals(rows)
     np.testing.assert_array_equal(np.array(table["vector"].to_pylist()), vectors)

@@ -1,4 +1,4 @@
-"""A folder of vectors: what all of its vectors have in common, which parts are done, and the manifest.
+"""A folder of vectors: each file of text becomes a file of vectors, and any number of processes share the work.
 
     vectors/part-07.parquet                      a file of vectors, whole or not there
     vectors/_manifest.json                       when all parts are done: what the folder holds
@@ -7,131 +7,238 @@
     vectors/.encoding/part-07.parquet.KEY.part   an unfinished file
     vectors/.encoding/part-07.parquet.json       the record of a part that is done
 
-Readers of a folder of parquet files skip names that begin with a dot or an underscore. The system frees the lock of a
-process that dies. A lock saves work, and protects no file: two processes that make the same part each write a file of
-their own, and put it into place whole.
+Readers of a folder of parquet files skip names that begin with a dot or an underscore.
+
+A process goes over the parts and makes each part that it can lock. It ends when all parts are done, whoever made them.
+The system frees the lock of a process that dies. The same command, given again, goes on. A lock saves work, and
+protects no file: two processes that make the same part each write a file of their own, and put it into place whole.
 """
 
 from __future__ import annotations
 
-import errno
+import glob
 import json
 import logging
+import time
 import uuid
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from glob import escape
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from filelock import FileLock, Timeout
 
+from isotune.data import DATASETS
+from isotune.data.records import format_of
+from isotune.data.sources import files_of
+from isotune.encoder import Precision
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.stream import Advance
 from isotune.errors import InputError
 from isotune.files import file_sha256, make_folder, put_into_place, read_json, write_text
-from isotune.use.bulk.parts import Part
-from isotune.use.bulk.vector_file import count_rows
+from isotune.use.bulk.vector_file import encode_file
 
 logger = logging.getLogger(__name__)
 
 MANIFEST = "_manifest.json"
 STATE = ".encoding"
 SETTINGS = "settings.json"
-NO_LOCKS = {errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL}  # of a file system that has none
+PAUSE = 1.0  # seconds until the next look at the parts that other processes make
+
+Write = Callable[[Path, Path], int]
+"""Writes the vectors of a file of text to another file; returns their number."""
 
 
-class VectorFolder:
-    """A folder of vectors, which several processes may fill at the same time."""
+class Part(NamedTuple):
+    """A file of text, and the name of its file of vectors inside the folder, such as "2024/part-07.parquet"."""
 
-    def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
-        """Opens a folder, or makes a new one.
+    source: Path
+    name: str
 
-        `settings` are what decides the vectors, as JSON has it: the encoder's name and fingerprint, and options.
 
-        Raises:
-            InputError: the folder has vectors of another encoder or of other settings, or files of another origin; or
-                it can't be written.
-        """
-        self.path, self._state, self._has_locks = path, path / STATE, True
-        try:
-            if path.is_dir() and not self._state.is_dir() and any(path.iterdir()):
-                raise InputError(f"{path}: it has files that isotune encode did not make; name a new folder")
-            make_folder(self._state)
-            with self.claim(SETTINGS, wait=True) or nullcontext():
-                if not (self._state / SETTINGS).exists():
-                    write_text(self._state / SETTINGS, _json(settings))
-            theirs = read_json(self._state / SETTINGS)
-        except OSError as error:
-            raise InputError(f"{path}: it can't be written ({error.strerror or error}); name another folder") from error
-        if theirs.get("fingerprint") != settings["fingerprint"]:
-            raise InputError(
-                f"{path}: it holds vectors of another encoder, {theirs.get('encoder')}; name another folder"
-            )
-        for name in sorted(settings.keys() - {"encoder"}):
-            if theirs.get(name) != settings[name]:
+class Outcome(NamedTuple):
+    """What a folder holds in the end."""
+
+    parts: int
+    rows: int
+    dimension: int
+    parts_encoded_here: int
+
+
+def encode_files(
+    encoder: str,
+    sources: Sequence[str],
+    out: Path,
+    *,
+    suffix: str = ".parquet",
+    precision: Precision | None = None,
+    normalize: bool = False,
+    columns: Mapping[str, str] | None = None,
+    advance: Advance | None = None,
+) -> Outcome:
+    """Encodes files beside any number of processes that do the same, and writes the manifest when all are done.
+
+    A file that can't be read is left out until the end. The manifest is not written then.
+
+    Args:
+        encoder: a name for `Encoder.load`.
+        sources: files and patterns, see `find_parts`.
+        out: the folder, new or made by the same options.
+        suffix: of the files of vectors.
+        precision: see `Encoder.load`.
+        normalize: whether to scale each vector to length 1.
+        columns: names the column of the text as {"sentence": column}, if the column has no usual name.
+        advance: is told of progress.
+
+    Raises:
+        InputError: the encoder can't be loaded; a source can't be read; or the folder can't be written, has files of
+            another origin, or has vectors of another encoder or of other options.
+    """
+    parts, columns = find_parts(sources, suffix), dict(columns or {})
+    loaded = Encoder.load(encoder, precision=precision)
+    settings = {
+        "encoder": encoder,  # for people; the fingerprint decides
+        "fingerprint": loaded.fingerprint(),
+        "dimension": loaded.dimension,
+        "precision": precision or "as saved",
+        "normalize": normalize,
+        "columns": columns,
+        "suffix": suffix,
+    }
+    write = partial(encode_file, loaded, suffix=suffix, columns=columns, normalize=normalize, advance=advance)
+    try:
+        _open(out, settings)
+        made = _make_all(out, parts, write)
+        records = _finish(out)
+    except OSError as error:
+        raise InputError(f"{error.filename or out}: {error.strerror or error}") from error
+    return Outcome(len(records), sum(record["rows"] for record in records), loaded.dimension, made)
+
+
+def find_parts(sources: Sequence[str], suffix: str) -> list[Part]:
+    """The parts of all sources, in their order.
+
+    A file is named after its source. Files that match a pattern keep their folders below the pattern's fixed beginning,
+    so `logs/**/*.txt` gives `2024/part-07.parquet` for `logs/2024/part-07.txt`.
+
+    Raises:
+        InputError: there is no source, or a source is no file or pattern, or its format is unknown; or two files would
+            get the same name.
+    """
+    if not sources:
+        raise InputError("no files: name at least one file of text")
+    parts: dict[str, Part] = {}
+    for source in sources:
+        if source == "-" or source.startswith("hub:") or source.partition(":")[0] in DATASETS:
+            raise InputError(f"{source}: a folder of vectors gets a file for each file; name files or a pattern")
+        for part in _parts_of(source, suffix):
+            known = parts.setdefault(part.name, part)
+            if known.source != part.source:
                 raise InputError(
-                    f"{path}: its vectors were made with {name} {theirs.get(name)}, not {settings[name]}; name another "
-                    "folder or give the same options"
+                    f"{known.source} and {part.source}: both would become {part.name}; encode them into two folders"
                 )
+    return list(parts.values())
 
-    def claim(self, name: str, wait: bool = False) -> AbstractContextManager[object] | None:
-        """Claims a part by its name until the block ends; None if another process holds the claim."""
-        path = self._state / f"{name}.lock"
-        make_folder(path.parent)
-        try:
-            return FileLock(path, timeout=-1 if wait else 0, fallback_to_soft=False).acquire()
-        except Timeout:
-            return None
-        except OSError as error:
-            if error.errno not in NO_LOCKS:
-                raise
-            if self._has_locks:
-                logger.warning("%s: its file system has no locks; give each process other files.", self.path)
-            self._has_locks = False
-            return nullcontext()
 
-    def is_done(self, part: Part) -> bool:
-        """Whether the part has its vectors, and neither they nor their source have changed since."""
-        record, target, source = read_json(self._record(part), missing_ok=True), self.path / part.name, _facts(part)
-        return source.items() <= record.items() and target.exists() and target.stat().st_size == record["bytes"]
+def _parts_of(source: str, suffix: str) -> Iterator[Part]:
+    fixed = Path()  # the folders of the source before the first that has a wildcard
+    for folder in Path(source).parts[:-1]:
+        if glob.has_magic(folder):
+            break
+        fixed /= folder
+    for path in files_of(source):
+        format_of(path)
+        stem = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+        yield Part(path, stem.relative_to(fixed).with_suffix(suffix).as_posix())
 
-    def make(self, part: Part, write: Callable[[Path], object]) -> bool:
-        """Makes a claimed part: its file of vectors by `write`, which gets a path, and then its record.
 
-        What is out of date or unfinished is removed. Returns False if only the record was missing, because a process
-        died before it wrote that.
-        """
-        target, source = self.path / part.name, _facts(part)
-        (self.path / MANIFEST).unlink(missing_ok=True)
-        for path in (target, self._record(part)):
-            make_folder(path.parent)
-        if self._record(part).exists():
-            target.unlink(missing_ok=True)
-            self._record(part).unlink()
-        for left in self._state.glob(f"{escape(part.name)}.*.part"):
-            left.unlink(missing_ok=True)
-        if is_missing := not target.exists():
-            unfinished = self._state / f"{part.name}.{uuid.uuid4().hex}.part"
+def _open(out: Path, settings: Mapping[str, Any]) -> None:
+    """Opens a folder whose vectors have these settings, or makes a new one."""
+    state = out / STATE
+    if out.is_dir() and not state.is_dir() and any(out.iterdir()):
+        raise InputError(f"{out}: it has files that isotune encode did not make; name a new folder")
+    make_folder(state)
+    with FileLock(state / f"{SETTINGS}.lock"):
+        if not (state / SETTINGS).exists():
+            write_text(state / SETTINGS, _json(settings))
+    theirs = read_json(state / SETTINGS)
+    if theirs.get("fingerprint") != settings["fingerprint"]:
+        raise InputError(f"{out}: it holds vectors of another encoder, {theirs.get('encoder')}; name another folder")
+    for name in sorted(settings.keys() - {"encoder"}):
+        if theirs.get(name) != settings[name]:
+            raise InputError(
+                f"{out}: its vectors were made with {name} {theirs.get(name)}, not {settings[name]}; name another "
+                "folder or give the same options"
+            )
+
+
+def _make_all(out: Path, parts: Sequence[Part], write: Write) -> int:
+    """Makes parts until all of them are done, by this process or others; returns how many this process made."""
+    made, problems, waited, left = 0, [], False, parts
+    while left:
+        held = []  # by other processes
+        for part in left:
+            if _is_done(out, part):
+                continue
+            lock = out / STATE / f"{part.name}.lock"
+            make_folder(lock.parent)
             try:
-                write(unfinished)
-                put_into_place(unfinished, target)
-            finally:
-                unfinished.unlink(missing_ok=True)
-        facts = {"rows": count_rows(target), "bytes": target.stat().st_size, "sha256": file_sha256(target)}
-        write_text(self._record(part), _json({"file": part.name, "source": str(part.source), **source, **facts}))
-        return is_missing
+                with FileLock(lock, timeout=0):
+                    if not _is_done(out, part):  # another process may have done it since
+                        _make(out, part, write)
+                        made += 1
+            except Timeout:
+                held.append(part)
+            except InputError as error:
+                problems.append(str(error))
+        if len(held) == len(left):
+            if not waited:
+                logger.warning("Waiting for other processes; parts left: %d.", len(held))
+            waited = True
+            time.sleep(PAUSE)
+        left = held
+    if problems:
+        count = f"{len(problems)} of {len(parts)} parts can't be encoded; the others are done"
+        raise InputError(f"{problems[0]} ({count})")
+    return made
 
-    def finish(self) -> list[dict[str, Any]]:
-        """Writes the manifest, and returns the records of all parts."""
-        paths = sorted(path for path in self._state.rglob("*.json") if path.name != SETTINGS)
-        records = [read_json(path) for path in paths]
-        settings, rows = read_json(self._state / SETTINGS), sum(record["rows"] for record in records)
-        manifest = {"isotune": version("isotune"), **settings, "rows": rows, "parts": records}
-        write_text(self.path / MANIFEST, _json(manifest))
-        return records
 
-    def _record(self, part: Part) -> Path:
-        return self._state / f"{part.name}.json"
+def _is_done(out: Path, part: Part) -> bool:
+    """Whether the part has its vectors, and neither they nor their source have changed since."""
+    record, target = read_json(_record(out, part), missing_ok=True), out / part.name
+    is_current = _facts(part).items() <= record.items()
+    return is_current and target.exists() and target.stat().st_size == record["bytes"]
+
+
+def _make(out: Path, part: Part, write: Write) -> None:
+    """Makes a locked part: its file of vectors, and then its record. What is out of date or unfinished is removed."""
+    target, record, source = out / part.name, _record(out, part), _facts(part)
+    make_folder(target.parent)
+    for path in (out / MANIFEST, record, target, *record.parent.glob(f"{glob.escape(target.name)}.*.part")):
+        path.unlink(missing_ok=True)
+    unfinished = record.with_name(f"{target.name}.{uuid.uuid4().hex}.part")
+    try:
+        rows = write(part.source, unfinished)
+        put_into_place(unfinished, target)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    facts = {"rows": rows, "bytes": target.stat().st_size, "sha256": file_sha256(target)}
+    write_text(record, _json({"file": part.name, "source": str(part.source), **source, **facts}))
+
+
+def _finish(out: Path) -> list[dict[str, Any]]:
+    """Writes the manifest, and returns the records of all parts."""
+    paths = sorted(path for path in (out / STATE).rglob("*.json") if path.name != SETTINGS)
+    records = [read_json(path) for path in paths]
+    settings, rows = read_json(out / STATE / SETTINGS), sum(record["rows"] for record in records)
+    manifest = {"isotune": version("isotune"), **settings, "rows": rows, "parts": records}
+    write_text(out / MANIFEST, _json(manifest))
+    return records
+
+
+def _record(out: Path, part: Part) -> Path:
+    return out / STATE / f"{part.name}.json"
 
 
 def _facts(part: Part) -> dict[str, int]:

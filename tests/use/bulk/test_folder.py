@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import shutil
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -16,16 +17,47 @@ from filelock import FileLock
 
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
-from isotune.use.bulk.job import Outcome
-from isotune.use.bulk.parts import find_parts
-from tests.use.bulk.conftest import COUNT, MakeJob, visible_files
+from isotune.use.bulk.folder import Outcome, encode_files, find_parts
 
+Encode = Callable[..., Outcome]
 STATE = Path("out/.encoding")
+COUNT = 6
 
 
-def test_each_file_becomes_a_file_of_vectors(make_job: MakeJob, tiny_model: Path, sentences: list[str]) -> None:
+@pytest.fixture
+def text_files(sentences: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Files of ten rows in the folder `text` of the current folder."""
+    monkeypatch.chdir(tmp_path)
+    paths = [Path(f"text/{number}.tsv") for number in range(COUNT)]
+    paths[0].parent.mkdir()
+    for number, path in enumerate(paths):
+        rows = [f"{number}-{i}\t{sentence}\n" for i, sentence in enumerate(sentences[10 * number :][:10])]
+        path.write_text("id\tsentence\n" + "".join(rows))
+    return paths
+
+
+@pytest.fixture
+def encode(text_files: list[Path], tiny_model: Path) -> Encode:
+    """A function that encodes the files into the folder `out`."""
+
+    def encode(*sources: str, encoder: str = str(tiny_model), out: Path = Path("out"), **options: Any) -> Outcome:
+        return encode_files(encoder, sources or ["text/*.tsv"], out, **options)
+
+    return encode
+
+
+def visible_files(folder: Path) -> dict[str, bytes]:
+    """The content of the files that readers of the folder see, by their names."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and not path.relative_to(folder).parts[0].startswith((".", "_"))
+    }
+
+
+def test_each_file_becomes_a_file_of_vectors(encode: Encode, tiny_model: Path, sentences: list[str]) -> None:
     done: list[int] = []
-    assert make_job().run(done.append) == Outcome(parts=COUNT, rows=60, dimension=32, parts_encoded_here=COUNT)
+    assert encode(advance=done.append) == Outcome(parts=COUNT, rows=60, dimension=32, parts_encoded_here=COUNT)
     assert sum(done) == 60
     table = pq.read_table("out")  # the whole folder, without the manifest and the state
     assert table["id"].to_pylist() == [f"{number}-{i}" for number in range(COUNT) for i in range(10)]
@@ -34,8 +66,8 @@ def test_each_file_becomes_a_file_of_vectors(make_job: MakeJob, tiny_model: Path
     assert sorted(visible_files(Path("out"))) == [f"{number}.parquet" for number in range(COUNT)]
 
 
-def test_the_manifest_lists_the_parts(make_job: MakeJob, tiny_model: Path, text_files: list[Path]) -> None:
-    make_job(suffix=".npy", normalize=True, out=Path("a/b")).run()
+def test_the_manifest_lists_the_parts(encode: Encode, tiny_model: Path, text_files: list[Path]) -> None:
+    encode(suffix=".npy", normalize=True, out=Path("a/b"))
     manifest = json.loads(Path("a/b/_manifest.json").read_text())
     parts = manifest.pop("parts")
     assert manifest == {
@@ -53,91 +85,74 @@ def test_the_manifest_lists_the_parts(make_job: MakeJob, tiny_model: Path, text_
     np.testing.assert_allclose(np.linalg.norm(np.load("a/b/0.npy"), axis=1), 1, rtol=1e-6)
 
 
-def test_going_on_encodes_only_what_is_missing_or_has_changed(make_job: MakeJob, text_files: list[Path]) -> None:
-    make_job("text/[01].tsv").run()
-    assert make_job().run().parts_encoded_here == COUNT - 2
-    assert make_job().run().parts_encoded_here == 0
+def test_going_on_encodes_only_what_is_missing_or_has_changed(encode: Encode, text_files: list[Path]) -> None:
+    encode("text/[01].tsv")
+    assert encode().parts_encoded_here == COUNT - 2
+    assert encode().parts_encoded_here == 0
     before = visible_files(Path("out"))
     Path("out/1.parquet").unlink()
     shutil.copy("out/3.parquet", "out/2.parquet")  # of another size
     text_files[4].write_text("id\tsentence\n7\ta dog\n")
-    assert make_job().run() == Outcome(COUNT, 51, 32, 3)
+    assert encode() == Outcome(COUNT, 51, 32, 3)
     after = visible_files(Path("out"))
     assert [name for name in before if before[name] != after[name]] == ["4.parquet"]
 
 
-def test_another_source_of_the_same_name_and_size_is_encoded(make_job: MakeJob, text_files: list[Path]) -> None:
-    make_job("text/0.tsv").run()
+def test_another_source_of_the_same_name_and_size_is_encoded(encode: Encode, text_files: list[Path]) -> None:
+    encode("text/0.tsv")
     other = Path("other/0.tsv")
     other.parent.mkdir()
     other.write_bytes(text_files[0].read_bytes().upper().replace(b"ID\tSENTENCE", b"id\tsentence"))
     assert other.stat().st_size == text_files[0].stat().st_size
-    assert make_job("other/0.tsv").run().parts_encoded_here == 1
+    assert encode("other/0.tsv").parts_encoded_here == 1
 
 
-def test_a_part_whose_process_died_is_made_again(make_job: MakeJob) -> None:
-    make_job().run()
+def test_a_part_whose_process_died_is_made_again(encode: Encode) -> None:
+    encode()
     before, manifest = visible_files(Path("out")), json.loads(Path("out/_manifest.json").read_text())
     # One process died while it wrote vectors, another between the vectors and the record.
     (STATE / "0.parquet.json").unlink()
     (STATE / "0.parquet.k.part").write_text("half of a fi")
     Path("out/0.parquet").unlink()
     (STATE / "1.parquet.json").unlink()
-    assert make_job().run().parts_encoded_here == 1
+    assert encode().parts_encoded_here == 2
     assert visible_files(Path("out")) == before
     assert json.loads(Path("out/_manifest.json").read_text()) == manifest
     assert {path.suffix for path in STATE.iterdir()} == {".json", ".lock"}
 
 
 def test_a_process_waits_for_a_part_that_another_makes(
-    make_job: MakeJob, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    encode: Encode, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     STATE.mkdir(parents=True)
     other = FileLock(STATE / "3.parquet.lock")
     other.acquire()
-    monkeypatch.setattr("isotune.use.bulk.job.time.sleep", lambda _: other.release())
-    assert make_job("text/[34].tsv").run().parts_encoded_here == 2
+    monkeypatch.setattr("isotune.use.bulk.folder.time.sleep", lambda _: other.release())
+    assert encode("text/[34].tsv").parts_encoded_here == 2
     assert caplog.messages == ["Waiting for other processes; parts left: 1."]
 
 
-def no_locks(_: int, __: int) -> None:
-    raise OSError(errno.ENOSYS, "Function not implemented")
-
-
-def test_a_file_system_without_locks_is_warned_of(
-    make_job: MakeJob, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    make_job(out=Path("undisturbed")).run()
-    monkeypatch.setattr("fcntl.flock", no_locks)
-    make_job("text/[0-2].tsv").run()
-    assert make_job("text/[3-5].tsv").run() == Outcome(COUNT, 60, 32, 3)
-    assert caplog.messages == ["out: its file system has no locks; give each process other files."] * 2
-    assert visible_files(Path("out")) == visible_files(Path("undisturbed"))
-    ours, theirs = (json.loads(Path(out, "_manifest.json").read_text()) for out in ("out", "undisturbed"))
-    assert ours == theirs
-
-
-def test_a_damaged_record_is_named(make_job: MakeJob) -> None:
-    make_job().run()
+def test_a_damaged_record_is_named(encode: Encode) -> None:
+    encode()
     (STATE / "4.parquet.json").write_text("{")
     with pytest.raises(InputError, match=r"out/\.encoding/4\.parquet\.json: it can't be read as JSON"):
-        make_job().run()
+        encode()
 
 
-def test_a_bad_part_is_named_and_the_others_are_encoded(make_job: MakeJob, text_files: list[Path]) -> None:
+def test_a_bad_part_is_named_and_the_others_are_encoded(encode: Encode, text_files: list[Path]) -> None:
     good = text_files[2].read_text()
     text_files[2].write_bytes(b"id\tsentence\n7\tcaf\xe9\n")
     with pytest.raises(InputError, match=r"text/2.tsv:2: .* is not UTF-8 \(1 of 6 parts can't be encoded"):
-        make_job().run()
+        encode()
     assert len(visible_files(Path("out"))) == COUNT - 1
     assert not Path("out/_manifest.json").exists()
     assert not Path(STATE / "2.parquet.json").exists()
     text_files[2].write_text(good)
-    assert make_job().run() == Outcome(COUNT, 60, 32, 1)
+    assert encode() == Outcome(COUNT, 60, 32, 1)
 
 
-def test_a_folder_of_other_vectors_is_refused(make_job: MakeJob, tiny_model: Path) -> None:
-    make_job().run()
+def test_a_folder_of_other_vectors_is_refused(encode: Encode, tiny_model: Path) -> None:
+    encode()
     before = visible_files(Path("out"))
     encoder = Encoder.load(tiny_model, pooling="cls")
     encoder.save("other")
@@ -148,13 +163,13 @@ def test_a_folder_of_other_vectors_is_refused(make_job: MakeJob, tiny_model: Pat
         ({"precision": "bfloat16"}, "out: its vectors were made with precision as saved, not bfloat16"),
         ({"columns": {"sentence": "id"}}, "out: its vectors were made with columns {}, not"),
         ({"out": Path("text")}, "text: it has files that isotune encode did not make; name a new folder"),
-        ({"out": Path("text/0.tsv")}, "text/0.tsv: it can't be written"),
+        ({"out": Path("text/0.tsv")}, "text/0.tsv/.encoding: Not a directory"),
     ]:
         with pytest.raises(InputError, match=message):
-            make_job(**options).run()
+            encode(**options)
     assert visible_files(Path("out")) == before
     shutil.copytree(tiny_model, "copy")
-    assert make_job(encoder="copy").run().parts_encoded_here == 0
+    assert encode(encoder="copy").parts_encoded_here == 0
 
 
 def test_the_names_of_parts(text_files: list[Path]) -> None:
