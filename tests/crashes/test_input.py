@@ -9,8 +9,12 @@ import gzip
 import io
 import json
 import os
+import signal
+import tarfile
 import tomllib
-from collections.abc import Callable
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -23,23 +27,17 @@ import torch
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from isotune.data import Sentence, read
+from isotune.cli.dry_run import describe
+from isotune.data import Pair, ScoredPair, Sentence, Triplet, read
+from isotune.data.cache import TextCache
+from isotune.data.layouts import LAYOUTS, read_layout
+from isotune.data.rows import LabelledPair
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
 from isotune.errors import InputError
+from isotune.lab.studies import read_study
 from isotune.lab.studies.study import Study
-from tests.crashes.inputs import (
-    RECIPES,
-    STUDIES,
-    SUFFIXES,
-    USES,
-    Tried,
-    peak_memory,
-    reset_peak_memory,
-    use_recipe,
-    use_rows,
-    whole,
-)
+from isotune.recipes import Recipe, read_recipe
 
 INPUTS = int(os.environ.get("ISOTUNE_INPUTS", "20000"))
 SEED = int(os.environ.get("ISOTUNE_SEED", "0"))
@@ -64,7 +62,92 @@ COLUMNS = [
     pa.array([[("a", 1)], [], None], pa.map_(pa.string(), pa.int64())),
 ]  # fmt: skip
 
-Change = Callable[[Any], Any]
+PACKAGE = Path(__file__).parents[2] / "src" / "isotune"
+RECIPES = [tomllib.loads(path.read_text("utf-8")) for path in sorted((PACKAGE / "recipes").glob("*.toml"))]
+STUDIES = [tomllib.loads(path.read_text("utf-8")) for path in sorted((PACKAGE / "lab" / "studies").rglob("*.toml"))]
+KINDS = [Sentence, Pair, ScoredPair, Triplet, LabelledPair]
+SUFFIXES = [".txt", ".csv", ".tsv", ".jsonl", ".parquet", ".txt.gz", ".csv.gz", ".tsv.gz", ".jsonl.gz"]
+PARTS = ["STS", "stsb.tsv", "table.tsv", "polarity", "sst.tsv", "trec.txt", ""]  # of each layout
+SECONDS = 60  # of processor time: an input that takes longer counts as a hang
+LONGEST_REFUSAL = 5000  # characters: a refusal may list all known names, but not repeat a whole file
+
+
+class Tried:
+    """Counts what became of inputs: each is used, or refused in one line, in little time."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        signal.signal(signal.SIGPROF, _hangs)
+
+    def __call__(self, use: Callable[[], object]) -> None:
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        try:
+            use()
+        except InputError as error:
+            self.counts["refused"] += 1
+            if not str(error).isprintable() or len(str(error)) > LONGEST_REFUSAL:
+                raise AssertionError(f"not one line of a readable length: {str(error)[:1000]!r}") from error
+        else:
+            self.counts["used"] += 1
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def _hangs(*_: object) -> None:
+    raise AssertionError(f"an input took more than {SECONDS} seconds of processor time")
+
+
+def use_rows(path: Path, kind: int) -> None:
+    for _ in read(path, KINDS[kind % len(KINDS)]):
+        pass
+
+
+def use_recipe(table: Mapping[str, Any]) -> None:
+    plan = Recipe.from_table(table)
+    plan.table()
+    describe(plan.with_stand_ins(), Path("out"))
+
+
+def use_cache(path: Path, content: bytes | None = None) -> None:
+    """Derives texts with a cache; with the content, if one is given."""
+    if content is not None:
+        path.write_bytes(content)
+    for _ in TextCache(path, {"kind": "upper"}).get_or_make(["a dog", "a cat"], lambda texts: [*texts], 2):
+        pass
+
+
+def archives() -> list[bytes]:
+    """The files of all layouts, in a .zip, a .tar and a .tar.gz, and a table by itself."""
+    files = {
+        "x/STS/STS.input.a.txt": "a dog\ta cat\nb\tc\n",
+        "x/STS/STS.gs.a.txt": "1.5\n\n",
+        "x/stsb.tsv": "genre\tsubset\t2012\t1\t5.0\ta dog\ta cat\n",
+        "x/table.tsv": "Quality\t#1 String\t#2 String\n1\ta dog\ta cat\n",
+        "x/polarity/a.pos": "good\n",
+        "x/polarity/a.neg": "bad\n",
+        "x/sst.tsv": "good\t1\n",
+        "x/trec.txt": "DESC:manner How ?\n",
+    }
+    zipped, tarred = io.BytesIO(), io.BytesIO()
+    with zipfile.ZipFile(zipped, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    with tarfile.open(fileobj=tarred, mode="w") as archive:
+        for name, text in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+    return [zipped.getvalue(), tarred.getvalue(), gzip.compress(tarred.getvalue()), b"id\tsimilarity\na\t1\n"]
+
+
+def reset_peak_memory() -> None:
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_memory() -> float:
+    """The peak memory of this process since `reset_peak_memory`, in megabytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1000
 
 
 def thorough(short: int, share: float = 1) -> pytest.MarkDecorator:
@@ -169,43 +252,57 @@ def test_files_of_rows(count: int, tmp_path: Path) -> None:
 @thorough(200, 0.5)
 def test_recipes(count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    tables = [tomllib.loads(path.read_text("utf-8")) for path in RECIPES]
-    try_all("recipes", count, st.sampled_from(tables).flatmap(mutated), use_recipe, 0.03)
+    try_all("recipes", count, st.sampled_from(RECIPES).flatmap(mutated), use_recipe, 0.03)
 
 
 @thorough(100, 0.25)
 def test_studies(count: int) -> None:
-    tables = [tomllib.loads(path.read_text("utf-8")) for path in STUDIES]
-    try_all("studies", count, st.sampled_from(tables).flatmap(mutated), Study.from_table, 0.1)
+    try_all("studies", count, st.sampled_from(STUDIES).flatmap(mutated), Study.from_table, 0.1)
 
 
-@pytest.mark.parametrize("kind", ["recipe", "study"])
-def test_tables_nested_thousands_of_times(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("use", [lambda path: use_recipe(read_recipe(path)), read_study], ids=["recipe", "study"])
+def test_tables_nested_thousands_of_times(use: Callable[[Path], object], tmp_path: Path) -> None:
+    path = tmp_path / "table.toml"
     too_large = b"a." * 50_000 + b"a=1"
     for nested in (b"a=" + b"[" * 5000, b"a=" + b"{a=" * 3000, b"a." * 3000 + b"a=1", b"a=1" + b"0" * 5000, too_large):
+        path.write_bytes(nested)
         with pytest.raises(InputError):
-            USES[kind](nested, tmp_path)
+            use(path)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    """A cache of derived texts."""
+    use_cache(tmp_path / "cache.sqlite")
+    return tmp_path / "cache.sqlite"
 
 
 @thorough(200, 0.25)
-def test_caches_of_derived_texts(count: int, tmp_path: Path) -> None:
-    (content,) = whole("cache", tmp_path)
+def test_caches_of_derived_texts(count: int, cache: Path) -> None:
     # A change of an unused byte of a page leaves the entries as they are.
-    try_all("caches", count, changed(content, 60), lambda data: USES["cache"](data, tmp_path), 0.05)
+    try_all("caches", count, changed(cache.read_bytes(), 60), lambda content: use_cache(cache, content), 0.05)
 
 
-def test_what_a_damaged_file_says_is_quoted_in_one_line(tmp_path: Path) -> None:
-    (content,) = whole("cache", tmp_path)
+def test_what_a_damaged_file_says_is_quoted_in_one_line(cache: Path) -> None:
     with pytest.raises(InputError) as refusal:
-        USES["cache"](content.replace(b"id INTEGER", b"\x1bd\nINTEGE"), tmp_path)
+        use_cache(cache, cache.read_bytes().replace(b"id INTEGER", b"\x1bd\nINTEGE"))
     assert "\n" not in str(refusal.value)
     assert "\x1b" not in str(refusal.value)
 
 
 @thorough(200, 0.25)
 def test_archives(count: int, tmp_path: Path) -> None:
-    contents = st.sampled_from(whole("archive", tmp_path)).flatmap(changed)
-    try_all("archives", count, contents, lambda data: USES["archive"](data, tmp_path), 0.02)
+    path = tmp_path / "archive"
+    kinds = [(layout, part, content) for layout, part in zip(LAYOUTS, PARTS, strict=True) for content in archives()]
+
+    def use(archive: tuple[str, str, bytes]) -> None:
+        layout, part, content = archive
+        path.write_bytes(content)
+        for _ in read_layout(layout, path, part):
+            pass
+
+    inputs = st.sampled_from(kinds).flatmap(lambda kind: st.tuples(*map(st.just, kind[:2]), changed(kind[2])))
+    try_all("archives", count, inputs, use, 0.02)
 
 
 @thorough(60, 0.1)
