@@ -63,13 +63,7 @@ def isotune(vectors: Array, folder: str) -> Search:
         store.put(store.to_table(names, names, [{}] * len(part)), part)
         store.tend(finished=False)
     store.tend(finished=True)
-    snapshot = store.now()
-
-    def run(query: Array) -> list[int]:
-        numbers = snapshot.nearest(query, K)
-        return [int(row["id"]) for row in snapshot.rows(numbers).values()]
-
-    return run
+    return lambda query: [int(row["id"]) for row in store.nearest(query, K)]
 
 
 def numpy(vectors: Array) -> Search:

@@ -162,8 +162,7 @@ def result(words: list[str], folder: Path) -> object:
         made = Results.read(folder / "out" / "study").runs
         return {run.run: {name: value for name, value in run.values.items() if name not in TIMES} for run in made}
     if words[0] == "index":
-        rows = call(["rows", "out/index", "-k", "100"], folder).out.splitlines()
-        return [line for line in rows if not line.startswith("on disk")]
+        return call(["rows", "out/index", "-k", "100"], folder).out
     out = folder / "out"
     files = {path.relative_to(out).as_posix(): path.read_bytes() for path in out.rglob("*") if path.is_file()}
     return {name: VARYING.sub(b"", content) for name, content in files.items()}

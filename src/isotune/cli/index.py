@@ -16,7 +16,6 @@ from isotune.cli.parameters import (
     ID,
     PRECISION,
     key_values,
-    quiet_lancedb,
 )
 from isotune.encoder import Precision
 
@@ -38,7 +37,6 @@ def index(
     with changed files, give the command again: only new and changed rows are encoded. A command that was stopped goes
     on in the same way.
     """
-    quiet_lancedb()
     from isotune.encoder.encoder import Encoder
     from isotune.use.search import Index, read_documents
     from isotune.use.search.index import DESCRIPTION

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -49,11 +48,6 @@ def key_values(option: str, words: Sequence[str], form: str) -> dict[str, str]:
         if not all(word.partition("=")):
             raise InputError(f"{option} {word}: write {form}")
     return dict(word.split("=", 1) for word in words)
-
-
-def quiet_lancedb() -> None:
-    """Lets LanceDB log errors only, unless its environment variable is set already."""
-    os.environ.setdefault("LANCEDB_LOG", "error")
 
 
 def labels(encoders: Sequence[str]) -> list[str]:

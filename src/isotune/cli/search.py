@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import WHERE, quiet_lancedb
+from isotune.cli.parameters import WHERE
 
 FOLDER = Parameter(help="The folder of an index, which isotune index has made.")
 K = "How many rows to print."
@@ -31,7 +31,6 @@ def search(
     """
     import sys
 
-    quiet_lancedb()
     from isotune.use.search import Index
 
     index = Index.open(folder, encoder)

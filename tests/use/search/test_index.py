@@ -6,7 +6,6 @@ import json
 import logging
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.use.search import Changes, Document, Index, approximate, store
 from isotune.use.search import index as index_module
-from isotune.use.search.snapshot import Snapshot
+from isotune.use.search.store import Store
 
 QUERY = "the dog eats a red ball"
 NAMES = ("a.b", "_a", "a`b", "a\0", "\ud800", "*", "")  # that a column can't have
@@ -71,19 +70,20 @@ def test_hybrid_search_finds_a_rare_word(index: Index, encoder: Encoder) -> None
 
 
 def test_rankings_are_fused_by_their_reciprocal_ranks() -> None:
-    assert index_module._fuse([1, 2, 3], [3, 4]) == [3, 1, 2, 4]
+    one, two, three, four = ({"id": name} for name in "1234")
+    assert index_module._fuse([one, two, three], [three, four]) == [three, one, two, four]
 
 
 def test_adding_again_changes_nothing_and_new_texts_and_columns_replace_rows(
     index: Index, documents: list[Document]
 ) -> None:
-    version = index.store.now().version
+    version = index.store.table.version
     assert index.add(documents) == Changes(0, 0, 60)
-    assert index.store.now().version == version
+    assert index.store.table.version == version
     changed = [documents[0]._replace(text="a cat"), documents[1]._replace(columns={"lang": "fr", "year": 2000})]
     assert index.add([*changed, *documents[2:5], Document("new", "a man")]) == Changes(1, 2, 3)
     assert len(index) == 61
-    rows = index.store.now().first(5, "id IN ('d0', 'new')")
+    rows = index.store.first(5, "id IN ('d0', 'new')")
     assert {row["id"]: row["text"] for row in rows} == {"d0": "a cat", "new": "a man"}
     assert index.search("a man", 1)[0].columns == {"lang": None, "year": None}
     assert index.search(documents[1].text, 1)[0].columns["lang"] == "fr"
@@ -101,7 +101,7 @@ def test_only_changed_documents_are_encoded(
 
 def test_new_columns_are_added_and_are_empty_in_older_rows(index: Index) -> None:
     index.add([Document("new", "a man", {"tags": ["x", "y"], "empty": None})])
-    assert index.store.now().columns == ["lang", "year", "tags", "empty"]
+    assert index.store.columns == ["lang", "year", "tags", "empty"]
     (hit,) = index.search(QUERY, where="tags IS NOT NULL")
     assert hit.columns == {"lang": None, "year": None, "tags": ["x", "y"], "empty": None}
 
@@ -118,21 +118,6 @@ def test_changes_of_another_index_object_are_seen(index: Index, encoder: Encoder
     assert other.search("a man", 1)[0].id != "new"
     index.add([Document("new", "a man")])
     assert other.search("a man", 1)[0].id == "new"
-
-
-def test_a_search_reads_the_rows_of_one_moment(index: Index, encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = index.search(QUERY, 5, where="lang = 'de'")
-    other, nearest = Index.open(index.folder, encoder), Snapshot.nearest
-
-    def then_changed(*arguments: Any) -> list[int]:
-        rows = nearest(*arguments)
-        other.delete("lang = 'de'")
-        other.store.table.optimize()  # gives the rows that are left other numbers
-        return rows
-
-    monkeypatch.setattr(Snapshot, "nearest", then_changed)
-    assert index.search(QUERY, 5, where="lang = 'de'") == expected
-    assert index.search(QUERY, 5, where="lang = 'de'") == []
 
 
 def test_rows_with_a_number_that_is_none_are_not_replaced(index: Index) -> None:
@@ -202,7 +187,7 @@ def test_an_index_that_was_killed_before_it_was_approximate_is_not_read_whole(
     large = Index.open(index.folder, encoder, exact_rows=50)
     with pytest.raises(KeyboardInterrupt):
         large.add(documents)
-    monkeypatch.setattr(Snapshot, "vectors", _interrupted)
+    monkeypatch.setattr(Store, "vectors", _interrupted)
     assert [hit.id for hit in large.search(QUERY, 5)] == expected_ids(encoder, documents)[:5]
 
 
@@ -220,7 +205,7 @@ def test_a_low_recall_is_warned_of(
     index: Index, encoder: Encoder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     nearest = approximate.nearest
-    monkeypatch.setattr(approximate, "nearest", lambda snapshot, vector, k: nearest(snapshot, -vector, k))
+    monkeypatch.setattr(approximate, "nearest", lambda store, vector, k: nearest(store, -vector, k))
     with caplog.at_level(logging.WARNING):
         large = Index.open(index.folder, encoder, exact_rows=50)
         large.add([])
@@ -262,7 +247,7 @@ def test_a_filter_that_is_refused(index: Index, where: str, message: str) -> Non
     for use in (
         index.delete,
         lambda where: index.search(QUERY, where=where),
-        lambda where: index.store.now().first(1, where),
+        lambda where: index.store.first(1, where),
     ):
         with pytest.raises(InputError, match=message) as error:
             use(where)

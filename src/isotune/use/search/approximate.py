@@ -13,11 +13,11 @@ from math import isqrt
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from isotune.use.search import exact
-from isotune.use.search.snapshot import Snapshot
-from isotune.use.search.store import Store, lancedb
+from isotune.use.search.store import Row, Store, lancedb
 
 logger = logging.getLogger(__name__)
 
@@ -27,33 +27,36 @@ QUERIES, K = 100, 10  # of the measurement
 LEAST_RECALL = 0.95  # below it, a warning says so
 
 
-def nearest(snapshot: Snapshot, vector: NDArray[np.float32], k: int, where: str | None = None) -> list[int]:
-    """The numbers of about the k rows nearest to a vector [d] that fit a filter, the nearest first."""
-    query = snapshot.by_vector(vector, k).minimum_nprobes(PARTS).maximum_nprobes(0)  # 0: no maximum
-    return snapshot.numbers(query.refine_factor(REFINED), "_distance", where)
+def nearest(store: Store, vector: NDArray[np.float32], k: int, where: str | None = None) -> list[Row]:
+    """About the k rows nearest to a vector [d] that fit a filter, the nearest first."""
+    query = store.by_vector(vector, k).minimum_nprobes(PARTS).maximum_nprobes(0)  # 0: no maximum
+    return store.rows(query.refine_factor(REFINED), where, "_distance")
 
 
 def build(store: Store) -> dict[str, Any]:
     """Builds the index over all rows and measures it: {"rows": their number, "recall": from 0 to 1}."""
     parts = isqrt(len(store))  # so that finding the nearest parts takes about as long as searching one of them
     store.table.create_index("vector", config=lancedb().index.IvfSq(distance_type="dot", num_partitions=parts))
-    snapshot = store.now()
-    recall = _recall(snapshot)
+    recall = _recall(store)
     if recall < LEAST_RECALL:
         logger.warning("The approximate search has only a recall@%d of %.3f.", K, recall)
-    return {"rows": len(snapshot), "recall": recall}
+    return {"rows": len(store), "recall": recall}
 
 
-def _recall(snapshot: Snapshot) -> float:
+def _recall(store: Store) -> float:
     """The recall among the first `K`, with about `QUERIES` rows that are evenly spaced over the index."""
-    numbers = np.concatenate([part for part, _ in snapshot.vectors()])  # [N]
-    chosen = numbers[:: max(1, len(numbers) // QUERIES)].tolist()
-    contents = snapshot.rows(chosen)
-    queries = np.array([contents[number]["vector"] for number in chosen], np.float32)
-    _, rows = exact.nearest(queries, (vectors for _, vectors in snapshot.vectors()), K + 1)
+    step = max(1, len(store) // QUERIES)
+    parts, chosen, done = [], [], 0
+    for names, vectors in store.vectors():
+        parts.append(names)
+        chosen.append(vectors[-done % step :: step])
+        done += len(vectors)
+    ids, queries = pa.chunked_array(parts), np.concatenate(chosen)
+    _, places = exact.nearest(queries, (vectors for _, vectors in store.vectors()), K + 1)
     shares = []
-    for number, query, nearest_rows in zip(chosen, queries, numbers[rows].tolist(), strict=True):
-        others = [row for row in nearest_rows if row != number][:K]
-        approximate = [row for row in nearest(snapshot, query, K + 1) if row != number][:K]
-        shares.append(len(set(others) & set(approximate)) / max(1, len(others)))
+    for number, query in enumerate(queries):
+        own = ids[number * step].as_py()
+        others = [name for name in ids.take(places[number]).to_pylist() if name != own][:K]
+        found = [row["id"] for row in nearest(store, query, K + 1) if row["id"] != own][:K]
+        shares.append(len({*others} & {*found}) / max(1, len(others)))
     return float(np.mean(shares))

@@ -12,7 +12,7 @@ goes on when it is given again.
 from __future__ import annotations
 
 import json
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,8 +30,7 @@ from isotune.errors import InputError
 from isotune.files import make_folder, read_json, write_text
 from isotune.use.search import approximate
 from isotune.use.search.documents import Document
-from isotune.use.search.snapshot import FIXED, Snapshot
-from isotune.use.search.store import Store
+from isotune.use.search.store import FIXED, Row, Store
 
 # Up to this number of rows, exact search takes a second or two (docs/search.md).
 EXACT_ROWS = 1_000_000
@@ -158,7 +157,7 @@ class Index:
     @property
     def recall(self) -> float | None:
         """The measured recall of approximate search; None while the search is exact."""
-        built = self._approximate(self.store.now())
+        built = self._approximate()
         return built["recall"] if built else None
 
     def __len__(self) -> int:
@@ -226,17 +225,15 @@ class Index:
             raise InputError(f"k {k}: at least 1 row must be asked for")
         if vector is None:
             vector = self.encoder.encode(query.strip(), normalize=True)
-        snapshot = self.store.now()
-        nearest = approximate.nearest if self._approximate(snapshot) else Snapshot.nearest
-        rows = nearest(snapshot, vector, max(k, FUSED) if hybrid else k, where)
+        nearest = approximate.nearest if self._approximate() else Store.nearest
+        rows = nearest(self.store, vector, max(k, FUSED) if hybrid else k, where)
         if hybrid:
-            rows = _fuse(rows, snapshot.by_words(query, max(k, FUSED), where))[:k]
-        contents = snapshot.rows(rows)
-        return [_hit(contents[row], vector) for row in rows]
+            rows = _fuse(rows, self.store.by_words(query, max(k, FUSED), where))[:k]
+        return [_hit(row, vector) for row in rows]
 
-    def _approximate(self, snapshot: Snapshot) -> dict[str, Any] | None:
+    def _approximate(self) -> dict[str, Any] | None:
         """What `approximate.build` said, maybe in another process; None while the search is exact."""
-        return None if len(snapshot) <= self.exact_rows else _read_description(self.folder).get("approximate")
+        return None if len(self) <= self.exact_rows else _read_description(self.folder).get("approximate")
 
     def _changed(self, documents: Iterable[Document], counts: dict[str, int]) -> Iterator[Document]:
         """The documents that are not in the index as they are; `counts` is kept up to date."""
@@ -304,16 +301,18 @@ def _write_description(folder: Path, description: Mapping[str, Any]) -> None:
     write_text(folder / DESCRIPTION, json.dumps(description, indent=2) + "\n")
 
 
-def _fuse(*rankings: list[int]) -> list[int]:
+def _fuse(*rankings: list[Row]) -> list[Row]:
     """One ranking of several: by the sum of 1 / (60 + rank), the largest first."""
-    scores: dict[int, float] = {}
+    rows: dict[str, Row] = {}
+    scores: defaultdict[str, float] = defaultdict(float)
     for ranking in rankings:
         for rank, row in enumerate(ranking, 1):
-            scores[row] = scores.get(row, 0) + 1 / (FUSION + rank)
-    return sorted(scores, key=lambda row: -scores[row])
+            rows[row["id"]] = row
+            scores[row["id"]] += 1 / (FUSION + rank)
+    return sorted(rows.values(), key=lambda row: -scores[row["id"]])
 
 
-def _hit(row: dict[str, Any], vector: NDArray[np.float32]) -> Hit:
+def _hit(row: Row, vector: NDArray[np.float32]) -> Hit:
     cosine = float(np.dot(np.asarray(row["vector"], np.float32), vector))
     others = {name: value for name, value in row.items() if name not in FIXED}
     return Hit(cosine, row["id"], row["text"], others)

@@ -1,8 +1,8 @@
 """The rows of an index on disk: a table of LanceDB with an id, a text, a vector and any other columns.
 
-A change of rows is one commit: it is there completely or not at all. What a commit has left is read as a snapshot
-(`snapshot.py`). LanceDB writes a new fragment of the table with each commit, and `tend` merges fragments when there are
-many of them, so that reading stays fast.
+A change of rows is one commit: it is there completely or not at all. A query gives whole rows, as one commit has left
+them, and sees the last commit of any process. LanceDB writes a new fragment of the table with each commit, and `tend`
+merges fragments when there are many of them, so that reading stays fast.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -23,8 +22,13 @@ from numpy.typing import NDArray
 from isotune.errors import InputError
 from isotune.files import sync
 from isotune.use.search.exact import refuse_no_numbers
-from isotune.use.search.snapshot import FIXED, Snapshot, filtering
+from isotune.use.search.filters import parse, refusal, sql
 
+Row = dict[str, Any]
+"""{column: value} of a row."""
+
+FIXED = ("id", "text", "vector")
+BATCH = 8192  # rows read at a time; more take longer
 TABLE, TABLE_FOLDER = "rows", "rows.lance"
 # Fragments are merged when there are more of them, and rows are put into the text index when more of them are not in
 # it; until then such rows are searched one by one.
@@ -39,11 +43,12 @@ NAME = re.compile(r"(?![_*])[^.`\0\ud800-\udfff]+")
 
 
 def lancedb() -> Any:
-    """The module lancedb, which takes a second to import, set up to read little ahead of what it compares.
+    """The module lancedb, which takes a second to import, set up to log errors only and to read little ahead.
 
     Raises:
         InputError: it is not installed.
     """
+    os.environ.setdefault("LANCEDB_LOG", "error")
     os.environ.setdefault("LANCE_DEFAULT_IO_BUFFER_SIZE", str(READ_AHEAD))
     try:
         import lancedb
@@ -57,17 +62,15 @@ class Store:
 
     def __init__(self, folder: Path, dimension: int) -> None:
         """Opens the table in a folder, or makes an empty one, for vectors of this dimension."""
-        # Each call looks for changes that other processes have made.
         self.folder = folder
-        self._database = lancedb().connect(folder, read_consistency_interval=timedelta(0))
-        self._lock = Lock()
-        self._snapshot: Snapshot | None = None
+        # Each call looks for changes that other processes have made.
+        database = lancedb().connect(folder, read_consistency_interval=timedelta(0))
         self._on_disk: set[Path] = set()  # files of the table
         self.dimension = dimension
         # Only commits make files of rows, so a table that has such files and no commit is damaged.
         if any((folder / TABLE_FOLDER).glob("_versions/*.manifest")) or any((folder / TABLE_FOLDER).glob("data/*")):
             try:
-                self.table = self._database.open_table(TABLE)
+                self.table = database.open_table(TABLE)
             except (ValueError, RuntimeError) as error:
                 raise InputError(f"{folder}: it can't be read ({error}); remove it and make the index again") from error
             if self.table.schema.field("vector").type.list_size != dimension:
@@ -76,7 +79,7 @@ class Store:
             types = pa.string(), pa.string(), pa.list_(pa.float32(), dimension)
             fields = [pa.field(name, type_, nullable=False) for name, type_ in zip(FIXED, types, strict=True)]
             with writing(folder):
-                self.table = self._database.create_table(TABLE, schema=pa.schema(fields))
+                self.table = database.create_table(TABLE, schema=pa.schema(fields))
         if not any(index.columns == ["text"] for index in self.table.list_indices()):
             # Words are cut by Unicode's rules, so that languages without spaces have words too. Positions are left
             # out: only phrases need them, and merging fragments has failed with them.
@@ -87,12 +90,49 @@ class Store:
     def __len__(self) -> int:
         return int(self.table.count_rows())
 
-    def now(self) -> Snapshot:
-        """The rows after the last commit."""
-        with self._lock:
-            if self._snapshot is None or self._snapshot.version != int(self.table.version):
-                self._snapshot = Snapshot(self._database.open_table(TABLE))
-            return self._snapshot
+    @property
+    def columns(self) -> list[str]:
+        """The columns besides id, text and vector."""
+        return [name for name in self.table.schema.names if name not in FIXED]
+
+    def vectors(self) -> Iterator[tuple[pa.Array, NDArray[np.float32]]]:
+        """The ids [b] and vectors [b, d] of all rows, in the same order each time, batch by batch."""
+        query = self.table.search().select(["id", "vector"]).limit(max(len(self), 1))
+        for batch in query.to_batches(BATCH):
+            yield batch["id"], batch["vector"].flatten().to_numpy().reshape(len(batch), -1)
+
+    def by_vector(self, vector: NDArray[np.float32], k: int) -> Any:
+        """LanceDB's query of the k rows nearest to a vector [d]."""
+        return self.table.search(vector, vector_column_name="vector").distance_type("dot").limit(k)
+
+    def nearest(self, vector: NDArray[np.float32], k: int, where: str | None = None) -> list[Row]:
+        """The k rows nearest to a vector [d] that fit a filter, the nearest first.
+
+        LanceDB compares the vector with all rows, block by block. So memory does not grow with the rows.
+        """
+        return self.rows(self.by_vector(vector, k).bypass_vector_index(), where, "_distance")
+
+    def by_words(self, query: str, k: int, where: str | None = None) -> list[Row]:
+        """The k rows whose words fit a query best (BM25)."""
+        return self.rows(self.table.search(query, query_type="fts", fts_columns="text").limit(k), where, "_score")
+
+    def first(self, k: int, where: str | None = None) -> list[Row]:
+        """The first k rows that fit a filter."""
+        return self.rows(self.table.search().limit(k), where)
+
+    def rows(self, query: Any, where: str | None, *score: str) -> list[Row]:
+        """The rows that a query of LanceDB gives among those that fit a filter, without LanceDB's score of them."""
+        columns = self.columns
+        with _filtering(where, columns) as condition:
+            if condition:
+                query = query.where(condition, prefilter=True)
+            found = query.select([*FIXED, *columns, *score]).to_list()
+        return [{name: value for name, value in row.items() if name not in score} for row in found]
+
+    def count(self, where: str) -> int:
+        """How many rows fit a filter."""
+        with _filtering(where, self.columns) as condition:
+            return int(self.table.count_rows(condition))
 
     def to_table(self, ids: Sequence[str], texts: Sequence[str], columns: Sequence[Mapping[str, object]]) -> pa.Table:
         """Rows without their vectors, with the types of the table's columns; new columns are added to the table.
@@ -116,8 +156,8 @@ class Store:
                 arrays[field.name] = _array(field.name, [values.get(field.name) for values in columns], field.type)
         return pa.table(arrays)
 
-    def with_ids(self, ids: Sequence[str]) -> dict[str, dict[str, object]]:
-        """The rows that have one of these ids, without vectors: {id: {column: value}}."""
+    def with_ids(self, ids: Sequence[str]) -> dict[str, Row]:
+        """The rows that have one of these ids, without vectors, by their ids."""
         quoted = ", ".join("'{}'".format(name.replace("'", "''")) for name in ids)
         names = [name for name in self.table.schema.names if name != "vector"]
         query = self.table.search().where(f"id IN ({quoted})").select(names)
@@ -137,7 +177,7 @@ class Store:
 
     def delete(self, where: str) -> int:
         """Deletes the rows that fit a filter, in one commit; returns their number."""
-        with filtering(where, self.now().columns) as condition:
+        with _filtering(where, self.columns) as condition:
             return int(self.table.delete(condition).num_deleted_rows)
 
     def tend(self, finished: bool) -> None:
@@ -168,6 +208,24 @@ def writing(folder: Path) -> Iterator[None]:
     except (RuntimeError, OSError) as error:
         reason = re.sub(r", /\S+\.rs:\d.*", "", " ".join(str(error).split()))
         raise InputError(f"{folder}: it can't be written ({reason}); rows of earlier commits stay") from error
+
+
+@contextmanager
+def _filtering(where: str | None, columns: Sequence[str]) -> Iterator[str | None]:
+    """Gives a filter as SQL of our own, and turns LanceDB's error about it, such as a wrong type, into one line.
+
+    Raises:
+        InputError: the filter can't be read, or LanceDB refuses it.
+    """
+    known = ["id", "text", *columns]
+    condition = None if where is None else sql(parse(where, known))
+    try:
+        yield condition
+    except (ValueError, RuntimeError) as error:
+        if where is None:
+            raise
+        reason = re.sub(r"(, /\S+\.rs:\d.*|\n.*)|^Invalid input, ", "", str(error), flags=re.DOTALL).strip(" .")
+        raise refusal(where, reason, known) from error
 
 
 def _array(name: str, values: Sequence[object], type_: pa.DataType | None) -> pa.Array:
