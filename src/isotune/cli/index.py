@@ -49,5 +49,3 @@ def index(
     changes = rows.add(documents, show_progress=True)
     print(f"{out}: {len(rows):,} rows; {changes.added:,} added, {changes.replaced:,} replaced", end=", ")
     print(f"{changes.unchanged:,} there already")
-    if rows.recall is not None:
-        print(f"approximate search, recall@10 {rows.recall:.3f}")

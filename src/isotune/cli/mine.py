@@ -39,12 +39,12 @@ def mine(
         raise InputError(f"--above {above:g}: a cosine above 0 and below 1 is needed")
     if out.suffix != ".csv":
         raise InputError(f"--out {out}: pairs are written as .csv")
-    with new_path(out) as path, path.open("wb") as target:
+    with new_path(out) as path:
         sentences = [row.sentence for row in read(file, Sentence, key_values("--columns", columns, COLUMNS_FORM))]
         pairs = mine_pairs(sentences, Encoder.load(encoder, precision=precision), above, show_progress=True)
         if not pairs:
             raise InputError(
                 f"no pair among {len(sentences):,} sentences has a cosine of {above:g}; give a lower --above"
             )
-        write_csv(target, MinedPair._fields, ((first, second, f"{cosine:.4f}") for first, second, cosine in pairs))
+        write_csv(path, MinedPair._fields, ((first, second, f"{cosine:.4f}") for first, second, cosine in pairs))
     print(f"{out}: {len(pairs):,} pairs among {len(sentences):,} sentences")

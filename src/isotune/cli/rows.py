@@ -41,7 +41,7 @@ def rows(
         ("rows", f"{len(store):,}"),
         ("columns", ", ".join(columns)),
         ("encoder", f"{description['encoder'] or 'without a name'}, fingerprint {description['fingerprint']}"),
-        ("search", "exact" if index.recall is None else f"approximate, recall@10 {index.recall:.3f}"),
+        ("search", "approximate" if index.is_approximate else "exact"),
         *([("fitting", f"{store.count(where):,}")] if where else []),
     ):
         print(f"{name:<10}{value}")

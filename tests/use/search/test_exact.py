@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from isotune.use.search import exact
-from isotune.use.search.exact import blocks, nearest, pairs
+from isotune.use.search.exact import nearest, pairs
 
 Array = NDArray[np.float32]
 
@@ -18,12 +18,14 @@ def unit(rows: int, dimension: int = 32, seed: int = 0) -> Array:
 
 
 @pytest.mark.parametrize(("rows", "k"), [(4321, 10), (4321, 1), (30, 10), (4321, 1300), (0, 10)])
-def test_the_nearest_rows_are_those_of_a_sort_of_all_products(rows: int, k: int) -> None:
+def test_the_nearest_rows_are_those_of_a_sort_of_all_products(
+    rows: int, k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     vectors, queries = unit(rows), unit(20, seed=1)
-    vectors.flags.writeable = False  # as LanceDB gives them
+    monkeypatch.setattr(exact, "ROWS", 1000)
     products = queries.astype(np.float64) @ vectors.astype(np.float64).T
     expected = np.argsort(-products, axis=1)[:, :k]
-    cosines, numbers = nearest(queries, blocks(vectors, 1000), k)
+    cosines, numbers = nearest(queries, vectors, k)
     np.testing.assert_array_equal(numbers, expected)
     np.testing.assert_allclose(cosines, np.take_along_axis(products, expected, 1), atol=1e-6)
 

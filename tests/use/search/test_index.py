@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
-from isotune.use.search import Changes, Document, Index, approximate, store
+from isotune.use.search import Changes, Document, Index, store
 from isotune.use.search import index as index_module
 from isotune.use.search.store import Store
 
@@ -140,55 +139,45 @@ def test_fragments_are_merged_and_new_rows_are_in_the_text_index(
     assert (words.num_unindexed_rows, words.index_details["with_position"]) == (0, False)
 
 
-def test_a_large_index_is_searched_approximately_and_its_recall_is_measured(
-    index: Index, encoder: Encoder, documents: list[Document], caplog: pytest.LogCaptureFixture
+def test_a_large_index_is_searched_approximately(
+    index: Index, encoder: Encoder, documents: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert index.recall is None
     large = Index.open(index.folder, encoder, exact_rows=50)
-    assert large.recall is None  # it is not built yet, and so the search is exact
+    assert not large.is_approximate  # its vectors are not indexed yet
     large.add(documents)
-    assert large.recall == 1.0
-    assert built(index) == {"rows": 60, "recall": 1.0}
-    assert caplog.messages == []
-    hits = large.search(QUERY, 5)
-    assert hits == index.search(QUERY, 5)
+    assert large.is_approximate
+    assert not index.is_approximate
+    searched = []
+    nearest = Store.nearest
+    monkeypatch.setattr(Store, "nearest", lambda *a, **how: (searched.append(how), nearest(*a, **how))[1])
+    assert large.search(QUERY, 5) == index.search(QUERY, 5)
+    assert searched == [{"approximate": True}, {"approximate": False}]
     assert large.search(QUERY, 5, where="lang = 'de'") == index.search(QUERY, 5, where="lang = 'de'")
     assert large.search("dog", 5, hybrid=True)
     large.add([Document("new", QUERY)])
     assert large.search(QUERY, 1)[0].id == "new"  # rows that came later are found too
-    assert built(index)["rows"] == 60
+    assert indexed_rows(index) == 60
     large.add([Document(f"more{i}", f"a dog and {text}") for i, text in enumerate(d.text for d in documents)])
-    assert built(index)["rows"] == 121  # a fifth more rows: built again
+    assert indexed_rows(index) == 121  # a fifth more rows: indexed again
 
 
 def test_all_parts_of_an_approximate_index_are_searched_after_most_rows_are_deleted(
     index: Index, encoder: Encoder, documents: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(approximate, "PARTS", 1)
+    monkeypatch.setattr(store, "PARTS", 1)
     reading = Index.open(index.folder, encoder, exact_rows=5)  # as a server that runs while the index grows
     large = Index.open(index.folder, encoder, exact_rows=5)
     large.add(documents)
-    assert large.recall == reading.recall
+    assert reading.is_approximate
     large.delete("id NOT IN ('d7', 'd18', 'd29', 'd40', 'd51', 'd53')")
     left = [documents[i] for i in (7, 18, 29, 40, 51, 53)]
     assert [hit.id for hit in reading.search(QUERY, 6)] == expected_ids(encoder, left)
 
 
-def built(index: Index) -> dict[str, float]:
-    """What the index's folder says of its approximate index."""
-    facts: dict[str, float] = json.loads((index.folder / "index.json").read_text())["approximate"]
-    return facts
-
-
-def test_an_index_that_was_killed_before_it_was_approximate_is_not_read_whole(
-    index: Index, encoder: Encoder, documents: list[Document], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(approximate, "build", _interrupted)
-    large = Index.open(index.folder, encoder, exact_rows=50)
-    with pytest.raises(KeyboardInterrupt):
-        large.add(documents)
-    monkeypatch.setattr(Store, "vectors", _interrupted)
-    assert [hit.id for hit in large.search(QUERY, 5)] == expected_ids(encoder, documents)[:5]
+def indexed_rows(index: Index) -> int:
+    """How many rows had indexed vectors when the index was built."""
+    facts: dict[str, dict[str, int]] = json.loads((index.folder / "index.json").read_text())
+    return facts["approximate"]["rows"]
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf])
@@ -199,19 +188,6 @@ def test_vectors_with_numbers_that_are_not_finite_are_refused(index: Index, numb
     with pytest.raises(InputError, match="row b: its vector has NaN or infinity, which can't be compared; give"):
         index.store.put(rows, vectors)
     assert len(index) == 60
-
-
-def test_a_low_recall_is_warned_of(
-    index: Index, encoder: Encoder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    nearest = approximate.nearest
-    monkeypatch.setattr(approximate, "nearest", lambda store, vector, k: nearest(store, -vector, k))
-    with caplog.at_level(logging.WARNING):
-        large = Index.open(index.folder, encoder, exact_rows=50)
-        large.add([])
-    assert large.recall is not None
-    assert large.recall < 0.5
-    assert f"only a recall@10 of {large.recall:.3f}" in caplog.text
 
 
 def test_the_encoder_is_loaded_by_its_name_and_another_is_refused(
@@ -285,7 +261,7 @@ def test_without_lancedb_the_error_says_how_to_install_it(
     encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "lancedb", None)
-    with pytest.raises(InputError, match=r"an index needs LanceDB: pip install 'isotune\[search\]'"):
+    with pytest.raises(InputError, match=r"not installed: lancedb; pip install 'isotune\[search\]'"):
         Index.create(tmp_path / "index", encoder)
 
 

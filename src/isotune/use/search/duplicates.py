@@ -8,12 +8,10 @@ by following pairs from text to text would join texts that are far from each oth
 from __future__ import annotations
 
 import csv
-import io
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,10 +67,8 @@ class Duplicates:
         ]
         has_columns = any(document.columns for document in documents)
         unique = folder / ("unique.jsonl" if has_columns else "unique.txt")
-        with (folder / "pairs.csv").open("wb") as file:
-            write_csv(file, ("cosine", "id1", "id2", "sentence1", "sentence2"), pairs)
-        with (folder / "clusters.csv").open("wb") as file:
-            write_csv(file, ("cluster", "id", "sentence"), clusters)
+        write_csv(folder / "pairs.csv", ("cosine", "id1", "id2", "sentence1", "sentence2"), pairs)
+        write_csv(folder / "clusters.csv", ("cluster", "id", "sentence"), clusters)
         with unique.open("w", encoding="utf-8") as lines:
             for document in self.unique:
                 row = {"id": document.id, **document.columns, "sentence": document.text}
@@ -110,13 +106,10 @@ def find_duplicates(
     return Duplicates(documents, nearest_first, np.concatenate(cosines)[order], kept)
 
 
-def write_csv(file: BinaryIO, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Writes a table to an open file, which stays open."""
-    text = io.TextIOWrapper(file, "utf-8", newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    text.detach()  # writes what is left
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Writes a table to a file."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([header, *rows])
 
 
 def _keep(pairs: NDArray[np.int64], count: int) -> NDArray[np.int64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -16,20 +16,20 @@ QUERIES, ROWS = 256, 65_536  # of a block of products, which takes 67 MB
 
 
 def nearest(
-    queries: NDArray[np.float32], parts: Iterable[NDArray[np.float32]], k: int
+    queries: NDArray[np.float32], vectors: NDArray[np.float32], k: int
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """The k rows with the largest cosine to each query, the largest first.
 
-    Takes queries [n, d] and rows in parts [b, d], all of length 1. Returns cosines [n, k] and row numbers [n, k], which
-    are counted over all parts; with fewer columns if there are fewer rows.
+    Takes queries [n, d] and rows [N, d], all of length 1. Returns cosines [n, k] and row numbers [n, k]; with fewer
+    columns if there are fewer rows.
     """
     cosines, rows = torch.empty(len(queries), 0), torch.empty(len(queries), 0, dtype=torch.int64)
-    done = 0
-    for part in parts:
-        best, places = _products(queries, part).topk(min(k, len(part)))
-        cosines, order = torch.cat([cosines, best], 1).topk(min(k, cosines.shape[1] + len(part)))
-        rows = torch.cat([rows, places + done], 1).gather(1, order)
-        done += len(part)
+    for start in range(0, len(vectors), ROWS):
+        products = _products(queries, vectors[start : start + ROWS])
+        best, places = products.topk(min(k, products.shape[1]))
+        both = torch.cat([cosines, best], 1)
+        cosines, order = both.topk(min(k, both.shape[1]))
+        rows = torch.cat([rows, places + start], 1).gather(1, order)
     return cosines.numpy(), rows.numpy()
 
 
@@ -56,14 +56,7 @@ def refuse_no_numbers(vectors: NDArray[np.float32], names: Sequence[object]) -> 
         )
 
 
-def blocks(vectors: NDArray[np.float32], size: int) -> Iterator[NDArray[np.float32]]:
-    """The rows [N, d] in blocks of at most so many rows."""
-    return (vectors[start : start + size] for start in range(0, len(vectors), size))
-
-
 def _products(queries: NDArray[np.float32], rows: NDArray[np.float32]) -> Tensor:
     """The products [n, b] of queries [n, d] and rows [b, d]."""
-    # torch warns of memory that can't be written, which LanceDB gives; such memory is copied.
-    first, second = (torch.from_numpy(np.require(part, requirements="W")) for part in (queries, rows))
     with fast_float32(), torch.no_grad():
-        return first @ second.T
+        return torch.from_numpy(queries) @ torch.from_numpy(rows).T

@@ -1,8 +1,8 @@
 """A search index: documents on disk with their vectors and words, and the encoder that made the vectors.
 
 An index is a folder: `index.json` says which encoder made the vectors, and `rows.lance` is a table of LanceDB
-(`store.py`). Up to `EXACT_ROWS` rows, a query is compared with all vectors. A larger index is searched approximately
-(`approximate.py`), once its approximate index is built.
+(`store.py`). Up to `EXACT_ROWS` rows, a query is compared with all vectors. A larger index is searched approximately,
+once LanceDB's index of the vectors is built.
 
 Documents are told apart by their ids. Adding documents makes the index agree with them: new ids are added, rows with
 another text or other columns are replaced, and the rest is left alone and not encoded. So a command that was killed
@@ -28,7 +28,6 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.stream import PART, progress
 from isotune.errors import InputError
 from isotune.files import make_folder, read_json, write_text
-from isotune.use.search import approximate
 from isotune.use.search.documents import Document
 from isotune.use.search.store import FIXED, Row, Store
 
@@ -67,7 +66,7 @@ class Index:
         exact_rows: up to how many rows the search is exact.
     """
 
-    def __init__(self, folder: Path, description: dict[str, Any], exact_rows: int) -> None:
+    def __init__(self, folder: Path, description: dict[str, Any], exact_rows: int = EXACT_ROWS) -> None:
         """Opens the index that a description belongs to, without its encoder."""
         self.folder = folder
         self.description = description
@@ -82,7 +81,6 @@ class Index:
         encoder: str | Path | Encoder,
         *,
         precision: Precision | None = None,
-        exact_rows: int = EXACT_ROWS,
     ) -> Index:
         """Creates an empty index in a new or empty folder.
 
@@ -91,7 +89,6 @@ class Index:
             encoder: a folder or a hub name, which `open` will load again; or a loaded encoder,
                 which `open` has to be given again.
             precision: what a named encoder computes in; None for the type of its weights.
-            exact_rows: a larger index is searched approximately.
 
         Raises:
             InputError: the folder is not empty or can't be written, the encoder can't be loaded, or LanceDB is not
@@ -114,7 +111,7 @@ class Index:
             }
             # First the description: `open` makes a missing table, so a killed command can go on.
             _write_description(folder, description)
-            index = cls(folder, description, exact_rows)
+            index = cls(folder, description)
         except OSError as error:
             raise InputError(f"{folder}: it can't be written ({error.strerror or error})") from error
         index._encoder = encoder
@@ -155,10 +152,9 @@ class Index:
         return self._encoder
 
     @property
-    def recall(self) -> float | None:
-        """The measured recall of approximate search; None while the search is exact."""
-        built = self._approximate()
-        return built["recall"] if built else None
+    def is_approximate(self) -> bool:
+        """Whether a search may miss near rows: the index is large, and its vectors are indexed."""
+        return len(self) > self.exact_rows and "approximate" in _read_description(self.folder)
 
     def __len__(self) -> int:
         return len(self.store)
@@ -184,7 +180,7 @@ class Index:
                 self.store.put(self._table([pending.popleft() for _ in part]), vectors)
                 self.store.tend(finished=False)
             self.store.tend(finished=True)
-            self._build_approximate()
+            self._index_vectors()
         return Changes(**counts)
 
     def delete(self, where: str) -> int:
@@ -225,15 +221,11 @@ class Index:
             raise InputError(f"k {k}: at least 1 row must be asked for")
         if vector is None:
             vector = self.encoder.encode(query.strip(), normalize=True)
-        nearest = approximate.nearest if self._approximate() else Store.nearest
-        rows = nearest(self.store, vector, max(k, FUSED) if hybrid else k, where)
+        ranked = max(k, FUSED) if hybrid else k
+        rows = self.store.nearest(vector, ranked, where, approximate=self.is_approximate)
         if hybrid:
-            rows = _fuse(rows, self.store.by_words(query, max(k, FUSED), where))[:k]
+            rows = _fuse(rows, self.store.by_words(query, ranked, where))[:k]
         return [_hit(row, vector) for row in rows]
-
-    def _approximate(self) -> dict[str, Any] | None:
-        """What `approximate.build` said, maybe in another process; None while the search is exact."""
-        return None if len(self) <= self.exact_rows else _read_description(self.folder).get("approximate")
 
     def _changed(self, documents: Iterable[Document], counts: dict[str, int]) -> Iterator[Document]:
         """The documents that are not in the index as they are; `counts` is kept up to date."""
@@ -256,13 +248,13 @@ class Index:
         ids, texts, columns = zip(*documents, strict=True)
         return self.store.to_table(ids, texts, columns)
 
-    def _build_approximate(self) -> None:
-        """Builds the approximate index if there are many rows, and again if they have grown by a fifth since."""
-        description = _read_description(self.folder)
-        if len(self) > self.exact_rows and len(self) > 1.2 * description.get("approximate", {}).get("rows", 0):
-            built = approximate.build(self.store)
+    def _index_vectors(self) -> None:
+        """Indexes the vectors if there are many rows, and again if the rows have grown by a fifth since."""
+        description, rows = _read_description(self.folder), len(self)
+        if rows > self.exact_rows and rows > 1.2 * description.get("approximate", {}).get("rows", 0):
+            self.store.index_vectors()
             self.store.sync()
-            _write_description(self.folder, description | {"approximate": built})
+            _write_description(self.folder, description | {"approximate": {"rows": rows}})
 
     def _use(self, encoder: str | Path | Encoder) -> None:
         """Takes an encoder, if it is the one that made the vectors."""

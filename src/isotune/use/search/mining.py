@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from isotune.encoder.encoder import Encoder
-from isotune.use.search.exact import QUERIES, ROWS, blocks, nearest, refuse_no_numbers
+from isotune.use.search.exact import QUERIES, nearest, refuse_no_numbers
 
 NEIGHBOURS = 3  # of each text
 
@@ -35,10 +35,11 @@ def mine_pairs(texts: Iterable[str], encoder: Encoder, least: float, *, show_pro
     vectors = encoder.encode(sentences, normalize=True, show_progress=show_progress)
     refuse_no_numbers(vectors, [repr(sentence[:50]) for sentence in sentences])
     near: dict[tuple[int, int], float] = {}  # the cosine of a text and each of its nearest
-    for number, queries in enumerate(blocks(vectors, QUERIES)):
-        cosines, rows = nearest(queries, blocks(vectors, ROWS), NEIGHBOURS + 1)  # a text is the nearest to itself
+    for start in range(0, len(vectors), QUERIES):
+        # A text is the nearest to itself.
+        cosines, rows = nearest(vectors[start : start + QUERIES], vectors, NEIGHBOURS + 1)
         query, place = np.nonzero(cosines >= least)
-        edges = zip((query + number * QUERIES).tolist(), rows[query, place].tolist(), strict=True)
+        edges = zip((query + start).tolist(), rows[query, place].tolist(), strict=True)
         near.update(zip(edges, cosines[query, place].tolist(), strict=True))
     chosen = (
         MinedPair(sentences[i], sentences[j], cosine) for (i, j), cosine in near.items() if i < j and (j, i) in near

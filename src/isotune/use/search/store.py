@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from math import isqrt
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from isotune.errors import InputError
+from isotune.errors import InputError, require_extra
 from isotune.files import sync
 from isotune.use.search.exact import refuse_no_numbers
 from isotune.use.search.filters import parse, refusal, sql
@@ -28,7 +29,9 @@ Row = dict[str, Any]
 """{column: value} of a row."""
 
 FIXED = ("id", "text", "vector")
-BATCH = 8192  # rows read at a time; more take longer
+# Of approximate search: parts that are searched, and more if they have fewer than k rows that fit a filter; times k
+# rows that are compared by their whole vectors.
+PARTS, REFINED = 100, 4
 TABLE, TABLE_FOLDER = "rows", "rows.lance"
 # Fragments are merged when there are more of them, and rows are put into the text index when more of them are not in
 # it; until then such rows are searched one by one.
@@ -50,10 +53,9 @@ def lancedb() -> Any:
     """
     os.environ.setdefault("LANCEDB_LOG", "error")
     os.environ.setdefault("LANCE_DEFAULT_IO_BUFFER_SIZE", str(READ_AHEAD))
-    try:
-        import lancedb
-    except ImportError as error:
-        raise InputError(f"an index needs LanceDB: pip install 'isotune[search]' ({error})") from error
+    require_extra("search", "lancedb")
+    import lancedb
+
     return lancedb
 
 
@@ -95,39 +97,28 @@ class Store:
         """The columns besides id, text and vector."""
         return [name for name in self.table.schema.names if name not in FIXED]
 
-    def vectors(self) -> Iterator[tuple[pa.Array, NDArray[np.float32]]]:
-        """The ids [b] and vectors [b, d] of all rows, in the same order each time, batch by batch."""
-        query = self.table.search().select(["id", "vector"]).limit(max(len(self), 1))
-        for batch in query.to_batches(BATCH):
-            yield batch["id"], batch["vector"].flatten().to_numpy().reshape(len(batch), -1)
-
-    def by_vector(self, vector: NDArray[np.float32], k: int) -> Any:
-        """LanceDB's query of the k rows nearest to a vector [d]."""
-        return self.table.search(vector, vector_column_name="vector").distance_type("dot").limit(k)
-
-    def nearest(self, vector: NDArray[np.float32], k: int, where: str | None = None) -> list[Row]:
+    def nearest(
+        self, vector: NDArray[np.float32], k: int, where: str | None = None, *, approximate: bool = False
+    ) -> list[Row]:
         """The k rows nearest to a vector [d] that fit a filter, the nearest first.
 
-        LanceDB compares the vector with all rows, block by block. So memory does not grow with the rows.
+        LanceDB compares the vector with all rows, block by block. So memory does not grow with the rows. An
+        approximate search needs the index that `index_vectors` builds.
         """
-        return self.rows(self.by_vector(vector, k).bypass_vector_index(), where, "_distance")
+        query = self.table.search(vector, vector_column_name="vector").distance_type("dot").limit(k)
+        if approximate:
+            query = query.minimum_nprobes(PARTS).maximum_nprobes(0).refine_factor(REFINED)  # 0: no maximum
+        else:
+            query = query.bypass_vector_index()
+        return self._rows(query, where, "_distance")
 
     def by_words(self, query: str, k: int, where: str | None = None) -> list[Row]:
         """The k rows whose words fit a query best (BM25)."""
-        return self.rows(self.table.search(query, query_type="fts", fts_columns="text").limit(k), where, "_score")
+        return self._rows(self.table.search(query, query_type="fts", fts_columns="text").limit(k), where, "_score")
 
     def first(self, k: int, where: str | None = None) -> list[Row]:
         """The first k rows that fit a filter."""
-        return self.rows(self.table.search().limit(k), where)
-
-    def rows(self, query: Any, where: str | None, *score: str) -> list[Row]:
-        """The rows that a query of LanceDB gives among those that fit a filter, without LanceDB's score of them."""
-        columns = self.columns
-        with _filtering(where, columns) as condition:
-            if condition:
-                query = query.where(condition, prefilter=True)
-            found = query.select([*FIXED, *columns, *score]).to_list()
-        return [{name: value for name, value in row.items() if name not in score} for row in found]
+        return self._rows(self.table.search().limit(k), where)
 
     def count(self, where: str) -> int:
         """How many rows fit a filter."""
@@ -180,6 +171,16 @@ class Store:
         with _filtering(where, self.columns) as condition:
             return int(self.table.delete(condition).num_deleted_rows)
 
+    def index_vectors(self) -> None:
+        """Builds the index of approximate search over all rows: parts of near vectors, in 8 bits (IVF_SQ).
+
+        Graphs (IVF_HNSW_SQ) take several times as long to build, and find no more.
+        """
+        parts = isqrt(len(self))  # so that finding the nearest parts takes about as long as searching one of them
+        config = lancedb().index.IvfSq(distance_type="dot", num_partitions=parts)
+        with writing(self.folder):
+            self.table.create_index("vector", config=config)
+
     def tend(self, finished: bool) -> None:
         """Merges fragments if there are many of them, completes the text index if `finished`, and ends with `sync`."""
         fragments = self.table.stats()["fragment_stats"]["num_fragments"]
@@ -198,6 +199,15 @@ class Store:
                     self._on_disk.add(path)
             sync(self.folder / TABLE_FOLDER)
             sync(self.folder)
+
+    def _rows(self, query: Any, where: str | None, *score: str) -> list[Row]:
+        """The rows that a query of LanceDB gives among those that fit a filter, without LanceDB's score of them."""
+        columns = self.columns
+        with _filtering(where, columns) as condition:
+            if condition:
+                query = query.where(condition, prefilter=True)
+            found = query.select([*FIXED, *columns, *score]).to_list()
+        return [{name: value for name, value in row.items() if name not in score} for row in found]
 
 
 @contextmanager
