@@ -44,10 +44,9 @@ def test_answers_are_written_outside_of_the_event_loop(searching: Running, monke
         inside.append(asyncio._get_running_loop() is not None)
         return function(*arguments)
 
-    monkeypatch.setattr(app, "as_numbers", partial(noted, app.as_numbers))
+    for kind in (bodies.Embedding, bodies.Hit):
+        monkeypatch.setattr(kind, "model_dump_json", lambda item, write=kind.model_dump_json: noted(write, item))
     searching.embed(["a dog", "a cat"])
-    write = bodies.Hit.model_dump_json
-    monkeypatch.setattr(bodies.Hit, "model_dump_json", lambda hit: noted(write, hit))
     searching.post("/search", query="a dog", k=3)
     monkeypatch.setattr(app, "json", SimpleNamespace(dumps=partial(noted, json.dumps)))
     searching.post("/similarity", first=["a dog"], second=["a cat", "a man"])

@@ -1,19 +1,77 @@
-"""How answers are written: part by part, as the client takes them."""
+"""What the server answers: refusals in the form of OpenAI's errors, and large answers part by part."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 from starlette.responses import Response, StreamingResponse
 
-from isotune.use.serve import bodies
-from isotune.use.serve.batcher import Encoded
+from isotune.errors import InputError
 
 PART = 2**16  # characters of an answer that are written at a time
+
+
+class ErrorDetail(BaseModel):
+    """What is wrong with a request."""
+
+    message: str
+    type: str
+    param: str | None = None
+    code: str | None = None
+
+
+class ErrorBody(BaseModel):
+    """The body of every response that is not a success."""
+
+    error: ErrorDetail
+
+
+class Refused(Exception):
+    """A request that is answered with an error."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        code: str | None = None,
+        param: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Takes the HTTP status, one clear line, and OpenAI's name of the error if there is one.
+
+        What the client's own words break into lines becomes one line, as in `InputError`.
+        """
+        super().__init__(message)
+        self.status, self.message, self.code, self.param = status, str(InputError(message)), code, param
+        self.headers = dict(headers or {})
+
+    def response(self) -> Response:
+        """The answer to the request."""
+        kind = "rate_limit_error" if self.status == 429 else "invalid_request_error"
+        detail = ErrorDetail(
+            message=self.message,
+            type="server_error" if self.status >= 500 else kind,
+            param=self.param,
+            code=self.code,
+        )
+        return Response(ErrorBody(error=detail).model_dump_json(), self.status, self.headers, "application/json")
+
+
+class Busy(Refused):
+    """A request that the server could answer later."""
+
+    def __init__(self, message: str) -> None:
+        """Takes one clear line."""
+        headers = {"retry-after": "1"}
+        super().__init__(429, f"{message}; try again later", code="rate_limit_exceeded", headers=headers)
+
+
+FAILED = Refused(500, "an error in the server; its log says more")
 
 
 def answer(body: BaseModel, field: str, items: Iterable[str]) -> Response:
@@ -34,17 +92,6 @@ def answer(body: BaseModel, field: str, items: Iterable[str]) -> Response:
         yield part + tail
 
     return StreamingResponse(parts(), media_type="application/json")
-
-
-def usage(encoded: Encoded) -> bodies.Usage:
-    """The tokens of a request."""
-    return bodies.Usage(prompt_tokens=encoded.tokens, total_tokens=encoded.tokens)
-
-
-def as_numbers(vector: NDArray[np.float32]) -> list[float]:
-    """A vector [d] as a list."""
-    numbers: list[float] = vector.tolist()
-    return numbers
 
 
 def as_base64(vector: NDArray[np.float32]) -> str:

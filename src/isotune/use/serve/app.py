@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
@@ -27,9 +27,8 @@ import isotune
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.use.serve import bodies
-from isotune.use.serve.answers import answer, as_base64, as_numbers, usage
+from isotune.use.serve.answers import FAILED, ErrorBody, Refused, answer, as_base64
 from isotune.use.serve.batcher import Batcher, Encoded
-from isotune.use.serve.errors import FAILED, ErrorBody, Refused
 from isotune.use.serve.gate import Budget, Gate, Keys
 from isotune.use.serve.limits import USUAL, Limits
 from isotune.use.serve.metrics import Metrics
@@ -76,7 +75,7 @@ class Service:
         """Starts the batcher's workers."""
         self.encoders, self.limits, self.metrics, self.index = dict(encoders), limits, metrics, index
         self.needs_key = needs_key
-        self.batcher = Batcher(list(encoders.values()), metrics.batch_tokens.observe)
+        self.batcher = Batcher(list(encoders.values()))
         self.searching = ThreadPoolExecutor(SEARCHES, "search")
         self.budget = Budget(limits.tokens_in_progress)
         self.created = int(time.time())
@@ -155,11 +154,8 @@ def application(
     api.include_router(_encoding(service), responses=ERRORS)
     api.include_router(_information(service), responses=ERRORS)
     _add_pages(api)
-    api.add_exception_handler(RequestValidationError, _invalid)
-    api.add_exception_handler(HTTPException, _http)
-    api.add_exception_handler(InputError, _input)
-    api.add_exception_handler(Refused, _refused)
-    api.add_exception_handler(Exception, _failed)
+    for kind in (RequestValidationError, HTTPException, InputError, Refused, Exception):
+        api.add_exception_handler(kind, _refuse)
     app: ASGIApp = Gate(
         api,
         limits=limits,
@@ -201,10 +197,10 @@ def _encoding(service: Service) -> APIRouter:
             message = f"dimensions {body.dimensions}: vectors of {body.model} have {size}; leave the field out"
             raise Refused(400, message, param="dimensions")
         encoded = await service.encode(request.scope, body.model, texts, "input")
-        write = as_base64 if body.encoding_format == "base64" else as_numbers
+        write: Callable[[Any], Any] = as_base64 if body.encoding_format == "base64" else lambda vector: vector.tolist()
         made = bodies.Embedding.model_construct
         data = (made(index=i, embedding=write(vector)).model_dump_json() for i, vector in enumerate(encoded.vectors))
-        return answer(bodies.Embeddings(data=[], model=body.model, usage=usage(encoded)), "data", data)
+        return answer(bodies.Embeddings(data=[], model=body.model, usage=_usage(encoded)), "data", data)
 
     @router.post("/similarity", response_model=bodies.Similarities)
     async def similarity(request: Request, body: bodies.SimilarityRequest) -> Response:
@@ -216,7 +212,7 @@ def _encoding(service: Service) -> APIRouter:
         first = encoded.vectors[: len(body.first)]
         second = encoded.vectors[len(body.first) :] if body.second else first
         rows = (json.dumps(np.clip(second @ vector, -1, 1).tolist()) for vector in first)
-        return answer(bodies.Similarities(model=model, similarities=[], usage=usage(encoded)), "similarities", rows)
+        return answer(bodies.Similarities(model=model, similarities=[], usage=_usage(encoded)), "similarities", rows)
 
     if (index := service.index) is not None:
         model = next(name for name, encoder in service.encoders.items() if encoder is index.encoder)
@@ -275,42 +271,39 @@ def _information(service: Service) -> APIRouter:
     return router
 
 
+def _usage(encoded: Encoded) -> bodies.Usage:
+    return bodies.Usage(prompt_tokens=encoded.tokens, total_tokens=encoded.tokens)
+
+
 def _file(name: str, kind: str) -> Response:
     return Response((files("isotune.use.serve") / "page" / name).read_bytes(), media_type=kind)
 
 
-def _response(refused: Refused) -> Response:
-    return Response(refused.body(), refused.status, refused.headers, "application/json")
+async def _refuse(request: Request, error: Exception) -> Response:
+    """The answer to a request that has failed with an error."""
+    match error:
+        case Refused():
+            refused = error
+        case InputError():
+            refused = Refused(400, str(error))
+        case HTTPException():
+            refused = Refused(error.status_code, str(error.detail), headers=error.headers)
+        case RequestValidationError():
+            refused = _invalid(error.errors())
+        case _:
+            refused = FAILED
+    return refused.response()
 
 
-async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refused)
-    return _response(error)
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    return _response(FAILED)
-
-
-async def _input(request: Request, error: Exception) -> Response:
-    return _response(Refused(400, str(error)))
-
-
-async def _http(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return _response(Refused(error.status_code, str(error.detail), headers=error.headers))
-
-
-async def _invalid(request: Request, error: Exception) -> Response:
+def _invalid(errors: Sequence[Any]) -> Refused:
     """Says the first thing that is wrong with a request's body, without the text that is wrong."""
-    assert isinstance(error, RequestValidationError)
     # A wrong text in a list is also not a text by itself, so the most telling error comes first.
-    first = max(error.errors(), key=lambda problem: problem["type"] in ("value_error", "too_long"))
+    first = max(errors, key=lambda problem: problem["type"] in ("value_error", "too_long"))
     # A place in the body is ("body", "input", "str"): the last is one of the types that a field may have.
     _, *place = first["loc"]
     match first["type"]:
         case "json_invalid":
-            return _response(Refused(400, f"not JSON: {first['ctx']['error']} at character {place[0]}"))
+            return Refused(400, f"not JSON: {first['ctx']['error']} at character {place[0]}")
         case "value_error":
             reason = str(first["ctx"]["error"])
         case "too_long":
@@ -318,8 +311,8 @@ async def _invalid(request: Request, error: Exception) -> Response:
         case _ if not place:
             reason = "the body has to be a JSON object, with the header content-type: application/json"
         case _ if place[0] == "input":
-            return _response(Refused(400, INPUT_MESSAGE, param="input"))
+            return Refused(400, INPUT_MESSAGE, param="input")
         case _:
             reason = first["msg"]
     param = str(place[0]) if place else None
-    return _response(Refused(400, f"{param}: {reason}" if param else reason, param=param))
+    return Refused(400, f"{param}: {reason}" if param else reason, param=param)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -69,9 +69,8 @@ _Batch: TypeAlias = list[tuple[_Job, int]]
 class Batcher:
     """Encodes texts of many requests together. All methods but `close` belong to one event loop."""
 
-    def __init__(self, encoders: Sequence[Encoder], on_batch: Callable[[int], object] = lambda tokens: None) -> None:
-        """Starts the workers; `on_batch` is called in a worker with the number of tokens of each batch."""
-        self._on_batch = on_batch
+    def __init__(self, encoders: Sequence[Encoder]) -> None:
+        """Starts the workers."""
         self._jobs: deque[_Job] = deque()  # jobs with waiting texts; the first is next in turn
         self._changed = threading.Condition()
         self._closed = False
@@ -133,7 +132,6 @@ class Batcher:
             jobs = {job for job, _ in batch}
             loop = batch[0][0].done.get_loop()
             try:
-                self._on_batch(sum(len(job.ids[i]) for job, i in batch))
                 vectors = _encode(batch)
             except Exception as error:
                 loop.call_soon_threadsafe(_fail, jobs, error)

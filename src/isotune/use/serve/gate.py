@@ -15,14 +15,14 @@ import asyncio
 import hashlib
 import hmac
 import logging
-import math
 import time
 import traceback
 from collections.abc import Sequence
 
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from isotune.use.serve.errors import FAILED, Refused
+from isotune.use.serve.answers import FAILED, Busy, Refused
 from isotune.use.serve.limits import Limits
 from isotune.use.serve.metrics import Metrics
 
@@ -46,11 +46,11 @@ class Keys:
     def __bool__(self) -> bool:
         return bool(self._digests)
 
-    def accept(self, authorization: bytes) -> bool:
+    def accept(self, authorization: str) -> bool:
         """Whether the header has a key. Compares with every key, each in constant time."""
-        scheme, _, key = authorization.partition(b" ")
-        digest = hashlib.sha256(key.strip()).digest()
-        return (scheme.lower() == b"bearer") & any([hmac.compare_digest(digest, known) for known in self._digests])
+        scheme, _, key = authorization.partition(" ")
+        digest = hashlib.sha256(key.strip().encode("latin-1")).digest()
+        return (scheme.lower() == "bearer") & any([hmac.compare_digest(digest, known) for known in self._digests])
 
 
 class Budget:
@@ -66,10 +66,8 @@ class Budget:
             Refused: too few tokens are left.
         """
         if tokens > self._left:
-            message = (
-                f"the requests in progress have {self._tokens - self._left:,} tokens, and may have {self._tokens:,}"
-            )
-            raise Refused(429, f"{message}; try again later", code="rate_limit_exceeded", headers={"retry-after": "10"})
+            taken = self._tokens - self._left
+            raise Busy(f"the requests in progress have {taken:,} tokens, and may have {self._tokens:,}")
         self._left -= tokens
         scope["isotune.tokens"] = tokens
 
@@ -100,7 +98,6 @@ class Gate:
         self.app, self.limits, self.metrics, self.keys, self.budget = app, limits, metrics, keys, budget
         self.open_paths, self.paths = frozenset(open_paths), frozenset(paths)
         self._in_progress = 0
-        self._mean_seconds = 1.0  # of the last requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request."""
@@ -128,18 +125,14 @@ class Gate:
     async def _pass(self, request: _Request) -> None:
         """Lets a request through, or refuses it."""
         is_open = request.scope["path"] in self.open_paths
-        if self.keys and not is_open and not self.keys.accept(request.header(b"authorization")):
+        if self.keys and not is_open and not self.keys.accept(request.headers.get("authorization", "")):
             message = "the API key is missing or wrong; send the header: Authorization: Bearer KEY"
             raise Refused(401, message, code="invalid_api_key", headers={"www-authenticate": "Bearer"})
         if is_open or request.scope["method"] != "POST":
             await self.app(request.scope, request.receive, request.send)
             return
-        request.check_size(self.limits)
         if self._in_progress >= self.limits.requests:
-            wait = max(1, math.ceil(self._mean_seconds))
-            message = f"{self.limits.requests} requests are in progress, which is the limit; try again in {wait} s"
-            raise Refused(429, message, code="rate_limit_exceeded", headers={"retry-after": str(wait)})
-        start = time.perf_counter()
+            raise Busy(f"{self.limits.requests} requests are in progress, which is the limit")
         self._in_progress += 1
         self.metrics.in_progress.inc()
         try:
@@ -149,7 +142,6 @@ class Gate:
             self.budget.give_back(request.scope)
             self._in_progress -= 1
             self.metrics.in_progress.dec()
-            self._mean_seconds += 0.1 * (time.perf_counter() - start - self._mean_seconds)
 
 
 class _Request:
@@ -157,21 +149,14 @@ class _Request:
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope, self.receive, self._send = scope, receive, send
+        self.headers = Headers(scope=scope)
         self.status = 0  # of the answer; 0 before it
-
-    def header(self, name: bytes) -> bytes:
-        """The value of a header; empty without it."""
-        return next((bytes(value) for key, value in self.scope["headers"] if key == name), b"")
-
-    def check_size(self, limits: Limits) -> None:
-        """Refuses a body that is declared too large."""
-        length = self.header(b"content-length")
-        if length.isdigit() and int(length) > limits.body_bytes:
-            raise _too_large(limits)
 
     async def read(self, limits: Limits) -> bytes:
         """The whole body."""
-        body = bytearray()
+        body, declared = bytearray(), self.headers.get("content-length", "")
+        if declared.isdecimal() and int(declared) > limits.body_bytes:
+            raise _too_large(limits)
         try:
             async with asyncio.timeout(limits.body_seconds):
                 while True:
@@ -213,21 +198,13 @@ class _Request:
         """Sends a part of the answer, with the headers that every answer has."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            message["headers"] = [
-                *message["headers"],
-                *((name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()),
-            ]
+            MutableHeaders(scope=message).update(SECURITY_HEADERS)
         await self._send(message)
 
     async def refuse(self, refused: Refused) -> None:
         """Answers with an error, if no answer has begun."""
-        if self.status:
-            return
-        body = refused.body()
-        headers = {"content-type": "application/json", "content-length": str(len(body)), **refused.headers}
-        pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
-        await self.send({"type": "http.response.start", "status": refused.status, "headers": pairs})
-        await self.send({"type": "http.response.body", "body": body})
+        if not self.status:
+            await refused.response()(self.scope, self.receive, self.send)
 
 
 def _too_large(limits: Limits) -> Refused:

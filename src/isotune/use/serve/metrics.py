@@ -5,7 +5,6 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-TOKENS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 
 
 class Metrics:
@@ -30,7 +29,6 @@ class Metrics:
         self.cut = Counter(
             "isotune_cut_texts", "Texts that may have been cut, to the encoder's limit", ["model"], registry=registry
         )
-        self.batch_tokens = Histogram("isotune_batch_tokens", "Tokens of a batch", buckets=TOKENS, registry=registry)
 
     def text(self) -> bytes:
         """All counts, in Prometheus's text format."""
