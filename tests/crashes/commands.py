@@ -10,10 +10,12 @@ import multiprocessing
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
@@ -22,6 +24,8 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 import tests.conftest  # noqa: F401 (before all else: it sets the environment of huggingface_hub)
 
 # isort: on
+import pytest
+
 from isotune.cli import main
 from isotune.lab.studies.results import Results
 from isotune.report import figures
@@ -113,6 +117,23 @@ def in_new_process(function: Callable[P, T], *arguments: P.args, **options: P.kw
 def beside(folder: Path, name: str) -> Path:
     """A file beside the folder of a command, which may be on a full disk."""
     return folder.with_name(f"{folder.name}.{name}")
+
+
+@contextmanager
+def mounted(folder: Path, *options: str) -> Iterator[None]:
+    """Mounts a file system at a folder, by `mount` with each of these options in turn, which only root may do."""
+    if not all(mount(folder, each) for each in options):
+        pytest.skip("no file system can be mounted here")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def mount(folder: Path, options: str) -> bool:
+    """Calls `mount`; returns whether it worked."""
+    command = ["mount", *options.split(), str(folder)]
+    return subprocess.run(command, stderr=subprocess.PIPE, check=False).returncode == 0
 
 
 def _call(words: list[str], folder: Path, before: Callable[[], object] | None) -> None:

@@ -7,35 +7,22 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
-from tests.crashes.commands import assert_refused, call, goes_on, result
+from tests.crashes.commands import assert_refused, call, goes_on, mount, mounted, result
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 LARGE = 1 << 14  # pages: 64 MiB
 NAMES = ["train", "evaluate", "analyse", "encode to a file", "encode to a folder", "index", "duplicates", "mine", "map"]
 
 
-def mount(folder: Path, options: str) -> bool:
-    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
-    return subprocess.run(command, stderr=subprocess.PIPE, check=False).returncode == 0
-
-
-@contextmanager
-def disk(folder: Path, pages: int) -> Iterator[None]:
+def disk(folder: Path, pages: int) -> AbstractContextManager[None]:
     """A disk of so many pages, mounted at a new folder."""
     folder.mkdir()
-    if not mount(folder, f"size={pages * PAGE}"):
-        pytest.skip("no file system can be mounted here")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    return mounted(folder, f"-t tmpfs -o size={pages * PAGE} tmpfs")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +46,7 @@ def test_a_full_disk(name: str, times: int, command_words: dict[str, list[str]],
                 assert_refused(outcome)
                 assert "space" in outcome.err or "full" in outcome.err, outcome.err
                 refused += 1
-            assert mount(folder, f"remount,size={LARGE * PAGE}")
+            assert mount(folder, f"-t tmpfs -o remount,size={LARGE * PAGE} tmpfs")
             goes_on(words, folder, expected) if outcome.code else None
     print(f"{name}: {times} disks of less than {used} pages, {refused} of them full")
     assert refused > times / 2

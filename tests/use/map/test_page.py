@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,25 +14,12 @@ import pytest
 from isotune.cli import main
 from isotune.use.map.page import write_map
 
-CHROMIUM = Path(os.environ.get("CHROMIUM", "/usr/bin/chromium"))
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 BLUE, ORANGE, FAINT = (0, 114, 178), (213, 94, 0), (223, 227, 232)
 # A square of nine sentences; "five" is in the middle. Sentence k is of group k % 2.
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight <b>&amp;</script>", "nine"]
 PLANE = np.array([[k % 3, k // 3] for k in range(9)], np.float32)
 GROUPS = ["odd", "even"] * 4 + ["odd"]
 COLUMNS: dict[str, list[Any]] = {"group": GROUPS, "stars": [k * 1.5 for k in range(9)], "note": [None, *WORDS[1:]]}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api")
-    if not CHROMIUM.exists():
-        pytest.skip("Chromium is not here: apt-get install chromium, or set $CHROMIUM")
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

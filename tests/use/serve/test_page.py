@@ -1,31 +1,15 @@
-"""The page at the server's root in a browser: Debian's Chromium, where it is installed."""
+"""The page at the server's root in a browser."""
 
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from isotune.encoder.encoder import Encoder
 from tests.use.serve.conftest import Running, Serve
-
-CHROMIUM = shutil.which("chromium")
-QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync"]  # fmt: skip
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        yield browser
-        browser.close()
 
 
 def opened(browser: Browser, url: str, width: int = 1440, scheme: str = "light") -> tuple[Page, list[str]]:
