@@ -39,8 +39,8 @@ def serve(
 ) -> None:
     """Answer requests over HTTP, and show a page to try encoders.
 
-    The server has OpenAI's /v1/embeddings and /v1/models, and /similarity, /search, /health, /metrics and /docs. The
-    page is at its root.
+    The server has OpenAI's /v1/embeddings and /v1/models, and /similarity, /search, /health, /metrics and
+    /openapi.json. The page is at its root.
     """
     import sys
     from ipaddress import ip_address

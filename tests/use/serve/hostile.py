@@ -221,7 +221,7 @@ class Requests:
     def plain(self) -> Made:
         """A request without a body, to a path that may be there."""
         chance = self.chance
-        paths = ["/", "/page.js", "/docs", "/openapi.json", "/health", "/v1/models", f"/v1/models/{MODEL}", "/search"]
+        paths = ["/", "/page.js", "/openapi.json", "/health", "/v1/models", f"/v1/models/{MODEL}", "/search"]
         paths += [
             "/v1/models/%2e%2e/%00",
             "/../../etc/passwd",

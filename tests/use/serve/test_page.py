@@ -100,22 +100,3 @@ def test_a_server_with_keys_is_used_with_a_key(browser: Browser, serve: Serve) -
     page.wait_for_selector(".bar")
     assert wrong == []
     page.close()
-
-
-@pytest.mark.parametrize("width", [360, 1440])
-def test_the_api_page_lists_every_operation(browser: Browser, searching: Running, width: int) -> None:
-    page, wrong = opened(browser, f"{searching.url}/docs", width)
-    page.wait_for_selector(".operation")
-    titles = page.locator(".operation h2").all_inner_texts()
-    paths = searching.client.get("/openapi.json").json()["paths"]
-    assert titles == [f"{method.upper()} {path}" for path, methods in paths.items() for method in methods]
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.locator(".operation").first.locator("h3").all_inner_texts() == [
-        "Request",
-        "Answer",
-        "Embedding",
-        "Usage",
-    ]
-    assert "\ninput\ttext or list of text, needed\tA text, or a list" in page.locator("table").first.inner_text()
-    assert [problem for problem in wrong if not problem.startswith(searching.url)] == []
-    page.close()

@@ -17,10 +17,8 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.middleware.trustedhost import TrustedHostMiddleware
-from jinja2 import Environment, PackageLoader
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse
 from starlette.types import ASGIApp, Scope
 
 import isotune
@@ -43,7 +41,6 @@ PAGE = {
     "/page.js": ("page.js", "text/javascript"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
-DOCS = "/docs"
 HEALTH = "/health"
 SCHEMA = "/openapi.json"
 INPUT_MESSAGE = (
@@ -153,16 +150,17 @@ def application(
     )
     api.include_router(_encoding(service), responses=ERRORS)
     api.include_router(_information(service), responses=ERRORS)
-    _add_pages(api)
-    for kind in (RequestValidationError, HTTPException, InputError, Refused, Exception):
-        api.add_exception_handler(kind, _refuse)
+    for path, (name, kind) in PAGE.items():
+        api.add_api_route(path, partial(_file, name, kind), methods=["GET"], include_in_schema=False)
+    for error in (RequestValidationError, HTTPException, InputError, Refused, Exception):
+        api.add_exception_handler(error, _refuse)
     app: ASGIApp = Gate(
         api,
         limits=limits,
         metrics=metrics,
         keys=Keys(keys),
-        open_paths=[*PAGE, DOCS, HEALTH, SCHEMA],
-        paths=[*PAGE, DOCS, SCHEMA, *api.openapi()["paths"]],
+        open_paths=[*PAGE, HEALTH, SCHEMA],
+        paths=[*PAGE, SCHEMA, *api.openapi()["paths"]],
         budget=service.budget,
     )
     if hosts and not keys:
@@ -172,15 +170,6 @@ def application(
         headers = ["Authorization", "Content-Type"]
         return CORSMiddleware(app, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=headers)
     return app
-
-
-def _add_pages(api: FastAPI) -> None:
-    """Adds the routes of the page, and of the description of all other routes."""
-    for path, (name, kind) in PAGE.items():
-        api.add_api_route(path, partial(_file, name, kind), methods=["GET"], include_in_schema=False)
-    pages = Environment(loader=PackageLoader("isotune", "use/serve/page"), autoescape=True, trim_blocks=True)
-    docs = pages.get_template("docs.html.j2").render(openapi=api.openapi())
-    api.add_api_route(DOCS, lambda: HTMLResponse(docs), methods=["GET"], include_in_schema=False)
 
 
 def _encoding(service: Service) -> APIRouter:
