@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from threading import Event, Thread, Timer
 from typing import Any
 
 import numpy as np
@@ -121,14 +122,21 @@ def test_a_part_whose_process_died_is_made_again(encode: Encode) -> None:
     assert {path.suffix for path in STATE.iterdir()} == {".json", ".lock"}
 
 
-def test_a_process_waits_for_a_part_that_another_makes(
-    encode: Encode, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_process_waits_for_a_part_that_another_makes(encode: Encode, caplog: pytest.LogCaptureFixture) -> None:
     STATE.mkdir(parents=True)
-    other = FileLock(STATE / "3.parquet.lock")
-    other.acquire()
-    monkeypatch.setattr("isotune.use.bulk.folder.time.sleep", lambda _: other.release())
+    held, done = Event(), Event()
+
+    def hold() -> None:
+        with FileLock(STATE / "3.parquet.lock"):
+            held.set()
+            done.wait(30)
+
+    other = Thread(target=hold)
+    other.start()
+    held.wait()
+    Timer(2, done.set).start()
     assert encode("text/[34].tsv").parts_encoded_here == 2
+    other.join()
     assert caplog.messages == ["Waiting for other processes; parts left: 1."]
 
 

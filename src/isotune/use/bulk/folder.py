@@ -9,9 +9,10 @@
 
 Readers of a folder of parquet files skip names that begin with a dot or an underscore.
 
-A process goes over the parts and makes each part that it can lock. It ends when all parts are done, whoever made them.
-The system frees the lock of a process that dies. The same command, given again, goes on. A lock saves work, and
-protects no file: two processes that make the same part each write a file of their own, and put it into place whole.
+A process goes over the parts and makes each part that it can lock. Then it waits for the locks of the others, until all
+parts are done, whoever made them. The system frees the lock of a process that dies. The same command, given again, goes
+on. A lock saves work, and protects no file: two processes that make the same part each write a file of their own, and
+put it into place whole.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from __future__ import annotations
 import glob
 import json
 import logging
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -44,7 +44,6 @@ logger = logging.getLogger(__name__)
 MANIFEST = "_manifest.json"
 STATE = ".encoding"
 SETTINGS = "settings.json"
-PAUSE = 1.0  # seconds until the next look at the parts that other processes make
 
 Write = Callable[[Path, Path], int]
 """Writes the vectors of a file of text to another file; returns their number."""
@@ -175,16 +174,16 @@ def _open(out: Path, settings: Mapping[str, Any]) -> None:
 
 def _make_all(out: Path, parts: Sequence[Part], write: Write) -> int:
     """Makes parts until all of them are done, by this process or others; returns how many this process made."""
-    made, problems, waited, left = 0, [], False, parts
-    while left:
-        held = []  # by other processes
+    made, problems, left = 0, [], parts
+    for seconds in (0, -1):  # first what no other process makes, and then what is left, when it is free
+        held = []
         for part in left:
             if _is_done(out, part):
                 continue
             lock = out / STATE / f"{part.name}.lock"
             make_folder(lock.parent)
             try:
-                with FileLock(lock, timeout=0):
+                with FileLock(lock, timeout=seconds):
                     if not _is_done(out, part):  # another process may have done it since
                         _make(out, part, write)
                         made += 1
@@ -192,11 +191,8 @@ def _make_all(out: Path, parts: Sequence[Part], write: Write) -> int:
                 held.append(part)
             except InputError as error:
                 problems.append(str(error))
-        if len(held) == len(left):
-            if not waited:
-                logger.warning("Waiting for other processes; parts left: %d.", len(held))
-            waited = True
-            time.sleep(PAUSE)
+        if held:
+            logger.warning("Waiting for other processes; parts left: %d.", len(held))
         left = held
     if problems:
         count = f"{len(problems)} of {len(parts)} parts can't be encoded; the others are done"
