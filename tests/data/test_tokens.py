@@ -53,6 +53,9 @@ def test_an_epoch_reads_every_row_once_in_an_order_of_its_own() -> None:
         assert set(epoch.tolist()) <= set(range(23))
     assert not np.array_equal(epochs[0], epochs[1])
     assert set().union(*(epoch.tolist() for epoch in epochs)) == set(range(23))  # no row always sits out
+    whole = BatchOrder(rows=23, batch_size=5, seed=3, whole_epochs=True)
+    assert [len(whole[k]) for k in range(10)] == [5, 5, 5, 5, 3] * 2
+    assert sorted(np.concatenate([whole[k] for k in range(5)])) == list(range(23))
 
 
 def test_a_step_needs_no_steps_before_it() -> None:

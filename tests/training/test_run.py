@@ -73,6 +73,18 @@ def test_what_is_kept_is_the_best_on_the_dev_pairs_as_saved(train: Train, pairs:
     assert result.evaluation.after.tasks[0].spearman.all == pytest.approx(again)
 
 
+def test_the_step_can_be_chosen_as_sentence_transformers_does(train: Train, pairs: Path, tiny_model: Path) -> None:
+    """At ends of epochs too, but not at the start, and here by other layers than the encoder's (ConSERT's code)."""
+    options = {"method": "consert", "layers": (-2, -1), "batch_size": 16, "steps": None, "epochs": 2, "eval_every": 3}
+    result = train(**options, dev_layers=(-1,), whole_epochs=True, learning_rate=1e-12)
+    records = metrics(result.folder, "dev")
+    assert [record["step"] for record in records] == [0, 3, 4, 7, 8]  # 60 sentences are four steps
+    assert result.evaluation.selected_step > 0  # though no step is better than the start
+    dev = read_scored_pairs(str(pairs))
+    last_layer = cosine_similarities(Encoder.load(tiny_model, layers=(-1,)), dev)
+    assert records[0]["score"] == pytest.approx(score(dev, last_layer).spearman.all, abs=1e-6)
+
+
 def test_a_run_can_be_evaluated_on_geometry_alone(train: Train, pairs: Path) -> None:
     result = train(tasks=(f"geometry:{pairs}",), steps=4)
     measured = result.evaluation.after.scores()

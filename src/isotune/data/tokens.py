@@ -235,15 +235,15 @@ class _FlatWriter:
 class BatchOrder:
     """Which rows make which step: a new order in every epoch, which depends on the seed and the step alone.
 
-    The rows that do not fill a last batch are left out of that epoch.
+    The rows that do not fill a last batch are left out of that epoch, or with `whole_epochs` make a smaller batch.
     """
 
-    def __init__(self, rows: int, batch_size: int, seed: int) -> None:
+    def __init__(self, rows: int, batch_size: int, seed: int, whole_epochs: bool = False) -> None:
         self.batch_size = batch_size
-        self.steps_per_epoch = rows // batch_size
+        self.steps_per_epoch = -(-rows // batch_size) if whole_epochs else rows // batch_size
         self._rows_of_epoch = lru_cache(1)(lambda epoch: np.random.default_rng([seed, epoch]).permutation(rows))
 
     def __getitem__(self, step: int) -> np.ndarray:
-        """[batch_size] row numbers of a step, which is counted from 0 over all epochs."""
+        """[batch_size] row numbers of a step, or fewer; it is counted from 0 over all epochs."""
         epoch, place = divmod(step, self.steps_per_epoch)
         return self._rows_of_epoch(epoch)[place * self.batch_size : (place + 1) * self.batch_size]

@@ -108,6 +108,15 @@ class TrainingOptions(BaseModel):
     """The evaluations that patience counts: best counts those in a row without a new best score; previous counts all
     that score lower than the evaluation before (the self-guided paper's code)."""
 
+    dev_layers: Annotated[tuple[int, ...], Field(min_length=1)] | None = None
+    """The layers that are averaged where the dev pairs choose the best step, such as -1. Unset: the layers of the
+    encoder. ConSERT's code has the last layer, on which it trains."""
+
+    whole_epochs: bool = False
+    """Treat epochs as the loop of sentence-transformers does, which ConSERT's code has: rows that don't fill a last
+    batch make a smaller one, eval_every counts within an epoch, an epoch's end is evaluated too, and the start is not
+    among the steps to choose from. Else those rows are left out, eval_every counts all steps, and the start counts."""
+
     sample: Count | None = None
     """Train on this many rows, drawn at random with the seed; for a method with several tasks, on this many of each.
     Unset: all rows; sif and whitening take at most 100,000."""

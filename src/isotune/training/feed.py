@@ -26,7 +26,7 @@ from isotune.training.workers import Workers
 class Corpus:
     """Rows of one type, in an order that the seed decides."""
 
-    def __init__(self, store: TokenStore, batch_size: int, option: str, seed: int) -> None:
+    def __init__(self, store: TokenStore, batch_size: int, option: str, seed: int, whole_epochs: bool = False) -> None:
         """`option` names the option that sets the batch size, which may not be larger than the data."""
         if len(store) < batch_size:
             raise InputError(
@@ -34,7 +34,7 @@ class Corpus:
                 f"(--{option.replace('_', '-')}) of {len(store)} or less, or more text"
             )
         self.store = store
-        self.order = BatchOrder(len(store), batch_size, seed)  # which rows make which step
+        self.order = BatchOrder(len(store), batch_size, seed, whole_epochs)  # which rows make which step
         self.vectors: Tensor | None = None  # after `cache`
 
     def batch(self, rows: NDArray[np.int64], generator: Generator, device: torch.device) -> Batch:
@@ -92,12 +92,19 @@ class Corpus:
 class Feeder:
     """Makes the batch of each step, from one corpus or from several."""
 
-    def __init__(self, stores: Mapping[str, TokenStore], sizes: Mapping[str, int], seed: int, stage: int) -> None:
+    def __init__(
+        self,
+        stores: Mapping[str, TokenStore],
+        sizes: Mapping[str, int],
+        seed: int,
+        stage: int,
+        whole_epochs: bool = False,
+    ) -> None:
         """Takes the corpora and the rows of each in a step, by the name of the feed."""
-        self.corpora = {
-            name: Corpus(store, sizes[name], f"{name}_batch_size".lstrip("_"), derive_seed(seed, f"order{name}", stage))
-            for name, store in stores.items()
-        }
+        self.corpora = {}
+        for name, store in stores.items():
+            option, order_seed = f"{name}_batch_size".lstrip("_"), derive_seed(seed, f"order{name}", stage)
+            self.corpora[name] = Corpus(store, sizes[name], option, order_seed, whole_epochs)
         self._seed, self._stage = seed, stage
         first = next(iter(self.corpora.values()))
         self.steps_per_epoch = first.order.steps_per_epoch

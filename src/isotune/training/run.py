@@ -262,7 +262,7 @@ class _Run:
             objectives.attach(encoder)
             self._describe_stage(number, objectives.method, encoder)
             data = corpora.load(number, stage, objectives.method, encoder)
-            scorer = choose_scorer(stage.training.metric, objectives.method, dev, data.dev, self.context.workers)
+            scorer = choose_scorer(options, objectives.method, dev, data.dev, self.context.workers)
             training = StageTraining(self.context, encoder, objectives, data, scorer, options, self.progress)
             if tensors:
                 run_folder.load_parts(tensors, training.parts)

@@ -13,7 +13,7 @@ rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ import torch
 from isotune.data import ScoredPairs
 from isotune.data.tokens import TokenStore
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.pooling import change_pooling
 from isotune.errors import InputError
 from isotune.evaluation.metrics import Values, measure
 from isotune.evaluation.sts import cosine_similarities, score
@@ -56,19 +57,33 @@ Scorer = Callable[[Encoder], Score]
 
 
 def choose_scorer(
-    metric: str, method: Method, dev: ScoredPairs | None, dev_rows: Mapping[str, TokenStore], workers: Workers
+    options: TrainingOptions,
+    method: Method,
+    dev: ScoredPairs | None,
+    dev_rows: Mapping[str, TokenStore],
+    workers: Workers,
 ) -> Scorer | None:
     """What scores the steps of a stage; None if the last step is kept."""
     if isinstance(method, ScoresRows):
         return partial(score_rows, method=method, dev_rows=dev_rows, workers=workers)
     if dev is not None:
-        return partial(score_pairs, pairs=dev, metric=metric, workers=workers)
+        return partial(score_pairs, pairs=dev, metric=options.metric, workers=workers, layers=options.dev_layers)
     return None
 
 
-def score_pairs(encoder: Encoder, pairs: ScoredPairs, metric: str, workers: Workers) -> Score:
-    """Scores by the correlation ("spearman" or "pearson") of cosines with gold scores, over all pairs."""
-    cosines = cosine_similarities(SharedEncoder(encoder, workers), pairs)
+def score_pairs(
+    encoder: Encoder, pairs: ScoredPairs, metric: str, workers: Workers, layers: Sequence[int] | None = None
+) -> Score:
+    """Scores by the correlation ("spearman" or "pearson") of cosines with gold scores, over all pairs.
+
+    `layers` are averaged in place of the encoder's.
+    """
+    pooling = encoder.pooling
+    encoder.pooling = change_pooling(pooling, None, layers, encoder.backbone.layers)
+    try:
+        cosines = cosine_similarities(SharedEncoder(encoder, workers), pairs)
+    finally:
+        encoder.pooling = pooling
     return Score(getattr(score(pairs, cosines), metric).all, metric)
 
 
@@ -95,7 +110,9 @@ class Selection:
         space = self.monitor.measure(encoder)
         progress.start_space = self.monitor.start
         result = self.scorer and self.scorer(encoder)
-        best = result is None or self._judge(result.value, progress)
+        # A start that does not count is kept until the next evaluation, whatever its score.
+        counts = bool(progress.step) or not self.options.whole_epochs
+        best = result is None or not counts or self._judge(result.value, progress)
         record = partial(self.recorder.record, stage=progress.stage + 1, step=progress.offset + progress.step)
         record("space", **space)
         text = ""

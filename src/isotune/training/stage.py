@@ -68,7 +68,7 @@ class StageTraining:
         closed_form = isinstance(method, ClosedForm)
         sizes = {name: feed.batch_size for name, feed in feeds.items()}
         sizes[SINGLE_FEED] = 1 if closed_form else options.batch_size
-        feeder = Feeder(data.train, sizes, run.seed, progress.stage)
+        feeder = Feeder(data.train, sizes, run.seed, progress.stage, options.whole_epochs)
         self.run, self.encoder, self.objectives = run, encoder, objectives.to(encoder.device)
         self.options, self.progress, self.feeder = options, progress, feeder
         self.total = 1 if closed_form else options.total_steps(feeder.steps_per_epoch)  # updates of the whole stage
@@ -154,9 +154,13 @@ class StageTraining:
             if progress.step % RECORD_EVERY == 0 or progress.done:
                 self._record(update, progress.step - first_step, time.perf_counter() - clock)
                 clock, first_step = time.perf_counter(), progress.step
-            if progress.step % self.options.eval_every == 0 or progress.done:
+            if self._counted(progress.step) % self.options.eval_every == 0 or progress.done:
                 self.evaluate()
                 clock, first_step = time.perf_counter(), progress.step
+
+    def _counted(self, step: int) -> int:
+        """The step as `eval_every` counts it: over the whole stage, or from 0 at the start of each epoch."""
+        return step % self.feeder.steps_per_epoch if self.options.whole_epochs else step
 
     def _stopped(self) -> bool:
         """Whether a process of the run was told to stop; then all of them stop at this step."""
