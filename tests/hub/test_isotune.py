@@ -147,20 +147,19 @@ def test_a_changed_schema_is_refused(published: LocalHub, sized: Callable[..., N
         list(read("snli:test", LabelledPair))
 
 
-def test_pairs_of_another_dataset_are_left_out(
+def test_pairs_without_a_label_have_that_of_another_dataset(
     published: LocalHub, sized: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    pairs = list(read("hub:sentence-transformers/quora-duplicates/pair-class:train", LabelledPair))
-    left_out = [f"{pair.sentence1.upper()}\t{pair.sentence2}\t1" for pair in pairs[:5]]
-    content = "\n".join(["sentence1\tsentence2\tlabel", *left_out]).encode()
-    part = Split("dev.tsv", hashlib.sha256(content).hexdigest(), 5, 5, 5)
-    (tmp_path / "dev.tsv").write_bytes(content)
-    small = replace(DATASETS["minbert-quora"], splits=MappingProxyType({"dev": part}))
-    monkeypatch.setitem(_catalogue(), "minbert-quora", small)
-    sized("quora-rest", train=24)
-    assert list(read("quora-rest:train", LabelledPair)) == [
-        pair._replace(label=str(int(pair.label == "duplicate"))) for pair in pairs[5:]
-    ]
+    sized("quora", train=24)
+    expected = list(read("quora:train", LabelledPair))[5:9]
+    lines = ["sentence1\tsentence2", "no such pair\tin quora", *(f"{a.upper()}\t{b}" for a, b, _ in expected)]
+    content = "\n".join(lines).encode()
+    part = Split("test.tsv", hashlib.sha256(content).hexdigest(), row_count=5, gold_count=-1, rows_in_file=5)
+    (tmp_path / "test.tsv").write_bytes(content)
+    small = replace(DATASETS["minbert-quora-test"], splits=MappingProxyType({"test": part}))
+    monkeypatch.setitem(_catalogue(), "minbert-quora-test", small)
+    assert [row.label for row in read("minbert-quora-test:test", LabelledPair)] == [row.label for row in expected]
+    assert len(list(read("minbert-quora-test:test", Sentence))) == 10
 
 
 def test_the_label_of_pairs_that_mean_the_same_can_be_named(published: LocalHub) -> None:

@@ -21,6 +21,7 @@ from tests.hub.server import LocalHub
 from tests.lab.studies.conftest import InThisProcess
 
 COUNTS = {"sts-train.csv": 24, "sts-dev.csv": 12, "sts-test-student.csv": 12, "quora-dev.csv": 20}
+COUNTS |= {"quora-train.csv": 24, "quora-test-student.csv": 12}
 
 
 @pytest.fixture

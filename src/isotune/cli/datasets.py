@@ -61,10 +61,11 @@ def _sizes(dataset: Dataset) -> list[str]:
 
     sizes = []
     for name, split in dataset.splits.items():
-        if Sentence in dataset.row_types or split.gold_count == split.row_count:
-            sizes.append(f"{name} {split.row_count:,}")
+        rows, gold = (f"{count:,}" if count >= 0 else "?" for count in (split.row_count, split.gold_count))
+        if Sentence in dataset.row_types or gold == rows:
+            sizes.append(f"{name} {rows}")
         elif split.gold_count:
-            sizes.append(f"{name} {split.gold_count:,} of {split.row_count:,}")
+            sizes.append(f"{name} {gold} of {rows}")
         else:
-            sizes.append(f"{name} {split.row_count:,} as text")
+            sizes.append(f"{name} {rows} as text")
     return sizes

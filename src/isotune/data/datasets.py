@@ -45,7 +45,7 @@ class ScoredPairs:
 def available(source: str) -> bool:
     """Whether "name" or "name:split" of a dataset can be read from this machine; the hub is not asked."""
     dataset = DATASETS[source.partition(":")[0]]
-    others = (*dataset.union, *filter(None, [dataset.without, dataset.scores_of]))
+    others = (*dataset.union, *filter(None, [dataset.gold_of]))
     return has_rows(source) and all(map(available, others))
 
 
@@ -167,11 +167,9 @@ def _open(name: str, split: str, gold: str) -> Opened:
     else:
         source = open_published(dataset, split, labelled=gold == "label")
         count = facts.row_count
-    if gold == "score" and dataset.scores_of:
-        source = replace(source, records=_with_scores(source.records, dataset.scores_of))
+    if gold and dataset.gold_of:
+        source = replace(source, records=_with_gold(source.records, dataset.gold_of, gold))
     records = _counted(source, f"{name}:{split}", gold, facts.gold_count if gold else count)
-    if dataset.without:
-        records = _without(records, dataset.without)
     return Opened(source.place, _uniform(records, dataset), source.commits)
 
 
@@ -185,33 +183,32 @@ def _of_split(records: Records, dataset: Dataset, split: str) -> Records:
 
 
 def _counted(source: Opened, title: str, gold: str, expected: int) -> Records:
-    """The records, or those with a value in the column `gold`; the last one is followed by an error if any lacks."""
+    """The records, or those with a value in the column `gold`; the last one is followed by an error if any lacks.
+
+    `expected` is -1 if nobody has counted them.
+    """
     count = 0
     for number, record in source.records:
         if not gold or record.get(gold) != "":
             count += 1
             yield number, record
-    if count != expected:
+    if expected not in (count, -1):
         raise InputError(f"{source.place}: {count:,} rows of {title}, not {expected:,}: it is not the published data")
 
 
-def _with_scores(records: Records, name: str) -> Records:
-    """The records; one without a score gets that of the first same pair of another dataset, by letters and digits."""
-    scores: dict[tuple[bytes, bytes], object] = {}
+def _with_gold(records: Records, name: str, gold: str) -> Records:
+    """The records; one without a value in the column `gold` gets that of the first same pair of another dataset.
+
+    Letters and digits are compared.
+    """
+    known: dict[tuple[bytes, bytes], object] = {}
     for split in DATASETS[name].splits:
-        for _, record in _open(name, split, "score").records:
-            scores.setdefault(_pair(record), record["score"])
+        for _, record in _open(name, split, gold).records:
+            known.setdefault(_pair(record), record[gold])
     return (
-        (number, record if record.get("score") else {**record, "score": scores.get(_pair(record), "")})
+        (number, record if record.get(gold) else {**record, gold: known.get(_pair(record), "")})
         for number, record in records
     )
-
-
-def _without(records: Records, source: str) -> Records:
-    """The records whose pair is not one of the source; letters and digits are compared."""
-    name, _, split = source.partition(":")
-    left_out = {_pair(record) for _, record in _open(name, split, "").records}
-    yield from ((number, record) for number, record in records if _pair(record) not in left_out)
 
 
 def _pair(record: Record) -> tuple[bytes, bytes]:

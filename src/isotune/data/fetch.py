@@ -72,7 +72,7 @@ def members(source: str) -> tuple[str, ...]:
     if source.startswith("hub:"):
         return ()
     dataset = DATASETS[source.partition(":")[0]]
-    return dataset.union or (source, *filter(None, [dataset.without, dataset.scores_of]))
+    return dataset.union or (source, *filter(None, [dataset.gold_of]))
 
 
 def _places(source: str) -> Iterator[HubSource | str]:

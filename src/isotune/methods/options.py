@@ -325,7 +325,7 @@ class MultitaskOptions(MethodOptions):
     sentiment_data: Sources = ("sst5:train",)
     """Sentences with a label, to train on. BERT-CF, section 5.1."""
 
-    paraphrase_data: Sources = ("quora-rest:train",)
+    paraphrase_data: Sources = ("minbert-quora:train",)
     """Pairs with the label 1 (paraphrases) or 0, to train on. BERT-CF, section 5.1."""
 
     similarity_data: Sources = ("minbert-sts:train",)

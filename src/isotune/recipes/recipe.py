@@ -200,7 +200,7 @@ class Recipe(BaseModel):
         table = self.table()
         for part in (table, *table["stages"]):
             for key, value in part.items():
-                if key.endswith(("data", "_dev")):
+                if key.endswith(("data", "_dev", "_test")):
                     part[key] = tuple(other for source in value for other in stand_ins(source))
         return Recipe.from_table(table)
 

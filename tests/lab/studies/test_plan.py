@@ -220,7 +220,7 @@ def test_data_on_this_machine(tmp_path: Path) -> None:
         ({"method": "consert", "data": ["x"], "options": {"dev": "none"}}, ("x",), ()),
         (
             {"method": "multitask"},
-            ("sst5:train", "quora-rest:train", "minbert-sts:train"),
+            ("sst5:train", "minbert-quora:train", "minbert-sts:train"),
             ("sst5:dev", "minbert-quora:dev", "minbert-sts:dev"),
         ),
         ({}, (), ()),

@@ -33,8 +33,8 @@ class Split:
 
     file: str  # the path relative to `$ISOTUNE_DATA`, empty if there is none; splits and datasets can share a file
     sha256: str  # of the file's uncompressed content
-    row_count: int  # pairs in the split (sentences, if the split has no pairs)
-    gold_count: int  # rows with a score or label; the others are read as text only
+    row_count: int  # pairs in the split (sentences, if the split has no pairs); -1 if nobody has counted them
+    gold_count: int  # rows with a score or label, or -1; the others are read as text only
     rows_in_file: int  # those of the row_count that the file has, and in one case more
     names_in_file: tuple[str, ...] = ()  # in the file's column "split"; empty if that is the split's own name
     part: str = ""  # the split in the public source: a split's name, a path in an archive, or the end of an address
@@ -58,8 +58,7 @@ class Dataset:
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     subset: str = ""  # the value of the file's column "subset" in its rows, if datasets share a file
     blank: str = ""  # the text that takes the place of a blank sentence; empty if there are no blank sentences
-    scores_of: str = ""  # the dataset with the scores of those pairs that have none here; empty if there is none
-    without: str = ""  # the source whose pairs are left out after counting
+    gold_of: str = ""  # the dataset with the scores or labels of pairs that have none here; empty if there is none
     hub: HubSource | None = None  # the public source, if it is on the Hugging Face hub
     web: str = ""  # the public source's address elsewhere; if it ends in "/", the split's part follows
     layout: str = ""  # how a public file is read (`data/layouts.py`), if its ending doesn't tell
