@@ -8,6 +8,7 @@ from isotune.evaluation.tables import AGGREGATIONS, comparison_tables
 from isotune.evaluation.tasks import GROUPS, Task, load_tasks, named_tasks, source_of, task_title
 from isotune.evaluation.transfer import TransferTask
 from isotune.evaluation.vectors import SentenceEncoder, sentence_vectors
+from isotune.evaluation.words import SharedWords
 
 __all__ = [
     "AGGREGATIONS",
@@ -21,6 +22,7 @@ __all__ = [
     "STSResult",
     "STSTask",
     "SentenceEncoder",
+    "SharedWords",
     "Task",
     "TransferResult",
     "TransferTask",

@@ -65,6 +65,16 @@ def test_every_run_is_made_once_and_is_in_the_table(
     assert len(made) == 5 + 1  # that of seed 2
 
 
+def test_a_baseline_without_a_model_stays_where_another_model_takes_the_place_of_all(
+    study: Callable[..., StudyOutcome], tmp_path: Path, pairs: Path
+) -> None:
+    arms = [{"name": "as it is"}, {"name": "shared words", "model": "words"}]
+    assert study(arms=arms, options={}, grid={}, seeds=(0,)).failed == 0
+    model, words = Results.read(tmp_path / "out").runs
+    assert words.model == "words" != model.model
+    assert words.values[str(pairs)] != model.values[str(pairs)]
+
+
 def test_a_changed_file_is_read_again(
     study: Callable[..., StudyOutcome], made: list[str], pairs: Path, table: dict[str, Any]
 ) -> None:

@@ -39,6 +39,7 @@ from isotune.errors import InputError
 from isotune.evaluation import (
     RunEvaluation,
     SentenceEncoder,
+    SharedWords,
     STSResult,
     STSTask,
     Task,
@@ -49,6 +50,7 @@ from isotune.evaluation import (
     score,
 )
 from isotune.files import make_folder, remove, replacing, sync, write_text
+from isotune.lab.studies.study import WORDS
 from isotune.plugins import load_plugin
 from isotune.report import group_by_stage, read_records
 from isotune.training import is_finished, train
@@ -139,7 +141,7 @@ def make(job: Job) -> None:
             _drop(folder)  # it was made without the encoder that is needed now, or killed before it began
         make_folder(folder)
         if job.recipe is None:
-            encoder = load_untrained(job.model, job.encoder)
+            encoder: SentenceEncoder = load_untrained(job.model, job.encoder)
         else:
             _train(folder, job.recipe)
             encoder = Encoder.load(folder / "encoder")
@@ -157,9 +159,9 @@ def make(job: Job) -> None:
             _drop(path)
 
 
-def load_untrained(model: str, options: EncoderOptions) -> Encoder:
+def load_untrained(model: str, options: EncoderOptions) -> SentenceEncoder:
     """Loads a model without training."""
-    return Encoder.load(model, **options.model_dump())
+    return SharedWords() if model == WORDS else Encoder.load(model, **options.model_dump())
 
 
 def read_tasks(names: Sequence[str]) -> list[Task]:

@@ -21,7 +21,7 @@ from isotune.data import DATASETS, available, stand_ins
 from isotune.encoder import EncoderOptions, fetched_model
 from isotune.errors import InputError, invalid, unknown
 from isotune.evaluation import named_tasks, source_of
-from isotune.lab.studies.study import START, STUDY_KEYS, Arm, Cell, Study
+from isotune.lab.studies.study import START, STUDY_KEYS, WORDS, Arm, Cell, Study
 from isotune.lab.studies.wording import line_title
 from isotune.recipes import RUN_OPTIONS, Inputs, Recipe, TrainingOptions, plan_table, resolve
 
@@ -79,7 +79,7 @@ def plan_runs(study: Study, model: str | None = None) -> list[PlannedRun]:
         grid = study.grid if arm.grid is None else arm.grid
         grid = {key: values for key, values in grid.items() if _has(known[arm.name], key)}
         shared = {key: value for key, value in study.options.items() if _has(known[arm.name], key)}
-        start_model = model or arm.model or study.model
+        start_model = WORDS if arm.model == WORDS else model or arm.model or study.model
         seeds = study.seeds if arm.trained or study.classifier_seeds else (None,)
         for (i, values), (j, seed) in product(enumerate(product(*grid.values())), enumerate(seeds)):
             cell = dict(zip(grid, values, strict=True))
@@ -190,7 +190,9 @@ def needs(study: Study, model: str = "") -> Needs:
     sources = [*study.statistics, *of_tasks, *(source for reads in inputs for source in (*reads.data, *reads.dev))]
     return Needs(
         runs=sum(1 if run.seed is None else len(study.seeds) for run in runs),
-        models={name: bool(local_model(name) or fetched_model(name)) for name in dict.fromkeys(models)},
+        models={
+            name: bool(local_model(name) or fetched_model(name)) for name in dict.fromkeys(models) if name != WORDS
+        },
         data={source: _is_here(source) for source in dict.fromkeys(sources)},
     )
 

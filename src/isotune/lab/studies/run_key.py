@@ -20,6 +20,7 @@ from isotune.encoder import local_folder, short_hash
 from isotune.evaluation import named_tasks, source_of
 from isotune.files import file_sha256
 from isotune.lab.studies.plan import PlannedRun
+from isotune.lab.studies.study import WORDS
 from isotune.plugins import loaded_plugins
 
 MODEL_FILES = frozenset({".json", ".txt", ".model", ".safetensors", ".bin"})  # the files that an encoder is read from
@@ -66,7 +67,7 @@ def sources_hash(package: Path) -> str:
 
 
 def _model_hash(model: str) -> str:
-    return _folder_hash(local_folder(model), MODEL_FILES)
+    return WORDS if model == WORDS else _folder_hash(local_folder(model), MODEL_FILES)
 
 
 @cache

@@ -42,6 +42,9 @@ START = "start:"
 SIZES = ("train", "dev", "test", "texts")
 """The sizes of a dataset that a study can print: rows with a score or label in each split, and texts in all."""
 
+WORDS = "words"
+"""The model of an arm that is `isotune.evaluation.SharedWords`, a baseline without a model."""
+
 STUDY_KEYS = frozenset({"model", "seed", "tasks"})
 """Options of a run for which a study has a key of its own."""
 
@@ -58,7 +61,7 @@ class Arm(_Table):
     # a method with its default options, instead of a recipe. Without either, the model stays untrained.
     method: str = ""
     data: tuple[str, ...] = ()  # sources to train on; needed if the recipe names none
-    model: str = ""  # the model to start from; the study's if empty
+    model: str = ""  # the model to start from, or `WORDS`; the study's if empty
     start: str = ""  # an earlier arm. This arm starts from that arm's encoder of the same seed and cell.
     against: str = ""  # an earlier arm, the only one that this arm is compared with; see `Study.compare`
     options: dict[str, Any] = {}  # options that differ from the recipe
@@ -195,7 +198,8 @@ class Study(_Table):
     @property
     def models(self) -> list[str]:
         """The published models, each once."""
-        return list(dict.fromkeys(arm.model or self.model for arm in self.arms if not arm.start))
+        models = dict.fromkeys(arm.model or self.model for arm in self.arms if not arm.start)
+        return [model for model in models if model != WORDS]
 
     @property
     def axes(self) -> dict[str, list[Value]]:
