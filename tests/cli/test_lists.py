@@ -48,7 +48,7 @@ def test_every_recipe_names_its_paper() -> None:
 def test_every_dataset_is_listed_with_its_whole_name(isotune: Call, nothing_fetched: None) -> None:
     code, out, _ = isotune("datasets")
     assert code == 0
-    named = [line.split()[:2] for line in out.splitlines()[2:] if line[0] != " "]
+    named = [line.split()[:2] for line in out.rpartition("─\n")[2].splitlines() if line[0] != " "]
     assert named == [[name, "yes" if name == "stsb-open" else "no"] for name in DATASETS]
     assert "…" not in out
 

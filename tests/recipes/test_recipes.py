@@ -40,15 +40,6 @@ def test_every_option_is_explained(model: type[TrainingOptions]) -> None:
     assert [name for name, field in model.model_fields.items() if not field.description] == []
 
 
-def test_the_published_values_of_consert() -> None:
-    recipe = Recipe.from_table(read_recipe("consert-unsup-base"))
-    (stage,) = recipe.stages
-    assert recipe.encoder.layers == (-2, -1)
-    assert stage.training.learning_rate == 5e-7
-    assert stage.training.model_dropout == 0.0
-    assert stage.training.batch_size == 96
-
-
 def test_an_option_goes_where_it_belongs() -> None:
     options = {"seed": 3, "layers": [0, -1], "temperature": 0.2, "dev": "x"}
     recipe = Recipe.from_table(read_recipe("consert-unsup-base")).with_options(options)

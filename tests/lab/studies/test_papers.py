@@ -194,31 +194,6 @@ def test_a_recipe_of_one_stage_is_that_of_the_whole(part: str, whole: str, stage
     assert (one.encoder, one.dev, one.seed) == (all_of_it.encoder, all_of_it.dev, all_of_it.seed)
 
 
-@pytest.mark.parametrize(
-    ("name", "arm", "settings"),
-    [  # section 4.1, and the epochs of sup-consert-joint-unsup-large.sh and roberta/sup-consert-sup-unsup-large.sh
-        ("consert/table2", "ConSERT-large", {"epochs": 25, "max_length": 64, "eval_every": 100}),
-        ("consert/table3", "ConSERT-base joint", {"epochs": 1, "max_length": 64}),
-        ("consert/table3", "ConSERT-large joint", {"epochs": 1, "max_length": 64}),
-        ("consert/table3", "ConSERT-base sup-unsup", {"epochs": 25, "max_length": 64}),
-        ("consert/table3", "ConSERT-large sup-unsup", {"epochs": 10, "max_length": 64}),
-        ("consert/table3", "ConSERT-base joint-unsup", {"epochs": 25, "max_length": 64}),
-        ("consert/table3", "ConSERT-large joint-unsup", {"epochs": 10, "max_length": 64}),
-        ("consert/figure6", "ConSERT", {"epochs": 10, "steps": None, "upsample": True}),
-        ("self-guided/table4", "BERT-base, SG-OPT", {"sample": 17256}),  # Table 8's schedule
-        ("self-guided/table6", "Flow", {"batch_size": 16}),  # section 5.3
-        ("self-guided/table6", "SG-OPT", {"batch_size": 16}),
-    ],
-)
-def test_settings_that_differ_between_arms(name: str, arm: str, settings: dict[str, Any]) -> None:
-    runs = [run for run in plan_runs(read_study(name)) if run.arm == arm and run.recipe]
-    assert runs
-    for run in runs:
-        assert run.recipe is not None
-        training = run.recipe.stages[-1].training
-        assert {key: getattr(training, key) for key in settings} == settings
-
-
 @pytest.mark.parametrize("name", ["self-guided/table10", "small-bert/table2"])
 def test_comparisons_stay_within_a_task(name: str) -> None:
     """A model that was tuned first is compared with the plain model on the same task."""
