@@ -14,7 +14,7 @@ import pytest
 
 from isotune.data import DATASETS
 from isotune.evaluation.tasks import GROUPS, TASKS
-from isotune.lab.studies import Published, read_study, study_names
+from isotune.lab.studies import Published, paper_names, read_study
 from isotune.lab.studies.plan import plan_runs
 from isotune.recipes import Recipe, read_recipe
 
@@ -64,7 +64,7 @@ def rows(name: str) -> Iterator[dict[str, Any]]:
 
 
 def test_every_table_and_figure_has_a_file() -> None:
-    assert [name for name in study_names() if not name.startswith("own/")] == sorted(NAMES)
+    assert paper_names() == sorted(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -10,6 +10,7 @@ import pytest
 
 from isotune.errors import InputError
 from isotune.lab.studies import Study, read_study, study_names
+from isotune.lab.studies.plan import plan_runs
 
 
 @pytest.fixture
@@ -35,7 +36,9 @@ def test_a_study_is_read_from_its_file(table: dict[str, Any], write: Callable[[d
 def test_the_packages_studies_can_be_read() -> None:
     assert {"consert/table4", "own/methods"} <= set(study_names())
     for name in study_names():
-        assert read_study(name).title
+        study = read_study(name)
+        assert study.title
+        assert plan_runs(study) or study.statistics
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@
 | figures and page | `figures.py`, `page.py` |
 | all of it, in order, and the runs of a study | `run_study.py` |
 
-The papers' tables and figures are in `papers/`, with the numbers that they print; other studies are in `own/`.
+The papers' tables and figures are in `papers/`, with the numbers that they print. Short studies of what the papers
+claim are in `claims/`, and other studies in `own/`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def study_names() -> list[str]:
 
 def paper_names() -> list[str]:
     """The names of those studies that are a paper's table or figure."""
-    return [name for name in study_names() if not name.startswith("own/")]
+    return [name for name in study_names() if not name.startswith(("claims/", "own/"))]
 
 
 def read_study(name: str | Path) -> Study:
@@ -46,5 +47,6 @@ def read_study(name: str | Path) -> Study:
 
 def _packaged() -> dict[str, Traversable]:
     room = resources.files(__name__)
-    folders = [*(folder for folder in (room / "papers").iterdir() if folder.is_dir()), room / "own"]
+    papers = (folder for folder in (room / "papers").iterdir() if folder.is_dir())
+    folders = [*papers, room / "claims", room / "own"]
     return {name: file for folder in folders for name, file in toml_files(folder, f"{folder.name}/").items()}
