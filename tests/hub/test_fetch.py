@@ -119,7 +119,11 @@ def test_a_table_is_fetched_with_its_model(
     published.add("google-bert/bert-base-uncased", with_safetensors(tiny_model))
     assert needs(read_study("consert/table4")).data_here == "no"
     assert run(["reproduce", "consert/table4", "--fetch"]) == 0
-    assert "google-bert/bert-base-uncased" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    # 10 epochs of 89,192 sentences at each of five batch sizes
+    assert "consert/table4: 5 runs. They train on 4,459,600 rows" in out
+    assert "123.9 hours of a core" in out
+    assert re.search(r"google-bert/bert-base-uncased, commit \w{40}$", out, re.MULTILINE)
     offline(published)
     need = needs(read_study("consert/table4"))
     assert need.data_here == "published"

@@ -35,7 +35,8 @@ def fetch_all(datasets: Iterable[str], models: Iterable[str] = ()) -> None:
         say(f"to fetch: {size / 1e6:,.1f} MB, into {folder}")
         for item in fetches:
             if item.folder == folder:
-                say(f"  {item.size / 1e6:>10,.1f} MB  {item.name}")
+                commit = f", commit {item.commit}" if item.commit and item.commit not in item.name else ""
+                say(f"  {item.size / 1e6:>10,.1f} MB  {item.name}{commit}")
     needed: Counter[int] = Counter()  # bytes, by the number of the disk
     for folder, size in sizes.items():
         there = next(path for path in (folder, *folder.parents) if path.exists())

@@ -21,7 +21,10 @@ OPTIONS = (
 )
 FETCH = (
     "Only fetch the data and models that the table or figure needs to this machine, for use without a network. Their "
-    "size is printed first."
+    "size, their commits, and the number and length of the runs are printed first."
+)
+ROWS_A_SECOND = (
+    10  # of training of BERT-base, on one core: benchmarks/results/2026-11-20-amd-epyc-2-encoding-training.md
 )
 BUDGET = "Start no run after this many minutes. Unset: start all runs."
 OUT = "The folder for all tables and figures: the page is written to DIR/NAME, the runs, which they share, to DIR/runs."
@@ -106,13 +109,23 @@ def _list(model: str) -> None:
 
 
 def _fetch(name: str, model: str, stand_ins: bool) -> None:
-    """Fetches what a table or figure needs and this machine lacks."""
+    """Fetches what a table or figure needs and this machine lacks. First says what its runs take."""
     from isotune.cli.fetching import fetch_all
+    from isotune.cli.tables import stdout_console
     from isotune.data import DATASETS
     from isotune.lab.studies import read_study
-    from isotune.lab.studies.plan import needs
+    from isotune.lab.studies.plan import needs, plan_runs, rows_to_train
 
-    need = needs(read_study(name).model_copy(update={"stand_ins": stand_ins}), model)
+    study = read_study(name).model_copy(update={"stand_ins": stand_ins})
+    need = needs(study, model)
+    rows = sum(rows_to_train(run.recipe) for run in plan_runs(study, model or None) if run.recipe)
+    hours = rows / ROWS_A_SECOND / 3600
+    stdout_console().print(
+        f"{name}: {need.runs} runs. They train on {rows:,.0f} rows if no dev score ends them earlier. BERT-base "
+        f"takes {hours:,.1f} hours of a core for that ({ROWS_A_SECOND} rows a second in float32, measured on an AMD "
+        "EPYC). The rows of frozen encoders are not counted: they are encoded once.",
+        soft_wrap=True,
+    )
     fetch_all([source for source in need.data if source.partition(":")[0] in DATASETS], need.models)
 
 

@@ -32,6 +32,7 @@ class Fetch:
     size: int  # the bytes that are not here yet; 0 if the server doesn't tell
     run: Callable[[], object]  # fetches it, with a progress bar
     folder: Path  # that it is fetched into
+    commit: str = ""  # of a repository of the hub
 
 
 def plan_fetch(names: Iterable[str]) -> list[Fetch]:
@@ -125,7 +126,7 @@ def _plan_hub(source: HubSource) -> Fetch:
             write_text(path, json.dumps(note))
 
     size = sum(file.file_size or 0 for file in planned if file.will_download)
-    return Fetch(str(source), size, run, Path(constants.HF_HUB_CACHE))
+    return Fetch(str(source), size, run, Path(constants.HF_HUB_CACHE), str(info.sha))
 
 
 def _check_hashes(folder: Path, source: HubSource, files: list[str], commit: str) -> None:

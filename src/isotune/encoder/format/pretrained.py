@@ -82,7 +82,7 @@ def plan_model_fetch(model: str) -> Fetch | None:
         local_folder(model)
 
     size = sum(file.file_size or 0 for file in files if file.will_download)
-    return Fetch(model, size, run, Path(constants.HF_HUB_CACHE))
+    return Fetch(model, size, run, Path(constants.HF_HUB_CACHE), files[0].commit_hash if files else "")
 
 
 def _wanted(names: Iterable[str]) -> list[str]:
