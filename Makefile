@@ -1,6 +1,7 @@
 # make demo          train and evaluate a first encoder; the last line that it prints is the path of the report
 # make test          run all checks that a change has to pass
 # make test-slow     run the slow tests, file by file, and print a table of the files, results and seconds
+# make docs          build the documentation site into site/; a dead link is an error
 # make package       build wheel and sdist into dist/, and list what they need, with versions and licences (CycloneDX)
 # make test-package  build, and run the tests of the core with the wheel in a bare environment of PYTHON
 # make audit         look up known weaknesses of the pinned versions; needs pypi.org
@@ -18,7 +19,7 @@ CORE := tests/data tests/kernels tests/losses tests/recipes tests/views
 
 SLOW := $(shell grep -rl --include='test_*.py' 'mark\.slow' tests | sort)
 
-.PHONY: audit demo package test test-package test-slow
+.PHONY: audit demo docs package test test-package test-slow
 
 demo: .venv/installed
 	@run=runs/demo-$$(date +%Y%m%d-%H%M%S) && .venv/bin/isotune train stsb-open:train --out $$run
@@ -36,6 +37,10 @@ test-slow: .venv/installed-dev
 		result=$$(tail -1 slow-tests.log | tr -d =); \
 		printf '%-45s %6d s %s\n' $$file $$(($$(date +%s) - start)) "$$result" >> slow-tests.txt; \
 	done; rm slow-tests.log; cat slow-tests.txt; exit $$failed
+
+docs: .venv-docs/installed
+	PYTHONPATH=src NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs --quiet build
+	@echo site/index.html
 
 # The date of the last commit is that of all files, so that the same commit gives the same bytes.
 package: .venv/installed-dev .venv-tools/installed
@@ -56,6 +61,11 @@ audit: .venv-tools/installed
 .venv-tools/installed:
 	$(PYTHON) -m venv .venv-tools
 	.venv-tools/bin/pip --disable-pip-version-check install -qq cyclonedx-bom==7.5.0 pip-audit==2.10.1
+	@touch $@
+
+.venv-docs/installed:
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/pip --disable-pip-version-check install -qq mkdocs-material==9.8.1 mkdocstrings-python==2.0.11
 	@touch $@
 
 .venv/installed: $(PINS)
