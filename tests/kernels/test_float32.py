@@ -1,4 +1,4 @@
-"""Which library computes float32 products: both are exact, and the setting is put back afterwards."""
+"""Which library computes float32 products: oneDNN is exact too, and the setting is put back afterwards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from isotune.encoder.encoder import Encoder
-from isotune.errors import InputError
 from isotune.kernels import float32
 from isotune.kernels.float32 import fast_float32, pays_packed
 
@@ -20,17 +19,16 @@ setting = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
 @pytest.fixture
 def pays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Has every machine choose oneDNN."""
-    monkeypatch.delenv("ISOTUNE_FLOAT32", raising=False)
-    monkeypatch.setattr(float32, "measured", lambda: (2.0, 0.0))
+    monkeypatch.setattr(float32, "pays", lambda: True)
     assert setting.fp32_precision == "none"
     yield
     assert setting.fp32_precision == "none"
 
 
-@pytest.mark.parametrize("choice", ["auto", "torch", "onednn"])
+@pytest.mark.usefixtures("pays")
+@pytest.mark.skipif(torch.cpu.get_capabilities().get("amx_bf16", False), reason="oneDNN leaves float32 on this CPU")
 @pytest.mark.parametrize("rows", [1, 17, 512])
-def test_products_and_gradients_are_those_of_float64(monkeypatch: pytest.MonkeyPatch, choice: str, rows: int) -> None:
-    monkeypatch.setenv("ISOTUNE_FLOAT32", choice)
+def test_products_and_gradients_are_those_of_float64(rows: int) -> None:
     results = []
     inputs, gradient = [torch.randn(rows, 96), torch.randn(80, 96), torch.randn(80)], torch.randn(rows, 80)
     for dtype in (torch.float32, torch.float64):
@@ -43,35 +41,20 @@ def test_products_and_gradients_are_those_of_float64(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    ("choice", "times", "error", "onednn", "packed"),
-    [
-        ("auto", 2.1, 4e-7, True, True),
-        ("auto", 1.1, 4e-7, False, False),  # as fast
-        ("auto", 8.0, 2e-3, False, False),  # by leaving float32
-        ("onednn", 1.1, 4e-7, True, True),
-        ("onednn", 8.0, 2e-3, False, False),
-        ("torch", 2.1, 4e-7, False, False),
-    ],
+    ("vendor", "amx", "onednn"), [("AuthenticAMD", False, True), ("AuthenticAMD", True, False), ("Intel", False, False)]
 )
-def test_onednn_is_taken_where_it_is_exact_and_faster_or_chosen(
-    monkeypatch: pytest.MonkeyPatch, choice: str, times: float, error: float, onednn: bool, packed: bool
+def test_onednn_is_taken_on_cpus_of_amd_as_long_as_it_is_exact_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, vendor: str, amx: bool, onednn: bool
 ) -> None:
-    monkeypatch.setenv("ISOTUNE_FLOAT32", choice)
-    monkeypatch.setattr(float32, "measured", lambda: (times, error))
-    with fast_float32():
-        assert (setting.fp32_precision == "bf16") is onednn
-    assert setting.fp32_precision == "none"
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
-    assert pays_packed() is packed
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
-    assert pays_packed() is (choice != "torch")  # packed weights alone make the difference
-
-
-def test_an_unknown_choice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ISOTUNE_FLOAT32", "mkl")
-    with pytest.raises(InputError, match="unknown ISOTUNE_FLOAT32 'mkl'"), fast_float32():
-        pass
-    assert setting.fp32_precision == "none"
+    monkeypatch.setattr(float32, "CPUS", tmp_path / "cpuinfo")
+    (tmp_path / "cpuinfo").write_text(f"vendor_id : {vendor}\n")
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": amx})
+    chosen = float32.pays.__wrapped__()
+    assert chosen is onednn
+    monkeypatch.setattr(float32, "pays", lambda: chosen)
+    for capability, packed in (("AVX2", onednn), ("AVX512", True)):  # packed weights alone make the difference
+        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda capability=capability: capability)
+        assert pays_packed() is packed
 
 
 @pytest.mark.usefixtures("pays")
@@ -105,12 +88,3 @@ def test_an_encoder_computes_with_onednn(tiny_model: Path) -> None:
             module.register_forward_hook(lambda *_: seen.add(setting.fp32_precision))
     encoder.encode(["a cat plays"])
     assert seen == {"bf16"}
-
-
-def test_the_measurement_changes_no_setting_and_ignores_autocast() -> None:
-    state = torch.get_rng_state()
-    _, error = float32.measured.__wrapped__()
-    with torch.autocast("cpu", torch.bfloat16):
-        assert float32.measured.__wrapped__()[1] == error
-    assert setting.fp32_precision == "none"
-    assert torch.equal(torch.get_rng_state(), state)

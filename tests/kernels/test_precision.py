@@ -11,8 +11,14 @@ import torch
 
 from isotune.encoder.encoder import Encoder
 from isotune.kernels import precision
-from isotune.kernels.float32 import ROUNDS, least_seconds
-from isotune.kernels.precision import bfloat16_speed, compare_bfloat16, faster_precision, warn_of_bfloat16
+from isotune.kernels.precision import (
+    ROUNDS,
+    bfloat16_speed,
+    compare_bfloat16,
+    faster_precision,
+    least_seconds,
+    warn_of_bfloat16,
+)
 
 
 @pytest.mark.parametrize(

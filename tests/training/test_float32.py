@@ -13,8 +13,7 @@ setting = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
 
 
 def test_a_run_computes_with_the_fast_products(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ISOTUNE_FLOAT32", raising=False)
-    monkeypatch.setattr(float32, "measured", lambda: (2.0, 0.0))
+    monkeypatch.setattr(float32, "pays", lambda: True)
     seen: list[str] = []
     denormal = torch.tensor(1e-40)
     step = Optimizers.step

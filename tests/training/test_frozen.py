@@ -13,7 +13,6 @@ from torch.utils.flop_counter import FlopCounterMode
 from isotune.data.packed import Packed, pack
 from isotune.encoder.encoder import Encoder
 from isotune.kernels import attention as attention_kernel
-from isotune.kernels.float32 import pays
 from isotune.methods.method import Batch, View
 from isotune.methods.options import SelfGuidedOptions
 from isotune.methods.self_guided import SelfGuided
@@ -27,7 +26,6 @@ LINEARS = 2 * (4 * D * D + 2 * D * INNER)  # of one block, for one token
 def _counted_products(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention_kernel, "ONE_THREAD", 0)  # numpy's products are not counted
     monkeypatch.setattr(attention_kernel, "MASKED", 0)  # one masked product of a whole batch multiplies more
-    pays()  # measures products once a process
 
 
 @pytest.fixture

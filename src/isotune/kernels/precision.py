@@ -7,12 +7,16 @@ measured, once a process, and not read off the processor's name.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from functools import cache
 
 import torch
 from torch import Generator
 
-from isotune.kernels.float32 import fast_float32, least_seconds, linear_products
+from isotune.kernels.float32 import fast_float32
+
+ROUNDS = 10  # of the measurement
 
 # The measurement multiplies matrices of this size: a millisecond of work on a CPU, and enough to fill a GPU.
 SIZES = {"cpu": 256, "cuda": 4096}
@@ -45,9 +49,32 @@ def bfloat16_speed(device: str) -> float:
     matrices = [torch.randn(size, size, generator=generator, device="cpu").to(device) for _ in range(2)]
 
     def multiply(dtype: torch.dtype) -> None:
-        *_, product = linear_products(*(x.to(dtype) for x in matrices))
-        product[0, 0].item()  # waits for a GPU
+        x, weight = (matrix.to(dtype) for matrix in matrices)
+        y = x @ weight.T
+        # The products of a linear layer, forward and backward to its input and its weight. The last waits for a GPU.
+        _, product = y @ weight, y.T @ x
+        product[0, 0].item()
 
     with fast_float32(), torch.autocast(device, enabled=False):
         in_float32, in_bfloat16 = least_seconds(lambda: multiply(torch.float32), lambda: multiply(torch.bfloat16))
     return in_float32 / in_bfloat16
+
+
+def least_seconds(*ways: Callable[[], object]) -> list[float]:
+    """Runs ways to compute the same in turn, and returns the least seconds of each.
+
+    The fastest round counts, since other programs on the machine slow down some rounds, but hardly all of them. On a
+    busy machine threads wait for each other longer than they compute, so one thread computes.
+    """
+    seconds: list[list[float]] = [[] for _ in ways]
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for _ in range(ROUNDS):
+            for way, times in zip(ways, seconds, strict=True):
+                start = time.perf_counter()
+                way()
+                times.append(time.perf_counter() - start)
+    finally:
+        torch.set_num_threads(threads)
+    return [min(times) for times in seconds]

@@ -26,7 +26,6 @@ from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.evaluation import STSTask, Task, load_tasks
 from isotune.files import inside
-from isotune.kernels.float32 import chosen
 from isotune.kernels.precision import compare_bfloat16, faster_precision, warn_of_bfloat16
 from isotune.methods import method_class
 from isotune.methods.method import Method
@@ -115,9 +114,7 @@ def train(
                 workers.by_leader(partial(start.save, str(folder / START)))
             leads = workers.leads
             shown = (quiet, watch) if leads else (True, None)
-            library = workers.by_leader(partial(run_folder.float32_library, folder))
             with (
-                chosen(library),
                 Recorder(folder if leads else None, progress.metrics_bytes, *shown) as recorder,
                 torch.random.fork_rng(),
             ):

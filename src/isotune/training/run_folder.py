@@ -38,7 +38,6 @@ from isotune.encoder.heads.head import Heads
 from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
 from isotune.files import make_folder, remove, replacing, write_text
-from isotune.kernels.float32 import choice_here
 from isotune.plugins import loaded_plugins, require_plugins
 from isotune.recipes import Recipe, read_recipe
 from isotune.training.optimizer import Optimizers
@@ -49,7 +48,6 @@ ENVIRONMENT = "environment.json"
 RECIPE = "recipe.toml"
 LOCK = "lock"
 CHECKSUM = "recipe_sha256"  # of environment.json
-FLOAT32 = "float32"  # of environment.json: the library of float32 products
 FIRST_PARTS = re.compile(rf"\.({re.escape(ENVIRONMENT)}|{re.escape(RECIPE)})\.[0-9a-f]{{32}}\.part")  # of `create`
 
 
@@ -222,7 +220,6 @@ def create(folder: Path, plan: Recipe) -> None:
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else "none",
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
-        FLOAT32: choice_here(),
         "started": _now(),
         **({"plugins": plugins} if plugins else {}),
         CHECKSUM: hashlib.sha256(recipe.encode()).hexdigest(),
@@ -232,11 +229,6 @@ def create(folder: Path, plan: Recipe) -> None:
         write_text(folder / RECIPE, recipe)
     except OSError as error:
         raise InputError(f"{folder}: this folder can't be written ({error.strerror}); choose another --out") from error
-
-
-def float32_library(folder: Path) -> str:
-    """The library of float32 products that the run began with; "auto" if the run is of a version that stored none."""
-    return str(_read_json(folder / ENVIRONMENT).get(FLOAT32, "auto"))
 
 
 def mark_finished(folder: Path) -> None:
