@@ -29,7 +29,7 @@ from isotune.losses import nt_xent
 from isotune.methods.method import Batch, Method, View
 from isotune.methods.nli import NLI
 from isotune.methods.options import ConSERTJointOptions, ConSERTOptions
-from isotune.methods.protocols import AttacksViews, ChecksStart
+from isotune.methods.protocols import ChecksStart
 from isotune.views.adversarial import Adversarial
 from isotune.views.augmentation import NoAugmentation
 
@@ -62,7 +62,7 @@ class ConSERT(Method, ChecksStart):
         )
 
 
-class ConSERTJoint(NLI, AttacksViews):
+class ConSERTJoint(NLI):
     """A pair classified from its plain views, and two views of each side compared by NT-Xent."""
 
     options: ConSERTJointOptions

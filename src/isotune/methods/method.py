@@ -166,12 +166,24 @@ class Method(nn.Module, ABC):
         augmentations = chain(self.augmentations, repeat(NoAugmentation()))
         return [View(text, change, self.pooling) for text, change in zip(texts, augmentations, strict=False)]
 
+    def draw(self, batch: Batch) -> Batch:
+        """The batch with random numbers that views and loss share; called once a step, before `views`."""
+        return batch
+
     @abstractmethod
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """Named, weighted scalars, whose sum is minimised; "mlm" is masked language modelling's.
 
         `encoded` has the vectors [N, d] of each of the batch's views, rows in the batch's order.
         """
+
+    def adversary(self, encoded: Sequence[Tensor], batch: Batch) -> Tensor:
+        """The scalar loss that adversarial views increase, from the vectors [N, d] of all other views, in order."""
+        raise NotImplementedError
+
+    def penalty(self, encoder: Encoder) -> dict[str, Tensor]:
+        """Named, weighted terms of the loss that depend on the weights alone."""
+        return {}
 
 
 def method(name: str, *, options: type[MethodOptions]) -> Callable[[M], M]:

@@ -25,13 +25,12 @@ from isotune.encoder.pooling import TokenStates
 from isotune.losses import token_cross_entropy
 from isotune.methods.method import Additions, Batch, Method, View
 from isotune.methods.options import MLMOptions
-from isotune.methods.protocols import DrawsOnce
 from isotune.views.masking import Masking
 
 BLOCK_TOKENS = 2048  # masked tokens whose scores are held at once; the scores of more are recomputed to go backward
 
 
-class MLM(Method, DrawsOnce):
+class MLM(Method):
     """One masked view of each text of a row. The loss is computed at the masked tokens only."""
 
     rows = Sentence

@@ -67,30 +67,6 @@ class ScoresRows(ABC):
         """Class numbers or scores [N] for rows of the feed `name`, from the vectors of their views."""
 
 
-class DrawsOnce(ABC):
-    """A method whose views and loss need the same random numbers."""
-
-    @abstractmethod
-    def draw(self, batch: Batch) -> Batch:
-        """The batch with the random numbers in it. The trainer calls this once a step, before `views`."""
-
-
-class AttacksViews(ABC):
-    """A method with adversarial views (`views.adversarial.Adversarial`)."""
-
-    @abstractmethod
-    def adversary(self, encoded: Sequence[Tensor], batch: Batch) -> Tensor:
-        """The scalar loss that adversarial views increase, from the vectors [N, d] of all other views, in order."""
-
-
-class Penalizes(ABC):
-    """A method with a term that depends on the weights alone."""
-
-    @abstractmethod
-    def penalty(self, encoder: Encoder) -> dict[str, Tensor]:
-        """Named, weighted scalars that are added to the loss of every update."""
-
-
 class ChecksStart(ABC):
     """A method that may refuse to train on a text. Asked only without dev pairs; with them, the score decides."""
 
@@ -115,6 +91,9 @@ class ClosedForm(Method):
             InputError: there are too few texts.
         """
 
+    def count(self, encoder: Encoder, counts: Tensor) -> None:
+        """Gets the number of times [vocabulary] that each token id occurs, before the vectors are computed."""
+
     @abstractmethod
     def fit(self, encoder: Encoder, vectors: Tensor) -> None:
         """Sets the weights of the layers that the method has added, from the pooled vectors [N, d] of all texts."""
@@ -122,11 +101,3 @@ class ClosedForm(Method):
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """No terms."""
         return {}
-
-
-class CountsTokens(ABC):
-    """A method that needs to know how often each token occurs in the text. Such a method is `cached` too."""
-
-    @abstractmethod
-    def count(self, encoder: Encoder, counts: Tensor) -> None:
-        """Gets the number of times [vocabulary] that each token id occurs, before the vectors are computed."""

@@ -23,7 +23,6 @@ from isotune.losses import info_nce, mirror_info_nce, nt_xent, self_guided_opt3
 from isotune.methods.method import Batch, Method, View
 from isotune.methods.options import Objective, SelfGuidedOptions, TetheredOptions
 from isotune.methods.projection import started_as_bert
-from isotune.methods.protocols import Penalizes
 
 PROJECTION_WIDTH = 4096  # section 3.1, footnote 4
 
@@ -35,7 +34,7 @@ OBJECTIVES: Mapping[Objective, Callable[[Tensor, Tensor, float], Tensor]] = {
 }
 
 
-class Tethered(Method, Penalizes):
+class Tethered(Method):
     """A model tied to its fixed copy by a penalty, and a projection whose outputs are compared."""
 
     options: TetheredOptions

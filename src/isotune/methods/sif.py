@@ -25,10 +25,10 @@ from isotune.encoder.heads.whitening import second_moments
 from isotune.errors import InputError
 from isotune.methods.method import Additions
 from isotune.methods.options import SIFOptions
-from isotune.methods.protocols import ClosedForm, CountsTokens
+from isotune.methods.protocols import ClosedForm
 
 
-class SIF(ClosedForm, CountsTokens):
+class SIF(ClosedForm):
     """Weights of tokens, and a projection; both follow from the text."""
 
     options: SIFOptions

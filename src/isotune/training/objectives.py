@@ -16,7 +16,7 @@ from isotune.methods import method_class
 from isotune.methods.method import Batch, Method, View
 from isotune.methods.mlm import MLM
 from isotune.methods.options import MLMOptions
-from isotune.methods.protocols import AttacksViews, DrawsOnce, Penalizes, SeveralFeeds
+from isotune.methods.protocols import SeveralFeeds
 from isotune.recipes import Stage
 from isotune.views.adversarial import Adversarial
 
@@ -52,15 +52,13 @@ class Objectives(nn.Module):
         """What each objective wants encoded."""
         requests = []
         for objective in self._all():
-            drawn = objective.draw(batch) if isinstance(objective, DrawsOnce) else batch
+            drawn = objective.draw(batch)
             requests.append(Request(objective, drawn, objective.views(drawn)))
         return requests
 
-    def adversary(self, requests: Sequence[Request]) -> Callable[[Sequence[Tensor]], Tensor] | None:
-        """The loss that adversarial views increase, from the vectors of all other views; None without such views."""
+    def adversary(self, requests: Sequence[Request]) -> Callable[[Sequence[Tensor]], Tensor]:
+        """The loss that adversarial views increase, from the vectors of all other views."""
         method, batch, views = requests[0]
-        if not isinstance(method, AttacksViews):
-            return None
         plain = sum(not isinstance(view.augmentation, Adversarial) for view in views)
         return lambda encoded: method.adversary(encoded[:plain], batch)
 
@@ -77,11 +75,7 @@ class Objectives(nn.Module):
 
     def penalties(self, encoder: Encoder) -> dict[str, Tensor]:
         """The weighted terms that depend on the weights alone, by name."""
-        terms: dict[str, Tensor] = {}
-        for objective in self._all():
-            if isinstance(objective, Penalizes):
-                terms |= objective.penalty(encoder)
-        return terms
+        return {name: term for objective in self._all() for name, term in objective.penalty(encoder).items()}
 
     def _all(self) -> list[Method]:
         return [self.method, *(objective for objective in self.others if isinstance(objective, Method))]

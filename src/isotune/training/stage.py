@@ -19,7 +19,7 @@ from isotune.errors import InputError, UselessVectors
 from isotune.kernels.float32 import fast_float32
 from isotune.kernels.threads import no_denormals
 from isotune.methods.method import Batch
-from isotune.methods.protocols import SINGLE_FEED, ChecksStart, ClosedForm, CountsTokens, ScoresRows, SeveralFeeds
+from isotune.methods.protocols import SINGLE_FEED, ChecksStart, ClosedForm, ScoresRows, SeveralFeeds
 from isotune.plugins import plugin_words
 from isotune.recipes import TrainingOptions
 from isotune.training.corpora import StageData
@@ -96,7 +96,7 @@ class StageTraining:
             if method.cached and not progress.done:
                 # Not before: a resumed run has the right weights only after `load_parts`.
                 corpus = self.feeder.corpus
-                if isinstance(method, CountsTokens):
+                if isinstance(method, ClosedForm):
                     method.count(self.encoder, torch.from_numpy(corpus.store.token_counts()))
                 vectors = corpus.cache(self.encoder, self.run.folder, self.run.workers)
             recorder.start(f"stage {progress.stage + 1}", progress.step, self.total)
