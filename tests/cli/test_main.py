@@ -106,7 +106,7 @@ def test_no_arguments_give_the_help_on_standard_error(isotune: Call) -> None:
         (["train", "--seed", "1", "--seed", "2"], "--seed specified multiple times"),
         (
             ["train", "--schedule", "cosin"],
-            'Choose from: "linear", "cosine", "constant", "wsd". Did you mean "cosine"?',
+            'Choose from: "linear", "cosine", "constant". Did you mean "cosine"?',
         ),
         (["train", "--pooling", "maen"], "unknown pooling 'maen': did you mean 'mean'? Known: cls, "),
         (["train", "--layers"], "--layers requires at least 1 element"),

@@ -248,7 +248,6 @@ WORKS: Mapping[str, Callable[[Inputs], Work]] = {
     "mlm, the last step": partial(training, [{"method": "mlm"}], dev="none"),
     "finetune-pair": finetune,
     "multitask": multitask,
-    "muon, the last step": partial(training, [{"method": "simcse", "optimizer": "muon"}], dev="none"),
     "report": partial(training, [{"method": "simcse", "steps": 2}], report=True),
     "two processes": partial(training, [{"method": "simcse"}], processes=2),
     "study": study,

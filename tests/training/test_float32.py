@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from isotune.kernels import float32
-from isotune.training.optimizer import Optimizers
+from isotune.training.optimizer import Optimizer
 from tests.training.conftest import Train
 
 setting = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
@@ -16,14 +16,14 @@ def test_a_run_computes_with_the_fast_products(train: Train, monkeypatch: pytest
     monkeypatch.setattr(float32, "pays", lambda: True)
     seen: list[str] = []
     denormal = torch.tensor(1e-40)
-    step = Optimizers.step
+    step = Optimizer.step
 
-    def watched(self: Optimizers, share: float) -> None:
+    def watched(self: Optimizer, share: float) -> None:
         seen.append(setting.fp32_precision)  # after the backward pass, outside of any forward pass
         assert denormal * 1 == 0  # nor do denormal numbers cost time
         step(self, share)
 
-    monkeypatch.setattr(Optimizers, "step", watched)
+    monkeypatch.setattr(Optimizer, "step", watched)
     train(steps=2)
     assert seen == ["bf16", "bf16"]
     assert denormal * 1 > 0

@@ -35,7 +35,7 @@ def stepper(name: str, model: Path, sentences: list[str], **options: object) -> 
     feeder = SimpleNamespace(batch=lambda step, device: in_float(batch))
     training = TrainingOptions.model_validate({"max_gradient_norm": 1e30, **options})
     steps = Stepper(encoder, objectives, feeder, training, 10, 0, 0, Workers())  # type: ignore[arg-type]
-    return steps, steps.optimizers.parameters
+    return steps, steps.optimizer.parameters
 
 
 def in_float(batch: Batch) -> Batch:

@@ -43,18 +43,14 @@ class TrainingOptions(BaseModel):
     with learning_rate x rate_width / width (Yang et al. 2022, Tensor Programs V, table 3). A learning rate that is
     given is meant for the model as it is. Unset: learning_rate suits any width."""
 
-    schedule: Literal["linear", "cosine", "constant", "wsd"] = "linear"
-    """How the learning rate falls after the warm-up. wsd (warm-up, stable, decay) stays at its highest value and falls
-    linearly at the end."""
-
-    cooldown: Share = 0.4
-    """Share of the steps in which a wsd schedule falls. 0.4: a common choice, not from a paper of this library."""
+    schedule: Literal["linear", "cosine", "constant"] = "linear"
+    """How the learning rate falls after the warm-up."""
 
     warmup: Share = 0.1
     """Share of the steps in which the learning rate rises from 0. 0.1: ConSERT, section 4.1."""
 
-    optimizer: Literal["adamw", "sgd", "muon"] = "adamw"
-    """The optimiser. muon trains the matrices of the transformer blocks, and AdamW the other weights."""
+    optimizer: Literal["adamw", "sgd"] = "adamw"
+    """The optimiser."""
 
     weight_decay: NotNegative = 0.01
     """Weight decay of all weights except biases and normalisation. 0.01: BERT, ConSERT's code."""
@@ -70,9 +66,6 @@ class TrainingOptions(BaseModel):
     """Correct the bias of AdamW's averages, which start at 0 (Kingma and Ba 2015, section 3). Without it the first
     steps are about three times as long, and steps stay longer for about a thousand steps. BERT's own optimiser has
     none, nor have the released runs of ConSERT and BERT-flow."""
-
-    muon_learning_rate: Positive = 0.02
-    """The highest learning rate of Muon; learning_rate is that of the other weights. 0.02: Muon's author."""
 
     max_gradient_norm: Positive = 1.0
     """Longer gradients are scaled down to this norm; with inf, none is. 1.0: BERT, ConSERT's code."""

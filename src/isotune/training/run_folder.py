@@ -40,9 +40,9 @@ from isotune.errors import InputError
 from isotune.files import make_folder, remove, replacing, write_text
 from isotune.plugins import loaded_plugins, require_plugins
 from isotune.recipes import Recipe, read_recipe
-from isotune.training.optimizer import Optimizers
+from isotune.training.optimizer import Optimizer
 
-Parts = Mapping[str, nn.Module | Optimizers]
+Parts = Mapping[str, nn.Module | Optimizer]
 
 ENVIRONMENT = "environment.json"
 RECIPE = "recipe.toml"

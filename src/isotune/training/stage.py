@@ -74,7 +74,7 @@ class StageTraining:
         self.total = 1 if closed_form else options.total_steps(feeder.steps_per_epoch)  # updates of the whole stage
         self.stepper = Stepper(encoder, objectives, feeder, options, self.total, run.seed, progress.stage, run.workers)
         # What a checkpoint holds and a resumed run loads.
-        self.parts: Parts = {"encoder": encoder, "objectives": objectives, "optimizer": self.stepper.optimizers}
+        self.parts: Parts = {"encoder": encoder, "objectives": objectives, "optimizer": self.stepper.optimizer}
         # What a file of best weights holds. Layers that predict are scored again when the stage is over.
         self.kept: Parts = {"encoder": encoder, **({"method": method} if isinstance(method, ScoresRows) else {})}
         monitor = Monitor(feeder.monitored, progress.start_space)

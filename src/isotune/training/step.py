@@ -20,7 +20,7 @@ from isotune.recipes import TrainingOptions
 from isotune.training.feed import Feeder
 from isotune.training.forward import StepEncoding
 from isotune.training.objectives import Objectives
-from isotune.training.optimizer import Optimizers, schedule
+from isotune.training.optimizer import Optimizer, schedule
 from isotune.training.seeds import derive_seed
 from isotune.training.workers import Workers
 
@@ -62,7 +62,7 @@ class Stepper:
     ) -> None:
         self.encoder, self.objectives, self.feeder = encoder, objectives, feeder
         self.options, self.total = options, total
-        self.optimizers = _optimizers(encoder, objectives, options)
+        self.optimizer = _optimizer(encoder, objectives, options)
         self._seed, self._stage, self._workers = seed, stage, workers
         words = encoder.backbone.model.get_input_embeddings()
         if isinstance(words, nn.Embedding) and encoder.device.type == "cpu":
@@ -85,7 +85,7 @@ class Stepper:
         loss = torch.stack(list(terms.values())).sum()
         if not torch.isfinite(loss):
             raise TrainingFailed(f"the loss is {loss.item()} at step {step + 1}; {use_lower_rate(self.options)}")
-        parameters = self.optimizers.parameters
+        parameters = self.optimizer.parameters
         loss.backward()
         self._workers.count_once(parameters)
         with self._training_mode():
@@ -96,7 +96,7 @@ class Stepper:
             reason = f"the gradient's norm is {norm.item()} at step {step + 1}"
             raise TrainingFailed(f"{reason}; {use_lower_rate(self.options)}")
         rate_share = schedule(step, self.total, self.options)
-        self.optimizers.step(rate_share)
+        self.optimizer.step(rate_share)
         same_views = step == 0 and len(encoded) > 1 and torch.equal(encoded[0], encoded[1])
         return Update(loss, terms, rate_share * self.options.learning_rate, norm, same_views)
 
@@ -114,20 +114,13 @@ def use_lower_rate(options: TrainingOptions) -> str:
     return f"training is stopped: use a lower learning_rate than {options.learning_rate:g}"
 
 
-def _optimizers(encoder: Encoder, objectives: Objectives, options: TrainingOptions) -> Optimizers:
-    """The optimisers of the trained parameters. All other parameters of the encoder are frozen."""
+def _optimizer(encoder: Encoder, objectives: Objectives, options: TrainingOptions) -> Optimizer:
+    """The optimiser of the trained parameters. All other parameters of the encoder are frozen."""
     encoder.requires_grad_(False)
     for parameter in objectives.trained(encoder):
         parameter.requires_grad_(True)
-    layers = _blocks(encoder), nn.ModuleList([encoder, objectives])
-    blocks, everything = ([weight for weight in layer.parameters() if weight.requires_grad] for layer in layers)
-    return Optimizers(blocks, everything, options)
-
-
-def _blocks(encoder: Encoder) -> nn.Module:
-    """The transformer blocks of the encoder's model."""
+    # The blocks come first, as checkpoints number the parameters.
     model = encoder.backbone.model
-    for name in ("encoder", "transformer", "layers"):
-        if hasattr(model, name):
-            return model.get_submodule(name)
-    raise InputError(f"optimizer muon: the blocks of a {model.config.model_type} model are not known here")
+    blocks = next(layer for name, layer in model.named_children() if name in ("encoder", "transformer", "layers"))
+    layers = [*blocks.parameters(), *encoder.parameters(), *objectives.parameters()]
+    return Optimizer((weight for weight in layers if weight.requires_grad), options)
