@@ -185,8 +185,11 @@ class _Run:
         corpora = Corpora(self.recipe, self.rows, evaluated_on, self.folder, self.recorder, workers)
         corpora.check(self.progress.stage)
         encoder = Encoder.load(self.model, **self.recipe.encoder.model_dump(), precision="float32")
-        if self.progress.structure is not None:
-            run_folder.restore_structure(encoder, self.progress.structure)
+        for number, stage in enumerate(self.recipe.stages[: self.progress.stage]):  # which are over
+            objectives = build_objectives(stage, encoder)
+            objectives.attach(encoder)
+            if number in self.progress.dropped:
+                objectives.method.adds.drop_from(encoder)
         self._try_stages(corpora, deepcopy(encoder))
         sentences = sample_sentences(corpora.sentences(), self.recipe.seed)
         failure = None
@@ -251,7 +254,7 @@ class _Run:
         """Trains the stages from the current one on. Afterwards, failed or not, the encoder has the best weights."""
         for number in range(self.progress.stage, len(self.recipe.stages)):
             if number > self.progress.stage:
-                self.progress = self.progress.next_stage(run_folder.encoder_structure(encoder))
+                self.progress = self.progress.next_stage()
             stage = self.recipe.stages[number]
             options = stage.training.for_width(encoder.backbone.dimension)
             torch.manual_seed(derive_seed(self.recipe.seed, "method", number))
@@ -300,6 +303,7 @@ class _Run:
         if method.adds.heads and progress.best_file == run_folder.best_file(progress.stage, 0):
             self.recorder.say("no step scored better than the encoder without the new layers: the layers are dropped")
             method.adds.drop_from(encoder)
+            progress.dropped.append(progress.stage)
 
     def _say_what_next(self, kept: Path) -> None:
         """Names commands to go on with."""

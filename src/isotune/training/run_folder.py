@@ -18,7 +18,7 @@ import time
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -30,10 +30,6 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from isotune.encoder.encoder import Encoder
-from isotune.encoder.format.modules import HEADS
-from isotune.encoder.heads.head import Heads
-from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
 from isotune.files import make_folder, remove, replacing, write_text
 from isotune.plugins import loaded_plugins, require_plugins
@@ -61,37 +57,18 @@ class Progress:
     stale: int = 0  # the number of evaluations that count against patience
     done: bool = False  # whether the stage is over: its steps or its patience are used up
     start_space: dict[str, float] | None = None  # what the collapse monitor measured at step 0 of the stage
-    structure: dict[str, Any] | None = None  # the `encoder_structure` when the stage began; None in the first stage
+    dropped: list[int] = field(default_factory=list)  # the stages whose new layers were dropped, from 0
     metrics_bytes: int = 0  # the length of metrics.jsonl at the time of the checkpoint
 
-    def next_stage(self, structure: dict[str, Any]) -> Progress:
-        """The progress at the start of the next stage, whose encoder has this structure."""
+    def next_stage(self) -> Progress:
+        """The progress at the start of the next stage."""
         offset = self.offset + self.step
-        return Progress(stage=self.stage + 1, offset=offset, best_step=self.best_step, structure=structure)
+        return Progress(stage=self.stage + 1, offset=offset, best_step=self.best_step, dropped=self.dropped)
 
 
 def best_file(stage: int, step: int) -> str:
     """The name of the file with the weights of a stage's best step."""
     return f"best-{stage}-{step}.safetensors"
-
-
-def encoder_structure(encoder: Encoder) -> dict[str, Any]:
-    """The encoder's heads, prompt, pooling and number of token weights as JSON values: what its weights don't tell."""
-    weighed = None if encoder.token_weights is None else len(encoder.token_weights)
-    heads = [{"type": head.type_name.rpartition(".")[2], "config": head.config()} for head in encoder.heads]
-    return {"heads": heads, "prompt": encoder.prompt, "pooling": asdict(encoder.pooling), "token_weights": weighed}
-
-
-def restore_structure(encoder: Encoder, structure: Mapping[str, Any]) -> None:
-    """Gives an encoder what `encoder_structure` lists, with new weights of heads and equal weights of tokens."""
-    heads = [HEADS[head["type"]].from_config(head["config"]) for head in structure["heads"]]
-    encoder.heads = Heads(encoder.backbone.dimension, heads).to(encoder.device)
-    encoder.prompt = structure["prompt"]
-    pooling = structure["pooling"]
-    weights = pooling["weights"] and tuple(pooling["weights"])
-    encoder.pooling = Pooling(**{**pooling, "layers": tuple(pooling["layers"]), "weights": weights})
-    weighed = structure.get("token_weights")
-    encoder.token_weights = None if weighed is None else torch.ones(weighed, device=encoder.device)
 
 
 def save_parts(path: Path, parts: Parts, progress: Progress | None = None) -> None:
