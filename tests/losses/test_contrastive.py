@@ -86,7 +86,6 @@ def test_with_one_layer_opt3_is_opt2_and_the_order_of_layers_does_not_matter() -
 def test_hard_negatives_double_the_candidates() -> None:
     x = torch.ones(6, 4)
     assert info_nce(x, x, 0.1, x).item() == pytest.approx(math.log(12), rel=1e-6)
-    assert info_nce(x, x, 0.1, x, math.log(3)).item() == pytest.approx(math.log(12 + 2), rel=1e-6)
 
 
 def value_and_gradient(loss: Loss, vectors: Tensor, factor: float = 1.0) -> tuple[Tensor, Tensor]:

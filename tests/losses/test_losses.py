@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -46,13 +45,6 @@ def of_two(loss: Callable[..., Tensor], transcription: Callable[..., Tensor], *o
     return lambda a, b, c: loss(a, b, *options), lambda a, b, c: transcription(a, b, *options)
 
 
-def hard_negatives(weight: float) -> tuple[Loss, Loss]:
-    return (
-        lambda a, b, c: info_nce(a, b, 0.1, c, weight),
-        lambda a, b, c: supervised.info_nce_hard(a, b, c, 0.1, math.exp(weight)),
-    )
-
-
 def opt3(temperature: float) -> tuple[Loss, Loss]:
     """With the two others as the views of two layers."""
     return (
@@ -87,7 +79,7 @@ LOSSES: dict[str, tuple[Loss, Loss]] = {
     **{f"mirror_info_nce {t}": of_two(mirror_info_nce, losses.mirror_info_nce, t) for t in TEMPERATURES},
     **{f"info_nce {t}": of_two(info_nce, losses.info_nce, t) for t in TEMPERATURES},
     **{f"opt3 {t}": opt3(t) for t in TEMPERATURES},
-    **{f"hard negatives {weight}": hard_negatives(weight) for weight in (0.0, 1.5)},
+    "hard negatives": (lambda a, b, c: info_nce(a, b, 0.1, c), lambda a, b, c: supervised.info_nce_hard(a, b, c, 0.1)),
     **{f"margin {interval}": margin(*interval) for interval in ((0.1, 0.3), (0.1, 2.0), (0.0, 0.0))},
     **{f"pair features {square}": pair_cross_entropy(square) for square in (False, True)},
     **{f"paraphrase {hinge}": paraphrase(hinge) for hinge in (0.7, -1.0)},

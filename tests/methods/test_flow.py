@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
 from isotune.data.packed import pack
 from isotune.data.rows import Sentence
@@ -159,22 +159,6 @@ def test_flows_loss_is_the_likelihood_of_the_vectors(encoder: Encoder, batch: Ba
     assert method.loss(encoded, batch)["bits_per_dimension"].item() == pytest.approx(expected, rel=1e-4)
 
 
-def test_flow_learns(encoder: Encoder, sentences: list[str]) -> None:
-    method = attached(BERTFlow(FlowOptions(depth=1), encoder), encoder)
-    batch = make_batch(encoder, sentences)
-    optimizer = torch.optim.AdamW(trained(method, encoder), lr=1e-2)
-    encoder.train()
-    history = []
-    for _ in range(40):
-        (loss,) = method.loss(encode_views(encoder, method.views(batch)), batch).values()
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        history.append(loss.item())
-    assert history[-1] < history[0] - 0.5
-    assert np.isfinite(history).all()
-
-
 def test_bert_cfs_terms_are_those_of_its_parts(encoder: Encoder, batch: Batch) -> None:
     method = attached(BERTCF(BERTCFOptions(contrastive_weight=0.3, temperature=0.07), encoder), encoder)
     assert len(method.views(batch)) == 2
@@ -215,10 +199,3 @@ def test_bert_cf_is_mirror_and_then_flow_whatever_is_masked(encoder: Encoder, ba
         assert expected.tokens is not None
         assert torch.equal(view.tokens.ids, expected.tokens.ids)
         assert not view.heads
-
-
-def test_a_flow_too_deep_for_the_vectors_is_refused(encoder: Encoder) -> None:
-    with pytest.raises(InputError, match="a flow of 6 levels needs vectors of 64 features or more, not 32"):
-        BERTFlow(FlowOptions(levels=6), encoder)
-    assert isinstance(encoder.heads, nn.Sequential)
-    assert len(encoder.heads) == 0

@@ -20,6 +20,7 @@ from isotune.methods.options import SelfGuidedOptions
 from isotune.methods.self_guided import SelfGuided
 from tests.conftest import encode_views
 from tests.reference import losses as reference
+from tests.training.conftest import assert_same_end, resume, stopped_at
 
 N, LAYERS = 6, 4  # the tiny model's embeddings and three blocks
 
@@ -171,32 +172,17 @@ def test_a_head_that_changes_the_dimension_is_refused(encoder: Encoder) -> None:
         make(Encoder(*parts))
 
 
-def test_a_killed_run_goes_on_with_its_fixed_copy(
-    tiny_model: Path, text: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_run_goes_on_with_its_fixed_copy(tiny_model: Path, text: Path, pairs: Path, tmp_path: Path) -> None:
     """In a second stage it is no copy of the model that the run started from. All but the embeddings is moved."""
     stage = 'projection = false\nlearning_rate = 1e-3\nbatch_size = 8\nsteps = 2\neval_every = 1\nmethod = "{}"\n'
     recipe = tmp_path / "recipe.toml"
     recipe.write_text("".join(f"[[stages]]\n{stage.format(method)}" for method in ("simcse", "self-guided")))
     options = {"recipe": recipe, "model": str(tiny_model), "dev": "none", "tasks": [str(pairs)], "quiet": True}
     isotune.train(text, out=tmp_path / "whole", **options)
-
-    real, calls = SelfGuided.loss, []
-
-    def killed(self: SelfGuided, encoded: list[Tensor], batch: Batch) -> dict[str, Tensor]:
-        calls.append(batch)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return real(self, encoded, batch)
-
-    monkeypatch.setattr(SelfGuided, "loss", killed)
-    with pytest.raises(KeyboardInterrupt):
+    with stopped_at(3):
         isotune.train(text, out=tmp_path / "parts", **options)
-    monkeypatch.undo()
-    isotune.train(out=tmp_path / "parts", resume=True, quiet=True)
-    whole, parts = (load_file(tmp_path / name / "last.safetensors") for name in ("whole", "parts"))
-    assert whole.keys() == parts.keys()
-    assert all(torch.equal(whole[key], parts[key]) for key in whole)
+    assert_same_end(tmp_path / "whole", resume(tmp_path / "parts").folder)
+    whole = load_file(tmp_path / "whole" / "last.safetensors")
     for name, start in Encoder.load(tiny_model).backbone.named_parameters():
         fixed = whole[f"objectives.method.frozen.{name}"]
         assert not torch.equal(fixed, start)  # moved by the first stage

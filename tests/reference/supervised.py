@@ -33,16 +33,15 @@ def cross_entropy(logits: Tensor, labels: Sequence[int]) -> Tensor:
     return total / len(labels)
 
 
-def info_nce_hard(anchors: Tensor, positives: Tensor, negatives: Tensor, temperature: float, alpha: float) -> Tensor:
-    """SimCSE, equation 5, with the term of each anchor's hard negative multiplied by alpha (appendix), averaged."""
+def info_nce_hard(anchors: Tensor, positives: Tensor, negatives: Tensor, temperature: float) -> Tensor:
+    """SimCSE, equation 5, averaged."""
     n = len(anchors)
     total = torch.zeros((), dtype=torch.float64)
     for i in range(n):
         denominator = torch.zeros((), dtype=torch.float64)
         for j in range(n):
-            factor = alpha if i == j else 1.0
             denominator = denominator + torch.exp(sim(anchors[i], positives[j]) / temperature)
-            denominator = denominator + factor * torch.exp(sim(anchors[i], negatives[j]) / temperature)
+            denominator = denominator + torch.exp(sim(anchors[i], negatives[j]) / temperature)
         total = total - torch.log(torch.exp(sim(anchors[i], positives[i]) / temperature) / denominator)
     return total / n
 

@@ -47,27 +47,16 @@ def mirror_info_nce(clean: Tensor, masked: Tensor, temperature: float) -> Tensor
 
 
 @in_float32
-def info_nce(
-    queries: Tensor,
-    keys: Tensor,
-    temperature: float,
-    hard_negatives: Tensor | None = None,
-    hard_negative_weight: float = 0.0,
-) -> Tensor:
+def info_nce(queries: Tensor, keys: Tensor, temperature: float, hard_negatives: Tensor | None = None) -> Tensor:
     """The mean over queries of -log softmax of the similarity with the query's key.
 
     Key i [N, d] and hard negative i [N, d] belong to query i [N, d]; every query has the hard negatives of all queries
-    (SimCSE, equation 5). `hard_negative_weight` is added to the logit of a query and its own hard negative; it is the
-    logarithm of SimCSE's alpha (its appendix on hard negatives). If all vectors are equal, the loss is log N, or log 2N
-    with hard negatives of weight 0. SimCSE, equation 1; small-BERT, equation 1; L^opt2 of the self-guided paper, whose
-    code lacks a negative.
+    (SimCSE, equation 5). If all vectors are equal, the loss is log N, or log 2N with hard negatives. SimCSE, equation
+    1; small-BERT, equation 1; L^opt2 of the self-guided paper, whose code lacks a negative.
     """
     candidates = keys if hard_negatives is None else torch.cat([keys, hard_negatives])  # [N or 2N, d]
 
     def loss(logits: Tensor, numbers: Tensor) -> Tensor:  # [B, N or 2N], [B]
-        if hard_negatives is not None and hard_negative_weight:
-            weights = logits.new_full((len(numbers), 1), hard_negative_weight)
-            logits = logits.scatter_add(1, len(queries) + numbers[:, None], weights)
         return cross_entropy(logits, numbers, reduction="sum")
 
     return mean_over_queries(loss, normalize(queries, dim=-1), normalize(candidates, dim=-1), temperature)

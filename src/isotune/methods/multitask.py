@@ -20,6 +20,7 @@ from isotune.methods.options import MultitaskOptions, Sources
 from isotune.methods.protocols import Feed, ScoresRows, SeveralFeeds
 
 PARAPHRASE_CLASSES = ("0", "1")
+HIGHEST = 5.0  # score of a pair; the lowest is 0
 
 
 class Multitask(Method, SeveralFeeds, ScoresRows):
@@ -79,12 +80,11 @@ class Multitask(Method, SeveralFeeds, ScoresRows):
         assert scores is not None
         cosines = _cosines(self.paraphrase, encoded[1:3], o.paraphrase_hinge)
         similarities = _cosines(self.similarity, encoded[3:5], o.similarity_hinge)
-        low, high = o.similarity_scale
         h = o.similarity_hinge
         return {
             "sentiment": o.sentiment_weight * cross_entropy(self.sentiment(encoded[0]), labels),
             "paraphrase": o.paraphrase_weight * cosine_embedding(cosines, alike == 1, o.paraphrase_hinge),
-            "similarity": o.similarity_weight * mse_loss(similarities, h + (1 - h) * (scores - low) / (high - low)),
+            "similarity": o.similarity_weight * mse_loss(similarities, h + (1 - h) * scores / HIGHEST),
         }
 
     def predict(self, name: str, encoded: Sequence[Tensor]) -> Tensor:
@@ -95,9 +95,8 @@ class Multitask(Method, SeveralFeeds, ScoresRows):
             return classes
         if name == "paraphrase":
             return (_cosines(self.paraphrase, encoded, o.paraphrase_hinge) >= (1 + o.paraphrase_hinge) / 2).long()
-        low, high = o.similarity_scale
         h = o.similarity_hinge
-        return low + (high - low) * (_cosines(self.similarity, encoded, h) - h) / (1 - h)
+        return HIGHEST * (_cosines(self.similarity, encoded, h) - h) / (1 - h)
 
 
 def _cosines(project: nn.Module, encoded: Sequence[Tensor], hinge: float) -> Tensor:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from isotune.views import AUGMENTATIONS
 
@@ -250,9 +250,6 @@ class SimCSESupervisedOptions(MethodOptions):
     temperature: Positive = 0.05
     """Divides the cosine similarities. 0.05: the authors."""
 
-    hard_negative_weight: float = 0.0
-    """Added to the logit of a sentence's own hard negative. 0: the authors."""
-
     projection: bool = True
     """Add a linear layer with tanh to the encoder and keep it, as the authors do on the [CLS] vector."""
 
@@ -329,8 +326,8 @@ class MultitaskOptions(MethodOptions):
     """Pairs with the label 1 (paraphrases) or 0, to train on. BERT-CF, section 5.1."""
 
     similarity_data: Sources = ("minbert-sts:train",)
-    """Pairs with a score, to train on. This is the split of STS-B in the files of the CS224N project; BERT-CF calls it
-    "STS-13"."""
+    """Pairs with a score from 0 to 5, to train on. This is the split of STS-B in the files of the CS224N project;
+    BERT-CF calls it "STS-13"."""
 
     sentiment_dev: Sources = ("sst5:dev",)
     """Sentences with a label, for the accuracy."""
@@ -352,16 +349,6 @@ class MultitaskOptions(MethodOptions):
 
     sentiment_classes: Annotated[tuple[str, ...], Field(min_length=2)] = ("0", "1", "2", "3", "4")
     """The labels of the sentences. The default is SST-5's."""
-
-    similarity_scale: tuple[float, float] = (0.0, 5.0)
-    """The lowest and the highest score. The default is STS's."""
-
-    @field_validator("similarity_scale")
-    @classmethod
-    def _ascending(cls, scale: tuple[float, float]) -> tuple[float, float]:
-        if not scale[0] < scale[1]:
-            raise ValueError("the least score comes first, and the greatest is larger")
-        return scale
 
     sentiment_batch_size: Count = 32
     """Sentences with a label in an update. BERT-CF, section 5.3."""
@@ -414,10 +401,6 @@ class WhiteningOptions(MethodOptions):
 
     dimensions: Count | None = None
     """Features to keep, those of the largest variance. The paper keeps 256 of 768. Unset: all."""
-
-    strength: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """The power of its standard deviation that each direction is divided by. With 1 all variances become 1; with less,
-    directions that varied little stay short (attenuated whitening, Mukundan et al. 2019). 1: the paper."""
 
 
 class SIFOptions(MethodOptions):

@@ -53,5 +53,4 @@ class SimCSESupervised(Method):
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """InfoNCE from premises to entailed sentences; the contradicted sentences are candidates too."""
         premises, entailed, contradicted = encoded
-        weight = self.options.hard_negative_weight
-        return {"info_nce": info_nce(premises, entailed, self.options.temperature, contradicted, weight)}
+        return {"info_nce": info_nce(premises, entailed, self.options.temperature, contradicted)}

@@ -51,4 +51,4 @@ class Whitening(ClosedForm):
         """Computes the map from the pooled vectors [N, d] of the text, after the encoder's earlier heads."""
         *_, whitened = encoder.heads
         features = encoder.heads.before_last(vectors)  # [N, d]
-        whitened.load_state_dict(whitening(features, encoder.dimension, self.options.strength).state_dict())
+        whitened.load_state_dict(whitening(features, encoder.dimension).state_dict())

@@ -3,10 +3,6 @@
 Whitening is a linear map that gives the vectors of a text mean 0 and the identity as covariance. Its first features
 had the largest variance before; keeping only these makes vectors smaller and, in the paper, often better.
 
-Whitening magnifies the directions that vary least, and what they hold may be noise. Attenuated whitening (Mukundan et
-al., 2019, "Understanding and Improving Kernel Local Descriptors") divides each direction by a lower power of its
-standard deviation.
-
 A direction without variance becomes a feature that is always 0. Every BERT has such a direction: its last LayerNorm
 leaves one.
 """
@@ -20,11 +16,10 @@ from isotune.encoder.heads.head import CHUNK_VECTORS, Dense
 from isotune.errors import InputError
 
 
-def whitening(vectors: Tensor, dimensions: int | None = None, strength: float = 1.0) -> Dense:
-    """Computes the map x -> (x - mean) U diag(s^(-strength / 2)), where U diag(s) U^T is the vectors' covariance.
+def whitening(vectors: Tensor, dimensions: int | None = None) -> Dense:
+    """Computes the map x -> (x - mean) U diag(s^(-1 / 2)), where U diag(s) U^T is the vectors' covariance.
 
-    The head for vectors [N, d] has d features of input and `dimensions` of output; None keeps all. `strength` is above
-    0 and at most 1.
+    The head for vectors [N, d] has d features of input and `dimensions` of output; None keeps all.
 
     Raises:
         InputError: the vectors have fewer features than `dimensions`, or there are not more vectors than that.
@@ -41,7 +36,7 @@ def whitening(vectors: Tensor, dimensions: int | None = None, strength: float = 
     # A variance below the rounding of float32 vectors is no variance.
     varies = s > s[0] * d * torch.finfo(torch.float32).eps ** 2  # [d]
     head = Dense(d, kept, activation="Identity")
-    weight = ut[:kept] * torch.where(varies, s ** (-strength / 2), 0.0)[:kept, None]  # [kept, d]
+    weight = ut[:kept] * torch.where(varies, s**-0.5, 0.0)[:kept, None]  # [kept, d]
     with torch.no_grad():
         head.linear.weight.copy_(weight)
         head.linear.bias.copy_(-weight @ mean)
