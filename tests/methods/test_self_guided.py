@@ -179,7 +179,7 @@ def test_a_stopped_run_goes_on_with_its_fixed_copy(tiny_model: Path, text: Path,
     recipe.write_text("".join(f"[[stages]]\n{stage.format(method)}" for method in ("simcse", "self-guided")))
     options = {"recipe": recipe, "model": str(tiny_model), "dev": "none", "tasks": [str(pairs)], "quiet": True}
     isotune.train(text, out=tmp_path / "whole", **options)
-    with stopped_at(3):
+    with stopped_at(2):
         isotune.train(text, out=tmp_path / "parts", **options)
     assert_same_end(tmp_path / "whole", resume(tmp_path / "parts").folder)
     whole = load_file(tmp_path / "whole" / "last.safetensors")
