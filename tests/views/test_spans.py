@@ -108,16 +108,6 @@ def test_special_tokens_within_a_sentence_are_left_out(tokenizer: PreTrainedToke
     assert torch.equal(TokenSpans(tokenizer, 0.3, 0)(tokens, Generator()).ids, tokens.ids)
 
 
-def test_the_generator_decides(tokenizer: PreTrainedTokenizerBase) -> None:
-    tokens, texts = pack([sentence(20)] * 9), ["a" * 60] * 9
-    spans, cuts = TokenSpans(tokenizer, 0.3, 5), CharacterSpans(tokenizer, 5)
-    first, again, other = (spans(tokens, Generator().manual_seed(seed)).ids for seed in (1, 1, 2))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-    assert cuts(texts, Generator().manual_seed(1)) == cuts(texts, Generator().manual_seed(1))
-    assert cuts(texts, Generator().manual_seed(1)) != cuts(texts, Generator().manual_seed(2))
-
-
 def test_a_tokenizer_without_a_mask_is_refused(tokenizer: PreTrainedTokenizerBase) -> None:
     tokenizer.mask_token = None
     for make in (lambda: CharacterSpans(tokenizer, 5), lambda: TokenSpans(tokenizer, 0.3, 5)):
