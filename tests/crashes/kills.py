@@ -34,8 +34,8 @@ import tests.conftest  # noqa: F401 (before all else: it sets the environment of
 import numpy as np
 import pyarrow.parquet as pq
 import torch
-from safetensors.torch import load_file
 
+from isotune.encoder.format.checksums import verify_checksums
 from isotune.training.run_folder import load_tensors
 from tests.crashes.work import WORKS, Work, make_inputs
 
@@ -152,8 +152,10 @@ def check_whole(folder: Path) -> None:
         parts = path.relative_to(folder).parts
         if any(part.endswith((".part", ".new", ".old", ".lance")) for part in parts) or path.name == "lock":
             continue
-        if path.suffix == ".safetensors":
-            (load_tensors if path.name.startswith(("best-", "last")) else load_file)(path)
+        if path.name == "SHA256SUMS":
+            verify_checksums(path.parent)
+        elif path.suffix == ".safetensors" and path.name.startswith(("best-", "last")):  # others are in SHA256SUMS
+            load_tensors(path)
         elif path.suffix == ".json":
             json.loads(path.read_text("utf-8"))
         elif path.suffix == ".toml":

@@ -14,14 +14,17 @@ import pytest
 import torch
 
 from isotune.data.cache import TextCache
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.format.checksums import verify_checksums
 from isotune.errors import InputError
 from isotune.lab.studies.job import COSINES, read_arrays, read_result, write_result
-from isotune.training.run_folder import last_checkpoint, save_tensors
+from isotune.recipes import Recipe
+from isotune.training.run_folder import create, held, last_checkpoint, save_tensors, started_recipe
 
 TEXTS = [f"sentence {number}" for number in range(40)]
 
 
-def write_checkpoint(folder: Path) -> None:
+def write_checkpoint(folder: Path, _: Path) -> None:
     tensors = {"a": torch.randn(9, 4), "half": torch.randn(5).bfloat16(), "step": torch.tensor(7), "z": torch.zeros(0)}
     save_tensors(folder / "last.safetensors", tensors, {"stage": 1, "step": 20, "best_file": "best-1-16.safetensors"})
 
@@ -29,6 +32,22 @@ def write_checkpoint(folder: Path) -> None:
 def read_checkpoint(folder: Path) -> object:
     tensors, progress = last_checkpoint(folder)
     return {name: (tensor.dtype, tensor.tolist()) for name, tensor in tensors.items()}, progress
+
+
+def write_recipe(folder: Path, _: Path) -> None:
+    plan = Recipe.from_table({"data": ["text.txt"], "stages": [{"method": "simcse", "steps": 12}]})
+    with held(folder, new=True):
+        create(folder, plan)
+
+
+def write_encoder(folder: Path, tiny_model: Path) -> None:
+    folder.rmdir()
+    Encoder.load(tiny_model).save(folder)
+
+
+def read_encoder(folder: Path) -> object:
+    verify_checksums(folder)
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != "SHA256SUMS"}
 
 
 def upper(texts: list[str]) -> list[str]:
@@ -39,7 +58,7 @@ def read_cache(folder: Path) -> object:
     return list(TextCache(folder / "cache.sqlite", {"kind": "upper"}).get_or_make(TEXTS, upper, 10))
 
 
-def write_results(folder: Path) -> None:
+def write_results(folder: Path, _: Path) -> None:
     write_result(folder, {"scores": {"dev": 0.7125, "steps": 120.0}, "evaluation": {"encoder": "x", "tasks": []}})
     np.savez_compressed(folder / COSINES, stsb=np.linspace(-1, 1, 30, dtype=np.float32))
 
@@ -49,9 +68,11 @@ def read_results(folder: Path) -> object:
     return read_result(folder), {name: array.tolist() for name, array in arrays.items()}
 
 
-KINDS: dict[str, tuple[Callable[[Path], object], Callable[[Path], object]]] = {
+KINDS: dict[str, tuple[Callable[[Path, Path], object], Callable[[Path], object]]] = {
     "checkpoint": (write_checkpoint, read_checkpoint),
-    "cache": (read_cache, read_cache),
+    "recipe": (write_recipe, started_recipe),
+    "encoder": (write_encoder, read_encoder),
+    "cache": (lambda folder, _: read_cache(folder), read_cache),
     "study": (write_results, read_results),
 }
 
@@ -70,11 +91,11 @@ def damages(content: bytes, chance: random.Random, thorough: bool) -> Iterator[b
 
 @pytest.mark.parametrize("thorough", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_damaged_is_named_and_not_used(kind: str, thorough: bool, tmp_path: Path) -> None:
+def test_what_is_damaged_is_named_and_not_used(kind: str, thorough: bool, tiny_model: Path, tmp_path: Path) -> None:
     write, read = KINDS[kind]
     folder = tmp_path / kind
     folder.mkdir()
-    write(folder)
+    write(folder, tiny_model)
     expected = read(folder)
     chance = random.Random(0)
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
@@ -91,3 +112,15 @@ def test_what_is_damaged_is_named_and_not_used(kind: str, thorough: bool, tmp_pa
         assert lines
         assert all(str(folder) in line and "\n" not in line for line in lines)
         assert read(folder) == expected
+
+
+def test_a_damaged_encoder_is_not_loaded(tiny_model: Path, tmp_path: Path) -> None:
+    Encoder.load(tiny_model).save(tmp_path / "encoder")
+    weights = tmp_path / "encoder" / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-3] ^= 1  # changes a weight by less than bfloat16 can tell
+    weights.write_bytes(content)
+    with pytest.raises(InputError, match=r"encoder: model\.safetensors is damaged: .* remove SHA256SUMS$"):
+        Encoder.load(tmp_path / "encoder")
+    (tmp_path / "encoder" / "SHA256SUMS").unlink()  # as the message advises those who meant it
+    Encoder.load(tmp_path / "encoder")

@@ -76,6 +76,7 @@ def test_a_folder_of_sentence_transformers_is_read_as_it_is(real_models: Path, t
 def test_other_settings_of_a_folder_are_kept(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     Encoder.load(tiny_model).save(first)
+    (first / "SHA256SUMS").unlink()
     (first / "sentence_bert_config.json").unlink()
     (first / "sentence_roberta_config.json").write_text('{"max_seq_length": 7, "do_lower_case": true}')
     settings = {"prompts": {"query": "a dog ", "passage": "a cat "}, "default_prompt_name": "query"}

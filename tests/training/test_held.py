@@ -47,7 +47,7 @@ def test_the_folder_of_a_process_that_was_killed_is_taken_over(tmp_path: Path) -
 def test_a_run_that_was_killed_before_its_recipe_was_written_has_not_begun(tmp_path: Path) -> None:
     for name in ("lock", f".recipe.toml.{'0' * 32}.part"):
         (tmp_path / name).touch()
-    (tmp_path / "environment.json").write_text('{"isotune": "0"}')
+    (tmp_path / "environment.json").write_text('{"recipe_sha256": "0"}')
     with held(tmp_path, new=True):
         pass
 

@@ -19,6 +19,7 @@ from isotune.data.packed import Packed
 from isotune.encoder import Precision
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.fingerprint import fingerprint
+from isotune.encoder.format.checksums import verify_checksums, write_checksums
 from isotune.encoder.format.modules import read_modules, write_modules
 from isotune.encoder.format.pretrained import load_model, load_tokenizer, local_folder, take_pooler
 from isotune.encoder.format.prompt import SENTENCE, Prompts, take_suffix
@@ -140,6 +141,7 @@ class Encoder(nn.Module):
         if precision == "bfloat16" and (warning := warn_of_bfloat16(torch.device(device).type)):
             logger.warning(warning)
         folder = local_folder(model)
+        verify_checksums(folder)
         saved = read_modules(folder)
         backbone = Backbone(load_model(saved.transformer, DTYPES[precision]))
         heads = saved.heads
@@ -339,3 +341,4 @@ class Encoder(nn.Module):
         with new_path(path) as folder:
             folder.mkdir()
             write_modules(self, folder)
+            write_checksums(folder)

@@ -10,9 +10,11 @@ Only one process at a time holds a run folder. The system frees the lock of a pr
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
+import re
 import socket
 import time
 import zlib
@@ -41,6 +43,8 @@ Parts = Mapping[str, nn.Module | Optimizer]
 ENVIRONMENT = "environment.json"
 RECIPE = "recipe.toml"
 LOCK = "lock"
+CHECKSUM = "recipe_sha256"  # of environment.json
+FIRST_PARTS = re.compile(rf"\.({re.escape(ENVIRONMENT)}|{re.escape(RECIPE)})\.[0-9a-f]{{32}}\.part")  # of `create`
 
 
 @dataclass
@@ -176,14 +180,15 @@ def check_new(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: this is a file; choose another --out, a new folder")
     if folder.exists():
-        first = {LOCK, ENVIRONMENT} if "isotune" in _read_json(folder / ENVIRONMENT) else {LOCK}
-        parts = {part.name for name in (ENVIRONMENT, RECIPE) for part in folder.glob(f".{name}.*.part")}
-        if {path.name for path in folder.iterdir()} - first - parts:
+        names = {path.name for path in folder.iterdir()}
+        begun = {LOCK, ENVIRONMENT} if CHECKSUM in _read_json(folder / ENVIRONMENT) else {LOCK}
+        if any(name not in begun and not FIRST_PARTS.fullmatch(name) for name in names):
             raise InputError(f"{folder}: this folder exists already; choose another --out, or continue with --resume")
 
 
 def create(folder: Path, plan: Recipe) -> None:
     """Writes the recipe and a description of the machine into the folder of a new run."""
+    recipe = tomli_w.dumps(plan.table())
     plugins = {plugin.path: plugin.sha256 for plugin in loaded_plugins()}
     environment = {
         **{name: version(name) for name in ("isotune", "torch", "transformers", "tokenizers", "numpy")},
@@ -194,10 +199,11 @@ def create(folder: Path, plan: Recipe) -> None:
         "threads": torch.get_num_threads(),
         "started": _now(),
         **({"plugins": plugins} if plugins else {}),
+        CHECKSUM: hashlib.sha256(recipe.encode()).hexdigest(),
     }
     try:
         write_text(folder / ENVIRONMENT, json.dumps(environment, indent=2) + "\n")
-        write_text(folder / RECIPE, tomli_w.dumps(plan.table()))
+        write_text(folder / RECIPE, recipe)
     except OSError as error:
         raise InputError(f"{folder}: this folder can't be written ({error.strerror}); choose another --out") from error
 
@@ -225,15 +231,22 @@ def started_recipe(folder: Path) -> Recipe:
     """The recipe of the run that was started in this folder.
 
     Raises:
-        InputError: the recipe can't be read; or a plugin has changed since the run was started, or isn't loaded.
+        InputError: the recipe can't be read, or has changed since the run was started, or so has a plugin; or a plugin
+            isn't loaded.
     """
-    plugins = _read_json(folder / ENVIRONMENT).get("plugins", {})
-    if changed := require_plugins(plugins, f"run {folder}"):
+    path, environment = folder / RECIPE, _read_json(folder / ENVIRONMENT)
+    if changed := require_plugins(environment.get("plugins", {}), f"run {folder}"):
         raise InputError(
             f"run {folder}: the plugin {changed[0]} has changed since the run was started; put the file back, or start "
             "again in another folder"
         )
-    return Recipe.from_table(read_recipe(folder / RECIPE), str(folder / RECIPE))
+    recipe = Recipe.from_table(read_recipe(path), str(path))
+    if environment.get(CHECKSUM) != hashlib.sha256(path.read_bytes()).hexdigest():
+        raise InputError(
+            f"{path}: it has changed since the run was started (or {ENVIRONMENT} has, which knows its SHA-256); put it "
+            "back, or start again in another folder"
+        )
+    return recipe
 
 
 def last_checkpoint(folder: Path) -> tuple[dict[str, Tensor], Progress]:

@@ -1,0 +1,42 @@
+"""SHA256SUMS in a folder: the file that `sha256sum -c` reads, so that a changed byte is noticed before it is used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from isotune.errors import InputError
+from isotune.files import file_sha256
+
+CHECKSUMS = "SHA256SUMS"
+NOTES = "README.md"  # people may write into it
+
+
+def write_checksums(folder: Path) -> None:
+    """Writes the checksums of all files in a folder but README.md."""
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    lines = [f"{file_sha256(folder / name)}  {name}\n" for name in names if name not in (CHECKSUMS, NOTES)]
+    (folder / CHECKSUMS).write_text("".join(lines), "utf-8")
+
+
+def verify_checksums(folder: Path) -> None:
+    """Compares the files in a folder with its SHA256SUMS. A folder without that file is not checked.
+
+    Raises:
+        InputError: a file has changed or is missing.
+    """
+    if not (folder / CHECKSUMS).exists():
+        return
+    try:
+        lines = (line.partition("  ") for line in (folder / CHECKSUMS).read_text("utf-8").splitlines())
+        listed = {name: digest for digest, _, name in lines}
+        for path in sorted(folder.rglob("*")):
+            name = path.relative_to(folder).as_posix()
+            if name in listed and listed[name] == file_sha256(path):
+                del listed[name]
+    except (OSError, ValueError) as error:
+        raise InputError(f"model {folder}: {CHECKSUMS} can't be compared ({error})") from error
+    if listed:
+        raise InputError(
+            f"model {folder}: {min(listed) or CHECKSUMS} is damaged: it is not the file that {CHECKSUMS} names; if it "
+            f"was changed on purpose, remove {CHECKSUMS}"
+        )
