@@ -121,9 +121,9 @@ class Encoder(nn.Module):
 
         Args:
             model: a local folder, a name on the Hugging Face hub, or "bert-tiny" for the bundled model.
-            pooling: replaces the folder's setting, as `layers` and `prompt` do; `isotune.encoder.options.EncoderOptions`
-                has the values. The default for a plain language model, which has no such settings, is the mean of its
-                last layer. A pooling that is given weighs all tokens equally.
+            pooling: replaces the folder's setting, as `layers` and `prompt` do; `EncoderOptions` has the values. The
+                default for a plain language model, which has no such settings, is the mean of its last layer. A
+                pooling that is given weighs all tokens equally.
             layers: the hidden states that are pooled, 0 for the embeddings.
             prompt: the text around each sentence.
             precision: what the pretrained model computes in; None for the type of the saved weights. In int8, for CPUs
