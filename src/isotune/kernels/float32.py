@@ -7,8 +7,9 @@ unless the CPU has matrix units for bfloat16 (AMX). On Intel's CPUs, MKL is as f
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -43,10 +44,9 @@ def fast_float32() -> Iterator[None]:
 @cache
 def pays() -> bool:
     """Whether oneDNN is to compute float32 products on this machine."""
-    with suppress(OSError):  # Linux alone has this file
-        amx = torch.cpu.get_capabilities().get("amx_bf16")
-        return "AuthenticAMD" in CPUS.read_text() and torch.backends.mkldnn.is_available() and not amx
-    return False
+    maker = CPUS.read_text() if CPUS.exists() else platform.processor()  # Windows has no such file, but names the maker
+    amx = torch.cpu.get_capabilities().get("amx_bf16")
+    return "AuthenticAMD" in maker and torch.backends.mkldnn.is_available() and not amx
 
 
 def pays_packed() -> bool:
