@@ -101,10 +101,15 @@ def remove(path: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
+    """Writes a small file of UTF-8, completely or not at all."""
+    write_file(path, text.encode())
+
+
+def write_file(path: Path, content: bytes) -> None:
     """Writes a small file, completely or not at all."""
     part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")  # a name that no other process uses
     try:
-        part.write_text(text, "utf-8")
+        part.write_bytes(content)
         put_into_place(part, path)
     finally:
         part.unlink(missing_ok=True)

@@ -44,7 +44,7 @@ def test_datasets_are_read_offline_after_they_were_fetched(
     assert not any(map(available, names[:3]))
     assert run(["datasets", "fetch", *names]) == 0
     out = capsys.readouterr().out
-    assert re.search(r"^to fetch: \d+\.\d MB, into .*hub$", out, re.MULTILINE)
+    assert re.search(r"^to fetch: \d+\.\d MB or more$", out, re.MULTILINE)
     assert re.search(r"^ +0\.1 MB  hub:princeton-nlp/datasets-for-simcse@\w{40}/senteval\.tar$", out, re.MULTILINE)
     assert re.findall(r"^checked: (.*)$", out, re.MULTILINE) == [
         *("all-nli:train, 24 rows", "all-nli:dev, 12 rows", "all-nli:test, 12 rows"),
@@ -70,24 +70,9 @@ def test_what_is_here_is_not_fetched_again(published: LocalHub, uncounted: None)
     assert plan_fetch(["qnli", "sts12", "stsb", "stsb-open"]) == []
 
 
-def test_a_fetch_that_was_cut_goes_on(published: LocalHub, uncounted: None) -> None:
-    published.cut("senteval.tar", 1000)
-    assert run(["datasets", "fetch", "sickr"]) == 0
-    assert available("sickr")
-
-
 def test_another_number_of_rows_is_refused(published: LocalHub, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["datasets", "fetch", "rte"]) == 2
     assert re.search("hub:nyu-mll/glue/rte: 24 rows of rte:train, not 2,490", capsys.readouterr().err)
-
-
-def test_a_damaged_file_is_refused(published: LocalHub, tmp_path: Path) -> None:
-    (item,) = plan_fetch(["sickr"])
-    item.run()
-    (file,) = (tmp_path / "hub").glob("*/snapshots/*/senteval.tar")
-    file.resolve().write_bytes(b"damaged")
-    with pytest.raises(InputError, match=r"senteval.tar: not the file of the hub; remove it and fetch it again"):
-        item.run()
 
 
 @pytest.mark.parametrize(
@@ -140,10 +125,7 @@ def test_weights_in_the_root_are_fetched_where_only_a_subfolder_has_safetensors(
     assert not any(request.path.endswith("1_Pooling/pytorch_model.bin") for request in local_hub.requests)
 
 
-def test_a_dataset_is_fetched_with_the_one_that_has_its_scores(
-    published: LocalHub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("isotune.data.fetch.web_size", lambda address: 0)
+def test_a_dataset_is_fetched_with_the_one_that_has_its_scores(published: LocalHub) -> None:
     scores = {fetch.name for fetch in plan_fetch(["stsb"])}
     assert scores
     assert scores < {fetch.name for fetch in plan_fetch(["minbert-sts"])}

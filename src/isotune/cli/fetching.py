@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-from collections import Counter
 from collections.abc import Iterable
 from functools import partial
-from pathlib import Path
-
-from isotune.errors import InputError
 
 
 def fetch_all(datasets: Iterable[str], models: Iterable[str] = ()) -> None:
@@ -17,7 +12,7 @@ def fetch_all(datasets: Iterable[str], models: Iterable[str] = ()) -> None:
     The list of what is fetched, with sizes, is printed first.
 
     Raises:
-        InputError: something can't be fetched or is not what it should be, or the disk has no room for it.
+        InputError: something can't be fetched or is not what it should be.
     """
     from isotune.cli.tables import stdout_console
     from isotune.data.fetch import check_fetched, plan_fetch
@@ -28,21 +23,13 @@ def fetch_all(datasets: Iterable[str], models: Iterable[str] = ()) -> None:
         from isotune.encoder.format.pretrained import plan_model_fetch  # imports torch
 
         fetches += filter(None, map(plan_model_fetch, models))
-    sizes: Counter[Path] = Counter()  # bytes, by the folder
+    if fetches:
+        more = "" if all(item.size for item in fetches) else " or more"
+        say(f"to fetch: {sum(item.size for item in fetches) / 1e6:,.1f} MB{more}")
     for item in fetches:
-        sizes[item.folder] += item.size
-    for folder, size in sizes.items():
-        say(f"to fetch: {size / 1e6:,.1f} MB, into {folder}")
-        for item in fetches:
-            if item.folder == folder:
-                commit = f", commit {item.commit}" if item.commit and item.commit not in item.name else ""
-                say(f"  {item.size / 1e6:>10,.1f} MB  {item.name}{commit}")
-    needed: Counter[int] = Counter()  # bytes, by the number of the disk
-    for folder, size in sizes.items():
-        there = next(path for path in (folder, *folder.parents) if path.exists())
-        needed[disk := there.stat().st_dev] += size
-        if needed[disk] > (free := shutil.disk_usage(there).free):
-            raise InputError(f"{folder}: {free / 1e6:,.1f} MB are free, and {needed[disk] / 1e6:,.1f} MB are needed")
+        size = f"{item.size / 1e6:,.1f} MB" if item.size else "unknown"
+        commit = f", commit {item.commit}" if item.commit and item.commit not in item.name else ""
+        say(f"  {size:>13}  {item.name}{commit}")
     for number, item in enumerate(fetches, 1):
         say(f"{number} of {len(fetches)}: {item.name}")
         item.run()

@@ -1,27 +1,25 @@
 """Fetches datasets from their public sources to this machine ahead of their use, for machines without a network.
 
-Files of the hub go into the cache of `huggingface_hub`, which continues a fetch that was broken off, and other files
-into the user's cache folder. Afterwards each dataset is read once from there, which checks its counts; files that the
-hub knows by their SHA-256 are checked by that.
+Single files of the hub go into the cache of `huggingface_hub`; configurations, and files of the web, into the user's
+cache folder. Afterwards each dataset is read once from there, which checks its counts.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from isotune.data.catalogue import DATASETS
 from isotune.data.datasets import dataset_records, has_rows
 from isotune.data.derived import RowQuery
-from isotune.data.hub import HubSource, describe_config, fetch_note, hub_errors, repository_info, without_bars
-from isotune.data.published import fetch_web, web_address, web_folder, web_size
+from isotune.data.hub import HubSource, ask_commit, fetch_folder, hub_errors
+from isotune.data.published import fetch_web, web_address
 from isotune.data.rows import Sentence
 from isotune.errors import InputError
-from isotune.files import file_sha256, make_folder, write_text
+from isotune.files import make_folder, new_path, remove
 
 
 @dataclass(frozen=True)
@@ -30,8 +28,7 @@ class Fetch:
 
     name: str  # the place that it is fetched from
     size: int  # the bytes that are not here yet; 0 if the server doesn't tell
-    run: Callable[[], object]  # fetches it, with a progress bar
-    folder: Path  # that it is fetched into
+    run: Callable[[], object]  # fetches it
     commit: str = ""  # of a repository of the hub
 
 
@@ -101,39 +98,29 @@ def places_of(member: str) -> list[HubSource | str]:
 
 
 def _plan_web(address: str) -> Fetch:
-    return Fetch(address, web_size(address), partial(fetch_web, address), web_folder())
+    return Fetch(address, 0, partial(fetch_web, address))
 
 
 def _plan_hub(source: HubSource) -> Fetch:
-    from huggingface_hub import constants, snapshot_download
+    from datasets import load_dataset_builder
+    from huggingface_hub import hf_hub_download
 
-    with hub_errors(source), without_bars():
-        info = repository_info(source)
-        note = {} if source.file else describe_config(source, info)
-        files = [source.file] if source.file else list(chain.from_iterable(note["files"].values()))
-        revision = source.revision or None
-        planned = snapshot_download(info.id, repo_type="dataset", revision=revision, allow_patterns=files, dry_run=True)
-        if not planned:
-            raise InputError(f"{source}: no such file in the repository")
-
-    def run() -> None:
-        with hub_errors(source):
-            folder = snapshot_download(info.id, repo_type="dataset", revision=revision, allow_patterns=files)
-            _check_hashes(Path(folder), source, files, str(info.sha))
-        if note:
-            path = fetch_note(source)
-            make_folder(path.parent)
-            write_text(path, json.dumps(note))
-
-    size = sum(file.file_size or 0 for file in planned if file.will_download)
-    return Fetch(str(source), size, run, Path(constants.HF_HUB_CACHE), str(info.sha))
+    with hub_errors(source):
+        commit = ask_commit(source)
+        if source.file:
+            file = partial(hf_hub_download, source.repository, source.file, repo_type="dataset", revision=commit)
+            return Fetch(str(source), file(dry_run=True).file_size or 0, file, commit)  # type: ignore[attr-defined]
+        builder = load_dataset_builder(source.address, source.config or None, revision=commit)
+    return Fetch(str(source), builder.info.download_size or 0, partial(_fetch_config, source, commit), commit)
 
 
-def _check_hashes(folder: Path, source: HubSource, files: list[str], commit: str) -> None:
-    """Compares files with the SHA-256 that the hub knows of those that it keeps in LFS."""
-    from huggingface_hub import HfApi
-    from huggingface_hub.hf_api import RepoFile
+def _fetch_config(source: HubSource, commit: str) -> None:
+    """Replaces what was fetched of a configuration by this commit's rows."""
+    from datasets import load_dataset
 
-    for file in HfApi().get_paths_info(source.repository, files, repo_type="dataset", revision=commit):
-        if isinstance(file, RepoFile) and file.lfs and file_sha256(folder / file.path) != file.lfs.sha256:
-            raise InputError(f"{folder / file.path}: not the file of the hub; remove it and fetch it again")
+    folder = fetch_folder(source)
+    remove(folder)
+    make_folder(folder.parent)
+    with hub_errors(source), TemporaryDirectory(dir=folder.parent) as scratch, new_path(folder / commit) as part:
+        splits = load_dataset(source.address, source.config or None, revision=commit, cache_dir=scratch)
+        splits.save_to_disk(part)

@@ -5,15 +5,12 @@ Files of the web are fetched into the user's cache folder, whole or not at all.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
-
-from filelock import FileLock
+from urllib.request import urlopen
 
 from isotune.data.cache import cache_folder
 from isotune.data.catalogue import Dataset, Split
@@ -22,7 +19,7 @@ from isotune.data.layouts import read_layout
 from isotune.data.records import Opened
 from isotune.data.rows import Records
 from isotune.errors import InputError
-from isotune.files import file_sha256, make_folder, replacing
+from isotune.files import file_sha256, make_folder, write_file
 
 WAIT = 10  # seconds for an answer
 
@@ -78,27 +75,14 @@ def web_address(dataset: Dataset, split: Split) -> str:
     return dataset.web + split.part if dataset.web.endswith("/") else dataset.web
 
 
-def web_folder() -> Path:
-    """The folder of all files of the web."""
-    return cache_folder("") / "web"
-
-
 def web_file(address: str) -> Path:
     """Where the file of an address is kept; it may not be there yet."""
     parts = urlsplit(address)
-    return web_folder() / f"{parts.netloc.replace(':', '-')}{parts.path}"
-
-
-def web_size(address: str) -> int:
-    """The bytes to fetch for the file of an address: 0 if it is here, or if the server doesn't tell."""
-    if web_file(address).exists():
-        return 0
-    with _errors(address), urlopen(Request(address, method="HEAD"), timeout=WAIT) as answer:
-        return int(answer.headers.get("Content-Length") or 0)
+    return cache_folder("") / "web" / f"{parts.netloc.replace(':', '-')}{parts.path}"
 
 
 def fetch_web(address: str, sha256: str = "") -> Path:
-    """The file of an address, fetched unless it is there. Of several processes, one fetches it and the others wait.
+    """The file of an address, fetched unless it is there.
 
     Raises:
         InputError: the file is not there and can't be fetched, or HF_HUB_OFFLINE is set; or it has another SHA-256.
@@ -109,29 +93,16 @@ def fetch_web(address: str, sha256: str = "") -> Path:
     if not path.exists():
         if constants.HF_HUB_OFFLINE:
             raise InputError(f"{address}: not fetched yet, and HF_HUB_OFFLINE is set")
-        with _errors(address):
+        try:
+            with urlopen(address, timeout=WAIT) as answer:
+                content = answer.read()  # what was cut off is an error; no file has more than 21,000 rows
             make_folder(path.parent)
-            with FileLock(path.with_name(f"{path.name}.lock")):
-                if not path.exists():  # else another process has fetched it meanwhile
-                    _fetch(address, path)
+            write_file(path, content)
+        except (HTTPException, OSError) as error:  # URLError is an OSError
+            raise InputError(f"{address}: it can't be fetched ({getattr(error, 'reason', error)})") from error
     if sha256 and (digest := file_sha256(path)) != sha256:
         raise InputError(
             f"{path}: its SHA-256 is {digest}, but that of the dataset's file {sha256}; remove this file, to fetch it "
             "again"
         )
     return path
-
-
-def _fetch(address: str, path: Path) -> None:
-    with urlopen(address, timeout=WAIT) as answer, replacing(path) as part, part.open("wb") as file:
-        shutil.copyfileobj(answer, file)
-        if (size := answer.headers.get("Content-Length")) and file.tell() != int(size):
-            raise OSError(f"the connection ended after {file.tell():,} of {int(size):,} bytes")
-
-
-@contextmanager
-def _errors(address: str) -> Iterator[None]:
-    try:
-        yield
-    except (HTTPException, OSError) as error:  # URLError is an OSError
-        raise InputError(f"{address}: it can't be fetched ({getattr(error, 'reason', error)})") from error
