@@ -7,9 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-# What the hub keeps in LFS, here by the name.
-LARGE = (".safetensors", ".bin", ".parquet", ".tar", ".gz", ".arrow", ".onnx")
-
 
 @dataclass
 class Repository:
@@ -73,8 +70,5 @@ def entries(files: Mapping[str, bytes], folder: str, *, recursive: bool) -> list
             above = prefix + "/".join(parts[:depth])
             result[above] = {"type": "directory", "path": above, "oid": blob(above.encode()), "size": 0}
         if recursive or len(parts) == 1:
-            entry: dict[str, Any] = {"type": "file", "path": path, "oid": blob(content), "size": len(content)}
-            if path.endswith(LARGE):
-                entry["lfs"] = {"oid": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 130}
-            result[path] = entry
+            result[path] = {"type": "file", "path": path, "oid": blob(content), "size": len(content)}
     return list(result.values())

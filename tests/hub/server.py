@@ -1,13 +1,12 @@
 """A server that speaks the hub's HTTP interface, for huggingface_hub, datasets and transformers as they are.
 
 It answers what these libraries ask: a repository's information, its tree, single paths of it, and its files, with HEAD
-and GET, ETag and Range. As on the hub, large kinds of file (LFS) are a redirect to another address; a repository that
-is missing or gated says so by the status and headers that the libraries know. Nothing else is answered.
+and GET, ETag and Range. A repository that is missing or gated says so by the status and headers that the libraries
+know. Nothing else is answered.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import socket
@@ -16,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs, quote, unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
-from tests.hub.repository import LARGE, Repository, blob, entries, information
+from tests.hub.repository import Repository, blob, entries, information
 
 TOKEN = "hf_local"  # of a user who may read gated repositories
 
@@ -44,10 +43,8 @@ class LocalHub:
         self._port = self._socket.getsockname()[1]
         self._server: _Server | None = None
         self.url = f"http://127.0.0.1:{self._port}"
-        self.storage = f"http://localhost:{self._port}/lfs"  # another host to the libraries: they send it no token
         self.requests: list[Request] = []
         self._repositories: dict[tuple[str, str], Repository] = {}
-        self._cuts: dict[str, int] = {}
         self._statuses: dict[str, int] = {}
 
     def add(
@@ -75,10 +72,6 @@ class LocalHub:
         repository.gated, repository.private = gated, private
         return repository.add(revision, contents)
 
-    def cut(self, file: str, after: int) -> None:
-        """Breaks the connection, once, when this many bytes of a file of this name have been sent."""
-        self._cuts[file] = after
-
     def fail(self, text: str, status: int) -> None:
         """Answers with this status whatever has `text` in its path; status 0 ends that."""
         self._statuses[text] = status
@@ -99,7 +92,7 @@ class LocalHub:
 
     def clear(self) -> None:
         """Forgets all repositories, faults and requests."""
-        for held in (self._repositories, self._cuts, self._statuses):
+        for held in (self._repositories, self._statuses):
             held.clear()
         self.requests.clear()
 
@@ -107,19 +100,9 @@ class LocalHub:
         """The repository, if it is there."""
         return self._repositories.get((kind, name))
 
-    def take_cut(self, file: str) -> int | None:
-        """After how many bytes of a file to break off, if it is to be broken off."""
-        return self._cuts.pop(file, None)
-
     def status(self, path: str) -> int:
         """The status to fail with, or 0."""
         return next((status for text, status in self._statuses.items() if status and text in path), 0)
-
-    def large(self, digest: str) -> bytes:
-        """The content with this SHA-256, of any repository."""
-        versions = [files for repository in self._repositories.values() for files in repository.revisions.values()]
-        contents = (content for files in versions for content in files.values())
-        return next(content for content in contents if hashlib.sha256(content).hexdigest() == digest)
 
 
 def _bound(port: int) -> socket.socket:
@@ -154,10 +137,8 @@ class _Server(ThreadingHTTPServer):
         """A client that went away is no error of the server's."""
 
 
-# /api/datasets/owner/name[/revision/REV | /tree/REV[/PATH] | /paths-info/REV | /refs]
-_API = re.compile(
-    r"/api/(models|datasets)/([^/]+(?:/[^/]+)?)(?:/(revision|tree|paths-info|refs)(?:/([^/]+)(?:/(.*))?)?)?$"
-)
+# /api/datasets/owner/name[/revision/REV | /tree/REV[/PATH] | /paths-info/REV]
+_API = re.compile(r"/api/(models|datasets)/([^/]+(?:/[^/]+)?)(?:/(revision|tree|paths-info)(?:/([^/]+)(?:/(.*))?)?)?$")
 # [/datasets]/owner/name/resolve/REV/PATH; a revision with a slash in it comes quoted
 _FILE = re.compile(r"/(datasets/)?([^/]+(?:/[^/]+)?)/resolve/([^/]+)/(.+)$")
 
@@ -195,9 +176,6 @@ class _Handler(BaseHTTPRequestHandler):
         hub.requests.append(Request(self.command, unquote(address.path), self.headers.get("Range", "")))
         if status := hub.status(unquote(address.path)):
             self._error(status, "", "the test wants this to fail")
-        elif address.path.startswith("/lfs/"):
-            _, _, digest, name = address.path.split("/", 3)
-            self._content(hub.large(digest), digest, {}, unquote(name))
         elif api := _API.match(address.path):
             kind, name, part, revision, path = api.groups()
             form = parse_qs(address.query) | (parse_qs(body.decode()) if self.command == "POST" else {})
@@ -236,12 +214,9 @@ class _Handler(BaseHTTPRequestHandler):
                 self._error(404, "EntryNotFound", f"{path} does not exist on {revision}")
                 return
             self._json(below)
-        elif part == "paths-info":
+        else:
             everything = {entry["path"]: entry for entry in entries(files, "", recursive=True)}
             self._json([everything[path] for path in form.get("paths", ()) if path in everything])
-        else:
-            branches = [{"name": "main", "ref": "refs/heads/main", "targetCommit": repository.commit(revision)}]
-            self._json({"branches": branches, "tags": [], "converts": []})
 
     def _file(self, kind: str, name: str, revision: str, path: str) -> None:
         repository = self._repository(kind, name, revision)
@@ -253,19 +228,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._error(status, "GatedRepo", f"Access to {kind} {name} is restricted")
         elif path not in repository.revisions[revision]:
             self._error(404, "EntryNotFound", "Entry not found", headers)
-        elif path.endswith(LARGE):
-            content = repository.revisions[revision][path]
-            digest = hashlib.sha256(content).hexdigest()
-            headers |= {"X-Linked-Etag": f'"{digest}"', "X-Linked-Size": str(len(content)), "ETag": f'"{digest}"'}
-            headers["Location"] = f"{self.server.hub.storage}/{digest}/{quote(path)}"
-            self._send(302, b"", headers)
         else:
             content = repository.revisions[revision][path]
-            self._content(content, blob(content), headers, path)
+            self._content(content, headers)
 
-    def _content(self, content: bytes, etag: str, headers: Mapping[str, str], path: str) -> None:
+    def _content(self, content: bytes, headers: Mapping[str, str]) -> None:
         """A file, or the range of it that is asked for."""
-        start, end, status, more = 0, len(content), 200, dict(headers) | {"ETag": f'"{etag}"'}
+        start, end, status, more = 0, len(content), 200, dict(headers) | {"ETag": f'"{blob(content)}"'}
         if asked := re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", "")):
             start = int(asked[1])
             end = min(end, int(asked[2]) + 1) if asked[2] else end
@@ -274,8 +243,7 @@ class _Handler(BaseHTTPRequestHandler):
                 return
             status = 206
             more["Content-Range"] = f"bytes {start}-{end - 1}/{len(content)}"
-        cut = self.server.hub.take_cut(path) if self.command == "GET" else None
-        self._send(status, content[start:end], more, cut)
+        self._send(status, content[start:end], more)
 
     def _json(self, value: Any, headers: Mapping[str, str] | None = None) -> None:
         self._send(200, json.dumps(value).encode(), {"Content-Type": "application/json", **(headers or {})})
@@ -284,14 +252,11 @@ class _Handler(BaseHTTPRequestHandler):
         more = {"X-Error-Code": code, "X-Error-Message": message} if code else {}
         self._send(status, json.dumps({"error": message}).encode(), {**more, **(headers or {})})
 
-    def _send(self, status: int, body: bytes, headers: Mapping[str, str], cut: int | None = None) -> None:
+    def _send(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
         self.send_response(status)
         for key, value in headers.items():
             self.send_header(key, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(body[:cut])
-            if cut is not None:
-                self.wfile.flush()
-                self.connection.shutdown(socket.SHUT_RDWR)
+            self.wfile.write(body)
