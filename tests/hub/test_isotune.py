@@ -20,7 +20,6 @@ import numpy as np
 import pytest
 
 from isotune import Encoder, train
-from isotune.cli import main
 from isotune.data import DATASETS, read, read_scored_pairs
 from isotune.data.catalogue import Dataset, Split
 from isotune.data.hub import HubSource
@@ -316,23 +315,6 @@ def test_an_encoder_on_the_hub_is_told_without_its_weights(local_hub: LocalHub, 
     assert recipe_of_model("me/encoder") == recipe_of_model("me/modules") == "adapt"  # from the cache
     with pytest.raises(InputError, match=r"model me/plain: there is no such folder, and the .* gave none .*refused"):
         recipe_of_model("me/plain")
-
-
-def test_a_dry_run_asks_no_hub(
-    local_hub: LocalHub, tiny_model: Path, text: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    local_hub.add("me/plain", with_safetensors(tiny_model))
-    words = ["train", str(text), "--model", "me/plain", "--dry-run", "--out", "run"]
-    assert main(words) == 2
-    assert "name the recipe: adapt for a finished encoder, default for any other" in capsys.readouterr().err
-    assert main([*words, "--recipe", "default"]) == 0
-    assert "fetch: model: me/plain, from the Hugging Face hub" in capsys.readouterr().out
-    assert not local_hub.requests
-    Encoder.load("me/plain")
-    asked = len(local_hub.requests)
-    assert main(words) == 0
-    assert "read: model: me/plain, fetched before to " in capsys.readouterr().out
-    assert len(local_hub.requests) == asked
 
 
 def test_no_code_and_no_other_weights_are_fetched(local_hub: LocalHub, tiny_model: Path) -> None:

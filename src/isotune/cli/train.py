@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from isotune.cli.parameters import COLUMNS, COLUMNS_FORM, STAND_INS, key_values
 from isotune.errors import InputError
 from isotune.methods import METHODS
-from isotune.recipes import DEFAULT_RECIPE, ENCODER_RECIPE, Recipe, plan_table, recipe_of_model, resolve
+from isotune.recipes import DEFAULT_RECIPE, ENCODER_RECIPE, Recipe, plan_table, resolve
 from isotune.recipes.training import WITHOUT_STEPS, TrainingOptions
 
 RUN = Group("Run", sort_key=1)
@@ -39,7 +39,7 @@ RECIPE = (
 )
 METHOD = "Train with this method and its default options, instead of a recipe."
 RESUME = "Resume the run in --out. No other option is allowed."
-DRY_RUN = "Only say what the run would read, fetch and write."
+DRY_RUN = "Only print the recipe of the run, with every option written out, in TOML."
 
 METAVARS = {"model": "NAME", "dev": "NAME", "tasks": "NAME...", "prompt": "TEXT"}
 
@@ -70,12 +70,11 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
         if "columns" in options:
             options["columns"] = key_values("--columns", options["columns"], COLUMNS_FORM)
         if dry_run:
-            from isotune.cli.dry_run import describe
+            import tomli_w
 
             if resume:
                 raise InputError("--dry-run is for a new run; leave out --resume")
-            recipe = _without_network(recipe, method, options.get("model"))
-            print("\n".join(describe(resolve([*text], recipe, method, options, with_stand_ins=stand_ins), out)))
+            print(tomli_w.dumps(resolve(text, recipe, method, options, with_stand_ins=stand_ins).table()), end="")
             return 0
         options |= {"stand_ins": stand_ins, "resume": resume}
         result = train_encoder(text, out=out, recipe=recipe, method=method, **options)
@@ -107,19 +106,11 @@ def _chosen_recipe(words: Sequence[str]) -> Recipe:
     app = App(help_flags=(), version_flags=())
 
     @app.default
-    def plan(
-        *, recipe: str | None = None, method: str | None = None, model: str | None = None, dry_run: bool = False
-    ) -> Recipe:
-        recipe = _without_network(recipe, method, model) if dry_run else recipe
+    def plan(*, recipe: str | None = None, method: str | None = None, model: str | None = None) -> Recipe:
         return Recipe.from_table(plan_table(recipe, method, model), recipe or method or "recipe")
 
     _, chosen, *_ = app.parse_known_args(words)  # all other words are ignored
     return plan(**chosen.arguments)
-
-
-def _without_network(recipe: str | None, method: str | None, model: str | None) -> str | None:
-    """The recipe for a dry run, which does not ask the hub whether the model is a finished encoder."""
-    return recipe if recipe or method else recipe_of_model(model, ask_hub=False)
 
 
 def _options(plan: Recipe) -> dict[str, Any]:

@@ -78,23 +78,16 @@ def _places(source: str) -> Iterator[HubSource | str]:
     if source.startswith("hub:"):
         yield HubSource.parse(source.removeprefix("hub:").partition(":")[0])
     for member in members(source):
-        if not has_rows(member):
-            yield from places_of(member)
-
-
-def places_of(member: str) -> list[HubSource | str]:
-    """Where a dataset, "name" or "name:split", is published: on the hub, or at addresses on the web.
-
-    Raises:
-        InputError: the dataset is not published.
-    """
-    dataset = DATASETS[member.partition(":")[0]]
-    if dataset.hub:
-        return [dataset.hub]
-    if dataset.web:
-        return [web_address(dataset, split) for split in dataset.splits.values()]
-    files = ", ".join(dict.fromkeys(split.file for split in dataset.splits.values()))
-    raise InputError(f"{member}: it is not published; set ISOTUNE_DATA to a folder with {files}")
+        if has_rows(member):
+            continue
+        dataset = DATASETS[member.partition(":")[0]]
+        if dataset.hub:
+            yield dataset.hub
+        elif dataset.web:
+            yield from (web_address(dataset, split) for split in dataset.splits.values())
+        else:
+            files = ", ".join(dict.fromkeys(split.file for split in dataset.splits.values()))
+            raise InputError(f"{member}: it is not published; set ISOTUNE_DATA to a folder with {files}")
 
 
 def _plan_web(address: str) -> Fetch:

@@ -16,18 +16,17 @@ from isotune.errors import InputError
 MODULES = "modules.json"
 
 
-def is_finished_encoder(model: str | Path, *, ask_hub: bool = True) -> bool:
+def is_finished_encoder(model: str | Path) -> bool:
     """Whether the model is a folder in sentence-transformers' form, here or on the Hugging Face hub.
 
-    Such a folder has modules.json: somebody has decided how its sentence vectors are made. Without `ask_hub`, only what
-    was fetched is looked at.
+    Such a folder has modules.json: somebody has decided how its sentence vectors are made.
 
     Raises:
         InputError: the model is neither on this machine nor on the hub, or the hub can't be asked; or its folder holds
             no model.
     """
     folder = model_folder(model)
-    return (folder / MODULES).exists() if folder else _on_hub(str(model), ask_hub)
+    return (folder / MODULES).exists() if folder else _on_hub(str(model))
 
 
 def model_folder(model: str | Path) -> Path | None:
@@ -107,15 +106,9 @@ def hub_files(model: str) -> list[str] | None:
 
 
 @cache
-def _on_hub(model: str, ask_hub: bool) -> bool:
-    """Whether a repository on the hub has modules.json; or its fetched copy, if the hub is not asked or not reached."""
+def _on_hub(model: str) -> bool:
+    """Whether a repository on the hub has modules.json; or its fetched copy, if the hub can't be reached."""
     with model_errors(model):
-        files = hub_files(model) if ask_hub else None
-    if files is not None:
-        return MODULES in files
-    if folder := fetched_model(model):
-        return (folder / MODULES).exists()
-    raise InputError(
-        f"model {model}: there is no such folder, and --dry-run asks no hub whether it is a finished encoder; give a "
-        "local folder, or name the recipe: adapt for a finished encoder, default for any other"
-    )
+        files = hub_files(model)
+    folder = fetched_model(model) if files is None else None
+    return (folder / MODULES).exists() if folder else MODULES in (files or ())

@@ -83,14 +83,13 @@ def plan_table(recipe: str | Path | None, method: str | None, model: str | Path 
     return read_recipe(recipe or recipe_of_model(model))
 
 
-def recipe_of_model(model: str | Path | None, *, ask_hub: bool = True) -> str:
+def recipe_of_model(model: str | Path | None) -> str:
     """The name of the recipe for a model, where a run is given neither a recipe nor a method.
 
     Raises:
-        InputError: the model is not on this machine, and the hub can't be asked, or may not (`ask_hub`).
+        InputError: the model is not on this machine, and the hub can't be asked.
     """
-    finished = is_finished_encoder(model or BUNDLED_MODEL, ask_hub=ask_hub)
-    return ENCODER_RECIPE if finished else DEFAULT_RECIPE
+    return ENCODER_RECIPE if is_finished_encoder(model or BUNDLED_MODEL) else DEFAULT_RECIPE
 
 
 def resolve(
