@@ -20,7 +20,7 @@ import torch
 from machine import Noise
 from rounds import Timing, in_turn, seconds, speedup
 
-from isotune.data import scored_pairs
+from isotune.data import read_scored_pairs
 from isotune.encoder.encoder import Encoder
 
 
@@ -32,7 +32,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     folder = Path(os.environ["ISOTUNE_MODELS"]) / options.model
-    pairs = scored_pairs("stsb-open")
+    pairs = read_scored_pairs("stsb-open:test")
     sentences = [*pairs.sentence1, *pairs.sentence2]
     blocks = Encoder.load(folder).backbone.layers
     encoders = [Encoder.load(folder, layers=[layer], precision="float32") for layer in range(blocks + 1)]

@@ -1,8 +1,7 @@
-"""The cache of derived texts: made once, in order, kept in batches, shared by processes."""
+"""The cache of derived texts: made once, in order, kept in batches."""
 
 from __future__ import annotations
 
-import multiprocessing
 import sqlite3
 from collections.abc import Iterator
 from itertools import islice
@@ -79,19 +78,6 @@ def test_without_a_file_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.Monk
         assert list(TextCache(None, {}).get_or_make(["a", "a"], make, 1)) == [("a", "A")] * 2
     assert make.calls == [["a"], ["a"]]
     assert list(tmp_path.iterdir()) == []
-
-
-def derive(path: Path, name: str) -> list[tuple[str, str]]:
-    """In a process of its own: makes what tells who made it."""
-    texts = [f"text {i}" for i in range(200)]
-    return list(TextCache(path, {}).get_or_make(texts, lambda missing: [f"{t} by {name}" for t in missing], 5))
-
-
-def test_two_processes_agree(path: Path) -> None:
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
-        first, second = pool.starmap(derive, [(path, "one"), (path, "two")])
-    assert first == second
-    assert [text for text, _ in first] == [f"text {i}" for i in range(200)]
 
 
 def test_a_text_made_by_another_process_meanwhile_stands(path: Path) -> None:

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotune.data import LabelledPair, LabelledSentence, Overlap, Pair, Row, ScoredPairs, Sentence, Shared, read
-from isotune.data.datasets import scored_pairs
-from isotune.data.overlap import normalized
+from isotune.data import LabelledPair, LabelledSentence, Pair, Row, ScoredPairs, Sentence, read, read_scored_pairs
+from isotune.data.overlap import Overlap, Shared, normalized
 
 
 def pairs(*both: tuple[str, str]) -> ScoredPairs:
@@ -67,7 +66,7 @@ def test_the_minbert_split_trains_on_test_pairs_of_stsb(real_data: Path, monkeyp
     swapped or in two rows.
     """
     monkeypatch.setenv("ISOTUNE_DATA", str(real_data))
-    test = scored_pairs("stsb")
+    test = read_scored_pairs("stsb:test")
     official = list(map(Pair, test.sentence1, test.sentence2))
     rows = list(read("minbert-sts:train", Pair))
     assert sum(map(set(official).__contains__, rows)) == 953

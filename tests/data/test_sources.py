@@ -21,7 +21,6 @@ from isotune.data.records import LONGEST_LINE
 from isotune.data.rows import LabelledPair, Pair, Row, ScoredPair, Sentence, Triplet
 from isotune.data.sources import read, read_scored_pairs
 from isotune.errors import InputError
-from tests.hub.server import LocalHub
 
 Table = list[dict[str, str]]
 
@@ -158,22 +157,6 @@ def test_python_objects_that_are_no_rows(items: list[object], row: type[Row], me
     assert message in refused(items, row)
 
 
-def test_the_hub_is_streamed(local_hub: LocalHub) -> None:
-    splits = ("train", "validation")
-    files = {f"{split}.jsonl": write_jsonl([{"text": f"{split} {i}"} for i in range(3)]) for split in splits}
-    local_hub.add("me/text", files, kind="dataset")
-    assert [row.sentence for row in read("hub:me/text", Sentence)] == ["train 0", "train 1", "train 2"]
-    assert next(read("hub:me/text:validation", Sentence)) == Sentence("validation 0")
-    assert "no column 'review'; it has 'text'" in refused("hub:me/text", columns={"sentence": "review"})
-    assert "unknown split of hub:me/text 'dev'. Known: train, validation" in refused("hub:me/text:dev")
-
-
-def test_an_unreachable_hub_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    message = refused("hub:owner/no-such-dataset:train")
-    assert message.startswith("hub:owner/no-such-dataset:train: can't be read from the Hugging Face hub (")
-
-
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -240,13 +223,6 @@ def test_a_folder_and_no_sources_are_refused(tmp_path: Path) -> None:
     assert f"a folder; name its files with a pattern, such as '{tmp_path}/*.txt'" in refused(tmp_path)
     with pytest.raises(InputError, match="no data"):
         read([], Sentence)
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_without_permission(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("one\n")
-    (tmp_path / "a.txt").chmod(0)
-    assert refused(tmp_path / "a.txt") == f"{tmp_path}/a.txt: can't be read (Permission denied)"
 
 
 def test_a_file_that_is_gone_by_the_time_it_is_read(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 from scipy.stats import pearsonr, spearmanr
 
-from isotune.data.datasets import scored_pairs
+from isotune.data import read_scored_pairs
 from isotune.errors import InputError
 from isotune.evaluation import (
     GROUPS,
@@ -58,7 +58,7 @@ def test_an_evaluation_names_its_encoder_and_what_made_it() -> None:
     assert evaluated.averages == {}
     (task,) = evaluated.tasks
     assert (task.name, task.split, list(task.subsets)) == ("stsb-open", "test", ["stsb-open"])
-    pairs = scored_pairs("stsb-open")
+    pairs = read_scored_pairs("stsb-open:test")
     cosines = cosine_similarities(BagOfWords(), pairs)
     assert task.spearman.all == task.spearman.mean == spearmanr(pairs.scores, cosines).statistic
     assert task.pearson.all == task.pearson.wmean == pearsonr(pairs.scores, cosines).statistic

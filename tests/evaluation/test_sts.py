@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from isotune.data.datasets import ScoredPairs
+from isotune.data import ScoredPairs
 from isotune.errors import InputError
 from isotune.evaluation import SharedWords, correlations, cosine_similarities, evaluate, score
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from isotune.data.catalogue import DATASETS, Dataset
-from isotune.data.datasets import ScoredPairs, available, is_stand_in, scored_pairs, stand_ins
+from isotune.data.datasets import available, is_stand_in, stand_ins
 from isotune.data.overlap import Overlap, Shared
 from isotune.data.rows import LabelledPair, LabelledSentence, Pair, Row, ScoredPair, Sentence, Triplet
-from isotune.data.sources import read, read_scored_pairs
+from isotune.data.sources import ScoredPairs, read, read_scored_pairs
 from isotune.lazy import lazy
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ __all__ = [
     "pack",
     "read",
     "read_scored_pairs",
-    "scored_pairs",
     "stand_ins",
 ]
 

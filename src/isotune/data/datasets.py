@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from isotune.bundled import bundled_data
 from isotune.data.catalogue import DATASETS, Dataset, Split
@@ -20,26 +18,10 @@ from isotune.data.derived import RowQuery
 from isotune.data.overlap import normalized
 from isotune.data.published import is_fetched, open_published
 from isotune.data.records import Opened, opened, read_file
-from isotune.data.rows import LabelledPair, LabelledSentence, Pair, R, Record, Records, ScoredPair, Triplet, to_rows
+from isotune.data.rows import LabelledPair, LabelledSentence, Pair, R, Record, Records, ScoredPair, Triplet
 from isotune.errors import InputError, unknown
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 _ADJECTIVES = MappingProxyType({"score": "scored ", "label": "labelled ", "": ""})
-
-
-@dataclass(frozen=True, eq=False)
-class ScoredPairs:
-    """N sentence pairs with gold scores, to evaluate on."""
-
-    name: str  # the name of the dataset, or the path of the file
-    split: str  # empty for a file
-    sentence1: list[str]  # N sentences
-    sentence2: list[str]  # N sentences
-    scores: NDArray[np.float64]  # [N] float64, on the dataset's own scale; higher is more similar
-    subsets: list[str]  # N names of the subset that each pair belongs to; `name` for every pair if there are no subsets
 
 
 def available(source: str) -> bool:
@@ -97,44 +79,6 @@ def dataset_records(name: str, split: str, query: RowQuery[R]) -> list[Opened]:
         choices = ", ".join([f"{name}:{known}" for known in dataset.splits] or dataset.union)
         raise InputError(f"{_ADJECTIVES[gold]}rows of {name} are read by the split: write one of {choices}")
     return [_open(member, known, gold) for member in dataset.union or (name,) for known in DATASETS[member].splits]
-
-
-def scored_pairs(name: str, split: str = "test") -> ScoredPairs:
-    """The pairs of a split that have a score, in the order of the file.
-
-    Raises:
-        InputError: as `dataset_records`.
-    """
-    pairs = to_scored_pairs(name, split, [_open(name, split, "score")])
-    lowest, highest = DATASETS[name].scores
-    if not ((lowest <= pairs.scores) & (pairs.scores <= highest)).all():
-        raise InputError(f"{name}:{split}: its scores should lie between {lowest:g} and {highest:g} and don't all")
-    return pairs
-
-
-def to_scored_pairs(
-    name: str,
-    split: str,
-    sources: Iterable[Opened],
-    columns: Mapping[str, str] | None = None,
-) -> ScoredPairs:
-    """Joins the records of all sources. The column "subset", if there is one, names a pair's subset."""
-    import numpy as np
-
-    pairs: list[ScoredPair] = []
-    subsets: list[str] = []
-    for source in sources:
-        numbered = list(source.records)
-        pairs += to_rows(source.place, numbered, ScoredPair, columns)
-        subsets += [str(record.get("subset", name)) for _, record in numbered]
-    return ScoredPairs(
-        name=name,
-        split=split,
-        sentence1=[pair.sentence1 for pair in pairs],
-        sentence2=[pair.sentence2 for pair in pairs],
-        scores=np.array([pair.score for pair in pairs], dtype=np.float64),
-        subsets=subsets,
-    )
 
 
 def _gold_column(dataset: Dataset, query: RowQuery[R]) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from isotune.data.rows import R, text_fields
 
 if TYPE_CHECKING:
-    from isotune.data.datasets import ScoredPairs
+    from isotune.data.sources import ScoredPairs
 
 _ASCII_WITHOUT_LETTERS_AND_DIGITS = bytes(code for code in range(128) if not chr(code).isalnum())
 

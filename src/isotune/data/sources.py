@@ -10,18 +10,22 @@ import glob
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from isotune.data.catalogue import DATASETS
-from isotune.data.datasets import ScoredPairs, dataset_records, scored_pairs, to_scored_pairs
+from isotune.data.datasets import dataset_records
 from isotune.data.derived import RowQuery, make_rows
 from isotune.data.hub import HubSource, open_hub
 from isotune.data.records import Opened, read_file, read_text
-from isotune.data.rows import Pair, R, Records, Row, ScoredPair
+from isotune.data.rows import Pair, R, Records, Row, ScoredPair, to_rows
 from isotune.errors import InputError, unknown
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Source: TypeAlias = str | Path | Iterable[str | Row | tuple[object, ...]]
 
@@ -98,6 +102,18 @@ def read_records(source: Source, query: RowQuery[R]) -> list[Opened]:
     return dataset_records(name, split, query) if name in DATASETS else _records(source, query)
 
 
+@dataclass(frozen=True, eq=False)
+class ScoredPairs:
+    """N sentence pairs with gold scores, to evaluate on."""
+
+    name: str  # the name of the dataset, or the path of the file
+    split: str  # empty for a file
+    sentence1: list[str]  # N sentences
+    sentence2: list[str]  # N sentences
+    scores: NDArray[np.float64]  # [N] float64, on the dataset's own scale; higher is more similar
+    subsets: list[str]  # N names of the subset that each pair belongs to; `name` for every pair if there are no subsets
+
+
 def read_scored_pairs(source: str | Path, split: str = "dev", columns: Mapping[str, str] | None = None) -> ScoredPairs:
     """Reads scored pairs to evaluate on.
 
@@ -108,16 +124,36 @@ def read_scored_pairs(source: str | Path, split: str = "dev", columns: Mapping[s
     Raises:
         InputError: the source can't be read, or no correlation with its scores can be computed.
     """
+    import numpy as np
+
     name, named_split = _name_and_split(source)
-    if name in DATASETS:
-        pairs = scored_pairs(name, named_split or split)
+    is_known = name in DATASETS
+    if is_known:
+        split = named_split or split
+    elif name == "hub" and not HubSource.parse(named_split.partition(":")[0]).file and ":" not in named_split:
+        raise InputError(f"{source}: name the split to evaluate on, such as {source}:test")
     else:
-        if name == "hub" and not HubSource.parse(named_split.partition(":")[0]).file and ":" not in named_split:
-            raise InputError(f"{source}: name the split to evaluate on, such as {source}:test")
-        pairs = to_scored_pairs(str(source), "", _records(source, RowQuery(ScoredPair)), columns)
-    if len(set(pairs.scores)) < 2:
+        name, split = str(source), ""
+    pairs: list[ScoredPair] = []
+    subsets: list[str] = []
+    for file in read_records(f"{name}:{split}" if is_known else source, RowQuery(ScoredPair)):
+        records = list(file.records)
+        pairs += to_rows(file.place, records, ScoredPair, columns)
+        subsets += [str(record.get("subset", name)) for _, record in records]
+    scores = np.array([pair.score for pair in pairs], dtype=np.float64)
+    lowest, highest = DATASETS[name].scores if is_known else (-np.inf, np.inf)
+    if not ((lowest <= scores) & (scores <= highest)).all():
+        raise InputError(f"{name}:{split}: its scores should lie between {lowest:g} and {highest:g} and don't all")
+    if len(set(scores)) < 2:
         raise InputError(f"{source}: the scores have no variance, so that a correlation is undefined")
-    return pairs
+    return ScoredPairs(
+        name=name,
+        split=split,
+        sentence1=[pair.sentence1 for pair in pairs],
+        sentence2=[pair.sentence2 for pair in pairs],
+        scores=scores,
+        subsets=subsets,
+    )
 
 
 def _name_and_split(source: Source) -> tuple[str, str]:

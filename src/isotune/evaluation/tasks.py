@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from pydantic import ValidationError
 
-from isotune.data import DATASETS, available, read_scored_pairs, scored_pairs
+from isotune.data import DATASETS, available, read_scored_pairs
 from isotune.errors import InputError, invalid, unknown
 from isotune.evaluation.classifiers import Classifier, Logistic, SentEval
 from isotune.evaluation.geometry import load_geometry, load_labelled_geometry
@@ -49,7 +49,7 @@ def _load_sts(name: str, source: str, *, by_subset: bool = False) -> STSTask:
     SentEval scores each subset of STS12 to STS16 by itself, but STS-B and SICK-R as a whole. Without `by_subset`, all
     pairs are one subset, and the three aggregations are one number.
     """
-    pairs = scored_pairs(*source.split(":"))
+    pairs = read_scored_pairs(source)
     return STSTask(pairs if by_subset else replace(pairs, subsets=[name] * len(pairs.subsets)))
 
 
