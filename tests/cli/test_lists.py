@@ -14,7 +14,7 @@ from isotune.recipes import read_recipe, recipe_names
 from tests.cli.conftest import Call
 
 
-@pytest.mark.parametrize("columns", ["80", "100", "120"])
+@pytest.mark.parametrize("columns", ["80", "120"])
 def test_every_recipe_is_listed_with_its_whole_name(
     isotune: Call, monkeypatch: pytest.MonkeyPatch, columns: str
 ) -> None:
@@ -32,13 +32,12 @@ def test_the_row_of_a_recipe(isotune: Call, monkeypatch: pytest.MonkeyPatch) -> 
     lines = isotune("recipes").out.splitlines()
     rows = {line.split()[0]: line for line in lines if line and line[0] != " "}
     assert re.fullmatch(
-        r"consert-unsup-base +ConSERT +sts-unlabelled +STS average 72\.74 +9,300 steps *", rows["consert-unsup-base"]
+        r"consert-unsup-base +sts-unlabelled +STS average 72\.74 +9,300 steps *", rows["consert-unsup-base"]
     )
-    assert re.search(r"ConSERT +all-nli:train .*STS average 79\.37", rows["consert-joint-unsup"])
-    assert re.fullmatch(r" +sts-unlabelled .*", lines[lines.index(rows["consert-joint-unsup"]) + 1])
-    assert re.search(r"BERT-CF +sst5:train ", rows["bert-cf-multitask"])
-    assert re.search(r"self-guided +stsb +STS average 74\.62  ", rows["sg-opt"])  # without "(8 seeds)"
-    assert re.search(r"ConSERT +yours ", rows["default"])
+    assert re.search(r" all-nli:train .*STS average 79\.37", rows["consert-joint-unsup"])
+    assert re.match(r"  ConSERT +sts-unlabelled ", lines[lines.index(rows["consert-joint-unsup"]) + 1])
+    assert re.search(r" stsb +STS average 74\.62  ", rows["sg-opt"])  # without "(8 seeds)"
+    assert re.search(r" yours ", rows["default"])
 
 
 def test_every_recipe_names_its_paper() -> None:

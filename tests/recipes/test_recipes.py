@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tomli_w
@@ -57,36 +58,24 @@ def test_an_option_changes_every_stage_that_has_it() -> None:
     assert recipe.stages[0].training.batch_size == 64  # the recipe itself stays as it is
 
 
-def test_a_stage_trains_on_the_data_of_the_recipe_unless_it_names_its_own() -> None:
-    table = {"data": ["a"], "stages": [{"method": "simcse"}, {"method": "simcse", "data": ["b", "c"]}]}
-    recipe = Recipe.from_table(table)
-    assert [recipe.inputs(stage) for stage in recipe.stages] == [(("a",), (), ()), (("b", "c"), (), ())]
-
-
-def test_a_method_that_names_its_own_data_ignores_that_of_the_recipe() -> None:
-    options = {
-        "sentiment_data": ["a"],
-        "paraphrase_data": ["b"],
-        "similarity_data": ["c", "d"],
-        "similarity_dev": ["e"],
-    }
-    recipe = Recipe.from_table({"data": ["x"], "stages": [{"method": "multitask", **options}]})
-    inputs = recipe.inputs(recipe.stages[0])
-    assert inputs.data == ("a", "b", "c", "d")
-    assert inputs.dev == ("sst5:dev", "minbert-quora:dev", "e")
-
-
-@pytest.mark.parametrize("method", ["finetune-sentence", "finetune-pair"])
-def test_fine_tuning_is_scored_on_its_labelled_dev_data(method: str) -> None:
-    recipe = Recipe.from_table({"data": ["x"], "stages": [{"method": method, "dev_data": ["a", "b"]}]})
-    assert recipe.inputs(recipe.stages[0]) == (("x",), ("a", "b"), ())
-
-
-@pytest.mark.parametrize("method", ["back-translation", "self-guided-bt"])
-def test_translation_models_are_loaded_where_paraphrases_are_made(method: str) -> None:
-    stages = [{"method": method}, {"method": method, "translate": ["there", "back"]}]
-    recipe = Recipe.from_table({"data": ["x"], "stages": stages})
-    assert [recipe.inputs(stage).models for stage in recipe.stages] == [(), ("there", "back")]
+@pytest.mark.parametrize(
+    ("stage", "inputs"),
+    [
+        ({"method": "simcse"}, (("x",), (), ())),
+        ({"method": "simcse", "data": ["b", "c"]}, (("b", "c"), (), ())),
+        ({"method": "finetune-sentence", "dev_data": ["a", "b"]}, (("x",), ("a", "b"), ())),
+        ({"method": "finetune-pair", "dev_data": ["a"]}, (("x",), ("a",), ())),
+        ({"method": "back-translation"}, (("x",), (), ())),
+        ({"method": "self-guided-bt", "translate": ["there", "back"]}, (("x",), (), ("there", "back"))),
+        (
+            {"method": "multitask", "sentiment_data": ["a"], "paraphrase_data": ["b"], "similarity_data": ["c", "d"]},
+            (("a", "b", "c", "d"), ("sst5:dev", "minbert-quora:dev", "minbert-sts:dev"), ()),
+        ),
+    ],
+)
+def test_what_a_stage_reads(stage: dict[str, Any], inputs: tuple[tuple[str, ...], ...]) -> None:
+    recipe = Recipe.from_table({"data": ["x"], "stages": [stage]})
+    assert recipe.inputs(recipe.stages[0]) == inputs
 
 
 def test_steps_take_the_place_of_epochs() -> None:

@@ -65,7 +65,10 @@ def _failed(error: Exception) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     if isinstance(error, OSError):
-        _flush_or_discard()
+        try:
+            print(end="", flush=True)
+        except OSError:  # what can't be written is discarded, so that Python does not fail on it again at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return 128 + signal.SIGPIPE
         where = f"{error.filename}: " if error.filename else ""
@@ -73,11 +76,3 @@ def _failed(error: Exception) -> int:
             print(f"error: {where}{error.strerror or error}", file=sys.stderr)
         return 2
     raise error
-
-
-def _flush_or_discard() -> None:
-    """Discards unwritten output if it cannot be written, so that Python does not fail on it again at exit."""
-    try:
-        print(end="", flush=True)
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

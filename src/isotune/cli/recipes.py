@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 BRACKETS = re.compile(r" \((?:[^()]|\([^()]*\))*\)")  # may hold one more pair of brackets
-WIDE = 100  # columns; in a narrower terminal, the paper stands below the recipe's name
 
 
 def recipes() -> None:
@@ -16,16 +15,14 @@ def recipes() -> None:
     """
     from rich.table import Column
 
-    from isotune.cli.tables import print_table, stdout_console
+    from isotune.cli.tables import print_table
     from isotune.recipes import Recipe, read_recipe, recipe_names
 
-    wide = stdout_console().width >= WIDE
     rows = []
     for name in recipe_names():
         recipe = Recipe.from_table(read_recipe(name), name)
-        titles = (name, recipe.paper) if wide else (f"{name}\n  {recipe.paper}",)
         sources = dict.fromkeys(source for stage in recipe.stages for source in recipe.inputs(stage).data)
         published = BRACKETS.sub("", recipe.published).partition(";")[0]
-        rows.append((*titles, "\n".join(sources) or "yours", published, recipe.cost))
-    names = [Column(header, no_wrap=True) for header in ("Recipe", *(("Paper",) if wide else ()), "Data")]
+        rows.append((f"{name}\n  {recipe.paper}", "\n".join(sources) or "yours", published, recipe.cost))
+    names = [Column(header, no_wrap=True) for header in ("Recipe", "Data")]
     print_table([*names, *(Column(header, ratio=1, overflow="fold") for header in ("Published", "Cost"))], rows)

@@ -65,12 +65,8 @@ def open_hub(source: HubSource, split: str, *, labelled: bool, layout: str = "",
     So a hub that is down is an error at once; `datasets` alone would try again for a minute. With `fetched_first` or
     HF_HUB_OFFLINE, what has been fetched before is read, and the hub is not asked.
 
-    Args:
-        source: what to read.
-        split: the hub's name of a split, "train" if empty; or the part of a file with a layout. Other files have none.
-        labelled: give class labels by their names, and leave out rows without one (-1). Else labels are numbers.
-        layout: how to read a file (`LAYOUTS`) whose ending doesn't tell.
-        fetched_first: see above.
+    `split` is the hub's name of a split, "train" if empty, or the part of a file with a layout (`LAYOUTS`). With
+    `labelled`, class labels are given by their names, and rows without one (-1) are left out; else they are numbers.
 
     Raises:
         InputError: the hub or the repository can't be reached. With the first record: the part of the repository that

@@ -141,13 +141,7 @@ class Evaluation(_Result):
     def scores(self, aggregation: Aggregation = "all", metric: Metric = "spearman") -> dict[str, float]:
         """Returns all numbers as one flat table, the groups' averages last.
 
-        An STS task's correlation and a transfer task's accuracy have the task's name as their key, F1 has "mrpc-f1",
-        and a group's average has the group's name. The measures of geometry have keys such as "alignment", and of
-        another task than "geometry" such as "geometry-qqp-alignment".
-
-        Args:
-            aggregation: how a correlation puts a task's subsets together; see `Aggregates`.
-            metric: which correlation.
+        The keys are those of each result's `scores`; a group's average has the group's name.
 
         Raises:
             InputError: there is no such aggregation or metric.
