@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import re
+import tarfile
+import tracemalloc
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from isotune.data import layouts
 from isotune.data.layouts import read_layout
 from isotune.errors import InputError
 
@@ -46,6 +51,25 @@ def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
         list(read_layout("sst", path, "train"))
 
 
+@pytest.mark.parametrize("ending", [".zip", ".tar.gz"])
+def test_an_archive_that_unpacks_to_too_much_is_refused(
+    tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layouts, "LARGEST", 1_000_000)
+    path, text = tmp_path / f"data{ending}", b"good\t1\n" * 1_000_000
+    if ending == ".zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("train", text)
+    else:
+        with tarfile.open(path, "w:gz") as tar:
+            member = tarfile.TarInfo("train")
+            member.size = len(text)
+            tar.addfile(member, io.BytesIO(text))
+    assert path.stat().st_size < 50_000
+    with pytest.raises(InputError, match="7,000,000 bytes; the limit is 1,000,000"):
+        list(read_layout("sst", path, "train"))
+
+
 @pytest.mark.parametrize(
     ("layout", "content"),
     [
@@ -60,3 +84,18 @@ def test_another_file_is_refused_in_one_line(tmp_path: Path, layout: str, conten
     with pytest.raises(InputError, match=re.escape(str(path))) as error:
         list(read_layout(layout, path, ""))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE])
+def test_an_archive_with_a_name_of_any_size_is_refused(tmp_path: Path, kind: bytes) -> None:
+    path, size = tmp_path / "data.tar.gz", 200_000_000
+    header = tarfile.TarInfo("name")
+    header.type, header.size = kind, size
+    with gzip.open(path, "wb", 1) as file:
+        file.write(header.tobuf(tarfile.GNU_FORMAT))
+        file.writelines(b"a" * 1_000_000 for _ in range(size // 1_000_000))
+    tracemalloc.start()
+    with pytest.raises(InputError, match="a name of 200,000,000 bytes"):
+        list(read_layout("sst", path, "train"))
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()

@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
+from typing import Self
 
-from isotune.data.records import decoded_lines, opened
+from isotune.data.records import LONGEST_LINE, decoded_lines, opened
 from isotune.data.rows import Records
 from isotune.errors import InputError
 
 LATIN = "iso-8859-1"
+LARGEST = 100_000_000  # bytes of the files that are read of an archive; a small archive can unpack to any size
 
 
 def read_layout(layout: str, path: Path, part: str) -> Records:
@@ -121,18 +123,34 @@ def _lines(path: Path, file: str, encoding: str = "utf-8") -> Iterator[tuple[int
     return enumerate(lines, 1)
 
 
+class _Member(tarfile.TarInfo):
+    """A member of an archive. A name longer than a line is refused, because tarfile reads a name of any size."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        member = super().frombuf(buf, encoding, errors)
+        if not member.isreg() and member.size > LONGEST_LINE:
+            raise tarfile.ReadError(f"a name of {member.size:,} bytes")
+        return member
+
+
 def _files(path: Path, pattern: str, encoding: str = "utf-8") -> dict[str, list[str]]:
     """The lines of all files of an archive whose path matches a pattern, in the order of their paths."""
 
-    def chosen(names: list[str]) -> list[str]:
-        return [name for name in sorted(names) if fnmatchcase(name, pattern) or fnmatchcase(name, f"*/{pattern}")]
+    def chosen(sizes: Mapping[str, int]) -> list[str]:
+        names = [name for name in sorted(sizes) if fnmatchcase(name, pattern) or fnmatchcase(name, f"*/{pattern}")]
+        if (size := sum(sizes[name] for name in names)) > LARGEST:
+            raise InputError(f"{path}: its files {pattern} have {size:,} bytes; the limit is {LARGEST:,}")
+        return names
 
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
-            contents = {name: archive.read(name) for name in chosen(archive.namelist())}
+            names = chosen({entry.filename: entry.file_size for entry in archive.infolist()})
+            contents = {name: archive.read(name) for name in names}
     else:
-        with tarfile.open(path) as tar:
-            contents = {name: file.read() for name in chosen(tar.getnames()) if (file := tar.extractfile(name))}
+        with tarfile.open(path, tarinfo=_Member) as tar:
+            names = chosen({member.name: member.size for member in tar if member.isfile()})
+            contents = {name: file.read() for name in names if (file := tar.extractfile(name))}
     # A line ends at a line feed only. The last line of scores may be blank.
     texts = {name: content.decode(encoding).removesuffix("\n") for name, content in contents.items()}
     return {name: [line.rstrip("\r") for line in text.split("\n")] for name, text in texts.items()}
