@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.image import imread
-from pyarrow import parquet
 
 from isotune.errors import InputError
 from isotune.lab.studies import Study
@@ -104,8 +103,6 @@ def test_option_values_are_read_as_they_were_written(results: Results, tmp_path:
     written = results.model_copy(update={"study": study, "runs": (run,), "comparisons": ()})
     written.write(tmp_path)
     assert Results.read(tmp_path) == written
-    (row,) = parquet.read_table(tmp_path / "study.parquet").to_pylist()
-    assert (row["layers"], row["projection"], row["temperature"]) == ("0 and -1", "yes", 1.0)
 
 
 def test_a_folder_without_a_study_is_refused(results: Results, tmp_path: Path) -> None:

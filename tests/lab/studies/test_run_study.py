@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from filelock import FileLock
-from pyarrow import parquet
 
 from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError
@@ -40,14 +39,12 @@ def test_every_run_is_made_once_and_is_in_the_table(
     outcome = study(**two)
     assert outcome.failed == 0
     assert len(made) == len(set(made)) == 1 + 2 * 2
-    rows = parquet.read_table(tmp_path / "out" / "study.parquet").to_pylist()
-    assert set(rows[0]) == {"arm", "model", "seed", "temperature", "run", "score", "value"}
-    cells = [(row["arm"], row["seed"], row["temperature"]) for row in rows if row["score"] == str(pairs)]
-    assert cells == [
-        ("as it is", None, None),
-        *(("SimCSE", seed, value) for value in (0.05, 0.5) for seed in (0, 1)),
-    ]
-    assert {row["value"] for row in rows if row["score"] == "steps"} == {2.0}
+    as_it_is, *trained = Results.read(tmp_path / "out").runs
+    assert (as_it_is.arm, as_it_is.seed, as_it_is.cell) == ("as it is", None, {})
+    places = [(run.arm, run.seed, run.cell) for run in trained]
+    assert places == [("SimCSE", seed, {"temperature": value}) for value in (0.05, 0.5) for seed in (0, 1)]
+    assert all(str(pairs) in run.values for run in (as_it_is, *trained))
+    assert {run.values["steps"] for run in trained} == {2.0}
     page = outcome.page.read_text()
     assert "SimCSE, temperature 0.05" in page
     assert "No clear difference at 2 seeds" in page or "better than" in page

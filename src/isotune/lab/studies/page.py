@@ -1,6 +1,6 @@
 """A study's page: its table with the published numbers beside it, the differences, the figures and the analyses.
 
-The page is one file, made of the study's folder alone (study.json, study.parquet, analyses/), so it can be made again
+The page is one file, made of the study's folder alone (study.json, analyses/), so it can be made again
 when the runs are gone. Each figure is also written beside it, as PNG.
 """
 

@@ -1,26 +1,19 @@
-"""A study's results on disk: study.json has all of them, and study.parquet every number as a table.
-
-study.parquet has a row for each number. Its columns are arm, model, seed (null if untrained), the options of the grid
-(null if the arm lacks them), run (its key), score and value.
-"""
+"""A study's results on disk: study.json."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-from pyarrow import parquet
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from isotune.errors import InputError, invalid
-from isotune.files import replacing, write_text
+from isotune.files import write_text
 from isotune.lab.studies.comparison import Comparison
 from isotune.lab.studies.lines import Line, MadeRun, beside_analysis, table_lines
 from isotune.lab.studies.study import Study
-from isotune.lab.studies.wording import line_title, value_text
+from isotune.lab.studies.wording import line_title
 
 
 class Results(BaseModel):
@@ -44,8 +37,7 @@ class Results(BaseModel):
         return table_lines(self.study, self.runs, self.statistics)
 
     def write(self, folder: Path) -> None:
-        """Writes study.parquet and study.json, each of them whole or not at all."""
-        _write_values(folder / "study.parquet", self.study, self.runs)
+        """Writes study.json, whole or not at all."""
         write_text(folder / "study.json", self.model_dump_json(indent=2) + "\n")
 
     @classmethod
@@ -62,23 +54,6 @@ class Results(BaseModel):
             raise InputError(f"{invalid(str(path), error)}; the command that made this study makes it again") from error
         except OSError as error:
             raise InputError(f"{folder}: its study can't be read: {error}") from error
-
-
-def _write_values(path: Path, study: Study, runs: Sequence[MadeRun]) -> None:
-    """Writes every number. An option of the grid is a column of numbers if all its values are, or else of text."""
-    kinds = {
-        key: pa.float64() if all(type(value) in (int, float) for value in values) else pa.string()
-        for key, values in study.axes.items()
-    }
-    columns = {"arm": pa.string(), "model": pa.string(), "seed": pa.int64(), **kinds}
-    columns |= {"run": pa.string(), "score": pa.string(), "value": pa.float64()}
-    rows: list[dict[str, Any]] = []
-    for run in runs:
-        cell = {key: value if kinds[key] == pa.float64() else value_text(value) for key, value in run.cell.items()}
-        place = {"arm": run.arm, "model": run.model, "seed": run.seed, **cell, "run": run.run}
-        rows += [{**place, "score": score, "value": value} for score, value in run.values.items()]
-    with replacing(path) as part:
-        parquet.write_table(pa.Table.from_pylist(rows, pa.schema(list(columns.items()))), part)
 
 
 def table_rows(results: Results) -> Iterator[list[str]]:

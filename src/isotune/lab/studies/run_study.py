@@ -1,8 +1,8 @@
 """A study from its file to its page: what `isotune study` does.
 
 Each run is made once, in RUNS/KEY. A study that was stopped and is started again, or another study that shares RUNS,
-uses the runs that are there. Then the study's folder is written anew, also if runs failed: study.json and
-study.parquet, the figures, and the page last.
+uses the runs that are there. Then the study's folder is written anew, also if runs failed: study.json, the figures, and
+the page last.
 """
 
 from __future__ import annotations
