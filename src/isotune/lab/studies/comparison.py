@@ -1,9 +1,8 @@
 """Differences between the lines of a study's table, with what can be said of each: over seeds, and over test pairs.
 
 Over seeds there are few values, 3 to 8. The paired t-test decides: it is exact if the differences are normal, and it
-gives an interval. The sign permutation test (Wilcoxon's test is the same on ranks) assumes no normality, but at n seeds
-its p is never below 2 / 2^n. At 5 seeds that is 0.0625, so it can never reach the 5 % level. Its p is printed beside
-the t-test's. With several comparisons, Holm's correction keeps the chance of any false positive at 5 %.
+gives an interval. Tests that assume no normality, such as Wilcoxon's, can't reach the 5 % level at 5 seeds. Where there
+are several comparisons, Holm's correction keeps the chance of any false positive at 5 %.
 """
 
 from __future__ import annotations
@@ -29,12 +28,11 @@ Cosines = Callable[[Line, int | None], Mapping[str, Floats]]
 
 @dataclass(frozen=True)
 class PairedTest:
-    """The test whether paired differences have mean 0."""
+    """The paired t-test whether differences have mean 0."""
 
     low: float  # low and high are the ends of the mean's 95 % interval
     high: float
-    p: float  # two-sided, of the paired t-test
-    p_exact: float  # two-sided, of the sign permutation test
+    p: float  # two-sided
 
 
 @dataclass(frozen=True)
@@ -51,14 +49,11 @@ class Comparison:
     pairs: tuple[float, float] | None = None
 
     @property
-    def pairs_differ(self) -> bool:
-        """Whether the interval over pairs leaves out 0."""
-        return self.pairs is not None and not self.pairs[0] <= 0 <= self.pairs[1]
-
-    @property
     def differs(self) -> bool:
         """Whether the lines differ: by the test over seeds if there are several, or else by the interval over pairs."""
-        return self.pairs_differ if self.p is None else self.p < LEVEL
+        if self.p is not None:
+            return self.p < LEVEL
+        return self.pairs is not None and not self.pairs[0] <= 0 <= self.pairs[1]
 
 
 def compare(study: Study, lines: Sequence[Line], tasks: Sequence[STSTask], cosines: Cosines) -> tuple[Comparison, ...]:
@@ -94,12 +89,11 @@ def paired_test(differences: Sequence[float]) -> PairedTest:
     """Tests whether differences [n], n > 1, have mean 0. Equal differences have no variance to test by: p is 1 or 0."""
     values = np.asarray(differences, np.float64)
     mean = float(values.mean())
-    exact = float(stats.permutation_test((values,), np.mean, permutation_type="samples", rng=0).pvalue)
     if np.ptp(values) <= 1e-12 * max(1.0, abs(mean)):
-        return PairedTest(mean, mean, float(abs(mean) <= 1e-12), exact)
+        return PairedTest(mean, mean, float(abs(mean) <= 1e-12))
     test = stats.ttest_1samp(values, 0.0)
     low, high = test.confidence_interval(0.95)
-    return PairedTest(float(low), float(high), float(test.pvalue), exact)
+    return PairedTest(float(low), float(high), float(test.pvalue))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -112,39 +106,30 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def sentence(study: Study, comparison: Comparison) -> str:
-    """What a comparison says to a reader, in one or two sentences."""
+    """What a comparison says to a reader."""
     sign = 1 if comparison.difference > 0 else -1
 
     def number(value: float) -> str:
         return measured_digits(study, study.judged, value)
 
-    def span(low: float, high: float) -> str:
+    def interval_text(low: float, high: float) -> str:
         low, high = sorted((sign * low, sign * high))
-        return f"{number(low)} to {number(high)}"
+        return f"95 % interval {number(low)} to {number(high)}"
 
     ahead, behind = (comparison.first, comparison.second)[::sign]
     seeds = {0: "", 1: " at one seed"}.get(comparison.n, f" at {comparison.n} seeds")
-    share = is_share(study, study.judged)
-    size = number(abs(comparison.difference)) + (" points" if share and study.scale == 100 else "")
+    points = " points" if is_share(study, study.judged) and study.scale == 100 else ""
+    text = f"{ahead} is {number(abs(comparison.difference))}{points} ahead of {behind}{seeds}"
     test, pairs = comparison.test, comparison.pairs
-    if not (test or pairs):
-        return f"{ahead} is {size} ahead of {behind}{seeds}; a single value can't be tested."
-    text = f"{ahead} is {size} {'better' if share else 'higher'} than {behind}{seeds}"
-    if not comparison.differs:
-        text = f"No clear difference{seeds} between {ahead} and {behind}: {ahead} is ahead by {size}"
     if test and comparison.p is not None:
         p = "p below 0.001" if comparison.p < 0.001 else f"p = {comparison.p:.3f}"
-        text += f" (95 % interval {span(test.low, test.high)}, {p}{' corrected' if comparison.p > test.p else ''})"
-    if not pairs:
-        return f"{text}."
-    text += f". On other test pairs the difference may be {span(*pairs)}"
-    if not test:
-        text += "; other seeds were not tried" if comparison.n else ""
-    elif comparison.differs and not comparison.pairs_differ:
-        text += ", so there may be none"
-    elif comparison.pairs_differ and not comparison.differs:
-        text += ". So these encoders differ, but encoders of other seeds may not"
-    return f"{text}."
+        corrected = " corrected" if comparison.p > test.p else ""
+        text += f" ({interval_text(test.low, test.high)}, {p}{corrected})"
+    if pairs:
+        text += f"; over test pairs, {interval_text(*pairs)}"
+    if not (test or pairs):
+        return f"{text}; a single value can't be tested."
+    return f"{text}." if comparison.differs else f"No clear difference: {text}."
 
 
 def _judged_tasks(study: Study, tasks: Sequence[STSTask]) -> list[STSTask]:
