@@ -9,7 +9,6 @@ import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -17,7 +16,6 @@ from isotune.data.cache import TextCache
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.checksums import verify_checksums
 from isotune.errors import InputError
-from isotune.lab.studies.job import COSINES, read_arrays, read_result, write_result
 from isotune.recipes import Recipe
 from isotune.training.run_folder import create, held, last_checkpoint, save_tensors, started_recipe
 
@@ -58,22 +56,11 @@ def read_cache(folder: Path) -> object:
     return list(TextCache(folder / "cache.sqlite", {"kind": "upper"}).get_or_make(TEXTS, upper, 10))
 
 
-def write_results(folder: Path, _: Path) -> None:
-    write_result(folder, {"scores": {"dev": 0.7125, "steps": 120.0}, "evaluation": {"encoder": "x", "tasks": []}})
-    np.savez_compressed(folder / COSINES, stsb=np.linspace(-1, 1, 30, dtype=np.float32))
-
-
-def read_results(folder: Path) -> object:
-    arrays = read_arrays(folder / COSINES)
-    return read_result(folder), {name: array.tolist() for name, array in arrays.items()}
-
-
 KINDS: dict[str, tuple[Callable[[Path, Path], object], Callable[[Path], object]]] = {
     "checkpoint": (write_checkpoint, read_checkpoint),
     "recipe": (write_recipe, started_recipe),
     "encoder": (write_encoder, read_encoder),
     "cache": (lambda folder, _: read_cache(folder), read_cache),
-    "study": (write_results, read_results),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import inf
 from pathlib import Path
 from typing import Annotated, Any
@@ -46,11 +46,11 @@ def reproduce(
 ) -> int:
     """Reproduce a table or figure of a paper, or list them all.
 
-    The result shows the measured scores beside the published ones. The list shows how many runs, which models and which
-    data each table or figure needs, and whether the published data or stand-ins for them are on this machine.
+    The result shows the measured scores beside the published ones. The list shows how many runs and which models each
+    table or figure needs.
     """
     if not name:
-        _list(model)
+        _list()
         return 0
     if fetch:
         _fetch(name, model, stand_ins)
@@ -84,28 +84,22 @@ def option_values(words: Sequence[str]) -> dict[str, Any]:
     return values
 
 
-def _list(model: str) -> None:
+def _list() -> None:
     from rich.table import Column
 
-    from isotune.cli.tables import print_table, stdout_console
+    from isotune.cli.tables import print_table
     from isotune.lab.studies import paper_names, read_study
-    from isotune.lab.studies.plan import needs
+    from isotune.lab.studies.plan import plan_runs
 
     rows = []
     for name in paper_names():
         study = read_study(name)
-        need = needs(study, model)
-        about = filter(None, [study.title.partition(": ")[2], _needed(need.models), _needed(need.data)])
-        models = "yes" if all(need.models.values()) else "no"
-        rows.append((name, need.data_here, models, f"{need.runs}", "\n".join(about)))
-    names = [Column(header, no_wrap=True) for header in ("Table or figure", "Data here", "Models")]
+        models = ", ".join(model.rpartition("/")[2] for model in study.models)
+        rows.append(
+            (name, f"{len(plan_runs(study))}", "\n".join(filter(None, [study.title.partition(": ")[2], models])))
+        )
     runs = Column("Runs", justify="right", no_wrap=True)
-    print_table([*names, runs, Column("What it shows; models; data", overflow="fold")], rows)
-    stdout_console().print(
-        "(-) means: not on this machine. A run reads what it lacks from the Hugging Face hub; --fetch fetches it "
-        "ahead. Data here: published; or stand-in, if the rest can be replaced by other data that are here "
-        "(--stand-ins); or no. --model MODEL lists the needs of another model."
-    )
+    print_table([Column("Table or figure", no_wrap=True), runs, Column("What it shows; models", overflow="fold")], rows)
 
 
 def _fetch(name: str, model: str, stand_ins: bool) -> None:
@@ -117,33 +111,16 @@ def _fetch(name: str, model: str, stand_ins: bool) -> None:
     from isotune.lab.studies.plan import needs, plan_runs, rows_to_train
 
     study = read_study(name).model_copy(update={"stand_ins": stand_ins})
-    need = needs(study, model)
-    rows = sum(rows_to_train(run.recipe) for run in plan_runs(study, model or None) if run.recipe)
+    runs, (sources, models) = plan_runs(study, model or None), needs(study, model)
+    rows = sum(rows_to_train(run.recipe) for run in runs if run.recipe)
     hours = rows / ROWS_A_SECOND / 3600
     stdout_console().print(
-        f"{name}: {need.runs} runs. They train on {rows:,.0f} rows if no dev score ends them earlier. BERT-base "
+        f"{name}: {len(runs)} runs. They train on {rows:,.0f} rows if no dev score ends them earlier. BERT-base "
         f"takes {hours:,.1f} hours of a core for that ({ROWS_A_SECOND} rows a second in float32, measured on an AMD "
         "EPYC). The rows of frozen encoders are not counted: they are encoded once.",
         soft_wrap=True,
     )
-    fetch_all([source for source in need.data if source.partition(":")[0] in DATASETS], need.models)
-
-
-def _needed(here: Mapping[str, bool]) -> str:
-    """Models or datasets in short names, with (-) after those that `here` says are not on this machine.
-
-    A model is named without its owner and a dataset without its split; the seven STS tasks together are "sts".
-    """
-    from isotune.evaluation import GROUPS
-
-    short: dict[str, bool] = {}
-    for name, is_here in here.items():
-        label = name.rpartition("/")[2].partition(":")[0]
-        short[label] = short.get(label, True) and is_here
-    if short.keys() >= set(GROUPS["sts"]):
-        sts = all([short.pop(task) for task in GROUPS["sts"]])
-        short = {"sts": sts, **short}
-    return ", ".join(label if is_here else f"{label} (-)" for label, is_here in short.items())
+    fetch_all([source for source in sources if source.partition(":")[0] in DATASETS], models)
 
 
 def _show(folder: Path) -> None:

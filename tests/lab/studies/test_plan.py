@@ -9,7 +9,7 @@ from isotune.errors import InputError
 from isotune.lab.studies import Study
 from isotune.lab.studies import run_key as run_key_module
 from isotune.lab.studies.plan import PlannedRun, needs, plan_runs
-from isotune.lab.studies.run_key import forget_files, run_key
+from isotune.lab.studies.run_key import run_keys
 
 
 def runs(**table: Any) -> list[PlannedRun]:
@@ -26,13 +26,13 @@ def test_an_arm_is_run_at_each_cell_of_its_options() -> None:
     planned = runs(
         arms=[MODEL, {**SIMCSE, "grid": {"batch_size": [16, 32]}}, CONSERT],
         seeds=[0, 1],
-        grid={"batch_size": [16, 32], "augmentations.0": ["none", "shuffle"]},
+        grid={"batch_size": [16, 32], "augmentations": [["none", "none"], ["shuffle", "none"]]},
     )
     assert [run.title for run in planned] == [
         "as it is",
         *(f"SimCSE, batch size {size}, seed {seed}" for size in (16, 32) for seed in (0, 1)),
         *(
-            f"ConSERT, batch size {size}, augmentations 1 {name}, seed {seed}"
+            f"ConSERT, batch size {size}, augmentations {name} and none, seed {seed}"
             for size in (16, 32)
             for name in ("none", "shuffle")
             for seed in (0, 1)
@@ -41,7 +41,7 @@ def test_an_arm_is_run_at_each_cell_of_its_options() -> None:
     last = planned[-1].recipe
     assert last is not None
     assert last.stages[0].training.batch_size == 32
-    assert last.stages[0].options.model_dump()["augmentations"] == ("shuffle", "shuffle")
+    assert last.stages[0].options.model_dump()["augmentations"] == ("shuffle", "none")
     assert last.seed == 1
 
 
@@ -75,17 +75,13 @@ def test_classifiers_have_the_seed_of_the_run_and_untrained_arms_have_seeds_then
         planned = runs(arms=[MODEL, SIMCSE], seeds=[3, 5], classifier_seeds=classifier_seeds)
         assert [run.seed for run in planned] == expected
         assert [run.classifier_seed for run in planned] == (expected if classifier_seeds else [None] * 3)
-        assert len({run_key(run, ()) for run in planned}) == len(planned)
+        assert len(set(run_keys(planned, ())[0].values())) == len(planned)
 
 
 @pytest.mark.parametrize(
     ("table", "message"),
     [
         ({"grid": {"bach_size": [1]}}, "unknown option 'bach_size': did you mean 'batch_size'"),
-        ({"grid": {"augmentations.2": ["none"]}}, "augmentations has 2 values"),
-        ({"options": {"batch_size.0": 8}}, "arm ConSERT: batch_size.0: batch_size is no list"),
-        ({"grid": {"data.0": ["x", "y"]}}, "arm ConSERT: data.0: data is no list"),
-        ({"arms": [MODEL], "options": {"layers.0": 1}}, "arm as it is: layers.0: Extra inputs"),
         ({"options": {"batch_size": 1}}, "batch_size: Input should be greater"),
         ({"arms": [{"name": "m", "options": {"pooling": "men"}}]}, "arm m: pooling: unknown pooling"),
         ({"arms": [{**MODEL, "grid": {"steps": [1]}}]}, "unknown option of arm as it is 'steps'"),
@@ -97,8 +93,9 @@ def test_invalid_arms_and_options_are_refused_in_one_line(table: dict[str, Any],
         runs(**{"arms": [CONSERT], **table})
 
 
-def key(run: PlannedRun) -> str:
-    return run_key(run, ("stsb-open",))
+def key(run: PlannedRun, *tasks: str) -> str:
+    keys, _ = run_keys([run], tasks or ("stsb-open",))
+    return keys[run]
 
 
 def test_the_key_depends_on_what_the_result_depends_on() -> None:
@@ -112,7 +109,7 @@ def test_the_key_depends_on_what_the_result_depends_on() -> None:
         runs(arms=[MODEL]),
     ]
     assert len({key(same), *(key(run) for (run,) in different)}) == 6
-    assert run_key(same, ("stsb-open", "stsb")) != key(same)
+    assert key(same, "stsb-open", "stsb") != key(same)
 
 
 def test_the_key_depends_on_the_sources_of_isotune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +136,6 @@ def test_the_key_depends_on_the_sources_of_isotune(tmp_path: Path, monkeypatch: 
 
 def test_the_key_depends_on_the_content_of_files_and_models(tmp_path: Path, tiny_model: Path, text: Path) -> None:
     def fresh(model: Path) -> str:
-        forget_files()
         (run,) = runs(arms=[{**SIMCSE, "data": [str(text)]}], model=str(model))
         return key(run)
 
@@ -163,12 +159,11 @@ def test_the_key_depends_on_the_content_of_tasks_and_dev_data(tmp_path: Path, te
     def fresh() -> tuple[str, str]:
         tasks.touch()
         dev.touch()
-        forget_files()
         plain, multitask = runs(
             arms=[{**SIMCSE, "data": [str(text)]}, {"name": "m", "method": "multitask"}],
             options={"sentiment_dev": [str(dev)]},
         )
-        return run_key(plain, (f"geometry:{tasks}",)), run_key(multitask, ())
+        return key(plain, f"geometry:{tasks}"), key(multitask)
 
     before = fresh()
     tasks.write_text("other pairs")
@@ -194,23 +189,11 @@ def study_of(*arms: dict[str, Any], **more: Any) -> Study:
     return Study.from_table({"title": "t", "model": "some/model", "scores": ["dev"], "arms": list(arms), **more})
 
 
-def test_runs_models_and_data() -> None:
+def test_the_data_and_models_of_a_study() -> None:
     arms = {"name": "as it is", "options": {"pooling": "cls"}}, TUNED
-    needed = needs(study_of(*arms, seeds=[0, 1, 2], tasks=["stsb-open", "geometry:none.tsv"]))
-    assert needed.runs == 4
-    assert needed.models == {"some/model": False}
-    assert needed.data == {"stsb-open:test": True, "none.tsv": False, "none.txt": False}
-    assert needed.data_here == "no"
-    assert needs(study_of(*arms), "other/model").models == {"other/model": False}
-
-
-def test_data_on_this_machine(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("a\n")
-    (tmp_path / "model").mkdir()
-    here = {**TUNED, "data": [str(tmp_path / "*.txt")]}
-    needed = needs(study_of(here, tasks=["stsb-open"]), str(tmp_path / "model"))
-    assert needed.data_here == "published"
-    assert needed.models == {str(tmp_path / "model"): True}
+    study = study_of(*arms, seeds=[0, 1, 2], tasks=["stsb-open", "geometry:none.tsv"])
+    assert needs(study) == (["stsb-open:test", "none.tsv", "none.txt"], ["some/model"])
+    assert needs(study, "other/model")[1] == ["other/model"]
 
 
 @pytest.mark.parametrize(
@@ -235,4 +218,4 @@ def test_translation_models_are_needed() -> None:
     needed = study_of({"name": "a", "recipe": "back-translation"})
     (run,) = plan_runs(needed)
     assert len(run.inputs.models) == 2
-    assert list(needs(needed).models) == ["some/model", *run.inputs.models]
+    assert needs(needed)[1] == ["some/model", *run.inputs.models]

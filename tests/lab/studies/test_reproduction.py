@@ -51,20 +51,6 @@ def test_given_options_replace_those_of_arms() -> None:
 def test_an_option_that_the_study_varies_cannot_be_given() -> None:
     with pytest.raises(InputError, match="option batch_size can't be given: the study runs it at several values"):
         changed_study(read_study("consert/table4"), (), {"batch_size": 8})
-    with pytest.raises(InputError, match="augmentations"):
-        changed_study(read_study("consert/figure5"), (), {"augmentations": ["none", "none"]})
-
-
-def test_an_option_replaces_its_elements() -> None:
-    arm = {"name": "a", "method": "consert", "data": ["x"], "options": {"augmentations.0": "shuffle", "steps": 3}}
-    given = {"augmentations": ["none", "none"]}
-    changed = changed_study(of_arms(arm, options={"augmentations.1": "shuffle"}), (), given)
-    assert (changed.arms[0].options, changed.options) == ({"steps": 3}, given)
-    varied = of_arms(arm, grid={"augmentations.0": ["none", "shuffle"]})
-    for key in ("augmentations.0", "augmentations"):
-        with pytest.raises(InputError, match=f"option {key} can't be given: the study runs it at several values"):
-            changed_study(varied, (), {key: "none"})
-    assert changed_study(varied, (), {"augmentations.1": "none"}).options == {"augmentations.1": "none"}
 
 
 def test_another_model_is_told() -> None:

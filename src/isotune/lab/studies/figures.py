@@ -10,19 +10,17 @@ from math import isfinite, nan
 from operator import itemgetter
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from numpy.typing import NDArray
 
 from isotune.lab.studies.lines import Line
-from isotune.lab.studies.study import BarChart, Curve, Figure, Heatmap, Study
+from isotune.lab.studies.study import BarChart, Curve, Figure, Heatmap, Study, Value
 from isotune.lab.studies.wording import digits, heading, label, line_title, scaled, score_title, value_text
 from isotune.report import BLUE, INK, RING, legend_below, look, names_down, panels, styled
 
 COLOURS = "cividis"  # in order also for the colour-blind, and in grey
 LETTER = 0.075  # inches of a letter in an axis's names
 BAND_OPACITY = 0.18
-MIN_LOG_GAP = 0.06  # between two numbers on a logarithmic axis, as a share of its length
 
 
 @styled
@@ -80,30 +78,22 @@ def _curve(study: Study, figure: Curve, lines: Sequence[Line]) -> Drawing | None
         ax.set_xticks(range(len(values)), [value_text(value) for value in values])
     elif figure.log:
         ax.set_xscale("log")
-        _label_log_axis(ax, sorted(numbers))
+        ax.set_xticks(numbers, [f"{x:g}" for x in numbers], rotation=45)
+        ax.minorticks_off()
     return legend_below(drawing)
-
-
-def _label_log_axis(ax: Axes, places: Sequence[float]) -> None:
-    """Puts numbers at these ascending places of the x axis; those that would touch the number before are left out."""
-    low, high = ax.get_xlim()
-    gap = (high / low) ** MIN_LOG_GAP
-    labels, last = [], 0.0
-    for x in places:
-        free = x >= last * gap
-        labels.append(f"{x:g}" if free else "")
-        last = x if free else last
-    ax.set_xticks(places, labels)
-    ax.minorticks_off()
 
 
 def _heatmap(study: Study, figure: Heatmap, lines: Sequence[Line]) -> Drawing | None:
     """A panel of measured values for each arm and each place in the rest of the grid, and one of published values."""
-    gridded = [line for line in lines if figure.rows in line.cell and figure.columns in line.cell]
-    rows, columns = (list(dict.fromkeys(line.cell[axis] for line in gridded)) for axis in (figure.rows, figure.columns))
+    gridded = [line for line in lines if "" not in (_place(line, figure.rows), _place(line, figure.columns))]
+    rows, columns = (
+        list(dict.fromkeys(_place(line, axis) for line in gridded)) for axis in (figure.rows, figure.columns)
+    )
     squares: dict[str, NDArray[np.float64]] = {}  # title of a panel -> [rows, columns]
     for name, group in _without(gridded, figure.rows, figure.columns).items():
-        places = [(rows.index(line.cell[figure.rows]), columns.index(line.cell[figure.columns])) for line in group]
+        places = [
+            (rows.index(_place(line, figure.rows)), columns.index(_place(line, figure.columns))) for line in group
+        ]
         published = [_published(line, figure.y) for line in group]
         for panel, values in ((name, _measured(study, group, figure.y)[0]), (f"{name}, published", published)):
             if np.isfinite(values).any():
@@ -146,11 +136,18 @@ def _bars(study: Study, score: str, lines: Sequence[Line]) -> Drawing | None:
     return legend_below(drawing)
 
 
+def _place(line: Line, axis: str) -> Value:
+    """A line's value on an axis, which is an option or, as "augmentations.0", an element of its values; "" if none."""
+    option, _, element = axis.partition(".")
+    value = line.cell.get(option, "")
+    return dict(enumerate(value)).get(int(element), "") if element.isdecimal() and isinstance(value, tuple) else value
+
+
 def _without(lines: Iterable[Line], *axes: str) -> Mapping[str, list[Line]]:
     """The lines grouped by what they have besides some options of the grid."""
     groups: dict[str, list[Line]] = {}
     for line in lines:
-        cell = {key: value for key, value in line.cell.items() if key not in axes}
+        cell = {key: value for key, value in line.cell.items() if key not in [axis.partition(".")[0] for axis in axes]}
         groups.setdefault(line_title(line.arm, cell), []).append(line)
     return groups
 

@@ -17,8 +17,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from statistics import fmean
 from tempfile import NamedTemporaryFile
@@ -34,7 +34,7 @@ from pydantic import BaseModel, ConfigDict
 
 import isotune
 from isotune.data import ScoredPairs
-from isotune.encoder import Encoder, EncoderOptions, short_hash
+from isotune.encoder import Encoder, EncoderOptions
 from isotune.errors import InputError
 from isotune.evaluation import (
     RunEvaluation,
@@ -57,7 +57,6 @@ from isotune.training import is_finished, train
 
 RESULT = "result.json"
 COSINES = "study-cosines.npz"
-CHECKSUM = "checksum"  # of the rest of a result
 PAIRS = "pairs"  # the cosines of the study's pairs among those of its tasks
 
 COMMAND = (sys.executable, "-m", "isotune.lab.studies.job")
@@ -80,50 +79,21 @@ class Job(BaseModel):
     keep: bool  # whether the trained encoder is needed later
     plugins: tuple[Path, ...] = ()  # files to load first
 
+    @property
+    def is_done(self) -> bool:
+        """Whether the run has been made, with its encoder if that is needed."""
+        return (self.folder / RESULT).exists() and (not self.keep or (self.folder / "encoder").exists())
 
-def is_done(folder: Path, keep: bool) -> bool:
-    """Whether the run has been made, with its encoder if that is needed."""
-    return (folder / RESULT).exists() and (not keep or (folder / "encoder").exists())
-
-
-def write_result(folder: Path, result: Mapping[str, Any]) -> None:
-    """Writes the result of a run, with a checksum; the run is done then."""
-    write_text(folder / RESULT, json.dumps({**result, CHECKSUM: short_hash(result)}, indent=2) + "\n")
-
-
-def read_result(folder: Path) -> dict[str, Any]:
-    """The result of a run that is done.
-
-    Raises:
-        InputError: the file is damaged.
-    """
-    with _damage(folder / RESULT):
-        result: dict[str, Any] = json.loads((folder / RESULT).read_text("utf-8"))
-        if result.pop(CHECKSUM) != short_hash(result):
-            raise ValueError("its checksum is wrong")
-    return result
+    @property
+    def log(self) -> Path:
+        """What the process of the run printed."""
+        return self.folder.with_name(f"{self.folder.name}.log")
 
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of a file of a run that is done.
-
-    Raises:
-        InputError: the file is damaged.
-    """
-    with _damage(path), path.open("rb") as file:
+    """The arrays of a file of a run that is done."""
+    with path.open("rb") as file:
         return dict(np.load(file))
-
-
-@contextmanager
-def _damage(path: Path) -> Iterator[None]:
-    """Turns what a damaged file of a run raises into an InputError of one line."""
-    try:
-        yield
-    except Exception as error:  # numpy, zipfile and zlib raise errors of many classes
-        raise InputError(
-            f"{path}: this file is damaged ({type(error).__name__}: {error}); remove the folder {path.parent}, then "
-            "the study makes the run again"
-        ) from error
 
 
 def make(job: Job) -> None:
@@ -135,7 +105,7 @@ def make(job: Job) -> None:
     folder = job.folder
     make_folder(folder.parent)
     with FileLock(f"{folder}.lock"):
-        if is_done(folder, job.keep):
+        if job.is_done:
             return
         if (folder / RESULT).exists() or not (folder / "recipe.toml").exists():
             _drop(folder)  # it was made without the encoder that is needed now, or killed before it began
@@ -145,7 +115,7 @@ def make(job: Job) -> None:
         else:
             _train(folder, job.recipe)
             encoder = Encoder.load(folder / "encoder")
-        tasks = [_of_run(task, job.classifier_seed) for task in read_tasks(job.tasks)]
+        tasks = [_of_run(task, job.classifier_seed) for task in (load_tasks(job.tasks) if job.tasks else ())]
         evaluation = evaluate_on(tasks, encoder, job.model or folder.name)
         cosines = {task.name: task.cosines for task in tasks if isinstance(task, _KeepsCosines)}
         if job.pairs:
@@ -154,7 +124,8 @@ def make(job: Job) -> None:
         with replacing(folder / COSINES) as part, part.open("wb") as file:
             np.savez_compressed(file, **cosines)  # type: ignore[arg-type]  # numpy's own option has another type
         scores = _training_scores(folder) if job.recipe else {}
-        write_result(folder, {"scores": scores, "evaluation": evaluation.model_dump(mode="json")})
+        result = {"scores": scores, "evaluation": evaluation.model_dump(mode="json")}
+        write_text(folder / RESULT, json.dumps(result, indent=2) + "\n")
         for path in (*folder.glob("*.safetensors"), folder / "start", *(() if job.keep else (folder / "encoder",))):
             _drop(path)
 
@@ -162,11 +133,6 @@ def make(job: Job) -> None:
 def load_untrained(model: str, options: EncoderOptions) -> SentenceEncoder:
     """Loads a model without training."""
     return SharedWords() if model == WORDS else Encoder.load(model, **options.model_dump())
-
-
-def read_tasks(names: Sequence[str]) -> list[Task]:
-    """Reads a study's tasks; without names there are none."""
-    return load_tasks(names) if names else []
 
 
 class _KeepsCosines:
@@ -268,7 +234,7 @@ class Processes:
         """Starts to make a run."""
         device = self._devices.pop(0)
         limits = {name: str(self.threads) for name in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS")}
-        with _log(job).open("ab") as log:
+        with job.log.open("ab") as log:
             process = subprocess.Popen(
                 COMMAND,
                 bufsize=0,
@@ -290,11 +256,7 @@ class Processes:
         with ended[0] as process:
             job, device = self._running.pop(process)
         self._devices.append(device)
-        return job, _problem(_log(job), process.returncode)
-
-
-def _log(job: Job) -> Path:
-    return job.folder.with_name(f"{job.folder.name}.log")
+        return job, _problem(job.log, process.returncode)
 
 
 def _problem(log: Path, code: int) -> str:

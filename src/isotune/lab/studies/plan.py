@@ -1,4 +1,4 @@
-"""The runs of a study, each with its complete recipe, and what they need of this machine. The hub is not asked.
+"""The runs of a study, each with its complete recipe, and what they read. The hub is not asked.
 
 Every arm is run at every cell of the grid with every seed. An option of the study or of its grid applies to the arms
 that have it. An untrained model has a pooling but no batch size, so it is a single line of a table whose other arms are
@@ -7,18 +7,15 @@ run at several batch sizes.
 
 from __future__ import annotations
 
-import glob
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from isotune.bundled import local_model
-from isotune.data import DATASETS, LabelledSentence, Sentence, available, stand_ins
-from isotune.encoder import EncoderOptions, fetched_model
+from isotune.data import DATASETS, LabelledSentence, Sentence
+from isotune.encoder import EncoderOptions
 from isotune.errors import InputError, invalid, unknown
 from isotune.evaluation import named_tasks, source_of
 from isotune.lab.studies.study import START, STUDY_KEYS, WORDS, Arm, Cell, Study
@@ -69,17 +66,17 @@ def plan_runs(study: Study, model: str | None = None) -> list[PlannedRun]:
     """
     known = {arm.name: _options_of(arm) for arm in study.arms}
     for key in (*study.options, *study.grid):
-        if not any(_has(options, key) for options in known.values()):
+        if not any(key in options for options in known.values()):
             raise unknown("option", key, {option for options in known.values() for option in options})
     with_baselines = any(score.startswith(START) for score in study.scores)
     runs: list[PlannedRun] = []
     for arm in study.arms:
         for key in arm.grid or ():
-            if not _has(known[arm.name], key):
+            if key not in known[arm.name]:
                 raise unknown(f"option of arm {arm.name}", key, known[arm.name])
         grid = study.grid if arm.grid is None else arm.grid
-        grid = {key: values for key, values in grid.items() if _has(known[arm.name], key)}
-        shared = {key: value for key, value in study.options.items() if _has(known[arm.name], key)}
+        grid = {key: values for key, values in grid.items() if key in known[arm.name]}
+        shared = {key: value for key, value in study.options.items() if key in known[arm.name]}
         start_model = WORDS if arm.model == WORDS else model or arm.model or study.model
         seeds = study.seeds if arm.trained or study.classifier_seeds else (None,)
         for (i, values), (j, seed) in product(enumerate(product(*grid.values())), enumerate(seeds)):
@@ -104,23 +101,16 @@ def _planned(
     start: PlannedRun | None,
     with_stand_ins: bool,
 ) -> PlannedRun:
-    name = f"arm {arm.name}"
     if not arm.trained:
         try:
             return PlannedRun(arm.name, cell, seed, model, EncoderOptions.model_validate(options))
         except ValidationError as error:
-            raise invalid(name, error) from error
-    whole = {key: value for key, value in options.items() if "." not in key}
-    elements = {key: value for key, value in options.items() if "." in key}
-    sources = whole.pop("data", arm.data)
-    given = {**whole, "seed": seed}
+            raise invalid(f"arm {arm.name}", error) from error
+    given = {**options, "seed": seed}
+    sources = given.pop("data", arm.data)
     recipe = resolve(sources, arm.recipe or None, arm.method or None, given, with_stand_ins=with_stand_ins)
     # The result of a study must not depend on which precision is fast on the machine.
     recipe = recipe.with_precision("float32")
-    if elements:
-        table = recipe.table()
-        *stages, encoder_table = _with_elements([*table["stages"], table["encoder"]], elements, name)
-        recipe = Recipe.from_table({**table, "encoder": encoder_table, "stages": stages}, name)
     return PlannedRun(arm.name, cell, seed, start.model if start else model, recipe.encoder, recipe, start)
 
 
@@ -142,44 +132,6 @@ def _options_of(arm: Arm) -> set[str]:
     recipe = Recipe.from_table(plan_table(arm.recipe or None, arm.method or None, None), f"arm {arm.name}")
     methods = {key for stage in recipe.stages for key in type(stage.options).model_fields}
     return {*RUN_OPTIONS, *EncoderOptions.model_fields, *TrainingOptions.model_fields, *methods} - STUDY_KEYS
-
-
-def _has(options: Collection[str], key: str) -> bool:
-    return key.partition(".")[0] in options
-
-
-def _with_elements(tables: Sequence[Mapping[str, Any]], elements: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """Copies of the tables with single elements of lists replaced, in every table that has the list."""
-    result = [dict(table) for table in tables]
-    for key, value in elements.items():
-        option, _, place = key.partition(".")
-        lists = [table for table in result if isinstance(table.get(option), tuple | list)]
-        if not lists:
-            raise InputError(f"{name}: {key}: {option} is no list of values; give {option} itself")
-        for table in lists:
-            values = list(table[option])
-            if not place.isdecimal() or int(place) >= len(values):
-                raise InputError(f"{name}: {key}: {option} has {len(values)} values, from {option}.0 on")
-            values[int(place)] = value
-            table[option] = values
-    return result
-
-
-@dataclass(frozen=True)
-class Needs:
-    """What a study needs."""
-
-    runs: int  # the number of its runs
-    models: Mapping[str, bool]  # name -> whether the model is on this machine
-    data: Mapping[str, bool]  # dataset or file -> whether it is on this machine
-
-    @property
-    def data_here(self) -> str:
-        """What is on this machine: "published" data; "stand-in", if other data can take the place of the rest; "no"."""
-        lacking = [source for source, here in self.data.items() if not here]
-        if not lacking:
-            return "published"
-        return "stand-in" if all(_is_here(other) for source in lacking for other in stand_ins(source)) else "no"
 
 
 def rows_to_train(recipe: Recipe) -> float:
@@ -214,26 +166,13 @@ def _row_count(source: str, as_sentences: bool) -> int:
     return texts * sum(counts) + sum(_row_count(member, as_sentences) for member in dataset.union)
 
 
-def needs(study: Study, model: str = "") -> Needs:
-    """What a study needs; `model` replaces every model of the study."""
-    runs = plan_runs(study.model_copy(update={"seeds": study.seeds[:1]}), model or None)  # all seeds need the same
-    inputs = [run.inputs for run in runs]
-    models = [name for run, reads in zip(runs, inputs, strict=True) for name in (run.model, *reads.models)]
-    of_tasks = [source_of(task) for task in named_tasks(study.tasks)] if runs and study.tasks else []
-    sources = [*study.statistics, *of_tasks, *(source for reads in inputs for source in (*reads.data, *reads.dev))]
-    return Needs(
-        runs=sum(1 if run.seed is None else len(study.seeds) for run in runs),
-        models={
-            name: bool(local_model(name) or fetched_model(name)) for name in dict.fromkeys(models) if name != WORDS
-        },
-        data={source: _is_here(source) for source in dict.fromkeys(sources)},
-    )
-
-
-def _is_here(source: str) -> bool:
-    """Whether a dataset or file is on this machine."""
-    name = source.partition(":")[0]
-    return available(source) if name in DATASETS else Path(source).exists() or bool(glob.glob(source))
+def needs(study: Study, model: str = "") -> tuple[list[str], list[str]]:
+    """The datasets and files that a study reads, and its models; `model` replaces every model of the study."""
+    runs = plan_runs(study.model_copy(update={"seeds": study.seeds[:1]}), model or None)  # all seeds read the same
+    tasks = [source_of(task) for task in named_tasks(study.tasks)] if runs and study.tasks else []
+    data = [source for run in runs for source in (*run.inputs.data, *run.inputs.dev)]
+    models = [name for run in runs for name in (run.model, *run.inputs.models) if name != WORDS]
+    return list(dict.fromkeys([*study.statistics, *tasks, *data])), list(dict.fromkeys(models))
 
 
 def changed_study(study: Study, seeds: Sequence[int], options: Mapping[str, Any]) -> Study:
@@ -244,11 +183,11 @@ def changed_study(study: Study, seeds: Sequence[int], options: Mapping[str, Any]
     """
     for key in options:
         for place, grid in (("the study", study.grid), *((f"arm {arm.name}", arm.grid or {}) for arm in study.arms)):
-            if any(_overlap(key, axis) for axis in grid):
+            if key in grid:
                 raise InputError(f"option {key} can't be given: {place} runs it at several values")
 
     def not_given(kept: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: kept[key] for key in kept if not {key, key.partition(".")[0]} & options.keys()}
+        return {key: kept[key] for key in kept if key not in options}
 
     arms = tuple(arm.model_copy(update={"options": not_given(arm.options)}) for arm in study.arms)
     shared = {**not_given(study.options), **options}
@@ -266,8 +205,3 @@ def departures(study: Study, published: Study, model: str, options: Mapping[str,
     if study.seeds != published.seeds:
         sentences.append(f"Seeds {', '.join(map(str, study.seeds))}, not {', '.join(map(str, published.seeds))}.")
     return sentences
-
-
-def _overlap(option: str, other: str) -> bool:
-    """Whether two options set the same value: "augmentations" overlaps "augmentations.0", which overlaps no ".1"."""
-    return option == other or option == other.partition(".")[0] or other == option.partition(".")[0]

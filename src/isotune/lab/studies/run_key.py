@@ -17,6 +17,7 @@ from pathlib import Path
 import isotune
 from isotune.data import DATASETS
 from isotune.encoder import local_folder, short_hash
+from isotune.errors import InputError
 from isotune.evaluation import named_tasks, source_of
 from isotune.files import file_sha256
 from isotune.lab.studies.plan import PlannedRun
@@ -30,34 +31,40 @@ SOURCE_FILES = frozenset({".py", ".toml"})  # the files of the package that a re
 DESCRIPTION = ("title", "paper", "source", "published", "published_on", "cost", "model")
 
 
-def run_key(run: PlannedRun, tasks: Sequence[str], pairs: Sequence[tuple[str, str]] = ()) -> str:
-    """The key of a run that is evaluated on these tasks and pairs: 20 hexadecimal digits.
+def run_keys(
+    runs: Sequence[PlannedRun], tasks: Sequence[str], pairs: Sequence[tuple[str, str]] = ()
+) -> tuple[dict[PlannedRun, str], dict[PlannedRun, str]]:
+    """The keys of runs that are evaluated on these tasks and pairs: 20 hexadecimal digits each.
 
-    The content of a file is read once, until `forget_files` is called.
-
-    Raises:
-        InputError: the model is not on this machine.
+    A run whose model is not on this machine has no key; the second result says why. Every file is read once.
     """
-    recipe = run.recipe.table() if run.recipe else {}
-    return short_hash(
-        {
-            "isotune": sources_hash(PACKAGE),
-            "plugins": sorted(plugin.sha256 for plugin in loaded_plugins()),
-            "model": run_key(run.start, tasks, pairs) if run.start else _model_hash(run.model),
-            "encoder": run.encoder.model_dump(),
-            "recipe": {key: value for key, value in recipe.items() if key not in DESCRIPTION},
-            "data": {source: _source_hash(source) for source in (*run.inputs.data, *run.inputs.dev)},
-            "tasks": {str(task): _source_hash(source_of(task)) for task in named_tasks(tasks)} if tasks else {},
-            "classifier_seed": run.classifier_seed,
-            "pairs": list(pairs),
-        }
-    )
+    model_hash, source_hash = cache(_model_hash), cache(_source_hash)
+    task_hashes = {str(task): source_hash(source_of(task)) for task in named_tasks(tasks)} if tasks else {}
 
+    @cache
+    def key(run: PlannedRun) -> str:
+        recipe = run.recipe.table() if run.recipe else {}
+        return short_hash(
+            {
+                "isotune": sources_hash(PACKAGE),
+                "plugins": sorted(plugin.sha256 for plugin in loaded_plugins()),
+                "model": key(run.start) if run.start else model_hash(run.model),
+                "encoder": run.encoder.model_dump(),
+                "recipe": {name: value for name, value in recipe.items() if name not in DESCRIPTION},
+                "data": {source: source_hash(source) for source in (*run.inputs.data, *run.inputs.dev)},
+                "tasks": task_hashes,
+                "classifier_seed": run.classifier_seed,
+                "pairs": list(pairs),
+            }
+        )
 
-def forget_files() -> None:
-    """Makes `run_key` read files again, which may have changed."""
-    _folder_hash.cache_clear()
-    _source_hash.cache_clear()
+    keys, problems = {}, {}
+    for run in runs:
+        try:
+            keys[run] = key(run)
+        except InputError as error:
+            problems[run] = str(error)
+    return keys, problems
 
 
 @cache
@@ -70,13 +77,11 @@ def _model_hash(model: str) -> str:
     return WORDS if model == WORDS else _folder_hash(local_folder(model), MODEL_FILES)
 
 
-@cache
 def _folder_hash(folder: Path, suffixes: frozenset[str]) -> str:
     """The names and content of the files below a folder that have one of these suffixes."""
     return _hash(sorted(file for file in folder.rglob("*") if file.suffix in suffixes), folder)
 
 
-@cache
 def _source_hash(source: str) -> str:
     """The content of a source; its name if it is no file on this machine."""
     name, _, split = source.partition(":")

@@ -13,7 +13,6 @@ import time
 from collections import UserDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import version
 from math import inf
 from operator import attrgetter
@@ -29,27 +28,17 @@ from rich.console import Console
 from isotune.data import DATASETS, Sentence, is_stand_in
 from isotune.encoder import Encoder
 from isotune.errors import InputError
-from isotune.evaluation import Evaluation, SentenceEncoder, STSTask
-from isotune.files import make_folder
+from isotune.evaluation import Evaluation, STSTask, load_tasks
+from isotune.files import make_folder, read_json
 from isotune.lab.analyses import analyse
 from isotune.lab.studies import read_study
 from isotune.lab.studies.comparison import Comparison, compare
-from isotune.lab.studies.job import (
-    COSINES,
-    PAIRS,
-    Job,
-    Processes,
-    is_done,
-    load_untrained,
-    read_arrays,
-    read_result,
-    read_tasks,
-)
+from isotune.lab.studies.job import COSINES, PAIRS, RESULT, Job, Processes, read_arrays
 from isotune.lab.studies.lines import MadeRun, table_lines
 from isotune.lab.studies.page import write_page
 from isotune.lab.studies.plan import PlannedRun, changed_study, departures, plan_runs
 from isotune.lab.studies.results import Results
-from isotune.lab.studies.run_key import forget_files, run_key
+from isotune.lab.studies.run_key import run_keys
 from isotune.lab.studies.study import COSINE, PREDICTED, SIZES, START, Study
 from isotune.lab.studies.wording import line_title, measured_digits
 from isotune.plugins import loaded_plugins
@@ -161,55 +150,66 @@ class StudyRuns:
 
     Attributes:
         planned: the runs in the lines of the table.
-        keys: the keys of these runs and of their baselines; a run whose model is not on this machine has none.
+        jobs: how to make these runs and their baselines. A run whose model is not on this machine has none.
         problems: the reason why a run failed.
     """
 
     def __init__(self, study: Study, folder: Path, model: str, console: Console) -> None:
-        self.study, self.folder, self._say = study, folder, console.print
+        self.study, self._say = study, console.print
         self.planned = plan_runs(study, model or None)
-        forget_files()  # they may have changed since an earlier study of this process
-        self.tasks = read_tasks(study.tasks)  # now, so that a wrong name costs no run
-        self.keys: dict[PlannedRun, str] = {}
-        self.problems: dict[PlannedRun, str] = {}
-        for run in [*(run.baseline for run in self.planned if run.baseline), *self.planned]:
-            try:
-                self.keys[run] = run_key(run, study.tasks, study.pairs)
-            except InputError as error:
-                self.problems[run] = str(error)
+        self.tasks = load_tasks(study.tasks) if study.tasks else []  # now, so that a wrong name costs no run
+        baselines = [run.baseline for run in self.planned if run.baseline]
+        keys, self.problems = run_keys([*baselines, *self.planned], study.tasks, study.pairs)
         needed = {run.start for run in self.planned}
         if study.analyses:
             needed |= {run for run in self.planned if run.recipe and run.seed == study.seeds[0]}
-        self._kept = {self.keys[run] for run in needed if run in self.keys}  # whose encoders are kept
+        kept = {keys[run] for run in needed if run in keys}  # whose encoders are kept
+        folders = {run: folder / key for run, key in keys.items()}
+
+        def recipe(run: PlannedRun) -> dict[str, Any] | None:
+            model = str(folders[run.start] / "encoder") if run.start else run.model
+            return {**run.recipe.table(), "model": model, "tasks": QUICK_TASKS} if run.recipe else None
+
+        self.jobs = {
+            run: Job(
+                folder=folders[run],
+                recipe=recipe(run),
+                model=run.model,
+                encoder=run.encoder,
+                tasks=study.tasks,
+                pairs=study.pairs,
+                classifier_seed=run.classifier_seed,
+                keep=key in kept,
+                plugins=tuple(Path(plugin.path).resolve() for plugin in loaded_plugins()),
+            )
+            for run, key in keys.items()
+        }
 
     def make(self, processes: Processes, minutes: float = inf) -> None:
         """Makes the runs that are not done, the first seed's in the first cell of each arm first.
 
         After `minutes`, no run begins.
         """
-        done = {key: self._is_done(run) for run, key in self.keys.items()}
-        self._say(f"{self.study.title}: {len(done)} runs, {sum(done.values())} of them already done")
-        order = sorted(self.keys, key=attrgetter("turn"))
-        first = {self.keys[run]: run for run in reversed(order)}  # of the runs of each key
-        waiting = [run for run in order if first[self.keys[run]] is run and not done[self.keys[run]]]
-        making: dict[Path, PlannedRun] = {}
-        begun, told = monotonic(), False
+        first: dict[Path, PlannedRun] = {}  # of the runs of each key
+        for run in sorted(self.jobs, key=attrgetter("turn")):
+            first.setdefault(self.jobs[run].folder, run)
+        waiting = [run for run in first.values() if not self.jobs[run].is_done]
+        self._say(f"{self.study.title}: {len(first)} runs, {len(first) - len(waiting)} of them already done")
+        begun, making = monotonic(), 0
         while waiting or making:
             failed = next((run for run in waiting if run.start in self.problems), None)
-            ready = next((run for run in waiting if not run.start or self._is_done(run.start)), None)
+            ready = next((run for run in waiting if not run.start or self.jobs[run.start].is_done), None)
             if failed and failed.start:
                 waiting.remove(failed)
                 self._ended(failed, f"{failed.start.title} failed, from which it starts")
             elif ready and processes.may_start and monotonic() < begun + 60 * minutes:
                 waiting.remove(ready)
-                making[self._folder(ready)] = ready
-                processes.start(self._job(ready))
+                making += 1
+                processes.start(self.jobs[ready])
             elif making:
                 job, problem = processes.wait()
-                self._ended(making.pop(job.folder), problem)
-                if waiting and not problem and not told:
-                    told, rest = True, len(waiting) * (monotonic() - begun) / 60 / processes.count
-                    self._say(f"{len(waiting)} runs have not begun; at this pace they take {rest:,.0f} minutes")
+                making -= 1
+                self._ended(first[job.folder], problem)
             else:
                 self._say(f"{minutes:g} minutes are over; {len(waiting)} runs have not been made")
                 break
@@ -217,7 +217,8 @@ class StudyRuns:
     def _ended(self, run: PlannedRun, problem: str) -> None:
         """Says how a run ended, and notes a failure for all runs of the same key."""
         if problem:
-            self.problems |= {same: problem for same, key in self.keys.items() if key == self.keys[run]}
+            folder = self.jobs[run].folder
+            self.problems |= {same: problem for same, job in self.jobs.items() if job.folder == folder}
             self._say(f"{run.title}: failed: {problem}")
             return
         values = self._values(run)
@@ -225,31 +226,11 @@ class StudyRuns:
         texts = [f"{score} {measured_digits(self.study, score, values[score])}" for score in printed]
         self._say(f"{run.title}: {', '.join(texts) or 'made'}")
 
-    def _job(self, run: PlannedRun) -> Job:
-        model = str(self._folder(run.start) / "encoder") if run.start else run.model
-        return Job(
-            folder=self._folder(run),
-            recipe={**run.recipe.table(), "model": model, "tasks": QUICK_TASKS} if run.recipe else None,
-            model=run.model,
-            encoder=run.encoder,
-            tasks=self.study.tasks,
-            pairs=self.study.pairs,
-            classifier_seed=run.classifier_seed,
-            keep=self.keys[run] in self._kept,
-            plugins=tuple(Path(plugin.path).resolve() for plugin in loaded_plugins()),
-        )
-
     @property
     def stand_ins(self) -> tuple[str, ...]:
         """The sources of the study's runs that stand in for published data."""
         sources = dict.fromkeys(source for run in self.planned for source in run.inputs.data)
         return tuple(filter(is_stand_in, sources))
-
-    def _folder(self, run: PlannedRun) -> Path:
-        return self.folder / self.keys[run]
-
-    def _is_done(self, run: PlannedRun) -> bool:
-        return run in self.keys and is_done(self._folder(run), self.keys[run] in self._kept)
 
     def made(self) -> tuple[MadeRun, ...]:
         """The runs in the lines of the table, with the scores of those that are done."""
@@ -259,7 +240,7 @@ class StudyRuns:
                 model=run.model,
                 seed=run.seed,
                 cell=dict(run.cell),
-                run=self.keys.get(run, ""),
+                run=self.jobs[run].folder.name if run in self.jobs else "",
                 problem=self.problems.get(run, ""),
                 values=self._values(run),
             )
@@ -268,17 +249,18 @@ class StudyRuns:
 
     def _values(self, run: PlannedRun | None) -> dict[str, float]:
         """Every score of a run; none if it is not done."""
-        if run is None or not self._is_done(run):
+        job = self.jobs.get(run) if run else None
+        if run is None or job is None or not job.is_done:
             return {}
-        study, folder = self.study, self._folder(run)
-        result = read_result(folder)
+        study, result = self.study, read_json(job.folder / RESULT)
         evaluation = Evaluation.model_validate(result["evaluation"])
         values: dict[str, float] = result["scores"] | evaluation.scores(study.aggregation, study.metric)
         for name, members in study.averages.items():
             if values.keys() >= set(members):
                 values[name] = fmean(values[member] for member in members)
-        baseline, cosines = self._values(run.baseline), read_arrays(folder / COSINES)
-        predictions = read_arrays(folder / PREDICTIONS) if (folder / PREDICTIONS).exists() else {}
+        baseline, cosines, predictions = self._values(run.baseline), read_arrays(job.folder / COSINES), {}
+        if (job.folder / PREDICTIONS).exists():
+            predictions = read_arrays(job.folder / PREDICTIONS)
         arrays = {f"{PREDICTED}:{key[4:]}": array for key, array in predictions.items() if key.startswith("dev")}
         arrays[COSINE] = cosines.get(PAIRS, next(iter(cosines.values()), np.zeros(0)))
         for score in study.scores:
@@ -291,34 +273,35 @@ class StudyRuns:
 
     def compare(self, made: Sequence[MadeRun]) -> tuple[Comparison, ...]:
         """The comparisons between the lines of runs that were made."""
-        keys = {(line_title(run.arm, run.cell), run.seed): key for run, key in self.keys.items()}
+        folders = {(line_title(run.arm, run.cell), run.seed): job.folder for run, job in self.jobs.items()}
         tasks = [task for task in self.tasks if isinstance(task, STSTask)]
         lines = table_lines(self.study, made)
-        return compare(
-            self.study, lines, tasks, lambda line, seed: read_arrays(self.folder / keys[line.title, seed] / COSINES)
-        )
+        return compare(self.study, lines, tasks, lambda line, seed: read_arrays(folders[line.title, seed] / COSINES))
 
     def analyse(self, folder: Path) -> tuple[str, ...]:
         """Writes the study's analyses of the first seed's encoders; returns the names of those that were made."""
-        runs = [run for run in self.planned if run.seed in (None, self.study.seeds[0])]
-        done = {line_title(run.arm, run.cell): partial(self._encoder, run) for run in runs if self._is_done(run)}
-        encoders = _LazyEncoders(done)
-        made = []
+        encoders = _LazyEncoders()
+        for run in self.planned:
+            job = self.jobs.get(run)
+            if job and job.is_done and run.seed in (None, self.study.seeds[0]):
+                made = (job.folder / "encoder", {}) if run.recipe else (run.model, run.encoder.model_dump())
+                encoders[line_title(run.arm, run.cell)] = made
+        names = []
         for name in self.study.analyses if encoders else ():
             try:
                 analyse(name, encoders, self.study.analysed).write(folder)
-                made.append(name)
+                names.append(name)
             except InputError as error:
                 self._say(f"analysis {name} failed: {error}")
-        return tuple(made)
-
-    def _encoder(self, run: PlannedRun) -> SentenceEncoder:
-        return Encoder.load(self._folder(run) / "encoder") if run.recipe else load_untrained(run.model, run.encoder)
+        return tuple(names)
 
 
 class _LazyEncoders(UserDict[str, Any]):
-    """Encoders by name. Each is loaded at every access and not kept: all of a study's may not fit in memory."""
+    """The arguments of `Encoder.load` by the name of an encoder, and the encoders on access.
 
-    def __getitem__(self, name: str) -> SentenceEncoder:
-        encoder: SentenceEncoder = self.data[name]()
-        return encoder
+    An encoder is loaded at every access and not kept: all of a study's may not fit in memory.
+    """
+
+    def __getitem__(self, name: str) -> Encoder:
+        model, options = self.data[name]
+        return Encoder.load(model, **options)

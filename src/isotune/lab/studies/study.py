@@ -1,8 +1,7 @@
 """The schema of a study file: arms, grid, seeds and tasks, and what a paper prints of them. Loads no torch.
 
 An arm is a recipe, a method, or a model that is evaluated untrained. Every arm is run at every cell of the grid with
-every seed. Options are those of `Recipe.with_options`, and one form more: "augmentations.0" is the first element of an
-option that is a list. An option of the study applies to the arms that have it.
+every seed. Options are those of `Recipe.with_options`. An option of the study applies to the arms that have it.
 """
 
 from __future__ import annotations
@@ -105,7 +104,7 @@ class _FigureTable(_Table):
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The options of the grid that the figure has as axes."""
+        """The axes of the figure besides the score."""
         return tuple(getattr(self, name) for name in ("x", "rows", "columns") if hasattr(self, name))
 
 
@@ -118,11 +117,14 @@ class Curve(_FigureTable):
 
 
 class Heatmap(_FigureTable):
-    """A panel of coloured squares for each arm."""
+    """A panel of coloured squares for each arm.
+
+    An axis is an option of the grid, or "augmentations.0": the first element of an option whose values are lists.
+    """
 
     kind: Literal["heatmap"]
-    rows: str  # the vertical option of the grid
-    columns: str  # the horizontal option of the grid
+    rows: str  # the vertical axis
+    columns: str  # the horizontal axis
 
 
 class BarChart(_FigureTable):
@@ -247,7 +249,8 @@ class Study(_Table):
             _check(f"score in published {number}", [*published.scores, *published.deviation], self.scores)
         for number, figure in enumerate(self.figures, 1):
             _check(f"score of figure {number}", [figure.y], self.scores)
-            _check(f"option of the grid in figure {number}", figure.axes, self.axes)
+            options = [axis.partition(".")[0] for axis in figure.axes]
+            _check(f"option of the grid in figure {number}", options, self.axes)
         return self
 
 
