@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from isotune.report.figures import cosine_against_gold, learning_curves, space_monitor
+from isotune.report.figures import before_and_after, learning_curves, space_monitor
 from isotune.report.stages import StageRecords
 
 Records = list[dict[str, Any]]
@@ -38,6 +38,10 @@ def stage(train: Records = (), dev: Records = (), space: Records = (), number: i
 def learning_curve(train: Records, dev: Records) -> str:
     (svg,) = learning_curves([stage(train, dev)])
     return svg
+
+
+def cosines(**encoders: np.ndarray) -> str:
+    return before_and_after({"gold": np.arange(float(len(encoders["before"]))), **encoders})
 
 
 def texts(svg: str) -> list[str]:
@@ -81,24 +85,6 @@ def test_every_stage_has_a_figure_that_names_it() -> None:
     assert "Stage 1: simcse" not in texts(learning_curve(train(5), []))
 
 
-def test_only_scores_by_one_metric_share_an_axis() -> None:
-    wide, narrow = stage(dev=dev([0.1, 0.9])), stage(dev=dev([0.5, 0.51], start=10), number=2)
-    ticks = [[word for word in texts(svg) if re.fullmatch(r"\d0", word)] for svg in learning_curves([wide, narrow])]
-    assert {"20", "40", "60", "80"} <= set(ticks[0]) & set(ticks[1])
-    accuracy = stage(dev=dev([0.5, 0.51], metric="accuracy", start=10), number=2)
-    words = texts(learning_curves([wide, accuracy])[1])
-    assert "dev accuracy x 100" in words
-    assert "80" not in words
-
-
-def test_the_space_of_every_stage_is_on_the_same_axes() -> None:
-    stages = [stage(space=space((0, 0.9, 10), (5, 0.1, 90))), stage(space=space((5, 0.4, 50), (9, 0.5, 51)), number=2)]
-    first_words, second_words = (texts(svg) for svg in space_monitor(stages))
-    assert "Stage 1: simcse" in first_words
-    assert "Stage 2: simcse" in second_words
-    assert {"20", "40", "60", "80"} <= set(first_words) & set(second_words)
-
-
 def test_text_and_axes_take_the_pages_colour() -> None:
     svg = learning_curve(train(20, info_nce=1, mlm=2), dev([0.3, 0.5]))
     colours = set(re.findall(r"(?:fill|stroke): ?(#\w+|currentColor)", svg))
@@ -112,7 +98,7 @@ def test_a_figure_is_described_and_its_ids_are_unique() -> None:
     figures = [
         learning_curve(train(20), dev([0.3])),
         *space_monitor([stage(space=space((0, 0.8, 12.3)))]),
-        *cosine_against_gold(np.arange(5.0), {"before": np.linspace(0.8, 0.9, 5), "after": np.linspace(0, 1, 5)}),
+        cosines(before=np.linspace(0.8, 0.9, 5), after=np.linspace(0, 1, 5)),
     ]
     ids = [name for svg in figures for name in re.findall(r' id="([^"]+)"', svg)]
     assert len(ids) == len(set(ids))
@@ -125,24 +111,21 @@ def test_a_figure_is_described_and_its_ids_are_unique() -> None:
         assert set(re.findall(r'href="#([^"]+)"', svg)) <= ids
 
 
-def test_panels_state_their_spearman_and_have_the_same_axes() -> None:
-    before, after = cosine_against_gold(np.arange(6.0), {"before": np.full(6, 0.9), "after": np.linspace(-0.3, 1, 6)})
-    ticks = [[word for word in texts(svg) if re.fullmatch(r"\W?[\d.]+", word)] for svg in (before, after)]
-    assert ticks[0] == ticks[1]
-    assert "Before: Spearman 0.00" in texts(before)
-    assert "After: Spearman 100.00" in texts(after)
+def test_panels_state_their_spearman() -> None:
+    words = texts(cosines(before=np.full(6, 0.9), after=np.linspace(-0.3, 1, 6)))
+    assert {"Before: Spearman 0.00", "After: Spearman 100.00"} <= set(words)
 
 
 @pytest.mark.parametrize("count", [100, 20_000])
 def test_a_figure_stays_small(count: int) -> None:
     random = np.random.default_rng(0)
     curve = learning_curve(train(count), dev([0.3, 0.4]))
-    (panel,) = cosine_against_gold(random.uniform(0, 5, count), {"after": random.uniform(-1, 1, count)})
+    panels = cosines(before=random.uniform(-1, 1, count), after=random.uniform(-1, 1, count))
     assert len(curve) < 100_000
-    assert len(panel) < 500_000
+    assert len(panels) < 1_000_000
 
 
 def test_a_loss_that_diverged_is_drawn() -> None:
     records = train(5)
     records[-1]["loss"] = float("nan")
-    assert "Training loss from 1 to nan, up to step 5." in learning_curve(records, [])
+    assert "training loss" in texts(learning_curve(records, []))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isotune.report import text_changes
-from isotune.report.text_changes import compare_text, sample_sentences
+from isotune.report.text_changes import TextChanges, compare_text, sample_sentences
 
 CAT, TOMCAT, DOG, CAR = sentences = ["a cat", "a tomcat", "a dog", "a car"]
 
@@ -17,9 +17,9 @@ def at(*degrees: float) -> np.ndarray:
     return np.stack([np.cos(angles), np.sin(angles)], 1)
 
 
-def test_what_moved_is_told() -> None:
+def test_new_neighbours_are_told_the_clearest_first() -> None:
     changes = compare_text(at(0, 40, 10, 100), 3 * at(0, 5, 60, 100), sentences)
-    assert (changes.sentences, changes.pairs) == (4, 6)
+    assert changes.sentences == 4
     assert [(new.sentence, new.before, new.after) for new in changes.new_nearest] == [
         (CAR, TOMCAT, DOG),
         (DOG, CAT, CAR),
@@ -27,38 +27,27 @@ def test_what_moved_is_told() -> None:
         (TOMCAT, DOG, CAT),
     ]
     assert changes.same_nearest == 0
-    (closer, *_), (apart, *_) = changes.closer, changes.apart
-    assert (closer.first, closer.second) == (CAT, TOMCAT)
-    assert (closer.number_before, closer.number_after) == (3, 1)
-    assert closer.cosine_after == pytest.approx(np.cos(np.radians(5)))
-    assert (apart.first, apart.second) == (CAT, DOG)
-    assert (apart.number_before, apart.number_after) == (1, 4)
 
 
 def test_equal_spaces_change_nothing() -> None:
     vectors = at(0, 40, 10, 100)
     changes = compare_text(vectors, 2 * vectors, sentences)
     assert (changes.agreement, changes.same_nearest, changes.same_neighbours) == (1, 1, 1)
-    assert changes.new_nearest == changes.closer == changes.apart == ()
+    assert changes.new_nearest == ()
 
 
-def test_near_duplicates() -> None:
-    changes = compare_text(at(0, 40, 10, 100), at(0, 5, 8, 100), sentences)
-    assert changes.duplicates_before == 1  # 10 degrees
-    assert changes.duplicates_after == 3
-    (pair,) = changes.duplicates  # no sentence is shown twice
-    assert (pair.first, pair.second) == (TOMCAT, DOG)
-
-
-def test_a_sentence_is_in_one_example_of_a_kind_and_is_cut() -> None:
+def test_long_sentences_are_cut() -> None:
     random = np.random.default_rng(0)
     texts = [f"{i} " + "long " * 100 for i in range(50)]
     changes = compare_text(random.standard_normal((50, 8)), random.standard_normal((50, 8)), texts)
-    for pairs in (changes.closer, changes.apart):
-        ends = [end for pair in pairs for end in (pair.first, pair.second)]
-        assert len(pairs) == text_changes.EXAMPLES
-        assert len(set(ends)) == len(ends)
-        assert max(map(len, ends)) == text_changes.LONGEST
+    assert len(changes.new_nearest) == text_changes.EXAMPLES
+    assert {len(text) for new in changes.new_nearest for text in (new.sentence, new.before)} == {text_changes.LONGEST}
+
+
+def test_a_file_of_an_earlier_version_is_read() -> None:
+    vectors = at(0, 40, 10, 100)
+    written = compare_text(vectors, 2 * vectors, sentences).model_dump() | {"closer": [], "duplicates_after": 1}
+    assert TextChanges.model_validate(written).sentences == 4
 
 
 def test_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:

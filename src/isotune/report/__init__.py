@@ -15,7 +15,7 @@ from isotune.report.drawing import (
     svg,
     whole_numbers,
 )
-from isotune.report.figures import cosine_title, plot_cosines
+from isotune.report.figures import cosines_against_gold
 from isotune.report.page import write_report
 from isotune.report.stages import group_by_stage, read_records
 from isotune.report.templates import template
@@ -25,13 +25,12 @@ __all__ = [
     "INK",
     "RING",
     "VERMILION",
-    "cosine_title",
+    "cosines_against_gold",
     "group_by_stage",
     "legend_below",
     "look",
     "names_down",
     "panels",
-    "plot_cosines",
     "read_records",
     "save_png",
     "styled",

@@ -25,10 +25,10 @@ from isotune.evaluation.results import Correlations, Evaluation, RunEvaluation, 
 from isotune.evaluation.tables import AGGREGATIONS
 from isotune.evaluation.tasks import task_title
 from isotune.files import write_text
-from isotune.report.figures import cosine_against_gold, learning_curves, space_monitor
+from isotune.report.figures import before_and_after, learning_curves, space_monitor
 from isotune.report.stages import Change, MetricsRecord, StageRecords, group_by_stage, read_records
 from isotune.report.templates import template
-from isotune.report.text_changes import CHANGES, DUPLICATE, NEIGHBOURS, TextChanges
+from isotune.report.text_changes import CHANGES, NEIGHBOURS, TextChanges
 
 T = TypeVar("T")
 
@@ -112,11 +112,8 @@ def _render(run: RunFiles) -> str:
         aggregations=AGGREGATIONS,
         curves=learning_curves(run.stages),
         space=space_monitor(run.stages),
-        panels=cosine_against_gold(run.cosines["gold"], {name: run.cosines[name] for name in ("before", "after")})
-        if run.cosines
-        else [],
+        cosines=before_and_after(run.cosines) if run.cosines else "",
         advice=_advice(run),
-        duplicate=DUPLICATE,
         neighbours=NEIGHBOURS,
         facts={title: facts for title, facts in (("Data", run.data), ("Environment", environment)) if facts},
         overlap=[

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from isotune.data import ScoredPairs
 from isotune.evaluation import SentenceEncoder, cosine_similarities
 from isotune.lab.analyses.analysis import Table, grouped, per_encoder, spearman
-from isotune.report import cosine_title, panels, plot_cosines, styled
+from isotune.report import cosines_against_gold
 
 
 def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs]) -> Table:
@@ -40,14 +40,9 @@ def findings(name: str, rows: Table) -> str:
     )
 
 
-@styled
 def draw(table: Table) -> Figure:
     """Draws a panel for each encoder, on the same axes."""
-    columns = {name: _columns(rows) for name, rows in grouped(table, "encoder").items()}
-    figure, axes = panels([cosine_title(name, *both) for name, both in columns.items()], "gold score", "cosine")
-    for ax, both in zip(axes, columns.values(), strict=True):
-        plot_cosines(ax, *both)
-    return figure
+    return cosines_against_gold({name: _columns(rows) for name, rows in grouped(table, "encoder").items()})
 
 
 def _columns(rows: Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
