@@ -16,9 +16,7 @@ TASKS = (
     "$ISOTUNE_DATA has it, otherwise the bundled pairs."
 )
 OUT = "The folder for NAME.json and NAME.png."
-SEED = (
-    "The random seed. Only tsne and pairs use it: both choose pairs at random, and tsne computes a random projection."
-)
+SEED = "The random seed of layers, tsne and pairs, which draw tokens or pairs; tsne also starts at random."
 
 
 def analyse(
@@ -27,22 +25,23 @@ def analyse(
     *encoder: Annotated[str, ENCODER],
     tasks: Annotated[tuple[str, ...], Parameter(help=TASKS, metavar="NAME...", consume_multiple=1)] = (),
     out: Annotated[Path, Parameter(help=OUT, metavar="DIR")] = Path("analyses"),
-    seed: Annotated[int | None, Parameter(help=SEED)] = None,
+    seed: Annotated[int, Parameter(help=SEED)] = 0,
 ) -> None:
     """Analyse encoders: a table and a figure, as in the papers."""
     from rich.console import Console
 
     from isotune.encoder.encoder import Encoder
-    from isotune.errors import InputError
+    from isotune.errors import InputError, unknown
     from isotune.files import make_folder
-    from isotune.lab.analyses import analyse_pairs, load_pairs
+    from isotune.lab.analyses import ANALYSES
+    from isotune.lab.analyses import analyse as analyse_encoders
 
     if not name:
         return _list()
-    if seed is not None and not 0 <= seed < 2**32:
+    if name not in ANALYSES:
+        raise unknown("analysis", name, ANALYSES)
+    if not 0 <= seed < 2**32:
         raise InputError(f"--seed {seed}: it is a whole number from 0 to {2**32 - 1}")
-    options = {} if seed is None else {"seed": seed}
-    pairs = load_pairs(name, tasks, options)  # before the encoders, so that a wrong name costs no time
     names = labels(encoder)
     if repeated := next((path for path in encoder if encoder.count(path) > 1), None):
         raise InputError(f"encoder {repeated} is named twice")
@@ -54,7 +53,8 @@ def analyse(
     except OSError as error:
         raise InputError(f"{out}: it can't be written ({error.strerror}); choose another --out") from error
     with Console(stderr=True).status(f"analysing: {name}"):
-        analysis = analyse_pairs(name, encoders, pairs, **options)
+        options = {"seed": seed} if ANALYSES[name].seeded else {}
+        analysis = analyse_encoders(name, encoders, tasks, **options)
         paths = analysis.write(out)
     print(*analysis.findings, *paths, sep="\n")
 

@@ -9,7 +9,7 @@ import pytest
 
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
-from isotune.lab.analyses import ANALYSES, analyse, load_pairs
+from isotune.lab.analyses import ANALYSES, _read_pairs, analyse
 
 
 @pytest.mark.parametrize("name", ANALYSES)
@@ -33,28 +33,30 @@ def test_options_are_passed_to_the_analysis(tiny: Encoder, pairs: Path) -> None:
     assert len(analysis.table) == 8
 
 
+def default_tasks(name: str) -> list[str]:
+    return [f"{pairs.name}:{pairs.split}" for pairs in _read_pairs(ANALYSES[name], name, [])]
+
+
 def test_the_default_tasks_are_the_published_ones(real_data: Path) -> None:
-    assert [(pairs.name, pairs.split) for pairs in load_pairs("tsne", [])] == [("stsb", "dev")]
-    assert len(load_pairs("frequent-tokens", [])) == 7
+    assert default_tasks("tsne") == ["stsb:dev"]
+    assert len(default_tasks("frequent-tokens")) == 7
 
 
 def test_without_data_the_default_is_the_bundled_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ISOTUNE_DATA", raising=False)
-    assert [(pairs.name, pairs.split) for pairs in load_pairs("frequent-tokens", [])] == [("stsb-open", "test")]
-    assert [(pairs.name, pairs.split) for pairs in load_pairs("tsne", [])] == [("stsb-open", "dev")]
+    assert default_tasks("frequent-tokens") == ["stsb-open:test"]
+    assert default_tasks("tsne") == ["stsb-open:dev"]
 
 
 @pytest.mark.parametrize(
-    ("name", "tasks", "options", "message"),
+    ("name", "tasks", "message"),
     [
-        ("cosine", [], {}, "unknown analysis 'cosine': did you mean 'cosines'"),
-        ("cosines", ["stsb-open"], {"seed": 1}, "cosines has no option seed; it has none"),
-        ("tsne", ["stsb-open"], {"sed": 1}, "tsne has no option sed; it has seed, count"),
-        ("cosines", ["sts12", "sts13"], {}, "cosines looks at one task at a time; got sts12, sts13"),
-        ("pairs", ["sts"], {}, "pairs looks at one task at a time; got sts12, sts13, sts14"),
-        ("time", ["stsb-opne"], {}, "did you mean 'stsb-open'"),
+        ("cosine", [], "unknown analysis 'cosine': did you mean 'cosines'"),
+        ("cosines", ["sts12", "sts13"], "cosines looks at one task at a time; got sts12, sts13"),
+        ("pairs", ["sts"], "pairs looks at one task at a time; got sts12, sts13, sts14"),
+        ("time", ["stsb-opne"], "did you mean 'stsb-open'"),
     ],
 )
-def test_invalid_input_is_refused(name: str, tasks: list[str], options: dict[str, int], message: str) -> None:
+def test_invalid_input_is_refused(name: str, tasks: list[str], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        analyse(name, {}, tasks, **options)
+        analyse(name, {}, tasks)

@@ -20,19 +20,16 @@ def test_every_pair_has_its_cosine() -> None:
         assert row["cosine"] == pytest.approx(cosine(vectors[row["sentence1"]], vectors[row["sentence2"]]))
 
 
-def test_findings_say_how_far_cosines_spread() -> None:
+def test_findings_and_figure_show_how_far_cosines_spread() -> None:
     good = np.cos([2, 1.5, 1.6, 1, 0.5, 0])
     quarter, three_quarters = np.quantile(good, (0.25, 0.75))
-    finding = cosines.findings(cosines.compute(ENCODERS, [made_pairs(SCORES)]))[1]
-    assert finding == (
+    table = cosines.compute(ENCODERS, [made_pairs(SCORES)])
+    assert cosines.findings(table)[1] == (
         f"good: cosines from {good.min():.2f} to 1.00, half of them between {quarter:.2f} and {three_quarters:.2f}; "
         f"Spearman {100 * spearmanr(SCORES, good).statistic:.2f}, 6 pairs."
     )
-
-
-def test_a_panel_for_each_encoder_on_the_same_axes() -> None:
-    flat, good = cosines.draw(cosines.compute(ENCODERS, [made_pairs(SCORES)])).axes
-    assert [ax.get_title(loc="left").partition(":")[0] for ax in (flat, good)] == ["flat", "good"]
-    assert flat.get_ylim() == good.get_ylim()
-    (points,) = good.lines
-    assert points.get_xydata() == pytest.approx(np.stack([SCORES, np.cos([2, 1.5, 1.6, 1, 0.5, 0])], 1))
+    flat, of_good = cosines.draw(table).axes
+    assert [ax.get_title(loc="left").partition(":")[0] for ax in (flat, of_good)] == ["flat", "good"]
+    assert flat.get_ylim() == of_good.get_ylim()
+    (points,) = of_good.lines
+    assert points.get_xydata() == pytest.approx(np.stack([SCORES, good], 1))

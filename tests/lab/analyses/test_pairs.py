@@ -57,36 +57,21 @@ def test_random_pairs_follow_the_seed() -> None:
     assert len(set(drawn(3))) == 3
 
 
-TABLE = [
-    {
-        "kind": kind,
-        "pair": 7,
-        "sentence1": "A $5 note " * 9,
-        "sentence2": "It's 5 dollars",
-        "gold": 4.5,
-        "gold_rank": 0.9,
-    }
-    | {"encoder": name, "cosine": 0.8617, "rank": rank}
-    for kind in ("random", "worst")
-    for name, rank in (("before", 0.5), ("after", 0.7))
-]
-
-
-def test_findings_are_the_pairs() -> None:
-    table = [{**row, "sentence1": "A $5 note"} for row in TABLE]
-    assert pairs.findings(table)[0] == (
+def test_findings_and_figure_show_the_pairs() -> None:
+    pair = {"pair": 7, "sentence1": "A $5 note " * 9, "sentence2": "It's 5 dollars", "gold": 4.5, "gold_rank": 0.9}
+    table = [
+        {**pair, "kind": kind, "encoder": name, "cosine": 0.8617, "rank": rank}
+        for kind in ("random", "worst")
+        for name, rank in (("before", 0.5), ("after", 0.7))
+    ]
+    short = [{**row, "sentence1": "A $5 note"} for row in table]
+    assert pairs.findings(short)[0] == (
         "random: 'A $5 note' and \"It's 5 dollars\": gold 4.5, before 0.862, after 0.862."
     )
-    assert [text.partition(":")[0] for text in pairs.findings(table)] == ["random", "worst"]
-
-
-def test_a_line_for_each_pair() -> None:
-    (ax,) = pairs.draw(TABLE).axes
+    (ax,) = pairs.draw(table).axes
     first, second, numbers = ax.get_yticklabels()[1].get_text().split("\n")
     assert first.startswith("A $5 note A $5 note")
     assert first.endswith(" ...")
     assert (second, numbers) == ("It's 5 dollars", "worst: gold 4.5; cosines 0.86, 0.86")
-    lines = {line.get_label(): line for line in ax.lines}
-    ranks = {name: line.get_xydata().tolist() for name, line in lines.items()}
+    ranks = {line.get_label(): line.get_xydata().tolist() for line in ax.lines}
     assert ranks == {name: [[x, 0], [x, 1]] for name, x in (("gold", 0.9), ("before", 0.5), ("after", 0.7))}
-    assert len({line.get_marker() for line in lines.values()}) == 3

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import UserDict
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -12,86 +13,60 @@ from isotune.lab.analyses import time
 from tests.lab.analyses.conftest import made_pairs
 
 
-class Clock:
-    """Time passes only while something encodes."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 0.0
-        self.turns: list[str] = []
-        monkeypatch.setattr(time, "perf_counter", lambda: self.now)
-
-
 class Slow:
-    """Takes these seconds, one after the other."""
+    """Takes these seconds, one after the other; time passes only while something encodes."""
 
-    device = torch.device("cpu")
+    now = 0.0
+    turns: ClassVar[list[tuple[str, list[str]]]] = []
 
-    def __init__(self, clock: Clock, name: str, *seconds: float) -> None:
-        self.clock, self.name, self.seconds = clock, name, iter(seconds)
+    def __init__(self, name: str, *seconds: float) -> None:
+        self.name, self.seconds = name, iter(seconds)
 
     def encode(self, sentences: Sequence[str], /) -> NDArray[np.float64]:
-        assert len(sentences) == 4
-        self.clock.now += next(self.seconds)
-        self.clock.turns.append(self.name)
+        Slow.now += next(self.seconds)
+        Slow.turns.append((self.name, list(sentences)))
         return np.zeros((len(sentences), 2))
 
 
-@pytest.fixture
-def table(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
-    clock = Clock(monkeypatch)
-    encoders = {"a": Slow(clock, "a", 100, 1, 5, 2), "b": Slow(clock, "b", 100, 8, 8, 9)}
-    made = time.compute(encoders, [made_pairs([0, 5])], repeats=3)
-    assert clock.turns == ["a", "b"] * 4
-    return made
+@pytest.fixture(autouse=True)
+def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "perf_counter", lambda: Slow.now)
+    monkeypatch.setattr(Slow, "turns", [])
 
 
-def test_the_result_is_the_median_of_turns_after_a_warm_up(table: list[dict[str, object]]) -> None:
-    assert [(row["encoder"], row["seconds"], row["passes"]) for row in table] == [
-        ("a", 2, [1, 5, 2]),
-        ("b", 8, [8, 8, 9]),
-    ]
-    assert table[0] | {"sentences": 4, "device": "cpu", "threads": torch.get_num_threads()} == table[0]
+def test_the_result_is_the_median_of_turns_after_a_warm_up() -> None:
+    encoders = {"a": Slow("a", 100, 1, 5, 2), "b": Slow("b", 100, 8, 8, 9)}
+    table = time.compute(encoders, [made_pairs([0, 5])], repeats=3)
+    assert [name for name, _ in Slow.turns] == ["a", "b"] * 4
+    seconds = [(row["encoder"], row["seconds"], row["passes"]) for row in table]
+    assert seconds == [("a", 2, [1, 5, 2]), ("b", 8, [8, 8, 9])]
+    assert time.findings(table)[0] == (
+        "a: 2.00 s for 4 sentences in batches of 16 (median of 3, from 1.00 to 5.00), 2 a second; cpu, threads: "
+        f"{torch.get_num_threads()}."
+    )
+    (ax,) = time.draw(table).axes
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["a", "b"]
+    assert [(bar.get_y() + bar.get_height() / 2, bar.get_width()) for bar in ax.patches] == [(0, 2), (1, 8)]
+    assert sorted(map(tuple, ax.lines[0].get_xydata())) == [(1, 0), (2, 0), (5, 0), (8, 1), (8, 1), (9, 1)]
 
 
 def test_sentences_come_in_batches_shortest_first() -> None:
-    class Listening:
-        def __init__(self) -> None:
-            self.batches: list[list[str]] = []
-
-        def encode(self, sentences: Sequence[str], /) -> NDArray[np.float64]:
-            self.batches.append(list(sentences))
-            return np.zeros((len(sentences), 2))
-
-    encoder, pairs = Listening(), made_pairs([0, 5, 3, 4, 1])
-    time.compute({"a": encoder}, [pairs], repeats=1, batch_size=4)
-    assert [len(batch) for batch in encoder.batches] == [4, 4, 2] * 2
-    heard = [sentence for batch in encoder.batches[:3] for sentence in batch]
+    pairs = made_pairs([0, 5, 3, 4, 1])
+    time.compute({"a": Slow("a", *[1] * 6)}, [pairs], repeats=1, batch_size=4)
+    assert [len(batch) for _, batch in Slow.turns] == [4, 4, 2] * 2
+    heard = [sentence for _, batch in Slow.turns[:3] for sentence in batch]
     assert sorted(heard) == sorted(pairs.sentence1 + pairs.sentence2)
     assert list(map(len, heard)) == sorted(map(len, heard))
 
 
-def test_an_encoder_is_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_encoder_is_loaded_once() -> None:
     """A study loads one whenever it is asked for; the second would be cold again."""
-    clock, loaded = Clock(monkeypatch), []
+    loaded = []
 
     class Loading(UserDict[str, Slow]):
         def __getitem__(self, name: str) -> Slow:
             loaded.append(name)
             return super().__getitem__(name)
 
-    time.compute(Loading(a=Slow(clock, "a", 100, 1, 5, 2)), [made_pairs([0, 5])], repeats=3)
+    time.compute(Loading(a=Slow("a", 100, 1, 5, 2)), [made_pairs([0, 5])], repeats=3)
     assert loaded == ["a"]
-
-
-def test_findings_say_the_median_and_the_range(table: list[dict[str, object]]) -> None:
-    assert time.findings(table)[0] == (
-        "a: 2.00 s for 4 sentences in batches of 16 (median of 3, from 1.00 to 5.00), 2 a second; cpu, threads: 1."
-    )
-
-
-def test_a_bar_for_each_encoder(table: list[dict[str, object]]) -> None:
-    (ax,) = time.draw(table).axes
-    assert [text.get_text() for text in ax.get_yticklabels()] == ["a", "b"]
-    assert [(bar.get_y() + bar.get_height() / 2, bar.get_width()) for bar in ax.patches] == [(0, 2), (1, 8)]
-    assert sorted(map(tuple, ax.lines[0].get_xydata())) == [(1, 0), (2, 0), (5, 0), (8, 1), (8, 1), (9, 1)]
-    assert ax.get_xlabel() == "seconds to encode 4 sentences"

@@ -6,10 +6,8 @@ a list of rows. `findings(table)` makes sentences of the table, and `draw(table)
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from isotune.errors import InputError, unknown
@@ -27,16 +25,19 @@ class AnalysisEntry(NamedTuple):
     source: str  # where the figure was published
     tasks: tuple[str, ...]  # the scored pairs of the published figure
     together: bool = False  # whether it takes several tasks at once
+    seeded: bool = False  # whether it draws something by the option `seed`
 
 
 ANALYSES = {
     "cosines": AnalysisEntry("Cosine against gold score", "ConSERT, Figure 1", ("stsb",)),
     "frequent-tokens": AnalysisEntry("STS without the most frequent tokens", "ConSERT, Figure 4", ("sts",), True),
-    "layers": AnalysisEntry("STS by layer and pooling", "self-guided, Figure 1", ("stsb",), True),
-    "tsne": AnalysisEntry("Most and least similar pairs in the plane", "self-guided, Figures 5 and 6", ("stsb:dev",)),
+    "layers": AnalysisEntry("STS by layer and pooling", "self-guided, Figure 1", ("stsb",), True, True),
+    "tsne": AnalysisEntry(
+        "Most and least similar pairs in the plane", "self-guided, Figures 5 and 6", ("stsb:dev",), seeded=True
+    ),
     "time": AnalysisEntry("Time to encode", "self-guided, Table 6", ("stsb",), True),
     "histogram": AnalysisEntry("Cosines by gold score", "BERT-CF, Figures 2 and 3", ("sts13",)),
-    "pairs": AnalysisEntry("Pairs to read", "BERT-CF, Tables 3 to 6", ("sts13",)),
+    "pairs": AnalysisEntry("Pairs to read", "BERT-CF, Tables 3 to 6", ("sts13",), seeded=True),
 }
 
 
@@ -51,19 +52,15 @@ def analyse(name: str, encoders: Mapping[str, SentenceEncoder], tasks: Sequence[
         options: of the analysis, such as `seed`; see its `compute`.
 
     Raises:
-        InputError: there is no such analysis or option, the tasks can't be read or are too many, or the analysis can't
-            use an encoder.
+        InputError: there is no such analysis, the tasks can't be read or are too many, or the analysis can't use an
+            encoder.
     """
-    return analyse_pairs(name, encoders, load_pairs(name, tasks, options), **options)
-
-
-def analyse_pairs(
-    name: str, encoders: Mapping[str, SentenceEncoder], pairs: Sequence[ScoredPairs], **options: Any
-) -> Analysis:
-    """Analyses encoders on pairs that `load_pairs` has read."""
     from isotune.lab.analyses.analysis import Analysis, task_name
 
-    entry, module = ANALYSES[name], _module(name)
+    if name not in ANALYSES:
+        raise unknown("analysis", name, ANALYSES)
+    entry, module = ANALYSES[name], import_module(f"{__name__}.{name.replace('-', '_')}")
+    pairs = _read_pairs(entry, name, tasks)
     table = module.compute(encoders, pairs, **options)
     return Analysis(
         name=name,
@@ -76,18 +73,10 @@ def analyse_pairs(
     )
 
 
-def load_pairs(name: str, tasks: Sequence[str] = (), options: Collection[str] = ()) -> list[ScoredPairs]:
-    """Reads the scored pairs for an analysis, each task once, and checks that the analysis has the options."""
+def _read_pairs(entry: AnalysisEntry, name: str, tasks: Sequence[str]) -> list[ScoredPairs]:
+    """Reads the scored pairs for an analysis, each task once."""
     from isotune.data import available, read_scored_pairs
     from isotune.evaluation import GROUPS
-
-    if name not in ANALYSES:
-        raise unknown("analysis", name, ANALYSES)
-    entry = ANALYSES[name]
-    parameters = inspect.signature(_module(name).compute).parameters.values()
-    allowed = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
-    if wrong := set(options) - set(allowed):
-        raise InputError(f"{name} has no option {min(wrong)}; it has {', '.join(allowed) or 'none'}")
 
     names = [member for task in tasks or entry.tasks for member in GROUPS.get(task, (task,))]
     if not tasks and not all(available(member.partition(":")[0]) for member in names):
@@ -96,7 +85,3 @@ def load_pairs(name: str, tasks: Sequence[str] = (), options: Collection[str] = 
     if len(names) > 1 and not entry.together:
         raise InputError(f"{name} looks at one task at a time; got {', '.join(names)}")
     return [read_scored_pairs(member, "test") for member in names]
-
-
-def _module(name: str) -> ModuleType:
-    return import_module(f"{__name__}.{name.replace('-', '_')}")
