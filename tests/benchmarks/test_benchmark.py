@@ -64,22 +64,6 @@ def test_the_verdict_says_whether_the_machine_was_quiet(
     assert f"other processes took {others / 100:.1%}" in noise.verdict()
 
 
-@pytest.mark.parametrize(
-    ("flags", "features"),
-    [
-        ("avx2 avx512f avx512_vnni avx512_bf16", "AVX-512 yes, bf16 yes, VNNI yes, AMX no"),
-        ("avx2 avx_vnni amx_bf16 amx_tile", "AVX-512 no, bf16 yes, VNNI yes, AMX yes"),
-        ("sse4_2", "AVX-512 no, bf16 no, VNNI no, AMX no"),
-    ],
-)
-def test_the_processor_is_named_with_its_features(flags: str, features: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    info = f"cpu family\t: 6\nmodel\t\t: 85\nmodel name\t: Intel(R) Xeon(R)\nflags\t\t: fpu {flags}\n"
-    monkeypatch.setattr("pathlib.Path.read_text", lambda _: info)
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
-    assert module("machine").processor() == f"Intel(R) Xeon(R) (family 6, model 85), 2 cores; {features}"
-    assert module("machine").short_name() == "intel-r-xeon-r-2"
-
-
 @pytest.fixture
 def worker(tmp_path: Path) -> Iterator[Any]:
     process = module("worker").Worker(tmp_path / "log")
@@ -106,15 +90,9 @@ def test_a_worker_encodes_as_the_package_does(
 
 
 @pytest.mark.slow
-def test_a_worker_trains_the_requested_number_of_steps(worker: Any, tiny_model: Path, sentences: list[str]) -> None:
-    options = {"contender": "isotune", "model": str(tiny_model), "precision": "float32", "threads": 1, "batch": 12}
-    worker.tell("train", timed=True, texts=sentences, dropout=0.1, **options)
-    timings = [worker.ask("steps", count=count) for count in (1, 4)]
-    assert all(timing["wall"] > 0 for timing in timings)
-
-
-@pytest.mark.slow
-def test_a_worker_reports_losses_order_and_cosines(worker: Any, tiny_model: Path, sentences: list[str]) -> None:
+def test_a_worker_trains_and_reports_losses_order_and_cosines(
+    worker: Any, tiny_model: Path, sentences: list[str]
+) -> None:
     options = {"contender": "isotune", "model": str(tiny_model), "precision": "float32", "threads": 1, "batch": 12}
     result = worker.ask("train", timed=False, texts=sentences, dropout=0.0, pairs=[sentences[:2]], **options)
     assert len(result["losses"]) == 5
@@ -122,3 +100,5 @@ def test_a_worker_reports_losses_order_and_cosines(worker: Any, tiny_model: Path
     assert result["losses"][-1] < result["losses"][0]
     (cosine,) = result["cosines"]
     assert -1 <= cosine <= 1
+    worker.tell("train", timed=True, texts=sentences, dropout=0.1, **options)
+    assert all(worker.ask("steps", count=count)["wall"] > 0 for count in (1, 4))

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from matplotlib.image import imread
-from matplotlib.markers import MarkerStyle
 
 from isotune.report.drawing import RING, legend_below, look, panels, save_png, svg
 
@@ -39,11 +38,9 @@ def test_one_legend_for_all_panels() -> None:
     assert legend_below(panels([""])[0]).legends == []
 
 
-@pytest.mark.parametrize("count", [4, 12])
-def test_looks_differ(count: int) -> None:
-    looks = [look(place) for place in range(count)]
-    assert len({(series["color"], series["linestyle"]) for series in looks}) == count
-    assert all(series["marker"] in MarkerStyle.markers for series in looks)
+def test_looks_differ() -> None:
+    looks = [look(place) for place in range(12)]
+    assert len({(series["color"], series["linestyle"]) for series in looks}) == 12
     assert look(12) == look(0)
 
 
