@@ -128,11 +128,11 @@ def _show(folder: Path) -> None:
     from rich.table import Column
 
     from isotune.cli.tables import print_table, stdout_console
-    from isotune.lab.studies.results import Results, analysis_sentences, table_rows
+    from isotune.lab.studies.results import Results, table_rows
 
     results = Results.read(folder)
     study = results.study
     scores = [Column(score.replace(":", "\n"), justify="right", no_wrap=True) for score in study.scores]
     print_table([Column(study.title, overflow="fold"), *scores], table_rows(results))
-    for text in (*analysis_sentences(results, folder), *filter(None, [study.note])):
-        stdout_console().print(text)
+    if study.note:
+        stdout_console().print(study.note)

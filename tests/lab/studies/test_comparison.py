@@ -19,7 +19,7 @@ from isotune.lab.studies.comparison import (
     paired_test,
     sentence,
 )
-from isotune.lab.studies.lines import Line, MadeRun, summary, table_lines
+from isotune.lab.studies.lines import Line, MadeRun, table_lines
 
 STUDY = Study(title="x", scores=("task",), tasks=("task",), arms=())
 SEEDS = (0, 1, 2, 3, 4)
@@ -206,11 +206,6 @@ def test_sentences_follow_the_scale_and_the_score() -> None:
     assert sentence(Study(title="x", scores=("seconds",)), seconds) == (
         "A is 20 ahead of B at 5 seeds (95 % interval 10 to 30, p = 0.010)."
     )
-
-
-def test_summary() -> None:
-    assert summary([0.5, 0.7, 0.9]) == pytest.approx((0.7, 0.2, 0.5, 0.9, 3))
-    assert summary([0.5]).deviation is None
 
 
 def test_the_paired_test_equals_scipys() -> None:

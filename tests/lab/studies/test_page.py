@@ -133,7 +133,8 @@ def test_lines_of_runs_come_before_published_ones(results: Results) -> None:
     summary = lines[1].summary("sts")
     assert summary is not None
     values = [run.values["sts"] for run in results.runs[1:4]]
-    assert (summary.mean, summary.deviation, summary.n) == (pytest.approx(np.mean(values)), np.std(values, ddof=1), 3)
+    assert summary == pytest.approx((np.mean(values), np.std(values, ddof=1)))
+    assert Line("x", {}, {"sts": {0: 0.5}}).summary("sts") == (0.5, None)
     assert lines[4].waiting == 3
     assert lines[5].problems == ["the disk <is> full"] * 3
 
@@ -243,7 +244,6 @@ def test_an_analysis_is_shown_with_its_published_values(results: Results, tmp_pa
     assert "BERT: all the same." in page.text
     assert "BERT, layer 2 spearman 25 16.71" in page.text
     assert any(link.startswith("data:image/png;base64,") for link in links(page))
-    for damaged in ("{", "{}", "[]"):
-        (folder / "layers.json").write_text(damaged)
-        with pytest.raises(InputError, match="the analysis layers can't be read"):
-            write_page(tmp_path)
+    (folder / "layers.json").unlink()
+    with pytest.raises(InputError, match=r"layers\.json: it can't be read"):
+        write_page(tmp_path)

@@ -86,6 +86,8 @@ def test_classifiers_have_the_seed_of_the_run_and_untrained_arms_have_seeds_then
         ({"arms": [{"name": "m", "options": {"pooling": "men"}}]}, "arm m: pooling: unknown pooling"),
         ({"arms": [{**MODEL, "grid": {"steps": [1]}}]}, "unknown option of arm as it is 'steps'"),
         ({"arms": [{"name": "no data", "method": "simcse"}]}, "no data: name at least one file"),
+        ({"arms": [{"name": "a", "method": "simsce"}]}, "unknown method 'simsce': did you mean 'simcse'?"),
+        ({"arms": [{**CONSERT, "recipe": "mlm"}]}, "mlm"),
     ],
 )
 def test_invalid_arms_and_options_are_refused_in_one_line(table: dict[str, Any], message: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from isotune.errors import InputError
 from isotune.lab.studies import Study, read_study
 from isotune.lab.studies.lines import MadeRun
 from isotune.lab.studies.plan import changed_study, departures
-from isotune.lab.studies.results import Results, analysis_sentences, table_rows
+from isotune.lab.studies.results import Results, table_rows
 from isotune.lab.studies.run_study import run_study
 
 
@@ -26,7 +25,7 @@ def results(study: Study, **values: dict[str, float]) -> Results:
         runs=tuple(runs),
         statistics={},
         comparisons=(),
-        analyses=("layers",),
+        analyses=(),
         facts={},
     )
 
@@ -81,27 +80,6 @@ def test_published_stands_below_measured() -> None:
     twice = results(study, a={"dev": 0.5})
     runs = (*twice.runs, twice.runs[0].model_copy(update={"seed": 1, "values": {"dev": 0.52}}))
     assert next(table_rows(twice.model_copy(update={"runs": runs}))) == ["a", "51.00 ± 1.41"]
-
-
-def test_published_values_of_an_analysis(tmp_path: Path) -> None:
-    study = of_arms(
-        {"name": "a", "options": {"pooling": "cls"}},
-        analyses=["layers"],
-        published=[
-            {"arm": "a", "analysis": "layers", "at": {"layer": 2, "pooling": "max"}, "scores": {"spearman": 63.19}},
-            {"arm": "a", "analysis": "layers", "at": {"layer": 9, "pooling": "cls"}, "scores": {"spearman": 16.71}},
-        ],
-    )
-    (tmp_path / "analyses").mkdir()
-    rows = [
-        {"encoder": "a", "layer": 2, "pooling": pooling, "spearman": value}
-        for pooling, value in (("cls", 0.1), ("max", 0.5))
-    ]
-    (tmp_path / "analyses" / "layers.json").write_text(json.dumps({"table": rows}))
-    assert list(analysis_sentences(results(study), tmp_path)) == [
-        "layers, a, layer 2, pooling max: spearman 50, published 63.19",
-        "layers, a, layer 9, pooling cls: spearman not measured, published 16.71",
-    ]
 
 
 def test_a_table_of_data_needs_no_run(tmp_path: Path) -> None:

@@ -72,18 +72,6 @@ def test_a_baseline_without_a_model_stays_where_another_model_takes_the_place_of
     assert words.values[str(pairs)] != model.values[str(pairs)]
 
 
-def test_a_changed_file_is_read_again(
-    study: Callable[..., StudyOutcome], made: list[str], pairs: Path, table: dict[str, Any]
-) -> None:
-    as_it_is = {"arms": table["arms"][:1], "options": {}, "grid": {}}
-    study(**as_it_is)
-    study(**as_it_is)
-    assert len(made) == 1
-    pairs.write_text(pairs.read_text() + "A dog runs.\tA cat sleeps.\t5\n")
-    study(**as_it_is)
-    assert len(set(made)) == 2
-
-
 def test_a_chain_of_arms_with_analyses_and_scores_of_other_kinds(
     study: Callable[..., StudyOutcome],
     made: list[str],
@@ -167,19 +155,6 @@ def test_the_pairs_of_a_study_and_single_predictions_are_scores(
         assert len(arrays["test"]) == len(scored) - len(arrays["dev"])
     assert run.values["test"] == run.values["test:pearson"]
     assert "predicted::999" not in run.values
-
-
-def test_the_sizes_of_datasets_need_no_run(made: list[str], write: Write, tmp_path: Path) -> None:
-    table = {
-        "title": "Sizes",
-        "scores": ["train", "dev", "test", "texts"],
-        "statistics": ["stsb"],
-        "scale": 1,
-        "published": [{"arm": "stsb", "scores": {"train": 5749, "dev": 1500, "test": 1379, "texts": 17256}}],
-    }
-    page = run_study(write(table), tmp_path / "out", quiet=True).page.read_text()
-    assert [page.count(number) for number in ("5,749", "1,500", "1,379", "17,256")] == [2, 2, 2, 2]
-    assert made == []
 
 
 def test_a_wrong_task_is_refused_before_any_run(study: Callable[..., StudyOutcome], made: list[str]) -> None:

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure as Drawing
 from numpy.typing import NDArray
 
 from isotune.lab.studies.lines import Line
-from isotune.lab.studies.study import BarChart, Curve, Figure, Heatmap, Study, Value
+from isotune.lab.studies.study import Figure, Study, Value
 from isotune.lab.studies.wording import digits, heading, label, line_title, scaled, score_title, value_text
 from isotune.report import BLUE, INK, RING, legend_below, look, names_down, panels, styled
 
@@ -26,12 +26,12 @@ BAND_OPACITY = 0.18
 @styled
 def draw(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None:
     """Draws a figure of a study; None if the lines have nothing to draw."""
-    match figure:
-        case Curve():
+    match figure.kind:
+        case "curve":
             return _curve(study, figure, lines)
-        case Heatmap():
+        case "heatmap":
             return _heatmap(study, figure, lines)
-        case BarChart():
+        case "bars":
             return _bars(study, figure.y, lines)
 
 
@@ -41,7 +41,7 @@ def title(figure: Figure) -> str:
     return f"{score_title(figure.y)}{over}"
 
 
-def _curve(study: Study, figure: Curve, lines: Sequence[Line]) -> Drawing | None:
+def _curve(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None:
     """A curve for each arm and each place in the rest of the grid; arms without the option are level lines."""
     values = list(dict.fromkeys(line.cell[figure.x] for line in lines if figure.x in line.cell))
     if not values:
@@ -83,7 +83,7 @@ def _curve(study: Study, figure: Curve, lines: Sequence[Line]) -> Drawing | None
     return legend_below(drawing)
 
 
-def _heatmap(study: Study, figure: Heatmap, lines: Sequence[Line]) -> Drawing | None:
+def _heatmap(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None:
     """A panel of measured values for each arm and each place in the rest of the grid, and one of published values."""
     gridded = [line for line in lines if "" not in (_place(line, figure.rows), _place(line, figure.columns))]
     rows, columns = (

@@ -6,29 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from isotune.lab.studies.study import Cell, Published, Study, Value
-from isotune.lab.studies.wording import digits, line_title, measured_digits, scaled, with_deviation
+from isotune.lab.studies.wording import digits, line_title, measured_digits, with_deviation
 
 
 class Summary(NamedTuple):
-    """A summary of n values; the standard deviation (divided by n - 1) is None for a single value."""
+    """A summary of values; the standard deviation (divided by n - 1) is None for a single value."""
 
     mean: float
     deviation: float | None
-    least: float
-    greatest: float
-    n: int
-
-
-def summary(values: Sequence[float]) -> Summary:
-    """Summarises one or more values."""
-    deviation = float(np.std(values, ddof=1)) if len(values) > 1 else None
-    return Summary(float(np.mean(values)), deviation, min(values), max(values), len(values))
 
 
 class MadeRun(BaseModel):
@@ -63,8 +54,9 @@ class Line:
 
     def summary(self, score: str) -> Summary | None:
         """A score over the seeds; None if no run has it."""
-        values = self.values.get(score)
-        return summary(list(values.values())) if values else None
+        values = list(self.values.get(score, {}).values())
+        deviation = float(np.std(values, ddof=1)) if len(values) > 1 else None
+        return Summary(float(np.mean(values)), deviation) if values else None
 
     def measured(self, study: Study, score: str) -> str:
         """Mean and standard deviation of a score as text; "" if no run has it."""
@@ -125,18 +117,3 @@ def _best_line(score: str, cells: Sequence[Line]) -> Line:
     best.problems = [problem for line in cells for problem in line.problems]
     best.waiting = sum(line.waiting for line in cells)
     return best
-
-
-def beside_analysis(
-    study: Study, analysis: str, table: Iterable[Mapping[str, Any]]
-) -> list[tuple[Published, dict[str, float]]]:
-    """What the paper prints of an analysis, each with the same columns of the analysis's own table."""
-    rows = list(table)
-    pairs = []
-    for published in study.published:
-        if published.analysis == analysis:
-            place = {"encoder": published.arm, **published.at}
-            row: Mapping[str, Any] = next((row for row in rows if place.items() <= row.items()), {})
-            measured = {score: scaled(study, score, row[score]) for score in published.scores if score in row}
-            pairs.append((published, measured))
-    return pairs

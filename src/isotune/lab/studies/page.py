@@ -6,22 +6,20 @@ when the runs are gone. Each figure is also written beside it, as PNG.
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from isotune.errors import InputError
 from isotune.evaluation import AGGREGATIONS
-from isotune.files import make_folder, write_text
+from isotune.files import make_folder, read_json, write_text
 from isotune.lab.studies.comparison import sentence
 from isotune.lab.studies.figures import draw, title
-from isotune.lab.studies.lines import Line, beside_analysis
+from isotune.lab.studies.lines import Line
 from isotune.lab.studies.results import Results
 from isotune.lab.studies.study import Study
-from isotune.lab.studies.wording import heading, is_share, measured_digits, score_title
+from isotune.lab.studies.wording import heading, is_share, measured_digits, scaled, score_title
 from isotune.report import save_png, svg, template
 
 
@@ -94,12 +92,14 @@ def _figure(folder: Path, study: Study, lines: Sequence[Line], number: int) -> d
 
 
 def _analysis(folder: Path, study: Study, name: str) -> dict[str, Any]:
-    """Reads the files of an analysis. To these are added its picture and published numbers."""
-    try:
-        content: dict[str, Any] = json.loads((folder / f"{name}.json").read_text("utf-8"))
-        picture = b64encode((folder / f"{name}.png").read_bytes()).decode()
-        shown = {key: content[key] for key in ("title", "findings")}
-        published = beside_analysis(study, name, content["table"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{folder}: the analysis {name} can't be read: {error}") from error
+    """Reads the files of an analysis. To these are added its picture, and what the paper prints beside the measured."""
+    content, picture = read_json(folder / f"{name}.json"), b64encode((folder / f"{name}.png").read_bytes()).decode()
+    published = []
+    for row in study.published:
+        if row.analysis == name:
+            place = {"encoder": row.arm, **row.at}
+            measured: Mapping[str, Any] = next((each for each in content["table"] if place.items() <= each.items()), {})
+            found = {score: scaled(study, score, measured[score]) for score in row.scores if score in measured}
+            published.append((row, found))
+    shown = {key: content[key] for key in ("title", "findings")}
     return {**shown, "picture": f"data:image/png;base64,{picture}", "published": published}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +10,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from isotune.errors import InputError, invalid
 from isotune.files import write_text
 from isotune.lab.studies.comparison import Comparison
-from isotune.lab.studies.lines import Line, MadeRun, beside_analysis, table_lines
+from isotune.lab.studies.lines import Line, MadeRun, table_lines
 from isotune.lab.studies.study import Study
-from isotune.lab.studies.wording import line_title
 
 
 class Results(BaseModel):
@@ -68,13 +66,3 @@ def table_rows(results: Results) -> Iterator[list[str]]:
             expected = line.values or line.problems or line.waiting
             title = "  published" if expected else f"{line.title}, published"
             yield [title, *(line.printed(study, score) for score in study.scores)]
-
-
-def analysis_sentences(results: Results, folder: Path) -> Iterator[str]:
-    """Each number that the paper prints of an analysis, with the measured one, from the study's folder."""
-    for name in results.analyses:
-        table = json.loads((folder / "analyses" / f"{name}.json").read_text("utf-8"))["table"]
-        for published, values in beside_analysis(results.study, name, table):
-            for score, value in published.scores.items():
-                measured = f"{values[score]:.4g}" if score in values else "not measured"
-                yield f"{name}, {line_title(published.arm, published.at)}: {score} {measured}, published {value:g}"

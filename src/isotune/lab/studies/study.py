@@ -13,11 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from isotune.bundled import BUNDLED_MODEL
 from isotune.data import DATASETS
-from isotune.encoder import EncoderOptions
 from isotune.errors import invalid, unknown
 from isotune.lab.analyses import ANALYSES
-from isotune.methods import METHODS
-from isotune.recipes import read_recipe
 
 Value = bool | int | float | str | tuple[bool | int | float | str, ...]
 """The value of an option."""
@@ -73,18 +70,10 @@ class Arm(_Table):
 
     @model_validator(mode="after")
     def _of_one_kind(self) -> Arm:
-        if self.recipe and self.method:
-            raise ValueError(f"arm {self.name}: recipe {self.recipe} and method {self.method} are both given")
         if self.start and self.model:
             raise ValueError(f"arm {self.name}: start {self.start} and model {self.model} are both given")
-        if self.recipe:
-            read_recipe(self.recipe)
-        if self.method and self.method not in METHODS:
-            raise unknown(f"method of arm {self.name}", self.method, METHODS)
-        if not self.trained:
-            given = [*(["data"] if self.data else []), *(["start"] if self.start else []), *self.options]
-            if wrong := [key for key in given if key not in EncoderOptions.model_fields]:
-                raise ValueError(f"arm {self.name}: {wrong[0]} is given, but it has no recipe or method to train by")
+        if not self.trained and (self.data or self.start):
+            raise ValueError(f"arm {self.name}: data or start is given, but it has no recipe or method to train by")
         return self
 
 
@@ -99,42 +88,25 @@ class Published(_Table):
     note: str = ""  # a remark for the reader
 
 
-class _FigureTable(_Table):
+FIGURES: dict[str, tuple[str, ...]] = {"curve": ("x",), "heatmap": ("rows", "columns"), "bars": ()}
+"""The keys of the axes that each kind of figure has besides the score: options of the grid. An axis of a heatmap can be
+"augmentations.0" too, the first element of an option whose values are lists."""
+
+
+class Figure(_Table):
+    """A figure that is drawn from the study's table."""
+
+    kind: Literal["curve", "heatmap", "bars"]  # a line for each arm, a panel for each arm, a bar for each line
     y: str  # the score
+    x: str = ""  # the horizontal axis of a curve
+    log: bool = False  # whether this axis is logarithmic
+    rows: str = ""  # the vertical axis of a heatmap
+    columns: str = ""  # its horizontal axis
 
     @property
     def axes(self) -> tuple[str, ...]:
         """The axes of the figure besides the score."""
-        return tuple(getattr(self, name) for name in ("x", "rows", "columns") if hasattr(self, name))
-
-
-class Curve(_FigureTable):
-    """A line for each arm."""
-
-    kind: Literal["curve"]
-    x: str  # the option of the grid on the x axis
-    log: bool = False  # whether the x axis is logarithmic
-
-
-class Heatmap(_FigureTable):
-    """A panel of coloured squares for each arm.
-
-    An axis is an option of the grid, or "augmentations.0": the first element of an option whose values are lists.
-    """
-
-    kind: Literal["heatmap"]
-    rows: str  # the vertical axis
-    columns: str  # the horizontal axis
-
-
-class BarChart(_FigureTable):
-    """A bar for each line of the table."""
-
-    kind: Literal["bars"]
-
-
-Figure = Curve | Heatmap | BarChart
-"""A figure that is drawn from the study's table."""
+        return tuple(getattr(self, name) for name in FIGURES[self.kind])
 
 
 class Study(_Table):
@@ -174,7 +146,7 @@ class Study(_Table):
     arms: tuple[Arm, ...] = ()  # what is compared
     statistics: tuple[str, ...] = ()  # datasets whose sizes (`SIZES`) are lines of the table
     published: tuple[Published, ...] = ()  # what the paper prints
-    figures: tuple[Annotated[Figure, Field(discriminator="kind")], ...] = ()  # drawn from the table
+    figures: tuple[Figure, ...] = ()  # drawn from the table
     # names in `isotune.lab.analyses.ANALYSES`, made of every arm's encoder of the first seed
     analyses: tuple[str, ...] = ()
     # the scored pairs that the analyses look at; those of the published figures if empty
