@@ -59,24 +59,12 @@ def results() -> Results:
     """Scores of 50 to 60, but for one cell that failed and one that is yet to be made."""
     generator, made = np.random.default_rng(0), []
     for number, run in enumerate(plan_runs(STUDY)):
-        values = {
-            "sts": round(0.5 + 0.1 * float(generator.random()), 4),
-            "kept_step": float(generator.integers(1000, 2000)),
-            "uniformity": -1.2345,
-        }
         failed = run.arm == "SimCSE" and run.cell["batch_size"] == 16
         waiting = run.arm == "ConSERT" and run.cell == {"batch_size": 64, "augmentations": ("shuffle", "none")}
-        made.append(
-            MadeRun(
-                arm=run.arm,
-                model="bert-tiny",
-                seed=run.seed,
-                cell=dict(run.cell),
-                run=f"run{number}",
-                problem="the disk <is> full" if failed else "",
-                values={} if failed or waiting else values,
-            )
-        )
+        sts = round(0.5 + 0.1 * float(generator.random()), 4)
+        values = {} if failed or waiting else {"sts": sts, "kept_step": 1500.0 + number, "uniformity": -1.2345}
+        place: dict[str, Any] = {"arm": run.arm, "model": "bert-tiny", "seed": run.seed, "cell": dict(run.cell)}
+        made.append(MadeRun(**place, run=f"run{number}", problem="the disk <is> full" * failed, values=values))
     return Results(
         name="consert/fake",
         study=STUDY,
@@ -90,26 +78,18 @@ def results() -> Results:
 
 
 def test_results_are_read_as_they_were_written(results: Results, tmp_path: Path) -> None:
-    results.write(tmp_path)
-    assert Results.read(tmp_path) == results
-
-
-def test_option_values_are_read_as_they_were_written(results: Results, tmp_path: Path) -> None:
     grid = {"layers": [[0, -1], [-1]], "projection": [True, False], "temperature": [1, 0.05]}
     arm = {"name": "a", "method": "simcse", "options": {"max_gradient_norm": float("inf")}}
     study = Study.from_table({"title": "x", "scores": ["dev"], "grid": grid, "arms": [arm]})
     cell = {"layers": (0, -1), "projection": True, "temperature": 1}
     run = MadeRun(arm="a", model="bert-tiny", seed=0, cell=cell, run="key", values={"dev": 0.5})
-    written = results.model_copy(update={"study": study, "runs": (run,), "comparisons": ()})
-    written.write(tmp_path)
-    assert Results.read(tmp_path) == written
+    for written in (results, results.model_copy(update={"study": study, "runs": (run,)})):
+        written.write(tmp_path)
+        assert Results.read(tmp_path) == written
 
 
 def test_a_folder_without_a_study_is_refused(results: Results, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="its study can't be read"):
-        Results.read(tmp_path)
-    (tmp_path / "study.json").write_bytes(b"\xff")
-    with pytest.raises(InputError, match=r"study\.json: Invalid JSON"):
         Results.read(tmp_path)
     (tmp_path / "study.json").write_text("{}")
     with pytest.raises(InputError, match=r"study\.json: name: Field required; study: Field required"):
@@ -118,17 +98,9 @@ def test_a_folder_without_a_study_is_refused(results: Results, tmp_path: Path) -
 
 def test_lines_of_runs_come_before_published_ones(results: Results) -> None:
     lines = table_lines(STUDY, results.runs)
-    assert [line.title for line in lines] == [
-        "BERT",
-        *(
-            f"ConSERT, batch size {size}, augmentations {name} and none"
-            for size in (16, 64)
-            for name in ("none", "shuffle")
-        ),
-        "SimCSE, batch size 16",
-        "SimCSE, batch size 64",
-        "SBERT",
-    ]
+    cells = [f"batch size {size}, augmentations {name} and none" for size in (16, 64) for name in ("none", "shuffle")]
+    simcse = ["SimCSE, batch size 16", "SimCSE, batch size 64"]
+    assert [line.title for line in lines] == ["BERT", *(f"ConSERT, {cell}" for cell in cells), *simcse, "SBERT"]
     assert [line.published is not None for line in lines] == [True, False, True, False, False, False, True, True]
     summary = lines[1].summary("sts")
     assert summary is not None
@@ -147,17 +119,17 @@ def test_the_page_shows_published_beside_measured(results: Results, tmp_path: Pa
     results.write(tmp_path)
     page = Page(write_page(tmp_path))
     text, raw = page.text, page.html
-    summary = table_lines(STUDY, results.runs)[6].summary("sts")
-    assert summary is not None
-    assert summary.deviation is not None
-    assert f"SimCSE, batch size 64 {100 * summary.mean:.2f} ± {100 * summary.deviation:.2f} 63.86 ± 0.50" in text
-    assert "SBERT 74.19" in text
-    assert "SBERT, published: For reference." in text
-    assert "Measured on bert-tiny; the published numbers are of google-bert/bert-base-uncased." in text
-    assert "SimCSE, batch size 16: the disk <is> full" in text
-    assert "3 of 19 runs have not been made yet" in text
-    assert "-1.234 ± 0.000" in text or "-1.235 ± 0.000" in text
-    assert "at 3 seeds" in text
+    measured = table_lines(STUDY, results.runs)[6].measured(STUDY, "sts")
+    for expected in (
+        f"SimCSE, batch size 64 {measured} 63.86 ± 0.50",
+        "SBERT 74.19",
+        "SBERT, published: For reference.",
+        "Measured on bert-tiny; the published numbers are of google-bert/bert-base-uncased.",
+        "SimCSE, batch size 16: the disk <is> full",
+        "3 of 19 runs have not been made yet",
+        "at 3 seeds",
+    ):
+        assert expected in text
     assert "<is>" not in raw
     assert "Batches <&>" not in raw
     assert not [link for link in links(page) if not link.startswith("#")]

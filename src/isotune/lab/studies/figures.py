@@ -85,15 +85,12 @@ def _curve(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | Non
 
 def _heatmap(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None:
     """A panel of measured values for each arm and each place in the rest of the grid, and one of published values."""
-    gridded = [line for line in lines if "" not in (_place(line, figure.rows), _place(line, figure.columns))]
-    rows, columns = (
-        list(dict.fromkeys(_place(line, axis) for line in gridded)) for axis in (figure.rows, figure.columns)
-    )
+    place_of = {line: (_place(line, figure.rows), _place(line, figure.columns)) for line in lines}
+    gridded = [line for line, place in place_of.items() if "" not in place]
+    rows, columns = (list(dict.fromkeys(place_of[line][axis] for line in gridded)) for axis in (0, 1))
     squares: dict[str, NDArray[np.float64]] = {}  # title of a panel -> [rows, columns]
     for name, group in _without(gridded, figure.rows, figure.columns).items():
-        places = [
-            (rows.index(_place(line, figure.rows)), columns.index(_place(line, figure.columns))) for line in group
-        ]
+        places = [(rows.index(place_of[line][0]), columns.index(place_of[line][1])) for line in group]
         published = [_published(line, figure.y) for line in group]
         for panel, values in ((name, _measured(study, group, figure.y)[0]), (f"{name}, published", published)):
             if np.isfinite(values).any():

@@ -13,6 +13,7 @@ import time
 from collections import UserDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from math import inf
 from operator import attrgetter
@@ -28,12 +29,12 @@ from rich.console import Console
 from isotune.data import DATASETS, Sentence, is_stand_in
 from isotune.encoder import Encoder
 from isotune.errors import InputError
-from isotune.evaluation import Evaluation, STSTask, load_tasks
+from isotune.evaluation import Evaluation, SentenceEncoder, STSTask, load_tasks
 from isotune.files import make_folder, read_json
 from isotune.lab.analyses import analyse
 from isotune.lab.studies import read_study
 from isotune.lab.studies.comparison import Comparison, compare
-from isotune.lab.studies.job import COSINES, PAIRS, RESULT, Job, Processes, read_arrays
+from isotune.lab.studies.job import COSINES, PAIRS, RESULT, Job, Processes, load_untrained, read_arrays
 from isotune.lab.studies.lines import MadeRun, table_lines
 from isotune.lab.studies.page import write_page
 from isotune.lab.studies.plan import PlannedRun, changed_study, departures, plan_runs
@@ -284,8 +285,9 @@ class StudyRuns:
         for run in self.planned:
             job = self.jobs.get(run)
             if job and job.is_done and run.seed in (None, self.study.seeds[0]):
-                made = (job.folder / "encoder", {}) if run.recipe else (run.model, run.encoder.model_dump())
-                encoders[line_title(run.arm, run.cell)] = made
+                trained = partial(Encoder.load, job.folder / "encoder")
+                untrained = partial(load_untrained, run.model, run.encoder)
+                encoders[line_title(run.arm, run.cell)] = trained if run.recipe else untrained
         names = []
         for name in self.study.analyses if encoders else ():
             try:
@@ -297,11 +299,8 @@ class StudyRuns:
 
 
 class _LazyEncoders(UserDict[str, Any]):
-    """The arguments of `Encoder.load` by the name of an encoder, and the encoders on access.
+    """Encoders by name. Each is loaded at every access and not kept: all of a study's may not fit in memory."""
 
-    An encoder is loaded at every access and not kept: all of a study's may not fit in memory.
-    """
-
-    def __getitem__(self, name: str) -> Encoder:
-        model, options = self.data[name]
-        return Encoder.load(model, **options)
+    def __getitem__(self, name: str) -> SentenceEncoder:
+        encoder: SentenceEncoder = self.data[name]()
+        return encoder
