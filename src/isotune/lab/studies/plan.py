@@ -186,12 +186,12 @@ def changed_study(study: Study, seeds: Sequence[int], options: Mapping[str, Any]
             if key in grid:
                 raise InputError(f"option {key} can't be given: {place} runs it at several values")
 
-    def not_given(kept: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: kept[key] for key in kept if key not in options}
-
-    arms = tuple(arm.model_copy(update={"options": not_given(arm.options)}) for arm in study.arms)
-    shared = {**not_given(study.options), **options}
-    return study.model_copy(update={"arms": arms, "seeds": tuple(seeds) or study.seeds, "options": shared})
+    arms = []
+    for arm in study.arms:
+        kept = {key: value for key, value in arm.options.items() if key not in options}
+        arms.append(arm.model_copy(update={"options": kept}))
+    changes = {"arms": tuple(arms), "seeds": tuple(seeds) or study.seeds, "options": {**study.options, **options}}
+    return study.model_copy(update=changes)
 
 
 def departures(study: Study, published: Study, model: str, options: Mapping[str, Any]) -> list[str]:
