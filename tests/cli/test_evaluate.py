@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from isotune.encoder.encoder import Encoder
-from isotune.evaluation import Evaluation, GeometryResult, evaluate
+from isotune.evaluation import Comparison, Evaluation, GeometryResult, evaluate
 from tests.cli.conftest import Call
 
 Refused = Callable[..., str]
@@ -26,23 +25,32 @@ def another(tiny_model: Path) -> Path:
     return folder
 
 
+def written(path: str) -> tuple[Evaluation, ...]:
+    """The evaluations in the file of `--json`."""
+    return Comparison.model_validate_json(Path(path).read_text()).evaluations
+
+
 def test_encoders_side_by_side(isotune: Call, tiny_model: Path, another: Path, pairs: Path) -> None:
     shutil.copytree(tiny_model, "tiny")
     code, out, err = isotune("evaluate", "tiny", another, "--tasks", pairs, "--json", "scores.json")
     assert (code, err) == (0, "")
-    written = [Evaluation.model_validate(result) for result in json.loads(Path("scores.json").read_text())]
-    assert [result.encoder for result in written] == ["tiny", "another"]
-    for result in written:
-        (line,) = (line for line in out.splitlines() if result.encoder in line)
+    comparison = Comparison.model_validate_json(Path("scores.json").read_text())
+    assert [result.encoder for result in comparison.evaluations] == ["tiny", "another"]
+    scores, differences = out.split("Difference from tiny")
+    for result in comparison.evaluations:
+        (line,) = (line for line in scores.splitlines() if result.encoder in line)
         assert f"{100 * result.tasks[0].spearman.all:.2f}" in line
+    (difference,) = comparison.differences
+    assert (difference.encoder, difference.against) == ("another", "tiny")
+    assert f"{100 * difference.difference:+.2f}" in differences
+    assert difference.words in " ".join(differences.split())
 
 
 def test_a_table_for_each_kind_of_task(isotune: Call, tiny_model: Path, pairs: Path) -> None:
     code, out, err = isotune("evaluate", tiny_model, "--tasks", pairs, f"geometry:{pairs}", "--json", "scores.json")
     assert (code, err) == (0, "")
-    ((_, geometry),) = (
-        Evaluation.model_validate(result).tasks for result in json.loads(Path("scores.json").read_text())
-    )
+    assert "Difference" not in out
+    ((_, geometry),) = (result.tasks for result in written("scores.json"))
     assert isinstance(geometry, GeometryResult)
     text = " ".join(out.split())
     assert 'Spearman x 100, aggregation "all"' in text
@@ -61,8 +69,8 @@ def test_tables_name_an_encoder_by_its_run(isotune: Call, tiny_model: Path, pair
     assert (code, err) == (0, "")
     assert "│ demo " in out
     assert "runs" not in out
-    (result,) = json.loads(Path("scores.json").read_text())
-    assert result["encoder"] == "runs/demo/encoder"
+    (result,) = written("scores.json")
+    assert result.encoder == "runs/demo/encoder"
 
 
 def test_the_scores_of_another_precision(isotune: Call, tiny_model: Path, pairs: Path) -> None:
@@ -70,7 +78,7 @@ def test_the_scores_of_another_precision(isotune: Call, tiny_model: Path, pairs:
     code, out, err = isotune("evaluate", "tiny", "--tasks", pairs, "--precision=bfloat16", "--json", "scores.json")
     assert (code, err) == (0, "")
     assert "tiny, bfloat16" in out
-    (result,) = (Evaluation.model_validate(entry) for entry in json.loads(Path("scores.json").read_text()))
+    (result,) = written("scores.json")
     expected = evaluate(Encoder.load("tiny", precision="bfloat16"), [str(pairs)], name="tiny, bfloat16")
     assert result.tasks == expected.tasks != evaluate(Encoder.load("tiny"), [str(pairs)]).tasks
 

@@ -2,8 +2,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
-from isotune.evaluation.intervals import CorrelatedPairs, interval, resampled_scores
+from isotune.evaluation.intervals import (
+    CorrelatedPairs,
+    Floats,
+    interval,
+    resampled_accuracies,
+    resampled_correlations,
+)
+from isotune.evaluation.results import Metric
 from tests.reference.statistics import score_of_draw
 
 
@@ -14,32 +22,81 @@ def part(size: int, seed: int, noise: float, weight: float = 1.0) -> CorrelatedP
     return CorrelatedPairs(gold, np.round(gold + noise * generator.standard_normal(size), 1), weight)
 
 
-@pytest.mark.parametrize("spearman", [True, False])
-def test_resampled_scores_equal_scores_of_the_repeated_pairs(spearman: bool) -> None:
+@pytest.mark.parametrize("metric", ["spearman", "pearson"])
+def test_resampled_correlations_equal_correlations_of_the_repeated_pairs(metric: Metric) -> None:
     parts = [part(40, 1, 2.0, 0.25), part(30, 2, 1.0, 0.75)]
     expected = np.zeros(150)
     for number, pairs in enumerate(parts):
-        generator = np.random.default_rng([number, len(pairs.gold)])
+        generator = np.random.default_rng([3, number, len(pairs.gold)])
         shares = np.full(len(pairs.gold), 1 / len(pairs.gold))
         draws = np.concatenate([generator.multinomial(len(pairs.gold), shares, size) for size in (100, 50)])
         expected += pairs.weight * np.array(
-            [score_of_draw(pairs.gold, pairs.cosines, draw, spearman) for draw in draws]
+            [score_of_draw(pairs.gold, pairs.cosines, draw, metric == "spearman") for draw in draws]
         )
-    np.testing.assert_allclose(resampled_scores(parts, spearman, 150), expected, rtol=1e-12)
+    np.testing.assert_allclose(resampled_correlations(parts, metric, 150, seed=3), expected, rtol=1e-12)
 
 
 def test_two_encoders_are_scored_on_the_same_samples() -> None:
     pairs = part(200, 3, 1.0)
     scaled = CorrelatedPairs(pairs.gold, 2 * pairs.cosines + 1, pairs.weight)
-    np.testing.assert_array_equal(resampled_scores([pairs], True), resampled_scores([scaled], True))
+    np.testing.assert_array_equal(
+        resampled_correlations([pairs], "spearman"), resampled_correlations([scaled], "spearman")
+    )
 
 
-def test_the_bootstrap_interval_covers_the_true_correlation() -> None:
+def test_accuracies_are_scored_on_the_same_samples() -> None:
+    right = np.random.default_rng(0).random(300) < 0.7
+    np.testing.assert_allclose(resampled_accuracies(right) + resampled_accuracies(~right), 1)
+    assert np.isclose(resampled_accuracies(right).std(), np.sqrt(right.mean() * (1 - right.mean()) / 300), rtol=0.1)
+
+
+SHARE = (0.93, 0.97)
+
+
+def drawn(generator: np.random.Generator, size: int, noises: tuple[float, float]) -> tuple[Floats, Floats, Floats]:
+    """Gold scores on a scale of 0 to 5 with ties, and the cosines of two encoders that share half of their errors."""
+    meaning, error = generator.standard_normal((2, size))
+    gold = np.clip(np.round(5 * (meaning + 0.3 * generator.standard_normal(size) + 2.5)) / 5, 0, 5)
+    first, second = (meaning + noise * (error + generator.standard_normal(size)) / 2**0.5 for noise in noises)
+    return gold, first, second
+
+
+def covered(draws: int, noises: tuple[float, float], truth: float) -> float:
+    """The share of draws of 500 pairs whose interval holds the true difference of two correlations."""
     inside = 0
-    for seed in range(60):
+    for seed in range(draws):
+        gold, *cosines = drawn(np.random.default_rng(seed), 500, noises)
+        first, second = (resampled_correlations([CorrelatedPairs(gold, each, 1.0)], "spearman") for each in cosines)
+        low, high = interval(second - first)
+        inside += low <= truth <= high
+    return inside / draws
+
+
+@pytest.mark.slow
+def test_intervals_hold_the_true_difference_in_95_of_100_draws() -> None:
+    noises = (0.8, 0.6)
+    gold, first, second = drawn(np.random.default_rng(12345), 4_000_000, noises)
+    truth = spearmanr(gold, second).statistic - spearmanr(gold, first).statistic
+    assert truth > 0.05
+    assert SHARE[0] <= covered(1000, noises, truth) <= SHARE[1]
+
+
+@pytest.mark.slow
+def test_equal_encoders_are_tied_in_95_of_100_draws() -> None:
+    assert SHARE[0] <= covered(1000, (0.7, 0.7), 0.0) <= SHARE[1]
+
+
+@pytest.mark.slow
+def test_intervals_of_accuracies_hold_the_true_difference() -> None:
+    inside = 0
+    for seed in range(1000):
         generator = np.random.default_rng(seed)
-        gold = generator.standard_normal(150)
-        cosines = gold + generator.standard_normal(150)  # Pearson 1 / sqrt(2)
-        low, high = interval(resampled_scores([CorrelatedPairs(gold, cosines, 1.0)], False, 300))
-        inside += low < 0.5**0.5 < high
-    assert 51 <= inside <= 60  # 95 % of 60 are 57, with a deviation of 1.7
+        hard = generator.random(600) < 0.4
+        first, second = (~hard | (generator.random(600) < right) for right in (0.3, 0.5))
+        low, high = interval(resampled_accuracies(second) - resampled_accuracies(first))
+        inside += low <= 0.08 <= high
+    assert SHARE[0] <= inside / 1000 <= SHARE[1]
+
+
+def test_intervals_hold_the_true_difference_of_few_draws() -> None:
+    assert 0.85 <= covered(60, (0.7, 0.7), 0.0) <= 1  # 95 % of 60 are 57, with a deviation of 1.7

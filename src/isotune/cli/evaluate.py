@@ -22,7 +22,7 @@ AGGREGATION = (
     "the mean of the subsets' correlations. wmean: their mean, weighted by the size of the subsets."
 )
 METRIC = "The correlation that the table shows."
-JSON = "Write all results, with every aggregation and metric, to this new file."
+JSON = "Write all results, with every aggregation and metric, and the differences, to this new file."
 
 
 def evaluate(
@@ -35,6 +35,10 @@ def evaluate(
 ) -> None:
     """Score sentence encoders side by side.
 
+    Of two or more encoders, a second table has the difference of each from the first. An interval tells how far it may
+    be chance: "tied" means that these tasks can't tell which encoder is better. An encoder's rank is 1, and 1 more for
+    each encoder that is better by more than chance.
+
     Three kinds of task answer three questions. Similarity: does the cosine of two vectors agree with people's scores?
     Transfer: can a simple classifier work with the vectors? Geometry: how are the vectors distributed?
     """
@@ -43,28 +47,26 @@ def evaluate(
     from rich.progress import track
 
     from isotune.encoder.encoder import Encoder
-    from isotune.evaluation import comparison_tables, evaluate_on, load_tasks
+    from isotune.evaluation import compare_measured, comparison_tables, difference_table, load_tasks, measure
     from isotune.files import new_path
 
-    names = list(dict.fromkeys(encoder))
-    short = labels(names)
+    paths = list(dict.fromkeys(encoder))
+    suffix = f", {precision}" if precision else ""
+    names = [path + suffix for path in paths]
+    shown = {name: label + suffix for name, label in zip(names, labels(paths), strict=True)}
     with new_path(json) if json else nullcontext() as path:
         # All tasks and encoders are loaded before the first is evaluated, so that a wrong name costs no time.
         loaded_tasks = load_tasks(tasks)
-        suffix = f", {precision}" if precision else ""
-        encoders = [Encoder.load(name, precision=precision) for name in names]
+        encoders = [Encoder.load(each, precision=precision) for each in paths]
         console = Console(stderr=True)
         hidden = not console.is_terminal
         progress = track(encoders, "evaluating", console=console, transient=True, disable=hidden)
-        evaluations = [
-            evaluate_on(loaded_tasks, model, name + suffix) for name, model in zip(names, progress, strict=True)
-        ]
+        comparison = compare_measured(
+            measure(loaded_tasks, model, name, aggregation, metric) for name, model in zip(names, progress, strict=True)
+        )
         if path:
-            texts = ",\n".join(evaluation.model_dump_json(indent=2) for evaluation in evaluations)
-            path.write_text(f"[{texts}]\n", "utf-8")
-    labelled = [
-        evaluation.model_copy(update={"encoder": label + suffix})
-        for label, evaluation in zip(short, evaluations, strict=True)
-    ]
-    for table in comparison_tables(labelled, aggregation, metric):
+            path.write_text(comparison.model_dump_json(indent=2) + "\n", "utf-8")
+    for table in comparison_tables(comparison.evaluations, aggregation, metric, shown):
         rich.print(table)
+    if comparison.differences:
+        rich.print(difference_table(comparison, shown))

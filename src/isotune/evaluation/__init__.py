@@ -1,10 +1,20 @@
 """How good a sentence encoder is: similarity, transfer and geometry, with their conventions named."""
 
+from isotune.evaluation.comparison import Measured, compare, compare_measured, differences, measure
 from isotune.evaluation.evaluate import evaluate, evaluate_on
-from isotune.evaluation.intervals import CorrelatedPairs, Floats, interval, resampled_scores
-from isotune.evaluation.results import MEASURES, Evaluation, GeometryResult, RunEvaluation, STSResult, TransferResult
+from isotune.evaluation.intervals import Floats, correlated_pairs, interval, resampled_correlations
+from isotune.evaluation.results import (
+    MEASURES,
+    Comparison,
+    Difference,
+    Evaluation,
+    GeometryResult,
+    RunEvaluation,
+    STSResult,
+    TransferResult,
+)
 from isotune.evaluation.sts import STSTask, correlations, cosine_similarities, score
-from isotune.evaluation.tables import AGGREGATIONS, comparison_tables
+from isotune.evaluation.tables import AGGREGATIONS, comparison_tables, difference_table
 from isotune.evaluation.tasks import GROUPS, Task, load_tasks, named_tasks, source_of, task_title
 from isotune.evaluation.transfer import TransferTask
 from isotune.evaluation.vectors import SentenceEncoder, sentence_vectors
@@ -14,10 +24,12 @@ __all__ = [
     "AGGREGATIONS",
     "GROUPS",
     "MEASURES",
-    "CorrelatedPairs",
+    "Comparison",
+    "Difference",
     "Evaluation",
     "Floats",
     "GeometryResult",
+    "Measured",
     "RunEvaluation",
     "STSResult",
     "STSTask",
@@ -26,15 +38,21 @@ __all__ = [
     "Task",
     "TransferResult",
     "TransferTask",
+    "compare",
+    "compare_measured",
     "comparison_tables",
+    "correlated_pairs",
     "correlations",
     "cosine_similarities",
+    "difference_table",
+    "differences",
     "evaluate",
     "evaluate_on",
     "interval",
     "load_tasks",
+    "measure",
     "named_tasks",
-    "resampled_scores",
+    "resampled_correlations",
     "score",
     "sentence_vectors",
     "source_of",

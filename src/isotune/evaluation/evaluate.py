@@ -54,14 +54,19 @@ def evaluate(
 
 def evaluate_on(tasks: Sequence[Task], encoder: SentenceEncoder, name: str) -> Evaluation:
     """Scores an encoder on tasks that `load_tasks` has read; raises errors as `Task.score`."""
-    results = {task.name: task.score(encoder) for task in tasks}
+    return evaluation_of([task.score(encoder) for task in tasks], name)
+
+
+def evaluation_of(results: Sequence[TaskResult], name: str) -> Evaluation:
+    """The evaluation that these results are, with the averages of complete groups."""
+    by_name = {result.name: result for result in results}
     return Evaluation(
         encoder=name,
-        tasks=tuple(results.values()),
+        tasks=tuple(results),
         averages={
-            group: _average([results[task] for task in members])
+            group: _average([by_name[task] for task in members])
             for group, members in GROUPS.items()
-            if results.keys() >= set(members)
+            if by_name.keys() >= set(members)
         },
         versions={package: version(package) for package in ("isotune", "torch", "transformers")}
         | {"python": platform.python_version()},

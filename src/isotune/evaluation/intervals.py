@@ -1,12 +1,15 @@
-"""How sure a score over pairs is: the bootstrap resamples the pairs, and scores encoders on the same samples."""
+"""How sure a score is: the bootstrap resamples the rows of a task, and scores all encoders on the same samples."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from isotune.data import ScoredPairs
+from isotune.evaluation.results import Aggregation, Metric
 
 Floats = NDArray[np.float64]
 
@@ -14,7 +17,7 @@ RESAMPLES = 1000
 CHUNK = 100  # resamples at a time, which bounds memory
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CorrelatedPairs:
     """The N pairs of a task or of one of its subsets, over which an encoder's correlation is taken."""
 
@@ -23,7 +26,23 @@ class CorrelatedPairs:
     weight: float  # of the correlation in the score; the weights of a score sum to 1
 
 
-def resampled_scores(parts: Sequence[CorrelatedPairs], spearman: bool, resamples: int = RESAMPLES) -> Floats:
+def correlated_pairs(pairs: ScoredPairs, cosines: Floats, aggregation: Aggregation = "all") -> list[CorrelatedPairs]:
+    """The parts of a task's correlation: all of its pairs, or each subset whose gold scores differ."""
+    if aggregation == "all":
+        return [CorrelatedPairs(pairs.scores, cosines, 1.0)]
+    subsets = [np.asarray(pairs.subsets) == name for name in dict.fromkeys(pairs.subsets)]
+    subsets = [rows for rows in subsets if np.ptp(pairs.scores[rows]) > 0]
+    sizes = np.array([rows.sum() if aggregation == "wmean" else 1 for rows in subsets])
+    weights = (sizes / sizes.sum()).tolist()
+    return [
+        CorrelatedPairs(pairs.scores[rows], cosines[rows], weight)
+        for rows, weight in zip(subsets, weights, strict=True)
+    ]
+
+
+def resampled_correlations(
+    parts: Sequence[CorrelatedPairs], metric: Metric, resamples: int = RESAMPLES, seed: int = 0
+) -> Floats:
     """An encoder's scores [resamples] on samples of the pairs, drawn with replacement.
 
     Sample i has the same pairs for every encoder, so two encoders' scores can be subtracted. Each part is sampled
@@ -32,16 +51,23 @@ def resampled_scores(parts: Sequence[CorrelatedPairs], spearman: bool, resamples
     """
     scores = np.zeros(resamples)
     for number, part in enumerate(parts):
-        generator = np.random.default_rng([number, len(part.gold)])
-        shares = np.full(len(part.gold), 1 / len(part.gold))
-        for start in range(0, resamples, CHUNK):
-            size = min(CHUNK, resamples - start)
-            counts = generator.multinomial(len(part.gold), shares, size).astype(np.float64)  # [size, N]
+        for places, counts in _samples(len(part.gold), resamples, (seed, number)):
             first, second = (
-                _ranks(counts, values) if spearman else np.broadcast_to(values, counts.shape)
+                _ranks(counts, values) if metric == "spearman" else np.broadcast_to(values, counts.shape)
                 for values in (part.gold, part.cosines)
             )
-            scores[start : start + size] += part.weight * _pearson(counts, first, second)
+            scores[places] += part.weight * _pearson(counts, first, second)
+    return scores
+
+
+def resampled_accuracies(right: NDArray[np.bool_], resamples: int = RESAMPLES, seed: int = 0) -> Floats:
+    """A classifier's accuracies [resamples] on samples of the N rows, drawn with replacement.
+
+    `right` [N] says which rows were classified rightly. Sample i has the same rows for every classifier.
+    """
+    scores = np.zeros(resamples)
+    for places, counts in _samples(len(right), resamples, (seed, 0)):
+        scores[places] = counts @ right / len(right)
     return scores
 
 
@@ -49,6 +75,15 @@ def interval(values: Floats) -> tuple[float, float]:
     """The ends of the middle 95 % of bootstrapped values [resamples]."""
     low, high = np.quantile(values, (0.025, 0.975))
     return float(low), float(high)
+
+
+def _samples(size: int, resamples: int, seed: tuple[int, int]) -> Iterator[tuple[slice, Floats]]:
+    """Samples of `size` rows, some at a time: their places among all samples, and the count of each row [n, size]."""
+    generator = np.random.default_rng([*seed, size])
+    shares = np.full(size, 1 / size)
+    for start in range(0, resamples, CHUNK):
+        end = min(start + CHUNK, resamples)
+        yield slice(start, end), generator.multinomial(size, shares, end - start).astype(np.float64)
 
 
 def _ranks(counts: Floats, values: Floats) -> Floats:

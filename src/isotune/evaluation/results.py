@@ -157,6 +157,47 @@ class Evaluation(_Result):
         return table
 
 
+class Difference(_Result):
+    """How much higher an encoder scores than another on the same rows, with the 95 % interval of the paired bootstrap.
+
+    The bootstrap draws the rows of each task again, with replacement and for both encoders alike, each subset by
+    itself. The interval says what other rows of the same kind might give.
+    """
+
+    encoder: str
+    against: str  # the other encoder
+    score: str  # a task or a group, by its name in `Evaluation.scores`
+    difference: Finite  # the first encoder's score minus the other's
+    low: Finite
+    high: Finite
+
+    @property
+    def tied(self) -> bool:
+        """Whether the interval holds 0: the rows can't tell which encoder is better."""
+        return self.low <= 0 <= self.high
+
+    @property
+    def words(self) -> str:
+        """The interval x 100, and what it says: "+1.02 to +2.30, better", "-0.40 to +0.11, tied"."""
+        verdict = "tied" if self.tied else "better" if self.difference > 0 else "worse"
+        return f"{100 * self.low:+.2f} to {100 * self.high:+.2f}, {verdict}"
+
+
+class Comparison(_Result):
+    """Several encoders on the same tasks."""
+
+    evaluations: tuple[Evaluation, ...]
+    differences: tuple[Difference, ...]  # of every encoder against each one before it, for every task and group
+
+    def ranks(self, score: str) -> dict[str, int]:
+        """The place of each encoder by a score: 1, and 1 more for each encoder that is better by more than chance."""
+        ranks = {evaluation.encoder: 1 for evaluation in self.evaluations}
+        for each in self.differences:
+            if each.score == score and not each.tied:
+                ranks[each.against if each.difference > 0 else each.encoder] += 1
+        return ranks
+
+
 class DevGain(_Result):
     """Spearman's correlation on the dev pairs, before training and of the encoder kept, and how sure the gain is."""
 
@@ -175,4 +216,5 @@ class RunEvaluation(_Result):
     before: Evaluation
     after: Evaluation
     selected_step: int  # of the encoder kept; 0 is the untouched start
+    differences: tuple[Difference, ...] = ()  # of the encoder kept against the start; none in runs made before
     dev: DevGain | None = None  # None without dev pairs

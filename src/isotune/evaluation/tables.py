@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from rich.table import Table
@@ -10,6 +11,7 @@ from rich.text import Text
 
 from isotune.evaluation.results import (
     Aggregation,
+    Comparison,
     Evaluation,
     GeometryResult,
     Metric,
@@ -29,15 +31,23 @@ AGGREGATIONS: Mapping[str, str] = {
 }
 
 
+NAMES: Mapping[str, str] = MappingProxyType({})  # of encoders in tables, where these are not their names
+
+
 def comparison_tables(
-    evaluations: Sequence[Evaluation], aggregation: Aggregation = "all", metric: Metric = "spearman"
+    evaluations: Sequence[Evaluation],
+    aggregation: Aggregation = "all",
+    metric: Metric = "spearman",
+    names: Mapping[str, str] = NAMES,
 ) -> list[Table]:
     """Shows encoders as rows, tasks and their average as columns; the best correlation or accuracy of a column is bold.
+
+    `names` has other names for encoders.
 
     Raises:
         InputError: there is no such aggregation or metric.
     """
-    rows = [(evaluation.encoder, evaluation.scores(aggregation, metric)) for evaluation in evaluations]
+    rows = [(names.get(each.encoder, each.encoder), each.scores(aggregation, metric)) for each in evaluations]
     columns: dict[_Heading, dict[str, str]] = {}  # for each table, {key of the scores: the column's header}
     for task in (task for evaluation in evaluations for task in evaluation.tasks):
         headers = columns.setdefault(_heading(task, aggregation, metric), {})
@@ -46,6 +56,27 @@ def comparison_tables(
         if any(heading.group in scores for _, scores in rows):
             headers[heading.group] = "Average"  # the last column
     return [_table(heading, headers, rows) for heading, headers in columns.items()]
+
+
+def difference_table(comparison: Comparison, names: Mapping[str, str] = NAMES) -> Table:
+    """Shows how much higher every further encoder scores than the first, for each task and group.
+
+    `names` has other names for encoders.
+    """
+    first = comparison.evaluations[0].encoder
+    title = f"Difference from {names.get(first, first)} x 100, and its 95 % interval over the rows of the task"
+    table = Table(title=title, min_width=min(len(title), MAX_TITLE_WIDTH))
+    for header in ("Encoder", "Task"):
+        table.add_column(header, overflow="fold")
+    for header in ("Difference", "Interval", "Rank"):
+        table.add_column(header, justify="right")
+    for each in comparison.differences:
+        if each.against == first:
+            encoder = names.get(each.encoder, each.encoder)
+            rank = comparison.ranks(each.score)[each.encoder]
+            cells = (encoder, task_title(each.score), f"{100 * each.difference:+.2f}", each.words, f"{rank}")
+            table.add_row(*map(Text, cells))
+    return table
 
 
 class _Heading(NamedTuple):

@@ -8,6 +8,7 @@ from itertools import chain
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from isotune.data import DATASETS, LabelledPair, LabelledSentence, read
@@ -42,6 +43,10 @@ class TransferTask:
 
     def score(self, encoder: SentenceEncoder) -> TransferResult:
         """Trains the classifier on the encoder's vectors and returns its accuracy."""
+        return self.score_rows(encoder)[0]
+
+    def score_rows(self, encoder: SentenceEncoder) -> tuple[TransferResult, NDArray[np.bool_]]:
+        """Returns the accuracy, and which of the N rows that were tested are classified rightly, [N]."""
         columns = [column for part in self.parts.values() for column in part.columns]
         vectors = to_encoder_device(sentence_vectors(encoder, list(chain(*columns)), self.name), encoder)
         blocks = iter(vectors.split([len(column) for column in columns]))  # [n, d] each
@@ -52,7 +57,7 @@ class TransferTask:
             }
         )
         targets = self.parts["test" if "test" in self.parts else "train"].targets
-        return TransferResult(
+        scored = TransferResult(
             name=self.name,
             classifier=self.classifier.title,
             protocol=result.protocol,
@@ -62,6 +67,7 @@ class TransferTask:
             dev_accuracy=result.dev_accuracy,
             regularisation=result.regularisation,
         )
+        return scored, targets == result.predictions
 
 
 def load_transfer(name: str, dataset: str, *, classifier: Classifier) -> TransferTask:

@@ -18,16 +18,17 @@ from isotune.data import ScoredPairs
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.options import EncoderOptions
 from isotune.evaluation import (
-    Evaluation,
+    Measured,
     RunEvaluation,
     STSTask,
     Task,
     cosine_similarities,
-    evaluate_on,
+    differences,
+    measure,
     score,
     sentence_vectors,
 )
-from isotune.evaluation.intervals import CorrelatedPairs, interval, resampled_scores
+from isotune.evaluation.intervals import correlated_pairs, interval, resampled_correlations
 from isotune.evaluation.results import MEASURES, DevGain
 from isotune.files import put_into_place, remove, replacing, write_text
 from isotune.recipes import Recipe
@@ -89,14 +90,23 @@ def compare_with_start(
     after = _measure(kept, EncoderOptions(), scored_on, run.workers)
     recorder.advance()
     dev = _dev_gain(scored_on.dev, before, after) if scored_on.dev else None
+    gains = differences(before.scored, after.scored)
     comparison = RunEvaluation(
-        before=before.evaluation, after=after.evaluation, selected_step=progress.best_step, dev=dev
+        before=before.scored.evaluation,
+        after=after.scored.evaluation,
+        selected_step=progress.best_step,
+        differences=tuple(gains),
+        dev=dev,
     )
-    recorder.say("the start -> the kept encoder; Spearman's correlations and accuracies are multiplied by 100")
-    scores_before = before.evaluation.scores()
-    for name, score_after in after.evaluation.scores().items():
+    recorder.say(
+        "the start -> the kept encoder, with the 95 % interval of the difference; Spearman's correlations and "
+        "accuracies are multiplied by 100"
+    )
+    intervals = {gain.score: f" ({gain.words})" for gain in gains}
+    for name, score_after in after.scored.scores.items():
         factor, digits = (1, 4) if name.endswith(MEASURES) else (100, 2)
-        recorder.say(f"{name}: {factor * scores_before[name]:.{digits}f} -> {factor * score_after:.{digits}f}")
+        scores = f"{factor * before.scored.scores[name]:.{digits}f} -> {factor * score_after:.{digits}f}"
+        recorder.say(f"{name}: {scores}{intervals.get(name, '')}")
     run.workers.by_leader(partial(_write, run.folder, comparison, scored_on, before, after))
     return comparison
 
@@ -118,7 +128,7 @@ class Scored(NamedTuple):
 class _Measured(NamedTuple):
     """An encoder's evaluation, with the vectors and cosines that the report needs."""
 
-    evaluation: Evaluation
+    scored: Measured
     drawn: NDArray[np.float32]  # [N] cosines of the pairs of the figure
     dev: NDArray[np.float64]  # [N] cosines of the dev pairs
     text: NDArray[np.floating[Any]]  # [n, d] vectors of the sentences
@@ -130,18 +140,17 @@ def _measure(model: str | Path, options: EncoderOptions, scored_on: Scored, work
         cosine_similarities(encoder, pairs) if pairs else np.empty(0) for pairs in (scored_on.drawn, scored_on.dev)
     )
     text = sentence_vectors(encoder, scored_on.sentences, "the text") if scored_on.sentences else np.empty((0, 0))
-    return _Measured(evaluate_on(scored_on.tasks, encoder, str(model)), drawn.astype(np.float32), dev, text)
+    return _Measured(measure(scored_on.tasks, encoder, str(model)), drawn.astype(np.float32), dev, text)
 
 
 def _dev_gain(pairs: ScoredPairs, before: _Measured, after: _Measured) -> DevGain:
     """The gain on the dev pairs, with its interval."""
-    gold = pairs.scores.astype(np.float64)
-    old, new = (resampled_scores([CorrelatedPairs(gold, side.dev, 1.0)], spearman=True) for side in (before, after))
+    old, new = (resampled_correlations(correlated_pairs(pairs, side.dev), "spearman") for side in (before, after))
     low, high = interval(new - old)
     scores = [score(pairs, side.dev).spearman.all for side in (before, after)]
     return DevGain(
         name=pairs.name,
-        pairs=len(gold),
+        pairs=len(pairs.scores),
         before=scores[0],
         after=scores[1],
         low=low,

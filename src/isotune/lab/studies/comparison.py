@@ -16,7 +16,7 @@ from statistics import fmean
 import numpy as np
 from scipy import stats
 
-from isotune.evaluation import GROUPS, CorrelatedPairs, Floats, STSTask, interval, resampled_scores
+from isotune.evaluation import GROUPS, Floats, STSTask, correlated_pairs, interval, resampled_correlations
 from isotune.lab.studies.lines import Line
 from isotune.lab.studies.study import Study
 from isotune.lab.studies.wording import is_share, measured_digits
@@ -62,7 +62,11 @@ def compare(study: Study, lines: Sequence[Line], tasks: Sequence[STSTask], cosin
 
     @cache
     def resampled(line: Line, seed: int | None) -> Floats:
-        return resampled_scores(_correlated_pairs(study, judged_tasks, cosines(line, seed)), study.metric == "spearman")
+        parts = [
+            correlated_pairs(task.pairs, cosines(line, seed)[task.name], study.aggregation) for task in judged_tasks
+        ]
+        scores = [resampled_correlations(part, study.metric, seed=place) for place, part in enumerate(parts)]
+        return np.asarray(np.mean(scores, axis=0))
 
     def compared(first: Line, second: Line) -> Comparison | None:
         # The seeds to subtract. The one value of an untrained model is paired with every seed of the other line.
@@ -137,22 +141,6 @@ def _judged_tasks(study: Study, tasks: Sequence[STSTask]) -> list[STSTask]:
     by_name = {task.name: task for task in tasks}
     members = study.averages.get(study.judged) or GROUPS.get(study.judged, (study.judged,))
     return [by_name[member] for member in members] if by_name.keys() >= set(members) else []
-
-
-def _correlated_pairs(study: Study, tasks: Sequence[STSTask], cosines: Mapping[str, Floats]) -> list[CorrelatedPairs]:
-    """The pairs of each correlation that makes the judged score: of each task, or of each subset of a task."""
-    parts = []
-    for task in tasks:
-        subsets, gold = np.asarray(task.pairs.subsets), task.pairs.scores
-        chosen = [np.full(len(gold), True)]
-        if study.aggregation != "all":
-            chosen = [subsets == name for name in dict.fromkeys(task.pairs.subsets)]
-            chosen = [rows for rows in chosen if np.ptp(gold[rows]) > 0]
-        sizes = [rows.sum() if study.aggregation == "wmean" else 1 for rows in chosen]
-        for rows, size in zip(chosen, sizes, strict=True):
-            weight = float(size / sum(sizes) / len(tasks))
-            parts.append(CorrelatedPairs(gold[rows], cosines[task.name][rows], weight))
-    return parts
 
 
 def _compared_lines(study: Study, lines: Sequence[Line]) -> Iterator[tuple[Line, Line]]:

@@ -1,0 +1,126 @@
+"""Whether one encoder scores higher than another, or only seems to: both are scored on the same resampled rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from isotune.evaluation.evaluate import evaluation_of
+from isotune.evaluation.intervals import (
+    Floats,
+    correlated_pairs,
+    interval,
+    resampled_accuracies,
+    resampled_correlations,
+)
+from isotune.evaluation.results import Aggregation, Comparison, Difference, Evaluation, Metric, TaskResult
+from isotune.evaluation.sts import STSTask, cosine_similarities, score
+from isotune.evaluation.tasks import GROUPS, Task, load_tasks
+from isotune.evaluation.transfer import TransferTask
+from isotune.evaluation.vectors import SentenceEncoder
+
+
+def compare(
+    encoders: Mapping[str, SentenceEncoder | str | Path] | Sequence[str | Path],
+    tasks: str | Path | Sequence[str | Path] | None = None,
+    *,
+    aggregation: Aggregation = "all",
+    metric: Metric = "spearman",
+) -> Comparison:
+    """Scores encoders on the same tasks, and says which differences are more than chance.
+
+    Args:
+        encoders: folders or hub names; or encoders by name, each of them as `evaluate` takes it.
+        tasks: names or files, as `evaluate` takes them.
+        aggregation: how a correlation puts a task's subsets together; see `Evaluation.scores`.
+        metric: which correlation.
+
+    Returns:
+        The evaluation of each encoder, and the differences between every two of them.
+
+    Raises:
+        InputError: an encoder can't be loaded, a task can't be read, or an encoder's space has collapsed.
+    """
+    from isotune.encoder.encoder import Encoder
+
+    named = encoders if isinstance(encoders, Mapping) else {str(encoder): encoder for encoder in encoders}
+    loaded_tasks = load_tasks(tasks)
+    return compare_measured(
+        measure(loaded_tasks, Encoder.load(each) if isinstance(each, str | Path) else each, name, aggregation, metric)
+        for name, each in named.items()
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """An encoder's scores, and what they are on resampled rows."""
+
+    evaluation: Evaluation
+    scores: Mapping[str, float]  # by the names of `Evaluation.scores`
+    samples: Mapping[str, Floats]  # [resamples] of each task with rows, and of each group of such tasks
+
+
+def measure(
+    tasks: Sequence[Task],
+    encoder: SentenceEncoder,
+    name: str,
+    aggregation: Aggregation = "all",
+    metric: Metric = "spearman",
+) -> Measured:
+    """Scores an encoder on tasks that `load_tasks` has read; raises errors as `Task.score`.
+
+    Geometry and the tasks of plugins are not resampled.
+    """
+    results: list[TaskResult] = []
+    samples = {}
+    for place, task in enumerate(tasks):
+        match task:
+            case STSTask(pairs):
+                cosines = cosine_similarities(encoder, pairs)
+                results.append(score(pairs, cosines))
+                parts = correlated_pairs(pairs, cosines, aggregation)
+                samples[task.name] = resampled_correlations(parts, metric, seed=place)
+            case TransferTask():
+                result, right = task.score_rows(encoder)
+                results.append(result)
+                samples[task.name] = resampled_accuracies(right, seed=place)
+            case _:
+                results.append(task.score(encoder))
+    for group, members in GROUPS.items():
+        if samples.keys() >= set(members):
+            samples[group] = np.mean([samples[member] for member in members], axis=0)
+    evaluation = evaluation_of(results, name)
+    return Measured(evaluation, evaluation.scores(aggregation, metric), samples)
+
+
+def compare_measured(encoders: Iterable[Measured]) -> Comparison:
+    """The differences between encoders that were measured on the same tasks, by the same aggregation and metric."""
+    measured = list(encoders)
+    return Comparison(
+        evaluations=tuple(each.evaluation for each in measured),
+        differences=tuple(
+            difference for first, second in combinations(measured, 2) for difference in differences(first, second)
+        ),
+    )
+
+
+def differences(first: Measured, second: Measured) -> list[Difference]:
+    """How much higher the second encoder scores than the first, for each task and group that was resampled."""
+    made = []
+    for name, samples in second.samples.items():
+        low, high = interval(samples - first.samples[name])
+        made.append(
+            Difference(
+                encoder=second.evaluation.encoder,
+                against=first.evaluation.encoder,
+                score=name,
+                difference=second.scores[name] - first.scores[name],
+                low=low,
+                high=high,
+            )
+        )
+    return made

@@ -1,0 +1,93 @@
+"""Comparisons of encoders: differences, intervals, ties and ranks."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from rich.console import Console
+
+from isotune.evaluation import Comparison, TransferTask, compare, difference_table, evaluate
+from isotune.evaluation.classifiers import Logistic
+from isotune.evaluation.comparison import compare_measured, measure
+from isotune.evaluation.transfer import LabelledTexts
+
+
+class Noisy:
+    """Counts of words, with noise that is always the same for a sentence."""
+
+    def __init__(self, noise: float) -> None:
+        self.noise = noise
+
+    def encode(self, sentences: Sequence[str], /) -> NDArray[np.float64]:
+        vectors = np.zeros((len(sentences), 256))
+        for row, sentence in zip(vectors, sentences, strict=True):
+            for word in sentence.lower().split():
+                row[zlib.crc32(word.encode()) % 256] += 1
+            row += self.noise * np.random.default_rng(zlib.crc32(sentence.encode())).standard_normal(256)
+        return vectors
+
+
+@pytest.fixture(scope="module")
+def compared() -> Comparison:
+    encoders = {"words": Noisy(0), "loud": Noisy(1.0), "faint": Noisy(0.001)}
+    return compare(encoders, ["stsb-open", "geometry:stsb-open:dev"])
+
+
+def test_differences_are_those_of_the_scores_and_lie_in_their_intervals(compared: Comparison) -> None:
+    scores = {each.encoder: each.scores()["stsb-open"] for each in compared.evaluations}
+    assert scores == {
+        name: evaluate(Noisy(x), "stsb-open").scores()["stsb-open"]
+        for name, x in {"words": 0, "loud": 1.0, "faint": 0.001}.items()
+    }
+    assert [(each.encoder, each.against) for each in compared.differences] == [
+        ("loud", "words"),
+        ("faint", "words"),
+        ("faint", "loud"),
+    ]
+    for each in compared.differences:
+        assert each.score == "stsb-open"
+        assert each.difference == scores[each.encoder] - scores[each.against]
+        assert each.low <= each.difference <= each.high
+
+
+def test_encoders_that_the_pairs_cannot_tell_apart_share_a_rank(compared: Comparison) -> None:
+    assert [each.tied for each in compared.differences] == [False, True, False]
+    assert compared.ranks("stsb-open") == {"words": 1, "loud": 3, "faint": 1}
+    console = Console(width=120)
+    with console.capture() as captured:
+        console.print(difference_table(compared, {"loud": "a loud one"}))
+    assert "Difference from words" in captured.get()
+    assert "a loud one" in captured.get()
+    assert captured.get().count("tied") == 1
+
+
+def test_a_comparison_reads_back(compared: Comparison) -> None:
+    assert Comparison.model_validate_json(compared.model_dump_json()) == compared
+
+
+def test_accuracies_are_compared_over_rows() -> None:
+    generator = np.random.default_rng(0)
+    texts = [" ".join(generator.choice(list("abcdefgh"), 6)) for _ in range(300)]
+    targets = np.array([int("a" in text) for text in texts])
+    task = TransferTask("has a", Logistic(), {"train": LabelledTexts([texts], targets)})
+    comparison = compare_measured(measure([task], Noisy(x), f"{x}") for x in (0, 3.0))
+    (difference,) = comparison.differences
+    assert difference.difference < difference.high < 0
+    assert comparison.ranks("has a") == {"0": 1, "3.0": 2}
+
+
+@pytest.mark.parametrize("aggregation", ["all", "mean", "wmean"])
+def test_every_aggregation_is_that_of_the_score(aggregation: str, real_data: object) -> None:
+    comparison = compare({"words": Noisy(0), "loud": Noisy(1.0)}, ["sts12", "sts"], aggregation=aggregation)
+    by_score = {each.score: each for each in comparison.differences}
+    assert {"sts12", "sts"} <= by_score.keys()
+    first, second = (each.scores(aggregation) for each in comparison.evaluations)
+    for name, each in by_score.items():
+        assert each.difference == second[name] - first[name]
+        assert each.low < each.difference < each.high < 0
+    average, members = by_score["sts"], [by_score[name] for name in by_score if name != "sts"]
+    assert average.high - average.low < min(each.high - each.low for each in members)
