@@ -63,10 +63,19 @@ def test_a_closed_form_takes_no_more_rows_than_it_needs(
         monkeypatch.setattr(corpora, "ENOUGH", enough)
         folder = train(f"{enough}", **closed).folder
         found[enough] = json.loads((folder / "data.json").read_text())["stage 1"]["rows"]
-        said = "a closed form takes 40 of the 60 rows" in (folder / "train.log").read_text()
+        said = "the stage takes 40 of the 60 rows" in (folder / "train.log").read_text()
         assert said == (enough < 60)
     assert found == {60: 60, 40: 40}
     assert len(_draw(ROWS, 30, 0)[0]) == 20
+
+
+def test_a_stage_takes_no_more_rows_than_its_steps_take(train: Train) -> None:
+    found = {}
+    for steps in (2, 100):
+        folder = train(f"{steps}", batch_size=8, steps=steps, eval_every=100).folder
+        found[steps] = json.loads((folder / "data.json").read_text())["stage 1"]["rows"]
+        assert ("the stage takes 16 of the 60 rows" in (folder / "train.log").read_text()) == (steps == 2)
+    assert found == {2: 16, 100: 60}
 
 
 def test_a_run_trains_on_copies_of_a_single_text(train: Train) -> None:

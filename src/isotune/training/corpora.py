@@ -28,6 +28,7 @@ from isotune.training.seeds import derive_seed
 from isotune.training.workers import Workers
 
 ENOUGH = 100_000  # rows of which a closed form is computed; docs/methods.md says what more rows change
+MOST_DRAWN = 1_000_000  # rows of a sample that nobody asked for, because a sample is held in memory
 MANY_REPEATS = 0.1  # share of repeated texts above which the log warns
 MANY_CUT = 0.1  # share of texts cut to the maximum length above which the log warns
 MUCH_OVERLAP = 0.1  # share of a task's pairs in the training text above which the log warns
@@ -94,7 +95,7 @@ class Corpora:
         for name, feed in self._feeds(stage, method).items():
             overlap = Overlap({f"{pairs.name}:{pairs.split}".rstrip(":"): pairs for pairs in self.evaluation})
             source_rows = self._read(self._sources(feed.data), feed, stage.training)
-            rows = overlap.watch(self._sampled(source_rows, stage.training, method), feed.rows)
+            rows = overlap.watch(self._sampled(source_rows, feed, stage.training, method), feed.rows)
             if isinstance(method, DerivesRows):
                 source = self._sources(feed.data)[0]
                 cache = cache_folder(source) if isinstance(source, str) else None  # rows from Python have no folder
@@ -123,16 +124,23 @@ class Corpora:
         )
         return StageData(train, dev, test)
 
-    def _sampled(self, rows: Iterable[Row], training: TrainingOptions, method: Method) -> Iterable[Row]:
-        """The rows, or a sample of them: of the size that the options have, or else of what a closed form needs."""
+    def _sampled(self, rows: Iterable[Row], feed: Feed, training: TrainingOptions, method: Method) -> Iterable[Row]:
+        """The rows, or a sample of them: of the size that the options have, or else of what the stage needs.
+
+        A step takes rows that no step before took, until all rows were taken. So a stage of few steps needs no more
+        rows than its steps take, and drawing these at once is the same as drawing them step by step.
+        """
         seed = derive_seed(self.recipe.seed, "sample")
         if training.sample:
             return _sample(rows, training.sample, seed, training.upsample)
-        if not isinstance(method, ClosedForm):
+        needed = (training.steps or 0) * (feed.batch_size or training.batch_size)
+        if isinstance(method, ClosedForm):
+            needed = ENOUGH
+        if not 0 < needed <= MOST_DRAWN:
             return rows
-        drawn, count = _draw(rows, ENOUGH, seed)
-        if count > ENOUGH:
-            self.recorder.say(f"a closed form takes {ENOUGH:,} of the {count:,} rows, drawn with the seed")
+        drawn, count = _draw(rows, needed, seed)
+        if count > needed:
+            self.recorder.say(f"the stage takes {needed:,} of the {count:,} rows, drawn with the seed")
         return drawn
 
     def _feeds(self, stage: Stage, method: Method) -> Mapping[str, Feed]:
