@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -40,7 +41,8 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> Callable[[LocalHub], None]:
 def test_datasets_are_read_offline_after_they_were_fetched(
     published: LocalHub, uncounted: None, offline: Callable[[LocalHub], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    names = ["all-nli", "snli:dev", "sts12", "hub:SetFit/sst5"]
+    names = ["all-nli", "snli:dev", "sts12", "hub:SetFit/sst5", "hub:me/notes/notes.jsonl"]
+    published.add("me/notes", {"notes.jsonl": '{"sentence": "a dog"}\n' * 3}, kind="dataset")
     assert not any(map(available, names[:3]))
     assert run(["datasets", "fetch", *names]) == 0
     out = capsys.readouterr().out
@@ -56,8 +58,32 @@ def test_datasets_are_read_offline_after_they_were_fetched(
     assert {row.label for row in read("snli:test", LabelledPair)} == {"entailment", "neutral", "contradiction"}
     assert len(list(read("sts12:test", ScoredPair))) == 60
     assert len(list(read("hub:SetFit/sst5:validation", LabelledSentence))) == 12
+    assert len(list(read("hub:me/notes/notes.jsonl", Sentence))) == 3
     with pytest.raises(InputError, match=r"pair:train: can't be read from the Hugging Face hub \(.*offline mode"):
         read("hub:sentence-transformers/all-nli/pair:train", Sentence)
+
+
+def test_a_fetch_that_fails_leaves_what_was_fetched(
+    published: LocalHub, offline: Callable[[LocalHub], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (fetch,) = plan_fetch(["hub:SetFit/sst5"])
+    fetch.run()
+
+    def fails(*_: object, **__: object) -> None:
+        raise ConnectionError("the hub is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("datasets.load_dataset", fails)
+        fetch.run()  # this commit is here already
+        patch.setattr("isotune.data.fetch.ask_commit", lambda _: "0" * 40)
+        patch.setattr(
+            "datasets.load_dataset_builder", lambda *_, **__: SimpleNamespace(info=SimpleNamespace(download_size=1))
+        )
+        (other,) = plan_fetch(["hub:SetFit/sst5"])
+        with pytest.raises(InputError, match="the hub is gone"):
+            other.run()
+    offline(published)
+    assert len(list(read("hub:SetFit/sst5:validation", LabelledSentence))) == 12
 
 
 def test_what_is_here_is_not_fetched_again(published: LocalHub, uncounted: None) -> None:

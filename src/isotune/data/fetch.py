@@ -101,19 +101,23 @@ def _plan_hub(source: HubSource) -> Fetch:
     with hub_errors(source):
         commit = ask_commit(source)
         if source.file:
-            file = partial(hf_hub_download, source.repository, source.file, repo_type="dataset", revision=commit)
+            revision = source.revision or None  # a name, which is found offline again; a commit alone is not
+            file = partial(hf_hub_download, source.repository, source.file, repo_type="dataset", revision=revision)
             return Fetch(str(source), file(dry_run=True).file_size or 0, file, commit)  # type: ignore[attr-defined]
         builder = load_dataset_builder(source.address, source.config or None, revision=commit)
     return Fetch(str(source), builder.info.download_size or 0, partial(_fetch_config, source, commit), commit)
 
 
 def _fetch_config(source: HubSource, commit: str) -> None:
-    """Replaces what was fetched of a configuration by this commit's rows."""
+    """Fetches this commit's rows of a configuration, and removes those of other commits."""
     from datasets import load_dataset
 
     folder = fetch_folder(source)
-    remove(folder)
-    make_folder(folder.parent)
-    with hub_errors(source), TemporaryDirectory(dir=folder.parent) as scratch, new_path(folder / commit) as part:
-        splits = load_dataset(source.address, source.config or None, revision=commit, cache_dir=scratch)
-        splits.save_to_disk(part)
+    if not (folder / commit).exists():
+        make_folder(folder)
+        with hub_errors(source), TemporaryDirectory(dir=folder.parent) as scratch, new_path(folder / commit) as part:
+            splits = load_dataset(source.address, source.config or None, revision=commit, cache_dir=scratch)
+            splits.save_to_disk(part)
+    for other in folder.iterdir():
+        if other.name != commit:
+            remove(other)
