@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable
 from importlib.metadata import version
@@ -18,6 +20,7 @@ from filelock import FileLock
 
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
+from isotune.use.bulk import folder
 from isotune.use.bulk.folder import Outcome, encode_files, find_parts
 
 Encode = Callable[..., Outcome]
@@ -138,6 +141,30 @@ def test_a_process_waits_for_a_part_that_another_makes(encode: Encode, caplog: p
     assert encode("text/[34].tsv").parts_encoded_here == 2
     other.join()
     assert caplog.messages == ["Waiting for other processes; parts left: 1."]
+
+
+def test_a_file_that_vanishes_costs_no_other_file(encode: Encode, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = folder.encode_file
+
+    def encode_one(encoder: Encoder, source: Path, *arguments: Any, **options: Any) -> int:
+        Path("text/3.tsv").unlink(missing_ok=True)
+        return real(encoder, source, *arguments, **options)
+
+    monkeypatch.setattr(folder, "encode_file", encode_one)
+    with pytest.raises(
+        InputError, match=r"text/3\.tsv: it can't be read .*\(1 of 6 parts can't be encoded; the others"
+    ):
+        encode()
+    assert len(visible_files(Path("out"))) == 5
+
+
+def test_a_file_system_without_locks_is_refused(encode: Encode, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with pytest.raises(InputError, match=r"no lock .*; name a folder on another file system"):
+        encode()
 
 
 def test_a_damaged_record_is_named(encode: Encode) -> None:

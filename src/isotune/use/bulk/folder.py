@@ -22,6 +22,7 @@ import json
 import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -158,7 +159,7 @@ def _open(out: Path, settings: Mapping[str, Any]) -> None:
     if out.is_dir() and not state.is_dir() and any(out.iterdir()):
         raise InputError(f"{out}: it has files that isotune encode did not make; name a new folder")
     make_folder(state)
-    with FileLock(state / f"{SETTINGS}.lock"):
+    with _lock(state / f"{SETTINGS}.lock"):
         if not (state / SETTINGS).exists():
             write_text(state / SETTINGS, _json(settings))
     theirs = read_json(state / SETTINGS)
@@ -178,12 +179,12 @@ def _make_all(out: Path, parts: Sequence[Part], write: Write) -> int:
     for seconds in (0, -1):  # first what no other process makes, and then what is left, when it is free
         held = []
         for part in left:
-            if _is_done(out, part):
-                continue
             lock = out / STATE / f"{part.name}.lock"
             make_folder(lock.parent)
             try:
-                with FileLock(lock, timeout=seconds):
+                if _is_done(out, part):
+                    continue
+                with _lock(lock, seconds):
                     if not _is_done(out, part):  # another process may have done it since
                         _make(out, part, write)
                         made += 1
@@ -191,13 +192,26 @@ def _make_all(out: Path, parts: Sequence[Part], write: Write) -> int:
                 held.append(part)
             except InputError as error:
                 problems.append(str(error))
-        if held:
-            logger.warning("Waiting for other processes; parts left: %d.", len(held))
-        left = held
+        left = [part for part in held if not _is_done(out, part)]
+        if left:
+            logger.warning("Waiting for other processes; parts left: %d.", len(left))
     if problems:
         count = f"{len(problems)} of {len(parts)} parts can't be encoded; the others are done"
         raise InputError(f"{problems[0]} ({count})")
     return made
+
+
+@contextmanager
+def _lock(path: Path, seconds: float = -1) -> Iterator[None]:
+    """Holds a lock of the file system, which frees the lock when the process dies; waits for it, forever if below 0."""
+    try:
+        held = FileLock(path, timeout=seconds, fallback_to_soft=False).acquire()
+    except Timeout:
+        raise
+    except OSError as error:
+        raise InputError(f"{path}: no lock ({error.strerror}); name a folder on another file system") from error
+    with held:
+        yield
 
 
 def _is_done(out: Path, part: Part) -> bool:
@@ -239,7 +253,10 @@ def _record(out: Path, part: Part) -> Path:
 
 def _facts(part: Part) -> dict[str, int]:
     """The size and the time (nanoseconds since 1970) of a part's source: another value means a changed source."""
-    facts = part.source.stat()
+    try:
+        facts = part.source.stat()
+    except OSError as error:
+        raise InputError(f"{part.source}: it can't be read ({error.strerror})") from error
     return {"source_bytes": facts.st_size, "source_modified": facts.st_mtime_ns}
 
 
