@@ -87,7 +87,9 @@ def test_a_run_ends_with_the_path_of_its_report(outcome: Outcome) -> None:
     steps = [line for line in err.splitlines() if line.startswith("step ")]
     assert [line.partition(":")[0] for line in steps] == ["step 0 of 4", "step 2 of 4", "step 4 of 4"]
     assert "\x1b" not in err
-    assert re.search(r"pairs\.tsv: -?\d+\.\d\d -> -?\d+\.\d\d\n", err)
+    assert re.search(
+        r"pairs\.tsv: -?\d+\.\d\d -> -?\d+\.\d\d \([+-]\d+\.\d\d to [+-]\d+\.\d\d, (better|tied|worse)\)\n", err
+    )
 
 
 def test_the_default_folder_is_named_by_method_and_time(isotune: Call, asked: Asked) -> None:

@@ -85,6 +85,12 @@ def test_the_step_can_be_chosen_as_sentence_transformers_does(train: Train, pair
     assert records[0]["score"] == pytest.approx(score(dev, last_layer).spearman.all, abs=1e-6)
 
 
+def test_layers_that_the_model_lacks_are_refused_before_training(train: Train, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="layer -20"):
+        train(dev_layers=(-20,))
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_run_can_be_evaluated_on_geometry_alone(train: Train, pairs: Path) -> None:
     result = train(tasks=(f"geometry:{pairs}",), steps=4)
     measured = result.evaluation.after.scores()
@@ -186,14 +192,14 @@ def test_a_collapse_is_warned_about(train: Train, monkeypatch: pytest.MonkeyPatc
 
 def test_what_may_spoil_a_run_or_its_scores_is_warned_about(train: Train, text: Path, pairs: Path) -> None:
     text.write_text(text.read_text() * 2)
-    result = train(model_dropout=0.0, max_length=4, steps=1)
+    result = train(model_dropout=0.0, max_length=4, batch_size=60, steps=2)
     messages = " ".join(record["message"] for record in metrics(result.folder, "warning"))
     assert "the two views of a sentence are identical" in messages
     assert "the dev pairs are test pairs too" in messages
     assert "50% of the texts are repeats" in messages
     assert "% of the texts are cut at 4 tokens" in messages
     scores = [100 * side.scores()[str(pairs)] for side in (result.evaluation.before, result.evaluation.after)]
-    assert "{}: {:.2f} -> {:.2f}\n".format(pairs, *scores) in (result.folder / "train.log").read_text()
+    assert "{}: {:.2f} -> {:.2f} (".format(pairs, *scores) in (result.folder / "train.log").read_text()
 
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
@@ -273,7 +279,8 @@ def test_rows_from_python_leave_a_stage_its_own_data(train: Train, text: Path, t
     rows = ["a dog", "a cat", "the ball"]
     result = train(recipe=recipe, method=None, sources=None, rows=rows, batch_size=3, steps=2)
     found = json.loads((result.folder / "data.json").read_text())
-    assert [found[f"stage {number}"]["rows"] for number in (1, 2)] == [3, 60]
+    assert [found[f"stage {number}"]["rows"] for number in (1, 2)] == [3, 6]
+    assert found["stage 2"]["sources"] == [str(text)]
 
 
 def test_no_heads_are_dropped_of_a_model_that_runs_padded(train: Train, tmp_path: Path, tiny_model: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from isotune.errors import InputError
 from isotune.evaluation.evaluate import evaluation_of
 from isotune.evaluation.intervals import (
     Floats,
@@ -17,7 +18,15 @@ from isotune.evaluation.intervals import (
     resampled_accuracies,
     resampled_correlations,
 )
-from isotune.evaluation.results import Aggregation, Comparison, Difference, Evaluation, Metric, TaskResult
+from isotune.evaluation.results import (
+    Aggregation,
+    Comparison,
+    Difference,
+    Evaluation,
+    Metric,
+    TaskResult,
+    check_way,
+)
 from isotune.evaluation.sts import STSTask, cosine_similarities, score
 from isotune.evaluation.tasks import GROUPS, Task, load_tasks
 from isotune.evaluation.transfer import TransferTask
@@ -47,6 +56,9 @@ def compare(
     """
     from isotune.encoder.encoder import Encoder
 
+    if isinstance(encoders, str):
+        raise InputError(f"encoders {encoders!r}: a list of at least two encoders is needed")
+    check_way(aggregation, metric)
     named = encoders if isinstance(encoders, Mapping) else {str(encoder): encoder for encoder in encoders}
     loaded_tasks = load_tasks(tasks)
     return compare_measured(

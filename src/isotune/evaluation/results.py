@@ -21,6 +21,13 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
+def check_way(aggregation: str, metric: str) -> None:
+    """Checks the names; raises `InputError` if there is no such aggregation or metric."""
+    for kind, given, allowed in (("aggregation", aggregation, Aggregation), ("metric", metric, Metric)):
+        if given not in get_args(allowed):
+            raise unknown(kind, given, get_args(allowed))
+
+
 class _Result(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -146,9 +153,7 @@ class Evaluation(_Result):
         Raises:
             InputError: there is no such aggregation or metric.
         """
-        for kind, given, allowed in (("aggregation", aggregation, Aggregation), ("metric", metric, Metric)):
-            if given not in get_args(allowed):
-                raise unknown(kind, given, get_args(allowed))
+        check_way(aggregation, metric)
         table: dict[str, float] = {}
         for task in self.tasks:
             table |= task.scores(aggregation, metric)
@@ -216,5 +221,5 @@ class RunEvaluation(_Result):
     before: Evaluation
     after: Evaluation
     selected_step: int  # of the encoder kept; 0 is the untouched start
-    differences: tuple[Difference, ...] = ()  # of the encoder kept against the start; none in runs made before
+    differences: tuple[Difference, ...] = ()  # of the encoder kept against the start, by task
     dev: DevGain | None = None  # None without dev pairs

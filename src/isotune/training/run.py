@@ -23,6 +23,7 @@ from isotune.bundled import BUNDLED_MODEL
 from isotune.data import ScoredPairs, read_scored_pairs
 from isotune.data.rows import Row
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.pooling import change_pooling
 from isotune.errors import InputError
 from isotune.evaluation import STSTask, Task, load_tasks
 from isotune.files import inside
@@ -237,6 +238,8 @@ class _Run:
             objectives = build_objectives(stage, encoder)
             objectives.attach(encoder)
             corpora.try_stage(stage, objectives.method, encoder)
+            blocks = encoder.backbone.layers
+            change_pooling(encoder.pooling, None, stage.training.dev_layers, blocks).numbered(blocks)
             methods.append((stage, objectives.method))
         for option in ("model_dropout", "head_dropout"):
             asking = [(stage, method) for stage, method in methods if getattr(stage.training, option)]
