@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from isotune import Encoder
-from isotune.evaluation.intervals import CorrelatedPairs, interval, resampled_scores
+from isotune.evaluation.intervals import CorrelatedPairs, interval, resampled_correlations
 from isotune.evaluation.labelling.choose import choose
 
 Floats = NDArray[np.float64]
@@ -72,7 +72,8 @@ def score(gold: Floats, cosines: Floats) -> float:
 
 def surely_better(gold: Floats, start: Floats, other: Floats) -> bool:
     """Whether the interval of the gain, by the bootstrap over pairs, is above 0."""
-    old, new = (resampled_scores([CorrelatedPairs(gold, of, 1.0)], True, RESAMPLES) for of in (start, other))
+    parts = [[CorrelatedPairs(gold, of, 1.0)] for of in (start, other)]
+    old, new = (resampled_correlations(part, "spearman", RESAMPLES) for part in parts)
     return interval(new - old)[0] > 0
 
 

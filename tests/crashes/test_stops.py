@@ -89,6 +89,7 @@ def serve_data() -> None:
     HUB.add("me/data", {f"{number}.jsonl": '{"sentence": "a"}\n' * 20_000 for number in range(40)}, kind="dataset")
     HUB.start()
     constants.HF_HUB_CACHE = str(Path("out", "hub"))
+    os.environ["XDG_CACHE_HOME"] = str(Path("out", "cache").absolute())
 
 
 @pytest.mark.slow

@@ -64,6 +64,8 @@ def _sizes(dataset: Dataset) -> list[str]:
         rows, gold = (f"{count:,}" if count >= 0 else "?" for count in (split.row_count, split.gold_count))
         if Sentence in dataset.row_types or gold == rows:
             sizes.append(f"{name} {rows}")
+        elif not split.gold_count:
+            sizes.append(f"{name} {rows} as text")
         else:
             sizes.append(f"{name} {gold} of {rows}")
     return sizes

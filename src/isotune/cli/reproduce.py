@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 from pathlib import Path
 from typing import Annotated, Any
@@ -53,7 +53,7 @@ def reproduce(
         _list()
         return 0
     if fetch:
-        _fetch(name, model, stand_ins)
+        _fetch(name, model, seeds, option_values(options), stand_ins)
         return 0
     from isotune.errors import unknown
     from isotune.lab.studies import paper_names
@@ -102,15 +102,15 @@ def _list() -> None:
     print_table([Column("Table or figure", no_wrap=True), runs, Column("What it shows; models", overflow="fold")], rows)
 
 
-def _fetch(name: str, model: str, stand_ins: bool) -> None:
+def _fetch(name: str, model: str, seeds: Sequence[int], options: Mapping[str, Any], stand_ins: bool) -> None:
     """Fetches what a table or figure needs and this machine lacks. First says what its runs take."""
     from isotune.cli.fetching import fetch_all
     from isotune.cli.tables import stdout_console
     from isotune.data import DATASETS
     from isotune.lab.studies import read_study
-    from isotune.lab.studies.plan import needs, plan_runs, rows_to_train
+    from isotune.lab.studies.plan import changed_study, needs, plan_runs, rows_to_train
 
-    study = read_study(name).model_copy(update={"stand_ins": stand_ins})
+    study = changed_study(read_study(name), seeds, options).model_copy(update={"stand_ins": stand_ins})
     runs, (sources, models) = plan_runs(study, model or None), needs(study, model)
     rows = sum(rows_to_train(run.recipe) for run in runs if run.recipe)
     hours = rows / ROWS_A_SECOND / 3600

@@ -41,7 +41,7 @@ class NewNearest(BaseModel):
 class TextChanges(BaseModel):
     """How two encoders differ on the same sentences."""
 
-    model_config = ConfigDict(frozen=True)  # ignores the examples of other kinds that earlier versions wrote
+    model_config = ConfigDict(frozen=True)
 
     sentences: int
     agreement: float  # Spearman's correlation of the cosines before and after, over all pairs of sentences

@@ -119,7 +119,7 @@ def _optimizer(encoder: Encoder, objectives: Objectives, options: TrainingOption
     encoder.requires_grad_(False)
     for parameter in objectives.trained(encoder):
         parameter.requires_grad_(True)
-    # The blocks come first, as checkpoints number the parameters.
+    # The blocks come first: checkpoints number the parameters, and the order decides the gradient's last digits.
     model = encoder.backbone.model
     blocks = next(layer for name, layer in model.named_children() if name in ("encoder", "transformer", "layers"))
     layers = [*blocks.parameters(), *encoder.parameters(), *objectives.parameters()]

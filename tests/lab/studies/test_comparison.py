@@ -8,12 +8,11 @@ from scipy.stats import spearmanr, ttest_rel
 
 from isotune.data import ScoredPairs
 from isotune.evaluation import STSTask
-from isotune.evaluation.intervals import Floats
+from isotune.evaluation.intervals import Floats, correlated_pairs
 from isotune.lab.studies import Published, Study
 from isotune.lab.studies.comparison import (
     Comparison,
     PairedTest,
-    _correlated_pairs,
     compare,
     holm,
     paired_test,
@@ -101,7 +100,7 @@ def test_pairs_are_resampled_as_the_score_is_aggregated(aggregation: str, weight
     encoders = Encoders({"a": 1.0, "b": 2.0}, scored)
     study = STUDY.model_copy(update={"aggregation": aggregation})
     lines = encoders.lines([7])
-    parts = _correlated_pairs(study, [scored], encoders.cosines(lines[0], 7))
+    parts = correlated_pairs(scored.pairs, encoders.cosines(lines[0], 7)["task"], study.aggregation)
     assert {len(part.gold): part.weight for part in parts} == pytest.approx(weights)
     (comparison,) = compare(study, lines, [scored], encoders.cosines)
     assert comparison.pairs is not None

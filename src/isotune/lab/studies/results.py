@@ -43,7 +43,7 @@ class Results(BaseModel):
         """Reads the study.json that `write` wrote.
 
         Raises:
-            InputError: the file is missing, damaged, or of a study from before study.json had all numbers.
+            InputError: the file is missing or damaged.
         """
         path = folder / "study.json"
         try:

@@ -123,13 +123,17 @@ def run_study(
 
 
 def _sizes(name: str) -> dict[str, float]:
-    """The sizes of a dataset, as `SIZES` names them."""
+    """The sizes of a dataset, as `SIZES` names them, without those that nobody has counted."""
     dataset = DATASETS[name]
     members = [_sizes(member) for member in dataset.union]
     splits = {split: part.gold_count for split, part in dataset.splits.items()}
     texts = sum(part.row_count for part in dataset.splits.values()) * (1 if dataset.row_types == (Sentence,) else 2)
     all_texts = sum((sizes["texts"] for sizes in members), float(texts))
-    return {size: all_texts if size == "texts" else float(splits.get(size, 0)) for size in SIZES}
+    sizes = {size: all_texts if size == "texts" else float(splits.get(size, 0)) for size in SIZES}
+    unknown = {split for split, count in splits.items() if count < 0}
+    if any(part.row_count < 0 for part in dataset.splits.values()):
+        unknown.add("texts")
+    return {size: count for size, count in sizes.items() if size not in unknown}
 
 
 def _facts(workers: Processes) -> dict[str, str | int]:
