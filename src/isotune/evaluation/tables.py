@@ -59,7 +59,7 @@ def comparison_tables(
 
 
 def difference_table(comparison: Comparison, names: Mapping[str, str] = NAMES) -> Table:
-    """Shows how much higher every further encoder scores than the first, for each task and group.
+    """Shows how much higher every further encoder scores than the first, and all ranks, for each task and group.
 
     `names` has other names for encoders.
     """
@@ -70,12 +70,13 @@ def difference_table(comparison: Comparison, names: Mapping[str, str] = NAMES) -
         table.add_column(header, overflow="fold")
     for header in ("Difference", "Interval", "Rank"):
         table.add_column(header, justify="right")
+    ranks = {each.score: comparison.ranks(each.score) for each in comparison.differences}
+    rows = [(first, score, "", "") for score in ranks]
     for each in comparison.differences:
         if each.against == first:
-            encoder = names.get(each.encoder, each.encoder)
-            rank = comparison.ranks(each.score)[each.encoder]
-            cells = (encoder, task_title(each.score), f"{100 * each.difference:+.2f}", each.words, f"{rank}")
-            table.add_row(*map(Text, cells))
+            rows.append((each.encoder, each.score, f"{100 * each.difference:+.2f}", each.words))
+    for encoder, score, *cells in rows:
+        table.add_row(*map(Text, (names.get(encoder, encoder), task_title(score), *cells, f"{ranks[score][encoder]}")))
     return table
 
 
