@@ -158,7 +158,6 @@ def _open(out: Path, settings: Mapping[str, Any]) -> None:
     state = out / STATE
     if out.is_dir() and not state.is_dir() and any(out.iterdir()):
         raise InputError(f"{out}: it has files that isotune encode did not make; name a new folder")
-    make_folder(state)
     with _lock(state / f"{SETTINGS}.lock"):
         if not (state / SETTINGS).exists():
             write_text(state / SETTINGS, _json(settings))
@@ -179,12 +178,10 @@ def _make_all(out: Path, parts: Sequence[Part], write: Write) -> int:
     for seconds in (0, -1):  # first what no other process makes, and then what is left, when it is free
         held = []
         for part in left:
-            lock = out / STATE / f"{part.name}.lock"
-            make_folder(lock.parent)
             try:
                 if _is_done(out, part):
                     continue
-                with _lock(lock, seconds):
+                with _lock(out / STATE / f"{part.name}.lock", seconds):
                     if not _is_done(out, part):  # another process may have done it since
                         _make(out, part, write)
                         made += 1
@@ -204,6 +201,7 @@ def _make_all(out: Path, parts: Sequence[Part], write: Write) -> int:
 @contextmanager
 def _lock(path: Path, seconds: float = -1) -> Iterator[None]:
     """Holds a lock of the file system, which frees the lock when the process dies; waits for it, forever if below 0."""
+    make_folder(path.parent)
     try:
         held = FileLock(path, timeout=seconds, fallback_to_soft=False).acquire()
     except Timeout:
