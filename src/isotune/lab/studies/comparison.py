@@ -62,9 +62,8 @@ def compare(study: Study, lines: Sequence[Line], tasks: Sequence[STSTask], cosin
 
     @cache
     def resampled(line: Line, seed: int | None) -> Floats:
-        parts = [
-            correlated_pairs(task.pairs, cosines(line, seed)[task.name], study.aggregation) for task in judged_tasks
-        ]
+        known = cosines(line, seed)
+        parts = [correlated_pairs(task.pairs, known[task.name], study.aggregation) for task in judged_tasks]
         scores = [resampled_correlations(part, study.metric, seed=place) for place, part in enumerate(parts)]
         return np.asarray(np.mean(scores, axis=0))
 
