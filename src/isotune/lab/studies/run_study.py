@@ -125,15 +125,11 @@ def run_study(
 def _sizes(name: str) -> dict[str, float]:
     """The sizes of a dataset, as `SIZES` names them, without those that nobody has counted."""
     dataset = DATASETS[name]
-    members = [_sizes(member) for member in dataset.union]
-    splits = {split: part.gold_count for split, part in dataset.splits.items()}
-    texts = sum(part.row_count for part in dataset.splits.values()) * (1 if dataset.row_types == (Sentence,) else 2)
-    all_texts = sum((sizes["texts"] for sizes in members), float(texts))
-    sizes = {size: all_texts if size == "texts" else float(splits.get(size, 0)) for size in SIZES}
-    unknown = {split for split, count in splits.items() if count < 0}
-    if any(part.row_count < 0 for part in dataset.splits.values()):
-        unknown.add("texts")
-    return {size: count for size, count in sizes.items() if size not in unknown}
+    counts: dict[str, float] = {split: part.gold_count for split, part in dataset.splits.items()}
+    rows = [part.row_count for part in dataset.splits.values()]
+    of_members = sum(_sizes(member)["texts"] for member in dataset.union)
+    counts["texts"] = -1 if -1 in rows else sum(rows) * (1 if dataset.row_types == (Sentence,) else 2) + of_members
+    return {size: float(counts.get(size, 0)) for size in SIZES if counts.get(size) != -1}
 
 
 def _facts(workers: Processes) -> dict[str, str | int]:
