@@ -23,9 +23,8 @@ FETCH = (
     "Only fetch the data and models that the table or figure needs to this machine, for use without a network. Their "
     "size, their commits, and the number and length of the runs are printed first."
 )
-ROWS_A_SECOND = (
-    10  # of training of BERT-base, on one core: benchmarks/results/2026-11-20-amd-epyc-2-encoding-training.md
-)
+# Of training of BERT-base, on one core: benchmarks/results/2026-11-20-amd-epyc-2-encoding-training.md
+ROWS_A_SECOND = 10
 BUDGET = "Start no run after this many minutes. Unset: start all runs."
 OUT = "The folder for all tables and figures: the page is written to DIR/NAME, the runs, which they share, to DIR/runs."
 
@@ -95,9 +94,8 @@ def _list() -> None:
     for name in paper_names():
         study = read_study(name)
         models = ", ".join(model.rpartition("/")[2] for model in study.models)
-        rows.append(
-            (name, f"{len(plan_runs(study))}", "\n".join(filter(None, [study.title.partition(": ")[2], models])))
-        )
+        about = filter(None, [study.title.partition(": ")[2], models])
+        rows.append((name, f"{len(plan_runs(study))}", "\n".join(about)))
     runs = Column("Runs", justify="right", no_wrap=True)
     print_table([Column("Table or figure", no_wrap=True), runs, Column("What it shows; models", overflow="fold")], rows)
 

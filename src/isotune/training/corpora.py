@@ -133,9 +133,8 @@ class Corpora:
         seed = derive_seed(self.recipe.seed, "sample")
         if training.sample:
             return _sample(rows, training.sample, seed, training.upsample)
-        needed = (training.steps or 0) * (feed.batch_size or training.batch_size)
-        if isinstance(method, ClosedForm):
-            needed = ENOUGH
+        of_steps = (training.steps or 0) * (feed.batch_size or training.batch_size)
+        needed = ENOUGH if isinstance(method, ClosedForm) else of_steps
         if not 0 < needed <= MOST_DRAWN:
             return rows
         drawn, count = _draw(rows, needed, seed)
