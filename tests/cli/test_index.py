@@ -29,6 +29,9 @@ def test_an_index_from_start_to_end(isotune: Call, refused: Refused, tiny_model:
     again = isotune("index", tiny_model, table, "more.txt").out
     assert again == "index: 31 rows; 1 added, 0 replaced, 30 there already\n"
 
+    same = isotune("index", tiny_model, "index", "--out", "same").out
+    assert same.startswith("31 of 31 rows of index keep their nearest row")
+    assert same.endswith("same: 31 rows; 31 added, 0 replaced, 0 there already\n")
     code, out, err = isotune("search", "index", "the man sees a cat", "-k", "2")
     assert (code, err) == (0, "")
     first, below, second, columns = out.splitlines()
@@ -56,6 +59,7 @@ def test_an_index_from_start_to_end(isotune: Call, refused: Refused, tiny_model:
         (["rows", "index", "--delete"], "--delete needs --where"),
         (["rows", "index", "-k", "-1"], "-k -1"),
         (["index", tiny_model], "no data"),
+        (["index", tiny_model, "index", "--out", "new", "--id", "key"], "an index has its columns and ids already"),
         (["index", tiny_model, "missing.txt"], "missing.txt: no such file"),
         (["index", tiny_model, "more.txt", "--out", "."], ".: it exists already and is not empty"),
         (["index", tiny_model, table, "--id", "key"], "t.jsonl:1: no column 'key'"),

@@ -36,16 +36,30 @@ def index(
     Each text gets a vector, and all other columns are kept beside it. To add files, or to bring the index up to date
     with changed files, give the command again: only new and changed rows are encoded. A command that was stopped goes
     on in the same way.
+
+    With the folder of another index in the place of files, its rows are encoded again into a new index, to use another
+    encoder. What this changes is printed first.
     """
     from isotune.encoder.encoder import Encoder
+    from isotune.errors import InputError
     from isotune.use.search import Index, read_documents
     from isotune.use.search.index import DESCRIPTION
 
-    documents = read_documents(file, key_values("--columns", columns, COLUMNS_FORM), id)
+    other = Index.open(file[0]) if len(file) == 1 and (Path(file[0]) / DESCRIPTION).exists() else None
+    if other is None:
+        documents = read_documents(file, key_values("--columns", columns, COLUMNS_FORM), id)
+    elif columns or id:
+        raise InputError(f"{file[0]}: an index has its columns and ids already; leave out --columns and --id")
     if (out / DESCRIPTION).exists():  # without --precision, the precision of the first rows is used again
         rows = Index.open(out, Encoder.load(encoder, precision=precision) if precision else encoder)
     else:
         rows = Index.create(out, encoder, precision=precision)
-    changes = rows.add(documents, show_progress=True)
+    if other is None:
+        changes = rows.add(documents, show_progress=True)
+    else:
+        if not len(rows):
+            kept, asked = other.kept_hits(rows.encoder)
+            print(f"{kept:,} of {asked:,} rows of {file[0]} keep their nearest row with the other encoder")
+        changes = rows.add_index(other, show_progress=True)
     print(f"{out}: {len(rows):,} rows; {changes.added:,} added, {changes.replaced:,} replaced", end=", ")
     print(f"{changes.unchanged:,} there already")

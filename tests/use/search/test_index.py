@@ -292,6 +292,40 @@ def test_an_id_that_is_no_unicode_is_refused(index: Index) -> None:
         index.add([Document("\ud800", "a dog")])
 
 
+def test_the_rows_of_an_index_are_encoded_again_by_another_encoder(
+    index: Index, tiny_model: Path, tmp_path: Path, documents: list[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index.add([Document("empty", "a dog", {"lang": None, "year": None})])
+    other = Encoder.load(tiny_model, pooling="cls")
+    new = Index.create(tmp_path / "new", other)
+    monkeypatch.setattr(index_module, "PART", 7)
+    assert new.add_index(index) == Changes(61, 0, 0)
+    assert new.add_index(index) == Changes(0, 0, 61)  # a command that was stopped goes on
+    assert new.store.table.schema == index.store.table.schema
+    by_id = {row["id"]: row for row in index.store.first(100)}
+    vectors = other.encode([row["text"] for row in new.store.first(100)], normalize=True)
+    for row, vector in zip(new.store.first(100), vectors, strict=True):
+        np.testing.assert_allclose(row.pop("vector"), vector, atol=1e-6)
+        assert row == {name: value for name, value in by_id[row["id"]].items() if name != "vector"}
+
+
+def test_how_many_rows_keep_their_nearest_row(
+    index: Index, encoder: Encoder, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert index.kept_hits(encoder) == (60, 60)
+    other = Encoder.load(tiny_model, pooling="cls")
+    texts = [row["text"] for row in index.store.first(60)]
+    hits = []
+    for vectors in (encoder.encode(texts, normalize=True), other.encode(texts, normalize=True)):
+        cosines = vectors @ vectors.T - 2 * np.eye(60)
+        hits.append([texts[i] for i in cosines.argmax(1)])
+    expected = sum(old == new for old, new in zip(*hits, strict=True))
+    assert expected < 60
+    assert index.kept_hits(other) == (expected, 60)
+    monkeypatch.setattr(index_module, "ASKING", 10)
+    assert index.kept_hits(other)[1] == 10
+
+
 def test_a_new_column_leaves_the_other_rows_alone(index: Index, documents: list[Document]) -> None:
     new = Document("new", "a dog", {"lang": "en", "year": 1990, "colour": "red"})
     assert index.add([*documents, new]) == Changes(1, 0, 60)

@@ -29,6 +29,7 @@ from isotune.encoder.stream import PART, progress
 from isotune.errors import InputError
 from isotune.files import make_folder, read_json, write_text
 from isotune.use.search.documents import Document
+from isotune.use.search.exact import nearest
 from isotune.use.search.store import FIXED, Row, Store
 
 # Up to this number of rows, exact search takes a second or two (docs/search.md).
@@ -36,6 +37,8 @@ EXACT_ROWS = 1_000_000
 # Hybrid search adds 1 / (60 + rank) over both rankings: Cormack, Clarke and Buettcher (2009), "Reciprocal rank fusion".
 FUSION = 60
 FUSED = 100  # rows of each ranking, at least
+# So many rows show what another encoder changes: each looks for its nearest row among so many.
+ASKING, ASKED = 1_000, 10_000
 DESCRIPTION = "index.json"
 KEYS = {"encoder", "precision", "fingerprint", "dimension"}  # of the description
 
@@ -183,6 +186,37 @@ class Index:
             self._index_vectors()
         return Changes(**counts)
 
+    def add_index(self, other: Index, *, show_progress: bool = False) -> Changes:
+        """Adds the rows of another index, whose vectors another encoder may have made: texts are encoded again.
+
+        The other index can be searched meanwhile, but not changed.
+
+        Raises:
+            InputError: as `add`.
+        """
+        with other._changing():
+            self.store.take_types(other.store)
+            rows = (row for batch in other.store.batches(PART) for row in batch)
+            documents = (Document(row["id"], row["text"], _columns(row)) for row in rows)
+            return self.add(documents, show_progress=show_progress)
+
+    def kept_hits(self, encoder: Encoder) -> tuple[int, int]:
+        """What another encoder would change: how many rows keep their nearest text, and how many were asked.
+
+        At most `ASKING` random rows each look for the nearest of at most `ASKED` random rows, by the vectors of the
+        index and by those of the other encoder.
+        """
+        rows = self.store.at(np.random.default_rng(0).permutation(len(self))[:ASKED].tolist())
+        texts = [row["text"] for row in rows]
+        asking = min(ASKING, len(rows))
+        if len(rows) < 2:
+            return asking, asking
+        hits = []  # of each encoder: the nearest text to each of the first rows
+        for vectors in (np.array([row["vector"] for row in rows], np.float32), encoder.encode(texts, normalize=True)):
+            _, nearest_two = nearest(vectors[:asking], vectors, 2)
+            hits.append([texts[two[0] if two[0] != row else two[1]] for row, two in enumerate(nearest_two)])
+        return sum(old == new for old, new in zip(*hits, strict=True)), asking
+
     def delete(self, where: str) -> int:
         """Deletes the rows that fit a filter, such as "lang = 'en'" or "id = 'notes.txt:7'"; returns their number.
 
@@ -304,7 +338,10 @@ def _fuse(*rankings: list[Row]) -> list[Row]:
     return sorted(rows.values(), key=lambda row: -scores[row["id"]])
 
 
+def _columns(row: Row) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in FIXED}
+
+
 def _hit(row: Row, vector: NDArray[np.float32]) -> Hit:
     cosine = float(np.dot(np.asarray(row["vector"], np.float32), vector))
-    others = {name: value for name, value in row.items() if name not in FIXED}
-    return Hit(cosine, row["id"], row["text"], others)
+    return Hit(cosine, row["id"], row["text"], _columns(row))

@@ -120,6 +120,23 @@ class Store:
         """The first k rows that fit a filter."""
         return self._rows(self.table.search().limit(k), where)
 
+    def at(self, places: Sequence[int]) -> list[Row]:
+        """The rows at these places, from 0, in any order."""
+        return self._rows(self.table.take_offsets(list(places)), None)
+
+    def batches(self, size: int) -> Iterator[list[Row]]:
+        """All rows without their vectors, at most `size` at a time: the rows of one commit."""
+        names = [name for name in self.table.schema.names if name != "vector"]
+        for batch in self.table.search().select(names).to_batches(size):
+            yield batch.to_pylist()
+
+    def take_types(self, other: Store) -> None:
+        """Adds the columns of another table that this one lacks, with their types."""
+        new = [field for field in other.table.schema if field.name not in self.table.schema.names]
+        if new:
+            with writing(self.folder):
+                self.table.add_columns(new)
+
     def count(self, where: str) -> int:
         """How many rows fit a filter."""
         with _filtering(where, self.columns) as condition:
