@@ -22,6 +22,7 @@ from typing import Any
 from isotune.errors import InputError, unknown
 
 TOML = ".toml"
+WINDOWS = os.name == "nt"  # which syncs files that are open for writing only, and no folders
 LARGEST_TOML = 100_000  # bytes; a key with n dots takes tomllib n² steps
 
 
@@ -55,7 +56,9 @@ def make_folder(path: Path) -> None:
 
 def sync(path: Path) -> None:
     """Waits until a file's content, or the names in a folder, are on the disk."""
-    number = os.open(path, os.O_RDONLY)
+    if WINDOWS and path.is_dir():
+        return
+    number = os.open(path, os.O_RDWR if WINDOWS else os.O_RDONLY)
     try:
         os.fsync(number)
     except OSError:

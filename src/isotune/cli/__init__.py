@@ -15,6 +15,8 @@ from contextlib import suppress
 from io import TextIOWrapper
 from types import FrameType
 
+PIPE_CLOSED = 128 + 13  # 13 is SIGPIPE, which Windows does not have
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code.
@@ -46,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         gc.freeze()  # so that Python ends in 0.2 s of processor time, and not in 1.4 s, once torch is loaded
         return 128 + signal.SIGINT
     except SystemExit:  # rich raises it when the pipe that it writes to is closed
-        return 128 + signal.SIGPIPE
+        return PIPE_CLOSED
     except Exception as error:
         if interrupts:
             return 128 + signal.SIGINT
@@ -70,7 +72,7 @@ def _failed(error: Exception) -> int:
         except OSError:  # what can't be written is discarded, so that Python does not fail on it again at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
-            return 128 + signal.SIGPIPE
+            return PIPE_CLOSED
         where = f"{error.filename}: " if error.filename else ""
         with suppress(OSError):  # a terminal that has been closed
             print(f"error: {where}{error.strerror or error}", file=sys.stderr)

@@ -9,7 +9,6 @@ without a wait in between, and returns the vectors once a part.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -39,7 +38,7 @@ Advance: TypeAlias = Callable[[int], object]
 Parts: TypeAlias = Iterator[tuple[list[str], NDArray[np.float32]]]
 """The parts of a stream, in order: n sentences and their vectors [n, d]."""
 
-if sys.platform != "win32":  # which has no forks
+if hasattr(os, "register_at_fork"):  # Windows has no forks
     # A forked process has none of torch's threads, and an operation that is shared among them would wait forever.
     os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 

@@ -11,6 +11,7 @@ import threading
 from contextlib import suppress
 from types import FrameType
 
+HANGUP = getattr(signal, "SIGHUP", None)  # Windows has none
 STOPPING = b"\nthe run stops after the step or the evaluation that it is in; Ctrl-C again stops it at once\n"
 
 
@@ -21,7 +22,7 @@ class StopSignal:
     that the signal was heard.
     """
 
-    SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    SIGNALS = (signal.SIGINT, signal.SIGTERM, *([HANGUP] if HANGUP else []))
 
     def __init__(self, tell: bool = False) -> None:
         self.tell = tell
@@ -31,8 +32,8 @@ class StopSignal:
         numbers: tuple[signal.Signals, ...] = self.SIGNALS
         if threading.current_thread() is not threading.main_thread():
             numbers = ()  # only the main thread may set handlers; elsewhere there is nobody to press Ctrl-C
-        elif signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
-            numbers = tuple(number for number in numbers if number != signal.SIGHUP)
+        elif HANGUP and signal.getsignal(HANGUP) == signal.SIG_IGN:
+            numbers = tuple(number for number in numbers if number != HANGUP)
         self._before = {number: signal.signal(number, self._handle) for number in numbers}
         return self
 
@@ -41,7 +42,7 @@ class StopSignal:
             with suppress(OSError):  # the terminal may be closed
                 os.write(2, STOPPING)  # at once: this may have interrupted a writer to the buffer of sys.stderr
         self.received = signal.Signals(number)
-        if self.received != signal.SIGHUP:  # a closed terminal may send two: one from the system, one from the shell
+        if self.received != HANGUP:  # a closed terminal may send two: one from the system, one from the shell
             signal.signal(number, self._before[self.received])
 
     def __exit__(self, *_: object) -> None:
