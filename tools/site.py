@@ -11,7 +11,9 @@ from mkdocs.structure.files import File, Files
 import isotune
 
 ROOT = Path(__file__).parents[1]
-ROOT_PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md", "CHANGELOG.md": "CHANGELOG.md"}
+ROOT_PAGES = {"README.md": "index.md"} | {
+    name: name for name in ("AGENTS.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+}
 MEASUREMENTS = "benchmarks/results"  # a folder of pages that docs/ links to
 
 
