@@ -25,6 +25,7 @@ SOURCES = ROOT / "src"
 def test_the_version_is_that_of_pyproject() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert isotune.__version__ == project["version"]
+    assert f"\nversion: {project['version']}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 def test_importing_isotune_imports_the_standard_library_only() -> None:
