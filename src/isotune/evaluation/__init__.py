@@ -1,5 +1,6 @@
 """How good a sentence encoder is: similarity, transfer and geometry, with their conventions named."""
 
+from isotune.evaluation.calibration import calibrate
 from isotune.evaluation.comparison import Measured, compare, compare_measured, differences, measure
 from isotune.evaluation.evaluate import evaluate, evaluate_on
 from isotune.evaluation.intervals import Floats, correlated_pairs, interval, resampled_correlations
@@ -38,6 +39,7 @@ __all__ = [
     "Task",
     "TransferResult",
     "TransferTask",
+    "calibrate",
     "compare",
     "compare_measured",
     "comparison_tables",
