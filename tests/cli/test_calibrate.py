@@ -26,11 +26,12 @@ def test_from_scored_pairs_to_probabilities(
     isotune: Call, refused: Refused, encoder: Path, pairs: Path, text: Path
 ) -> None:
     assert len(isotune("similarity", encoder, "a dog", "a cat").out.splitlines()) == 1
-    code, out, _ = isotune("evaluate", encoder, "--tasks", pairs, "--calibrate", "--json", "scores.json")
+    code, out, _ = isotune("evaluate", encoder, "--tasks", pairs, "--calibrate")
     calibration = Encoder.load(encoder).calibration
     assert code == 0
     assert calibration
-    assert json.loads(Path("scores.json").read_text())["calibrations"] == {"encoder": calibration.model_dump()}
+    again = json.loads(isotune("evaluate", encoder, "--tasks", pairs, "--calibrate", "--json").out)
+    assert again["calibrations"] == {"encoder": calibration.model_dump()}
     assert out.splitlines()[-1] == (
         f"encoder: two sentences mean the same with probability 0.5 at the cosine {calibration.threshold:.4f} "
         f"(95 % interval {calibration.low:.4f} to {calibration.high:.4f}, 30 pairs)"
@@ -40,6 +41,8 @@ def test_from_scored_pairs_to_probabilities(
     chance, _, words = line.partition(" ")
     assert float(chance) == pytest.approx(calibration.probability(float(cosine)), abs=2e-3)
     assert words == "is the probability that both mean the same"
+    as_json = json.loads(isotune("similarity", encoder, "a dog", "a cat", "--json").out)
+    assert as_json == pytest.approx({"cosine": float(cosine), "probability": float(chance)}, abs=1e-4)
 
     assert "a number above 0 and below 1 is needed" in refused("mine", encoder, text, "--probability", 1.5)
     limit = round(float(calibration.probability(0.95)), 3)

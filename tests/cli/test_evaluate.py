@@ -10,7 +10,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from isotune.encoder.encoder import Encoder
-from isotune.evaluation import Comparison, Evaluation, GeometryResult, evaluate
+from isotune.evaluation import Comparison, GeometryResult, evaluate
 from tests.cli.conftest import Call
 
 Refused = Callable[..., str]
@@ -25,16 +25,19 @@ def another(tiny_model: Path) -> Path:
     return folder
 
 
-def written(path: str) -> tuple[Evaluation, ...]:
-    """The evaluations in the file of `--json`."""
-    return Comparison.model_validate_json(Path(path).read_text()).evaluations
+def as_json(isotune: Call, *words: object) -> Comparison:
+    """What `--json` prints in place of the tables."""
+    code, out, err = isotune(*words, "--json")
+    assert (code, err) == (0, "")
+    return Comparison.model_validate_json(out)
 
 
 def test_encoders_side_by_side(isotune: Call, tiny_model: Path, another: Path, pairs: Path) -> None:
     shutil.copytree(tiny_model, "tiny")
-    code, out, err = isotune("evaluate", "tiny", another, "--tasks", pairs, "--json", "scores.json")
+    words = ["evaluate", "tiny", another, "--tasks", pairs]
+    code, out, err = isotune(*words)
     assert (code, err) == (0, "")
-    comparison = Comparison.model_validate_json(Path("scores.json").read_text())
+    comparison = as_json(isotune, *words)
     assert [result.encoder for result in comparison.evaluations] == ["tiny", "another"]
     scores, differences = out.split("Difference from tiny")
     for result in comparison.evaluations:
@@ -47,10 +50,10 @@ def test_encoders_side_by_side(isotune: Call, tiny_model: Path, another: Path, p
 
 
 def test_a_table_for_each_kind_of_task(isotune: Call, tiny_model: Path, pairs: Path) -> None:
-    code, out, err = isotune("evaluate", tiny_model, "--tasks", pairs, f"geometry:{pairs}", "--json", "scores.json")
-    assert (code, err) == (0, "")
+    words = ["evaluate", tiny_model, "--tasks", pairs, f"geometry:{pairs}"]
+    out = isotune(*words).out
     assert "Difference" not in out
-    ((_, geometry),) = (result.tasks for result in written("scores.json"))
+    ((_, geometry),) = (result.tasks for result in as_json(isotune, *words).evaluations)
     assert isinstance(geometry, GeometryResult)
     text = " ".join(out.split())
     assert 'Spearman x 100, aggregation "all"' in text
@@ -65,20 +68,19 @@ def test_another_metric(isotune: Call, tiny_model: Path, pairs: Path) -> None:
 
 def test_tables_name_an_encoder_by_its_run(isotune: Call, tiny_model: Path, pairs: Path) -> None:
     shutil.copytree(tiny_model, "runs/demo/encoder")
-    code, out, err = isotune("evaluate", "runs/demo/encoder", "--tasks", pairs, "--json", "scores.json")
-    assert (code, err) == (0, "")
+    words = ["evaluate", "runs/demo/encoder", "--tasks", pairs]
+    out = isotune(*words).out
     assert "│ demo " in out
     assert "runs" not in out
-    (result,) = written("scores.json")
+    (result,) = as_json(isotune, *words).evaluations
     assert result.encoder == "runs/demo/encoder"
 
 
 def test_the_scores_of_another_precision(isotune: Call, tiny_model: Path, pairs: Path) -> None:
     shutil.copytree(tiny_model, "tiny")
-    code, out, err = isotune("evaluate", "tiny", "--tasks", pairs, "--precision=bfloat16", "--json", "scores.json")
-    assert (code, err) == (0, "")
-    assert "tiny, bfloat16" in out
-    (result,) = written("scores.json")
+    words = ["evaluate", "tiny", "--tasks", pairs, "--precision=bfloat16"]
+    assert "tiny, bfloat16" in isotune(*words).out
+    (result,) = as_json(isotune, *words).evaluations
     expected = evaluate(Encoder.load("tiny", precision="bfloat16"), [str(pairs)], name="tiny, bfloat16")
     assert result.tasks == expected.tasks != evaluate(Encoder.load("tiny"), [str(pairs)]).tasks
 
@@ -87,15 +89,11 @@ def test_errors_are_reported_before_any_encoding(
     refused: Refused, tiny_model: Path, pairs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("isotune.encoder.encoder.Encoder.encode", None)
-    Path("old.json").write_text("old")
     Path("flat.tsv").write_text("sentence1\tsentence2\tscore\na\tb\t1\nc\td\t1\n")
     for words, message in [
         (["no/model", "--tasks", pairs], "model no/model: there is no such folder"),
         (["--tasks", "sts99"], "unknown task or file 'sts99'"),
         (["--tasks", "stsb"], "set ISOTUNE_DATA to a folder with stsb/stsb.tsv.gz"),
         (["--tasks", "flat.tsv"], "flat.tsv: the scores have no variance"),
-        (["--tasks", pairs, "--json", "old.json"], "old.json: it exists already"),
-        (["--tasks", pairs, "--json", "old.json/new.json"], "old.json/new.json: it can't be written"),
     ]:
         assert message in refused("evaluate", tiny_model, *words, "--aggregation=all")
-    assert Path("old.json").read_text() == "old"

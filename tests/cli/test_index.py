@@ -43,6 +43,12 @@ def test_an_index_from_start_to_end(isotune: Call, refused: Refused, tiny_model:
     assert out.count("lang=de") == 5
     assert err == "only 5 rows fit --where\n"
 
+    described = json.loads(isotune("rows", "index", "-k", "3", "--where", "lang = 'de'", "--json").out)
+    assert (described["rows"], described["fitting"], described["columns"]) == (31, 15, ["id", "text", "lang"])
+    assert [row["lang"] for row in described["listed"]] == ["de"] * 3
+    (hit,) = json.loads(isotune("search", "index", "the man sees a cat", "-k", "1", "--json").out)["hits"]
+    assert hit.pop("cosine") == pytest.approx(1, abs=1e-5)
+    assert hit == {"id": "more.txt:1", "text": "the man sees a cat", "columns": {"lang": None}, "probability": None}
     out = isotune("rows", "index", "-k", "3", "--where", "lang = 'en'").out
     assert out.splitlines()[0] == "rows      31"
     assert "columns   id, text, lang" in out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -38,6 +39,20 @@ def test_the_row_of_a_recipe(isotune: Call, monkeypatch: pytest.MonkeyPatch) -> 
     assert re.match(r"  ConSERT +sts-unlabelled ", lines[lines.index(rows["consert-joint-unsup"]) + 1])
     assert re.search(r" stsb +STS average 74\.62  ", rows["sg-opt"])  # without "(8 seeds)"
     assert re.search(r" yours ", rows["default"])
+
+
+def test_the_lists_as_json(isotune: Call, nothing_fetched: None) -> None:
+    recipes = {each["name"]: each for each in json.loads(isotune("recipes", "--json").out)}
+    assert list(recipes) == recipe_names()
+    assert recipes["consert-unsup-base"]["data"] == ["sts-unlabelled"]
+    assert {key: recipes["sg-opt"][key] for key in ("paper", "published")} == {
+        key: read_recipe("sg-opt")[key] for key in ("paper", "published")
+    }
+    datasets = {each["name"]: each for each in json.loads(isotune("datasets", "--json").out)}
+    assert list(datasets) == list(DATASETS)
+    assert [name for name, each in datasets.items() if each["here"]] == ["stsb-open"]
+    assert datasets["stsb"]["rows"] == datasets["stsb"]["scored"] == {"train": 5749, "dev": 1500, "test": 1379}
+    assert json.loads(isotune("doctor", "--json").out)["packed encoder"].startswith("right")
 
 
 def test_every_recipe_names_its_paper() -> None:

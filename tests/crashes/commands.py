@@ -56,7 +56,6 @@ def command_lines(inputs: Inputs) -> dict[str, list[str]]:
     encode = ["encode", inputs.model, inputs.text]
     return {
         "train": ["train", inputs.text, *(f"--{name}={value}" for name, value in run.items())],
-        "evaluate": ["evaluate", inputs.model, "--tasks", inputs.pairs, "--json", "out/scores.json"],
         "analyse": ["analyse", "cosines", inputs.model, "--tasks", inputs.pairs, "--out", "out/analyses"],
         "encode to a file": [*encode, "--out", "out/vectors.npy"],
         "encode to a folder": [*encode, str(more), "--out", "out/vectors"],

@@ -45,7 +45,7 @@ WORDS = {
     "train by sif": ["train", "TEXT", "--method=sif", "--out=out/run"],
     "train by whitening": ["train", "TEXT", "--method=whitening", "--out=out/run"],
     "train by flow": ["train", "TEXT", "--method=flow", *RUN],
-    "evaluate": ["evaluate", "bert-tiny", "--tasks", "stsb-open", "stsb-open:dev", "--json", "out/scores.json"],
+    "evaluate": ["evaluate", "bert-tiny", "--tasks", "stsb-open", "stsb-open:dev"],
     "analyse layers": ["analyse", "layers", "bert-tiny", "--out", "out/analyses"],
     "analyse tsne": ["analyse", "tsne", "bert-tiny", "--out", "out/analyses"],
     "encode": ["encode", "bert-tiny", "TEXT", "--out", "out/vectors.npy"],

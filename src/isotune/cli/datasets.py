@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from isotune.cli.parameters import JSON
 from isotune.errors import InputError
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 WORDS = "Nothing, to list the datasets; or fetch and the names of datasets, such as fetch all-nli sts12."
 
 
-def datasets(*words: Annotated[str, Parameter(help=WORDS)]) -> None:
+def datasets(*words: Annotated[str, Parameter(help=WORDS)], as_json: Annotated[bool, JSON] = False) -> None:
     """List the datasets that isotune knows by name, or fetch some.
 
     The table shows whether a dataset is on this machine, how many rows each split has, and the kind of row, source
@@ -34,7 +35,31 @@ def datasets(*words: Annotated[str, Parameter(help=WORDS)]) -> None:
 
         fetch_all(names)
         return
-    _list()
+    if as_json:
+        _print_json()
+    else:
+        _list()
+
+
+def _print_json() -> None:
+    from isotune.cli.tables import print_json
+    from isotune.data import DATASETS, available
+
+    print_json(
+        [
+            {
+                "name": name,
+                "here": available(name),
+                "rows": {split: part.row_count for split, part in dataset.splits.items() if part.row_count >= 0},
+                "scored": {split: part.gold_count for split, part in dataset.splits.items() if part.gold_count >= 0},
+                "union": dataset.union,
+                "row_types": [row_type.__name__ for row_type in dataset.row_types],
+                "citation": dataset.citation,
+                "licence": dataset.licence,
+            }
+            for name, dataset in DATASETS.items()
+        ]
+    )
 
 
 def _list() -> None:

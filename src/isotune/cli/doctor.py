@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
 
-def doctor() -> int:
+from isotune.cli.parameters import JSON
+
+
+def doctor(*, as_json: Annotated[bool, JSON] = False) -> int:
     """Check the installation and this machine.
 
     Prints the versions, the processor, the free disk space and the datasets, and tests that isotune's packed encoder
@@ -17,11 +21,16 @@ def doctor() -> int:
     import torch
 
     from isotune.bundled import bundled_model
+    from isotune.cli.tables import print_json
     from isotune.data import DATASETS, available
     from isotune.encoder.encoder import Encoder
 
-    def line(name: str, value: object) -> None:
-        print(f"{name:<22}{value}")
+    facts: dict[str, str] = {}
+
+    def line(name: str, value: str) -> None:
+        facts[name] = value
+        if not as_json:
+            print(f"{name:<22}{value}")
 
     line("python", platform.python_version())
     for package in ("isotune", "torch", "transformers", "tokenizers", "sentence-transformers"):
@@ -42,4 +51,6 @@ def doctor() -> int:
     encoder.backbone.padded = True
     error = abs(packed - encoder.encode(sentences)).max()
     line("packed encoder", f"{'right' if error < 1e-4 else 'WRONG'}: off by {error:.1e} from the padded encoder")
+    if as_json:
+        print_json(facts)
     return 0 if error < 1e-4 else 1

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import ENCODER, PRECISION, labels
+from isotune.cli.parameters import ENCODER, JSON, PRECISION, labels
 from isotune.encoder import Precision
 
 TASKS = (
@@ -22,7 +21,6 @@ AGGREGATION = (
     "the mean of the subsets' correlations. wmean: their mean, weighted by the size of the subsets."
 )
 METRIC = "The correlation that the table shows."
-JSON = "Write all results, with every aggregation and metric, and the differences, to this new file."
 CALIBRATE = (
     "Fit the probability that two sentences mean the same to the scored pairs of the one task, and keep it in the "
     "encoder's folder. Scores are 1 (the same) and 0, or from 0 to 5 as isotune label writes them."
@@ -35,8 +33,8 @@ def evaluate(
     aggregation: Annotated[Literal["all", "mean", "wmean"], Parameter(help=AGGREGATION)] = "all",
     metric: Annotated[Literal["spearman", "pearson"], Parameter(help=METRIC)] = "spearman",
     precision: Annotated[Precision | None, PRECISION] = None,
-    json: Annotated[Path | None, Parameter(help=JSON, metavar="FILE")] = None,
     calibrate: Annotated[bool, Parameter(help=CALIBRATE)] = False,
+    as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Score sentence encoders side by side.
 
@@ -56,7 +54,6 @@ def evaluate(
     from isotune.errors import InputError
     from isotune.evaluation import calibrate as fit
     from isotune.evaluation import compare_measured, comparison_tables, difference_table, load_tasks, measure, source_of
-    from isotune.files import new_path
 
     paths = list(dict.fromkeys(encoder))
     suffix = f", {precision}" if precision else ""
@@ -69,27 +66,27 @@ def evaluate(
     if calibrate and (others := [path for path in paths if not (Path(path) / MODULES).exists()]):
         raise InputError(f"--calibrate: {others[0]} is no folder of an encoder, which could keep the calibration")
     scored = source_of(tasks[0]) if calibrate else ""
-    with new_path(json) if json else nullcontext() as path:
-        # All tasks and encoders are loaded before the first is evaluated, so that a wrong name costs no time.
-        loaded_tasks = load_tasks(tasks)
-        encoders = [Encoder.load(each, precision=precision) for each in paths]
-        console = Console(stderr=True)
-        hidden = not console.is_terminal
-        progress = track(encoders, "evaluating", console=console, transient=True, disable=hidden)
-        comparison = compare_measured(
-            measure(loaded_tasks, model, name, aggregation, metric) for name, model in zip(names, progress, strict=True)
-        )
-        if calibrate:
-            fitted = {name: fit(model, scored) for name, model in zip(names, encoders, strict=True)}
-            comparison = comparison.model_copy(update={"calibrations": fitted})
-        if path:
-            path.write_text(comparison.model_dump_json(indent=2) + "\n", "utf-8")
+    # All tasks and encoders are loaded before the first is evaluated, so that a wrong name costs no time.
+    loaded_tasks = load_tasks(tasks)
+    encoders = [Encoder.load(each, precision=precision) for each in paths]
+    console = Console(stderr=True)
+    progress = track(encoders, "evaluating", console=console, transient=True, disable=not console.is_terminal)
+    comparison = compare_measured(
+        measure(loaded_tasks, model, name, aggregation, metric) for name, model in zip(names, progress, strict=True)
+    )
+    if calibrate:
+        fitted = {name: fit(model, scored) for name, model in zip(names, encoders, strict=True)}
+        comparison = comparison.model_copy(update={"calibrations": fitted})
+    for folder, calibration in zip(paths, comparison.calibrations.values(), strict=False):
+        calibration.save(folder)
+    if as_json:
+        print(comparison.model_dump_json(indent=2))
+        return
     for table in comparison_tables(comparison.evaluations, aggregation, metric, shown):
         rich.print(table)
     if comparison.differences:
         rich.print(difference_table(comparison, shown))
     for folder, calibration in zip(paths, comparison.calibrations.values(), strict=False):
-        calibration.save(folder)
         print(
             f"{folder}: two sentences mean the same with probability 0.5 at the cosine {calibration.threshold:.4f} "
             f"(95 % interval {calibration.low:.4f} to {calibration.high:.4f}, {calibration.pairs:,} pairs)"

@@ -38,6 +38,7 @@ PROBABILITY = Parameter(
     "that isotune evaluate --calibrate has calibrated.",
     metavar="NUMBER",
 )
+JSON = Parameter(name="--json", help="Print JSON in place of text. AGENTS.md describes its form.", negative="")
 COLUMN = "The column that holds the sentence, such as sentence=body. Unset: a column with a usual name."
 STAND_INS = Parameter(
     help="Train on data that stand in for published data where these are only on the Hugging Face hub, such as "

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import Annotated
+
+from isotune.cli.parameters import JSON
 
 BRACKETS = re.compile(r" \((?:[^()]|\([^()]*\))*\)")  # may hold one more pair of brackets
 
 
-def recipes() -> None:
+def recipes(*, as_json: Annotated[bool, JSON] = False) -> None:
     """List the recipes: the training settings that come with isotune.
 
     The table shows the paper, the training data, the published score and the cost of a run. The score is shortened;
@@ -15,14 +18,21 @@ def recipes() -> None:
     """
     from rich.table import Column
 
-    from isotune.cli.tables import print_table
+    from isotune.cli.tables import print_json, print_table
     from isotune.recipes import Recipe, read_recipe, recipe_names
 
+    every = {name: Recipe.from_table(read_recipe(name), name) for name in recipe_names()}
+    data = {
+        name: list(dict.fromkeys(source for stage in recipe.stages for source in recipe.inputs(stage).data))
+        for name, recipe in every.items()
+    }
+    if as_json:
+        facts = {"title", "paper", "source", "published", "cost"}
+        print_json([{"name": name, "data": data[name], **every[name].model_dump(include=facts)} for name in every])
+        return
     rows = []
-    for name in recipe_names():
-        recipe = Recipe.from_table(read_recipe(name), name)
-        sources = dict.fromkeys(source for stage in recipe.stages for source in recipe.inputs(stage).data)
+    for name, recipe in every.items():
         published = BRACKETS.sub("", recipe.published).partition(";")[0]
-        rows.append((f"{name}\n  {recipe.paper}", "\n".join(sources) or "yours", published, recipe.cost))
+        rows.append((f"{name}\n  {recipe.paper}", "\n".join(data[name]) or "yours", published, recipe.cost))
     names = [Column(header, no_wrap=True) for header in ("Recipe", "Data")]
     print_table([*names, *(Column(header, ratio=1, overflow="fold") for header in ("Published", "Cost"))], rows)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import WHERE
+from isotune.cli.parameters import JSON, WHERE
 
 FOLDER = Parameter(help="The folder of an index, which isotune index has made.")
 K = "How many rows to list."
@@ -21,9 +21,10 @@ def rows(
     k: Annotated[int, Parameter(name="-k", help=K, metavar="NUMBER")] = 10,
     where: Annotated[str | None, WHERE] = None,
     delete: Annotated[bool, Parameter(help=DELETE)] = False,
+    as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Describe an index, and list or delete its rows."""
-    from isotune.cli.tables import print_table
+    from isotune.cli.tables import print_json, print_table
     from isotune.errors import InputError
     from isotune.use.search import Index
 
@@ -33,10 +34,20 @@ def rows(
     if delete:
         if where is None:
             raise InputError("--delete needs --where; to delete all rows, delete the folder")
-        print(f"{folder}: {index.delete(where):,} rows deleted, {len(index):,} left")
+        deleted, left = index.delete(where), len(index)
+        if as_json:
+            print_json({"deleted": deleted, "left": left})
+        else:
+            print(f"{folder}: {deleted:,} rows deleted, {left:,} left")
         return
     store, description = index.store, index.description
     columns = ["id", "text", *store.columns]
+    listed = [{column: row[column] for column in columns} for row in store.first(k, where)] if k else []
+    if as_json:
+        facts = {"rows": len(store), "columns": columns, "search": "approximate" if index.is_approximate else "exact"}
+        facts |= {name: description[name] for name in ("encoder", "fingerprint")}
+        print_json({**facts, "fitting": store.count(where) if where else len(store), "listed": listed})
+        return
     for name, value in (
         ("rows", f"{len(store):,}"),
         ("columns", ", ".join(columns)),
@@ -45,6 +56,6 @@ def rows(
         *([("fitting", f"{store.count(where):,}")] if where else []),
     ):
         print(f"{name:<10}{value}")
-    if listed := store.first(k, where) if k else []:
+    if listed:
         print()
-        print_table(columns, [[str(row[column]) for column in columns] for row in listed])
+        print_table(columns, [[str(value) for value in row.values()] for row in listed])

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import PROBABILITY, WHERE
+from isotune.cli.parameters import JSON, PROBABILITY, WHERE
 
 FOLDER = Parameter(help="The folder of an index, which isotune index has made.")
 K = "How many rows to print."
@@ -25,6 +25,7 @@ def search(
     hybrid: Annotated[bool, Parameter(help=HYBRID)] = False,
     probability: Annotated[float | None, PROBABILITY] = None,
     encoder: Annotated[str | None, Parameter(help=ENCODER)] = None,
+    as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Find the rows of an index that are nearest to a query.
 
@@ -34,6 +35,7 @@ def search(
     import math
     import sys
 
+    from isotune.cli.tables import print_json
     from isotune.encoder.calibration import required
     from isotune.use.search import Index
 
@@ -42,9 +44,14 @@ def search(
     least = -math.inf if probability is None else required(calibration).cosine(probability)
     found = index.search(query, k, where=where, hybrid=hybrid)
     hits = [hit for hit in found if hit.cosine >= least]
-    for hit in hits:
-        chance = f"  {calibration.probability(hit.cosine):.3f}" if calibration else ""
-        print(f"{hit.cosine:.3f}{chance}  {hit.text}")
+    chances = [float(calibration.probability(hit.cosine)) if calibration else None for hit in hits]
+    if as_json:
+        both = zip(hits, chances, strict=True)
+        print_json({"hits": [{**hit._asdict(), "probability": chance} for hit, chance in both]})
+        return
+    for hit, chance in zip(hits, chances, strict=True):
+        shown = "" if chance is None else f"  {chance:.3f}"
+        print(f"{hit.cosine:.3f}{shown}  {hit.text}")
         print(" " * 7 + "  ".join([hit.id, *(f"{name}={value}" for name, value in hit.columns.items())]))
     if len(hits) < k:
         which = "rows fit --where" if where else "rows are in the index"

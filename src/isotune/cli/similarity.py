@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import ENCODER
+from isotune.cli.parameters import ENCODER, JSON
 
 
 def similarity(
@@ -14,15 +14,23 @@ def similarity(
     first: Annotated[str, Parameter(help="A sentence.")],
     second: Annotated[str, Parameter(help="Another sentence.")],
     /,
+    *,
+    as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Print the cosine similarity of two sentences, from -1 to 1.
 
     A calibrated encoder (isotune evaluate --calibrate) gives the probability that they mean the same, too.
     """
+    from isotune.cli.tables import print_json
     from isotune.encoder.encoder import Encoder
 
     model = Encoder.load(encoder)
     vector1, vector2 = model.encode([first, second], normalize=True)
-    print(f"{vector1 @ vector2:.4f}")
-    if calibration := model.calibration:
-        print(f"{calibration.probability(vector1 @ vector2):.4f} is the probability that both mean the same")
+    cosine, calibration = float(vector1 @ vector2), model.calibration
+    probability = float(calibration.probability(cosine)) if calibration else None
+    if as_json:
+        print_json({"cosine": cosine, "probability": probability})
+        return
+    print(f"{cosine:.4f}")
+    if probability is not None:
+        print(f"{probability:.4f} is the probability that both mean the same")
