@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from isotune.errors import InputError, require_extra
 from isotune.files import sync
 from isotune.use.search.exact import refuse_no_numbers
-from isotune.use.search.filters import parse, refusal, sql
+from isotune.use.search.filters import parse, refusal
 
 Row = dict[str, Any]
 """{column: value} of a row."""
@@ -245,7 +245,7 @@ def _filtering(where: str | None, columns: Sequence[str]) -> Iterator[str | None
         InputError: the filter can't be read, or LanceDB refuses it.
     """
     known = ["id", "text", *columns]
-    condition = None if where is None else sql(parse(where, known))
+    condition = None if where is None else parse(where, known)
     try:
         yield condition
     except (ValueError, RuntimeError) as error:
