@@ -198,7 +198,7 @@ BAD = {
     "missing file": (["missing.txt"], "missing.txt: no such file"),
     "not UTF-8": (["latin.txt"], "latin.txt:2: byte 6 of the line, 0xe9, is not UTF-8"),
     "batch too large": (["few.txt"], "batch_size 8 is larger than the data (3 rows)"),
-    "no field": (["text.txt", "--columns", "body"], "--columns body: write FIELD=COLUMN, such as sentence=body"),
+    "no field": (["text.txt", "--columns", "body"], "--columns: body: write FIELD=COLUMN, such as sentence=body"),
     "unknown dataset": (["stsb-opne"], "unknown file or dataset 'stsb-opne': did you mean 'stsb-open'?"),
     "method and recipe": (["text.txt", "--recipe=mlm"], "recipe mlm and method simcse are both given"),
     "no model": (["text.txt", "--model="], "model: String should have at least 1 character"),

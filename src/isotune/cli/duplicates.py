@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMN, COLUMNS, COLUMNS_FORM, ENCODER, FILES, PRECISION, key_values
+from isotune.cli.parameters import COLUMNS, ENCODER, FILES, PRECISION
 from isotune.encoder import Precision
 
 OUT = "The new folder for pairs.csv, clusters.csv, and unique.txt or unique.jsonl."
@@ -20,7 +20,7 @@ def duplicates(
     *file: Annotated[str, FILES],
     out: Annotated[Path, Parameter(help=OUT, metavar="DIR")] = Path("duplicates"),
     above: Annotated[float, Parameter(help=ABOVE, metavar="COSINE")] = 0.95,
-    columns: Annotated[tuple[str, ...], Parameter(help=COLUMN), COLUMNS] = (),
+    columns: Annotated[dict[str, str] | None, COLUMNS] = None,
     precision: Annotated[Precision | None, PRECISION] = None,
 ) -> None:
     """Find sentences that say the same twice.
@@ -38,7 +38,7 @@ def duplicates(
         raise InputError(f"--above {above:g}: a cosine above 0 and up to 1 is needed")
     with new_path(out) as folder:
         folder.mkdir()
-        documents = list(read_documents(file, key_values("--columns", columns, COLUMNS_FORM)))
+        documents = list(read_documents(file, columns))
         duplicates = find_duplicates(documents, Encoder.load(encoder, precision=precision), above, show_progress=True)
         names = [path.name for path in duplicates.write(folder)]
     print(f"{len(documents):,} sentences: {len(duplicates.pairs):,} pairs, {len(duplicates.clusters()):,} clusters")

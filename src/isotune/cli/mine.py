@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMN, COLUMNS, COLUMNS_FORM, ENCODER, FILES, PRECISION, key_values
+from isotune.cli.parameters import COLUMNS, ENCODER, FILES, PRECISION
 from isotune.encoder import Precision
 
 OUT = "The new file (.csv), with the columns sentence1, sentence2 and cosine. isotune train reads it as pairs."
@@ -20,7 +20,7 @@ def mine(
     *file: Annotated[str, FILES],
     out: Annotated[Path, Parameter(help=OUT, metavar="FILE")] = Path("pairs.csv"),
     above: Annotated[float, Parameter(help=ABOVE, metavar="COSINE")] = 0.9,
-    columns: Annotated[tuple[str, ...], Parameter(help=COLUMN), COLUMNS] = (),
+    columns: Annotated[dict[str, str] | None, COLUMNS] = None,
     precision: Annotated[Precision | None, PRECISION] = None,
 ) -> None:
     """Find pairs that mean the same, to train on.
@@ -40,7 +40,7 @@ def mine(
     if out.suffix != ".csv":
         raise InputError(f"--out {out}: pairs are written as .csv")
     with new_path(out) as path:
-        sentences = [row.sentence for row in read(file, Sentence, key_values("--columns", columns, COLUMNS_FORM))]
+        sentences = [row.sentence for row in read(file, Sentence, columns)]
         pairs = mine_pairs(sentences, Encoder.load(encoder, precision=precision), above, show_progress=True)
         if not pairs:
             raise InputError(
