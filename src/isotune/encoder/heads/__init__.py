@@ -1,6 +1,6 @@
 """Layers after the pooling that stay with the encoder and are saved in its folder.
 
-`whitening` and `language` are imported from their modules.
+`language` is imported from its module.
 """
 
 from isotune.encoder.heads.flow import NormalizingFlow
