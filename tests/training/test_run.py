@@ -17,6 +17,7 @@ from safetensors.torch import save_file
 from transformers import AutoTokenizer, MPNetConfig, MPNetModel
 
 from isotune.data import read_scored_pairs
+from isotune.data.draws import derive_seed
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError, UselessVectors
 from isotune.evaluation import cosine_similarities, score
@@ -24,7 +25,6 @@ from isotune.methods.simcse import SimCSE
 from isotune.training import TrainingFailed, run, run_folder
 from isotune.training.recorder import Recorder
 from isotune.training.run_folder import is_finished
-from isotune.training.seeds import derive_seed
 from isotune.training.selection import Score
 from tests.conftest import unfinish
 from tests.training.conftest import (
