@@ -12,7 +12,7 @@ import torch
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense, Normalize
 from isotune.errors import InputError
-from isotune.kernels.digest import digest
+from isotune.kernels.int8 import digest
 
 
 @pytest.fixture

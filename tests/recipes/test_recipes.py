@@ -12,10 +12,10 @@ import tomli_w
 from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError
 from isotune.methods import METHODS
-from isotune.recipes import Recipe, TrainingOptions, plan_table, read_recipe, recipe_names
+from isotune.recipes import RECIPES, Recipe, TrainingOptions, plan_table, read_recipe
 
 
-@pytest.mark.parametrize("name", recipe_names())
+@pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_is_allowed_and_comes_back_from_its_table(name: str) -> None:
     recipe = Recipe.from_table(read_recipe(name), name)
     assert recipe.title

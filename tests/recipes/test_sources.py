@@ -6,7 +6,7 @@ from importlib import resources
 
 import pytest
 
-from isotune.recipes import recipe_names
+from isotune.recipes import RECIPES
 
 ABOUT = {"title", "paper", "source", "published", "cost"}  # of the recipe itself
 NAMES = {"model", "method"}  # what the title is about
@@ -19,6 +19,6 @@ def values(name: str) -> list[str]:
     return [line for line in lines if line.partition(" = ")[0] not in ABOUT | NAMES]
 
 
-@pytest.mark.parametrize("name", recipe_names())
+@pytest.mark.parametrize("name", RECIPES)
 def test_every_value_has_its_source(name: str) -> None:
     assert [line for line in values(name) if not line.partition("  # ")[2].strip()] == []

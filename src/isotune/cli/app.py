@@ -72,11 +72,6 @@ def run(arguments: Sequence[str]) -> int:
     if command in ("--help", "-h", "--version"):
         print(isotune.__version__ if command == "--version" else HELP)
         return 0
-    return _call(command, words)
-
-
-def _call(command: str, words: Sequence[str]) -> int:
-    """Calls a command with the words that follow its name."""
     if command not in COMMANDS:
         raise InputError(f"{unknown('command', command, COMMANDS)}. See isotune --help")
     isotune.tune_process()

@@ -46,8 +46,6 @@ def map(
 
     if out.suffix != ".html":
         raise InputError(f"--out {out}: a map is written as .html")
-    if not file:
-        raise InputError("no file: name the sentences to draw")
     if projection == "tsne":
         require_extra("map", "openTSNE")
     table = out.with_suffix(".parquet")

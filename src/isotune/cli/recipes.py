@@ -16,10 +16,10 @@ def recipes() -> None:
     from rich.table import Column
 
     from isotune.cli.tables import print_table
-    from isotune.recipes import Recipe, read_recipe, recipe_names
+    from isotune.recipes import RECIPES, Recipe, read_recipe
 
     rows = []
-    for name in recipe_names():
+    for name in RECIPES:
         recipe = Recipe.from_table(read_recipe(name), name)
         sources = dict.fromkeys(source for stage in recipe.stages for source in recipe.inputs(stage).data)
         published = BRACKETS.sub("", recipe.published).partition(";")[0]

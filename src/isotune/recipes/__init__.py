@@ -29,11 +29,6 @@ RECIPES: Registry[Traversable] = Registry("recipe", toml_files(resources.files(_
 """The TOML files of the recipes by name."""
 
 
-def recipe_names() -> list[str]:
-    """The names of the recipes."""
-    return list(RECIPES)
-
-
 def add_recipe(path: str | Path) -> None:
     """Registers a recipe, a TOML file, under the name of the file without its ending.
 
