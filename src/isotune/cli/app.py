@@ -60,11 +60,7 @@ isotune COMMAND --help explains a command. isotune --version prints the version.
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs the command that the arguments name and returns its exit code.
-
-    Raises:
-        InputError: the arguments can't be used, or a training fails.
-    """
+    """Runs the command that the arguments name and returns its exit code."""
     if not arguments:
         print(HELP, file=sys.stderr)
         return 2

@@ -7,11 +7,7 @@ from functools import partial
 
 
 def fetch_all(datasets: Iterable[str], models: Iterable[str] = ()) -> None:
-    """Fetches what is not on this machine, and reads every dataset once to check it.
-
-    Raises:
-        InputError: something can't be fetched or is not what it should be.
-    """
+    """Fetches what is not on this machine, and reads every dataset once to check it."""
     from isotune.bundled import local_model
     from isotune.cli.tables import stdout_console
     from isotune.data.fetch import check_fetched, fetch

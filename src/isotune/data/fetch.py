@@ -25,9 +25,6 @@ def fetch(sources: Iterable[str]) -> Iterator[str]:
 
     Gives the name of each place before it is fetched. Each place is there once, and none of a dataset that is on this
     machine.
-
-    Raises:
-        InputError: there is no such dataset, it has no public source, or the source can't be reached.
     """
     for place in dict.fromkeys([place for source in sources for place in _places(source)]):
         yield str(place)
@@ -41,11 +38,7 @@ def fetch(sources: Iterable[str]) -> Iterator[str]:
 
 
 def check_fetched(names: Iterable[str]) -> Iterator[tuple[str, int]]:
-    """Reads every split of the datasets; gives its name and the number of its rows.
-
-    Raises:
-        InputError: a split can't be read, or it has another number of rows than it should.
-    """
+    """Reads every split of the datasets; gives its name and the number of its rows."""
     for member in dict.fromkeys(chain.from_iterable(map(members, names))):
         name, _, named = member.partition(":")
         for split in [named] if named else DATASETS[name].splits:
@@ -54,11 +47,7 @@ def check_fetched(names: Iterable[str]) -> Iterator[tuple[str, int]]:
 
 
 def members(source: str) -> tuple[str, ...]:
-    """The datasets that a source, "name" or "name:split", is read with; none if the source is on the hub.
-
-    Raises:
-        InputError: there is no such dataset.
-    """
+    """The datasets that a source, "name" or "name:split", is read with; none if the source is on the hub."""
     if source.startswith("hub:"):
         return ()
     dataset = DATASETS[source.partition(":")[0]]

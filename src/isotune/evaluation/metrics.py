@@ -18,11 +18,7 @@ Values = NDArray[np.integer[Any] | np.floating[Any]]
 
 
 def measure(metric: str, targets: Values, predictions: Values) -> float:
-    """Compares predictions with true class numbers or scores, both [N], by one of these metrics; higher is better.
-
-    Raises:
-        InputError: a correlation is asked for and all targets are equal.
-    """
+    """Compares predictions with true class numbers or scores, both [N], by one of these metrics; higher is better."""
     if metric == "accuracy":
         return float(np.mean(targets == predictions))
     if metric == "f1":

@@ -56,11 +56,7 @@ class Int8Linear(nn.Module):
 
 
 def quantize(model: nn.Module) -> None:
-    """Replaces every linear layer of a model by an `Int8Linear`.
-
-    Raises:
-        InputError: this CPU can't multiply 8-bit integers exactly.
-    """
+    """Replaces every linear layer of a model by an `Int8Linear`."""
     if not is_exact():
         raise InputError(
             "precision int8: this CPU doesn't multiply 8-bit integers exactly (x86 with VNNI does); use float32 or "

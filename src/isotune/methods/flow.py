@@ -29,11 +29,7 @@ class BERTFlow(Method):
     rows = Sentence
 
     def __init__(self, options: FlowOptions, encoder: Encoder) -> None:
-        """Makes the flow, which is added to the encoder.
-
-        Raises:
-            InputError: the encoder's vectors have too few features for this number of levels.
-        """
+        """Makes the flow, which is added to the encoder."""
         super().__init__(options, encoder)
         flow = _flow(options, encoder)
         self.adds = Additions(heads=(flow,))

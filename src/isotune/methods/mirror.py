@@ -29,11 +29,7 @@ class Mirror(Method):
     options: MirrorOptions
 
     def __init__(self, options: MirrorOptions, encoder: Encoder) -> None:
-        """Chooses the loss and how spans are masked.
-
-        Raises:
-            InputError: the tokenizer has no mask token, or the encoder would lowercase the mask token.
-        """
+        """Chooses the loss and how spans are masked."""
         super().__init__(options, encoder)
         self.compare = nt_xent if options.symmetric else mirror_info_nce
         self.encoder = Borrowed(encoder)

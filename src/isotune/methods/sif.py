@@ -34,11 +34,7 @@ class SIF(ClosedForm):
     options: SIFOptions
 
     def __init__(self, options: SIFOptions, encoder: Encoder) -> None:
-        """Makes weights and a projection that change nothing; `count` and `fit` give them their values.
-
-        Raises:
-            InputError: the encoder's pooling is no mean, or weighs tokens already.
-        """
+        """Makes weights and a projection that change nothing; `count` and `fit` give them their values."""
         super().__init__(options, encoder)
         if encoder.pooling.mode != "mean":
             mode = encoder.pooling.mode

@@ -28,11 +28,7 @@ class Whitening(ClosedForm):
     options: WhiteningOptions
 
     def __init__(self, options: WhiteningOptions, encoder: Encoder) -> None:
-        """Makes the map, which is added to the encoder. Before `fit`, the map keeps the first features unchanged.
-
-        Raises:
-            InputError: more features are to be kept than the vectors have.
-        """
+        """Makes the map, which is added to the encoder. Before `fit`, the map keeps the first features unchanged."""
         super().__init__(options, encoder)
         d = encoder.dimension
         kept = options.dimensions or d

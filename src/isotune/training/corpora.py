@@ -83,11 +83,7 @@ class Corpora:
         return (row.sentence for row in read(self._sources(data), Sentence, self.recipe.columns))
 
     def load(self, number: int, stage: Stage, method: Method, encoder: Encoder) -> StageData:
-        """Reads and tokenizes the data of stage `number`, counted from 0.
-
-        Raises:
-            InputError: a source can't be used, or the data has changed since the run was started.
-        """
+        """Reads and tokenizes the data of stage `number`, counted from 0."""
         length = _max_length(stage, encoder)
         tokenize = partial(method.tokenize, encoder, max_length=length)
         build = partial(TokenStore.build, tokenize=tokenize, max_length=length, folder=self.folder)

@@ -19,11 +19,7 @@ def write_checksums(folder: Path) -> None:
 
 
 def verify_checksums(folder: Path) -> None:
-    """Compares the files in a folder with its SHA256SUMS. A folder without that file is not checked.
-
-    Raises:
-        InputError: a file has changed or is missing.
-    """
+    """Compares the files in a folder with its SHA256SUMS. A folder without that file is not checked."""
     if not (folder / CHECKSUMS).exists():
         return
     try:

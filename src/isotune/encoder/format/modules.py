@@ -75,11 +75,7 @@ class Modules:
 
 
 def read_modules(folder: Path) -> Modules:
-    """Reads a sentence-transformers folder; a plain language model gets the mean of its last layer.
-
-    Raises:
-        InputError: the folder has a module or a setting that is not supported.
-    """
+    """Reads a sentence-transformers folder; a plain language model gets the mean of its last layer."""
     if not (folder / MODULES).exists():
         return Modules(folder)
     try:
@@ -275,11 +271,7 @@ def _settings(encoder: Encoder) -> dict[str, Any]:
 
 
 def read_head(head_class: type[Head], place: Path) -> Head:
-    """Reads a head and its weights.
-
-    Raises:
-        InputError: the files are damaged, or describe a head that `head_class` doesn't support.
-    """
+    """Reads a head and its weights."""
     config = read_json(place / "config.json", missing_ok=True)
     with load_errors(place):
         head = head_class.from_config(config)

@@ -46,12 +46,7 @@ HUB_FILES = [
 
 
 def local_folder(model: str | Path) -> Path:
-    """Finds the folder of a model: the path itself, the bundled model, or a snapshot of a repository on the hub.
-
-    Raises:
-        InputError: `model` is a file, a folder without a model, or neither a folder nor a repository; or the hub can't
-            be reached, or the repository is gated.
-    """
+    """Finds the folder of a model: the path itself, the bundled model, or a snapshot of a repository on the hub."""
     from huggingface_hub import snapshot_download
 
     if path := model_folder(model):
@@ -77,11 +72,7 @@ def _wanted(names: Iterable[str]) -> list[str]:
 
 
 def load_model(folder: Path, dtype: torch.dtype | None) -> PreTrainedModel:
-    """Loads the folder's base model, without a task head; without a dtype, in the type that the folder names.
-
-    Raises:
-        InputError: the folder lacks a part, or its weights don't fit the model exactly, or are not finite.
-    """
+    """Loads the folder's base model, without a task head; without a dtype, in the type that the folder names."""
     # These errors are shorter than transformers' own.
     if not (folder / "config.json").exists():
         raise InputError(f"model {folder}: there is no config.json; give the folder of a Hugging Face model")
@@ -120,9 +111,6 @@ def load_weights(kind: Any, folder: Path, dtype: torch.dtype | None) -> tuple[An
 
     `kind` is transformers' class for the kind of model, such as AutoModel. The keys that are missing, unexpected or
     mismatched are returned beside the model, as transformers lists them.
-
-    Raises:
-        InputError: the folder can't be loaded.
     """
     safe = any(folder.glob("model*.safetensors"))
     if not safe and any(folder.glob("pytorch_model*.bin")):

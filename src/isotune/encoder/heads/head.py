@@ -39,11 +39,7 @@ class Heads(nn.Sequential):
     """The heads of an encoder; each takes the output of the one before."""
 
     def __init__(self, features: int, heads: Iterable[Head]) -> None:
-        """Takes the features of the pooled vector, and the heads in order.
-
-        Raises:
-            InputError: a head takes another number of features than it gets.
-        """
+        """Takes the features of the pooled vector, and the heads in order."""
         super().__init__()
         self.features = features
         for head in heads:

@@ -46,11 +46,7 @@ ALLOWED = (
 
 
 def parse(where: str, columns: Sequence[str]) -> str:
-    """Reads a filter on these columns, and writes what was read as SQL.
-
-    Raises:
-        InputError: the filter is not in the grammar, is too long or too deep, or names another column.
-    """
+    """Reads a filter on these columns, and writes what was read as SQL."""
     if len(where) > LONGEST:
         raise InputError(f"filter {where[:30]!r}...: {len(where):,} characters; give at most {LONGEST:,}")
     return _Parser(where, columns).parse()

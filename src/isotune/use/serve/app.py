@@ -83,11 +83,7 @@ class Service:
         self.batcher.close()
 
     async def encode(self, scope: Scope, model: str, texts: Sequence[str], param: str) -> Encoded:
-        """Encodes texts of the request of a scope; `param` is the field that they come from, for errors.
-
-        Raises:
-            Refused: there is no such model, or there is too much text in this request or in all.
-        """
+        """Encodes texts of the request of a scope; `param` is the field that they come from, for errors."""
         if model not in self.encoders:
             message = f"unknown model {model!r:.200}; this server has {', '.join(self.encoders)}"
             raise Refused(404, message, code="model_not_found", param="model")
