@@ -15,11 +15,6 @@ from isotune.errors import InputError
 from isotune.kernels.int8 import digest
 
 
-@pytest.fixture
-def encoder(tiny_model: Path) -> Encoder:
-    return Encoder.load(tiny_model)
-
-
 def test_a_digest_depends_on_shape_and_values_but_not_on_the_precision() -> None:
     values = torch.randn(6)
     assert digest(values) == digest(values.bfloat16()) == digest(values.double().float())
