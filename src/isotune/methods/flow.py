@@ -14,9 +14,8 @@ from dataclasses import replace
 from torch import Tensor, nn
 
 from isotune.data.rows import Sentence
-from isotune.encoder.borrowed import Borrowed
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads import NormalizingFlow
+from isotune.encoder.heads import Borrowed, NormalizingFlow
 from isotune.losses import bits_per_dimension
 from isotune.methods.method import Additions, Batch, Method, View
 from isotune.methods.mirror import Mirror

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from isotune.data.packed import Packed, pack
 from isotune.data.rows import Sentence
-from isotune.encoder.borrowed import Borrowed
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.heads import Borrowed
 from isotune.errors import InputError
 from isotune.losses import mirror_info_nce, nt_xent
 from isotune.methods.method import Batch, Method, View

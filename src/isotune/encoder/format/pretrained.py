@@ -73,11 +73,6 @@ def _wanted(names: Iterable[str]) -> list[str]:
 
 def load_model(folder: Path, dtype: torch.dtype | None) -> PreTrainedModel:
     """Loads the folder's base model, without a task head; without a dtype, in the type that the folder names."""
-    # These errors are shorter than transformers' own.
-    if not (folder / "config.json").exists():
-        raise InputError(f"model {folder}: there is no config.json; give the folder of a Hugging Face model")
-    if not any(folder.glob("model*.safetensors")) and not any(folder.glob("pytorch_model*.bin")):
-        raise InputError(f"model {folder}: there are no weights; model.safetensors or pytorch_model.bin is missing")
     model, info = load_weights(AutoModel, folder, dtype)
     missing = sorted(info["missing_keys"])
     if missing and all(key.startswith("pooler.") for key in missing):

@@ -4,4 +4,4 @@
 """
 
 from isotune.encoder.heads.flow import NormalizingFlow
-from isotune.encoder.heads.head import Dense, Head, Heads, Normalize
+from isotune.encoder.heads.head import Borrowed, Dense, Head, Heads, Normalize
