@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from isotune.encoder.heads import Head as Head
     from isotune.encoder.options import pooling as pooling
     from isotune.encoder.pooling import HiddenStates as HiddenStates
+    from isotune.evaluation import calibrate as calibrate
     from isotune.evaluation import compare as compare
     from isotune.evaluation import evaluate as evaluate
     from isotune.evaluation.tasks import task as task
@@ -60,7 +61,7 @@ _NAMES = {
     "encoder.heads": ("Head",),
     "encoder.options": ("pooling",),
     "encoder.pooling": ("HiddenStates",),
-    "evaluation": ("compare", "evaluate"),
+    "evaluation": ("calibrate", "compare", "evaluate"),
     "evaluation.tasks": ("task",),
     "kernels.memory": ("tune_process",),
     "methods.method": ("Additions", "Batch", "Method", "View", "method"),

@@ -32,10 +32,11 @@ def test_a_session(isotune: Call, tiny_model: Path, sentences: list[str], monkey
     assert (code, out.splitlines()[-1]) == (0, "no pair is scored")
     assert not Path("pairs.tsv").exists()
     answer(monkeypatch, "3", "s", "0")
-    assert isotune(*words, "--out", "new/pairs.tsv").out.splitlines()[-1] == (
+    assert isotune(*words, "--out", "new/pairs.tsv").out.splitlines()[-2:] == [
         "new/pairs.tsv: 2 scored pairs. Choose by them: "
-        "isotune train 'my notes.jsonl' --columns sentence=body --dev new/pairs.tsv"
-    )
+        "isotune train 'my notes.jsonl' --columns sentence=body --dev new/pairs.tsv",
+        "Learn which cosines mean the same: isotune evaluate ENCODER --tasks new/pairs.tsv --calibrate",
+    ]
     pairs = read_scored_pairs("new/pairs.tsv")
     assert pairs.scores.tolist() == [3, 0]
     assert {*pairs.sentence1, *pairs.sentence2} <= {f"{text} {text}" for text in sentences[:20]}

@@ -12,6 +12,7 @@ from torch.nn.functional import cross_entropy, linear, mse_loss
 
 from isotune.losses import (
     bidirectional_margin,
+    cosent,
     cosine_embedding,
     hinged_cosine,
     info_nce,
@@ -74,6 +75,13 @@ def similarity(hinge: float) -> tuple[Loss, Loss]:
     return loss, lambda a, b, c: supervised.similarity(a, b, SCORES, hinge)
 
 
+def ranked(scores: list[float], scale: float) -> tuple[Loss, Loss]:
+    return (
+        lambda a, b, c: cosent(a, b, torch.tensor(scores), scale),
+        lambda a, b, c: supervised.cosent(a, b, scores, scale),
+    )
+
+
 LOSSES: dict[str, tuple[Loss, Loss]] = {
     **{f"nt_xent {t}": of_two(nt_xent, losses.nt_xent, t) for t in TEMPERATURES},
     **{f"mirror_info_nce {t}": of_two(mirror_info_nce, losses.mirror_info_nce, t) for t in TEMPERATURES},
@@ -83,6 +91,8 @@ LOSSES: dict[str, tuple[Loss, Loss]] = {
     **{f"margin {interval}": margin(*interval) for interval in ((0.1, 0.3), (0.1, 2.0), (0.0, 0.0))},
     **{f"pair features {square}": pair_cross_entropy(square) for square in (False, True)},
     **{f"paraphrase {hinge}": paraphrase(hinge) for hinge in (0.7, -1.0)},
+    **{f"cosent {scale}": ranked(SCORES, scale) for scale in (1.0, 20.0)},
+    "cosent of labels": ranked([float(label) for label in LABELS], 20.0),
     **{f"similarity {hinge}": similarity(hinge) for hinge in (0.0, 0.3)},
 }
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from isotune.losses import bidirectional_margin, cosine_embedding, hinged_cosine, pair_features
+from isotune.losses import bidirectional_margin, cosent, cosine_embedding, hinged_cosine, pair_features
 
 
 def at(*cosines: float) -> Tensor:
@@ -42,3 +42,13 @@ def test_pair_features_of_two_numbers() -> None:
     u, v = torch.tensor([[2.0, -3.0]]), torch.tensor([[5.0, -4.0]])
     assert pair_features(u, v).tolist() == [[2, -3, 5, -4, 3, 1]]
     assert pair_features(u, v, max_square=True).tolist() == [[2, -3, 5, -4, 3, 1, 25, 9]]
+
+
+def test_cosent_counts_the_pairs_of_another_order() -> None:
+    a, scores = at(1.0, 1.0, 1.0, 1.0).requires_grad_(), torch.tensor([2.0, 0.0, 2.0, 1.0])
+    assert cosent(a, at(0.4, 0.4, 0.4, 0.4), scores, 20.0).item() == pytest.approx(math.log(1 + 5))
+    assert cosent(a, at(0.9, 0.1, 0.9, 0.5), scores, 1000.0).item() == pytest.approx(0, abs=1e-12)  # the right order
+    assert cosent(a, at(-1, 1, -1, 1), scores, 1e6).item() == pytest.approx(2e6)  # no overflow
+    tied = cosent(a, at(0.9, 0.1, 0.9, 0.5), torch.ones(4), 20.0)
+    tied.backward()
+    assert (tied.item(), a.grad.abs().max().item()) == (0, 0)

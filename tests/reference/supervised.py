@@ -68,6 +68,16 @@ def similarity(first: Tensor, second: Tensor, scores: Sequence[float], hinge: fl
     return total / len(scores)
 
 
+def cosent(first: Tensor, second: Tensor, scores: Sequence[float], scale: float) -> Tensor:
+    """CoSENT (Su, 2022): log(1 + sum over sim(i) > sim(j) of e^(lambda (cos_j - cos_i)))."""
+    total = torch.ones((), dtype=torch.float64)
+    for a, b, higher in zip(first, second, scores, strict=True):
+        for c, d, lower in zip(first, second, scores, strict=True):
+            if higher > lower:
+                total = total + torch.exp(scale * (sim(c, d) - sim(a, b)))
+    return torch.log(total)
+
+
 def f1(targets: Sequence[int], predictions: Sequence[int]) -> float:
     """Of class 1: the harmonic mean of precision and recall."""
     hits = sum(t == p == 1 for t, p in zip(targets, predictions, strict=True))

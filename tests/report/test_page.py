@@ -52,6 +52,37 @@ def set_evaluation(run: Path, before: dict[str, float], after: dict[str, float],
     path.write_text(json.dumps({"before": changed(before), "after": changed(after), "selected_step": step}))
 
 
+@pytest.mark.parametrize(
+    ("after", "low", "high", "words"),
+    [
+        (0.50, 0.02, 0.18, "Training helped: STS-B 40.0 → 50.0 (+10.0), best at step 150 of 300."),
+        (0.41, -0.02, 0.04, "Training may have helped: STS-B 40.0 → 41.0 (+1.0), best at step 150 of 300. The change"),
+        (0.39, -0.04, 0.02, "Training may have made the encoder worse: STS-B 40.0 → 39.0 (-1.0), best"),
+        (0.30, -0.18, -0.02, "Training made the encoder worse: STS-B 40.0 → 30.0 (-10.0), best"),
+        (0.40, -0.02, 0.02, "Training made no difference: STS-B 40.0 → 40.0 (+0.0), best at step 150 of 300."),
+    ],
+)
+def test_a_change_within_its_interval_may_be_chance(
+    run: Path, after: float, low: float, high: float, words: str
+) -> None:
+    set_evaluation(run, {"stsb": 0.40}, {"stsb": after}, 150)
+    path = run / "evaluation.json"
+    difference = {
+        "encoder": "new",
+        "against": "old",
+        "score": "stsb",
+        "difference": after - 0.4,
+        "low": low,
+        "high": high,
+    }
+    path.write_text(json.dumps({**json.loads(path.read_text()), "differences": [difference]}))
+    page = report(run)
+    assert words in page.verdict
+    assert page.verdict.startswith("<strong>Warning.</strong>") == (low <= 0)
+    assert page.verdict.endswith("its 95 % interval holds 0.") == (low < 0 < high and after != 0.4)
+    assert f"{100 * low:+.2f} to {100 * high:+.2f}" in page.text
+
+
 def keep_metrics(run: Path, *kinds: str) -> None:
     path = run / "metrics.jsonl"
     lines = [line for line in path.read_text().splitlines() if json.loads(line)["kind"] in kinds]
@@ -206,7 +237,7 @@ def test_accuracies_and_geometry_have_a_table(run: Path) -> None:
     page = report(run)
     assert page.verdict.startswith("Training helped: STS average 40.9 → 51.3 (+10.4), best at")
     assert "STS average 40.86 51.29 +10.43" in page.text
-    assert "Measure Before After Change MR 0.7000 0.7500 +0.0500" in page.text
+    assert "Measure Before After Change 95 % interval of the change, x 100 MR 0.7000 0.7500 +0.0500" in page.text
     assert "uniformity -2.3000 -2.2500 +0.0500" in page.text
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMNS, ENCODER, FILES, PRECISION
+from isotune.cli.parameters import COLUMNS, ENCODER, FILES, PRECISION, PROBABILITY
 from isotune.encoder import Precision
 
 OUT = "The new folder for pairs.csv, clusters.csv, and unique.txt or unique.jsonl."
@@ -20,6 +20,7 @@ def duplicates(
     *file: Annotated[str, FILES],
     out: Annotated[Path, Parameter(help=OUT, metavar="DIR")] = Path("duplicates"),
     above: Annotated[float, Parameter(help=ABOVE, metavar="COSINE")] = 0.95,
+    probability: Annotated[float | None, PROBABILITY] = None,
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
     precision: Annotated[Precision | None, PRECISION] = None,
 ) -> None:
@@ -28,6 +29,7 @@ def duplicates(
     Writes all pairs of such sentences, clusters of them, and the rows without them: of each cluster the first row is
     kept.
     """
+    from isotune.encoder.calibration import required
     from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError
     from isotune.files import new_path
@@ -39,8 +41,11 @@ def duplicates(
     with new_path(out) as folder:
         folder.mkdir()
         documents = list(read_documents(file, columns))
-        duplicates = find_duplicates(documents, Encoder.load(encoder, precision=precision), above, show_progress=True)
-        names = [path.name for path in duplicates.write(folder)]
+        model = Encoder.load(encoder, precision=precision)
+        calibration = model.calibration
+        least = above if probability is None else required(calibration).cosine(probability)
+        duplicates = find_duplicates(documents, model, least, show_progress=True)
+        names = [path.name for path in duplicates.write(folder, calibration)]
     print(f"{len(documents):,} sentences: {len(duplicates.pairs):,} pairs, {len(duplicates.clusters()):,} clusters")
     print(f"without duplicates: {len(duplicates.unique):,} sentences")
     print(*(out / name for name in names), sep="\n")

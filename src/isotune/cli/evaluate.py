@@ -23,6 +23,10 @@ AGGREGATION = (
 )
 METRIC = "The correlation that the table shows."
 JSON = "Write all results, with every aggregation and metric, and the differences, to this new file."
+CALIBRATE = (
+    "Fit the probability that two sentences mean the same to the scored pairs of the one task, and keep it in the "
+    "encoder's folder. Scores are 1 (the same) and 0, or from 0 to 5 as isotune label writes them."
+)
 
 
 def evaluate(
@@ -32,6 +36,7 @@ def evaluate(
     metric: Annotated[Literal["spearman", "pearson"], Parameter(help=METRIC)] = "spearman",
     precision: Annotated[Precision | None, PRECISION] = None,
     json: Annotated[Path | None, Parameter(help=JSON, metavar="FILE")] = None,
+    calibrate: Annotated[bool, Parameter(help=CALIBRATE)] = False,
 ) -> None:
     """Score sentence encoders side by side.
 
@@ -47,13 +52,23 @@ def evaluate(
     from rich.progress import track
 
     from isotune.encoder.encoder import Encoder
-    from isotune.evaluation import compare_measured, comparison_tables, difference_table, load_tasks, measure
+    from isotune.encoder.finished import MODULES
+    from isotune.errors import InputError
+    from isotune.evaluation import calibrate as fit
+    from isotune.evaluation import compare_measured, comparison_tables, difference_table, load_tasks, measure, source_of
     from isotune.files import new_path
 
     paths = list(dict.fromkeys(encoder))
     suffix = f", {precision}" if precision else ""
     names = [path + suffix for path in paths]
     shown = {name: label + suffix for name, label in zip(names, labels(paths), strict=True)}
+    if calibrate and len(tasks) != 1:
+        raise InputError(
+            "--calibrate: name one file or dataset of scored pairs with --tasks, such as --tasks pairs.tsv"
+        )
+    if calibrate and (others := [path for path in paths if not (Path(path) / MODULES).exists()]):
+        raise InputError(f"--calibrate: {others[0]} is no folder of an encoder, which could keep the calibration")
+    scored = source_of(tasks[0]) if calibrate else ""
     with new_path(json) if json else nullcontext() as path:
         # All tasks and encoders are loaded before the first is evaluated, so that a wrong name costs no time.
         loaded_tasks = load_tasks(tasks)
@@ -64,9 +79,18 @@ def evaluate(
         comparison = compare_measured(
             measure(loaded_tasks, model, name, aggregation, metric) for name, model in zip(names, progress, strict=True)
         )
+        if calibrate:
+            fitted = {name: fit(model, scored) for name, model in zip(names, encoders, strict=True)}
+            comparison = comparison.model_copy(update={"calibrations": fitted})
         if path:
             path.write_text(comparison.model_dump_json(indent=2) + "\n", "utf-8")
     for table in comparison_tables(comparison.evaluations, aggregation, metric, shown):
         rich.print(table)
     if comparison.differences:
         rich.print(difference_table(comparison, shown))
+    for folder, calibration in zip(paths, comparison.calibrations.values(), strict=False):
+        calibration.save(folder)
+        print(
+            f"{folder}: two sentences mean the same with probability 0.5 at the cosine {calibration.threshold:.4f} "
+            f"(95 % interval {calibration.low:.4f} to {calibration.high:.4f}, {calibration.pairs:,} pairs)"
+        )

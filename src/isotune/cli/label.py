@@ -62,3 +62,4 @@ def label(
     named = ["--columns", *map("=".join, columns.items())] if columns else []
     command = shlex.join(["isotune", "train", file, *named, "--dev", str(out)])
     print(f"\n{out}: {len(labels)} scored pairs. Choose by them: {command}")
+    print(f"Learn which cosines mean the same: isotune evaluate ENCODER --tasks {shlex.quote(str(out))} --calibrate")

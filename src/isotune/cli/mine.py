@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMNS, ENCODER, FILES, PRECISION
+from isotune.cli.parameters import COLUMNS, ENCODER, FILES, PRECISION, PROBABILITY
 from isotune.encoder import Precision
 
 OUT = "The new file (.csv), with the columns sentence1, sentence2 and cosine. isotune train reads it as pairs."
@@ -20,6 +20,7 @@ def mine(
     *file: Annotated[str, FILES],
     out: Annotated[Path, Parameter(help=OUT, metavar="FILE")] = Path("pairs.csv"),
     above: Annotated[float, Parameter(help=ABOVE, metavar="COSINE")] = 0.9,
+    probability: Annotated[float | None, PROBABILITY] = None,
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
     precision: Annotated[Precision | None, PRECISION] = None,
 ) -> None:
@@ -29,6 +30,7 @@ def mine(
     by more than case, spaces and punctuation.
     """
     from isotune.data import Sentence, read
+    from isotune.encoder.calibration import required
     from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError
     from isotune.files import new_path
@@ -41,10 +43,15 @@ def mine(
         raise InputError(f"--out {out}: pairs are written as .csv")
     with new_path(out) as path:
         sentences = [row.sentence for row in read(file, Sentence, columns)]
-        pairs = mine_pairs(sentences, Encoder.load(encoder, precision=precision), above, show_progress=True)
+        model = Encoder.load(encoder, precision=precision)
+        calibration = model.calibration
+        least = above if probability is None else required(calibration).cosine(probability)
+        pairs = mine_pairs(sentences, model, least, show_progress=True)
         if not pairs:
             raise InputError(
-                f"no pair among {len(sentences):,} sentences has a cosine of {above:g}; give a lower --above"
+                f"no pair among {len(sentences):,} sentences has a cosine of {least:g}; give a lower limit"
             )
-        write_csv(path, MinedPair._fields, ((first, second, f"{cosine:.4f}") for first, second, cosine in pairs))
+        rows = [(first, second, f"{cosine:.4f}") for first, second, cosine in pairs]
+        chances = calibration.probability([pair.cosine for pair in pairs]) if calibration else None
+        write_csv(path, MinedPair._fields, rows, chances)
     print(f"{out}: {len(pairs):,} pairs among {len(sentences):,} sentences")

@@ -33,6 +33,11 @@ WHERE = Parameter(
     "and those of the files.",
     metavar="SQL",
 )
+PROBABILITY = Parameter(
+    help="The least probability that two sentences mean the same, as a limit in place of a cosine. It needs an encoder "
+    "that isotune evaluate --calibrate has calibrated.",
+    metavar="NUMBER",
+)
 STAND_INS = Parameter(
     help="Train on data that stand in for published data where these are only on the Hugging Face hub, such as "
     "nli-sample for all-nli. The page says so."

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import WHERE
+from isotune.cli.parameters import PROBABILITY, WHERE
 
 FOLDER = Parameter(help="The folder of an index, which isotune index has made.")
 K = "How many rows to print."
@@ -23,21 +23,30 @@ def search(
     k: Annotated[int, Parameter(name="-k", help=K, metavar="NUMBER")] = 10,
     where: Annotated[str | None, WHERE] = None,
     hybrid: Annotated[bool, Parameter(help=HYBRID)] = False,
+    probability: Annotated[float | None, PROBABILITY] = None,
     encoder: Annotated[str | None, Parameter(help=ENCODER)] = None,
 ) -> None:
     """Find the rows of an index that are nearest to a query.
 
-    Each row is printed with the cosine of its vector and the query's, and below the text its id and other columns.
+    Each row is printed with the cosine of its vector and the query's, and below the text its id and other columns. A
+    calibrated encoder (isotune evaluate --calibrate) gives the probability that both mean the same, too.
     """
+    import math
     import sys
 
+    from isotune.encoder.calibration import required
     from isotune.use.search import Index
 
     index = Index.open(folder, encoder)
-    hits = index.search(query, k, where=where, hybrid=hybrid)
+    calibration = index.encoder.calibration
+    least = -math.inf if probability is None else required(calibration).cosine(probability)
+    found = index.search(query, k, where=where, hybrid=hybrid)
+    hits = [hit for hit in found if hit.cosine >= least]
     for hit in hits:
-        print(f"{hit.cosine:.3f}  {hit.text}")
+        chance = f"  {calibration.probability(hit.cosine):.3f}" if calibration else ""
+        print(f"{hit.cosine:.3f}{chance}  {hit.text}")
         print(" " * 7 + "  ".join([hit.id, *(f"{name}={value}" for name, value in hit.columns.items())]))
     if len(hits) < k:
         which = "rows fit --where" if where else "rows are in the index"
+        which = f"rows have --probability {probability:g}" if len(hits) < len(found) else which
         print(f"only {len(hits):,} {which}", file=sys.stderr)

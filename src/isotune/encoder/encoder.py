@@ -18,6 +18,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from isotune.data.packed import Packed
 from isotune.encoder import Precision
 from isotune.encoder.backbone import Backbone
+from isotune.encoder.calibration import Calibration, read_calibration
 from isotune.encoder.fingerprint import fingerprint
 from isotune.encoder.format.checksums import verify_checksums, write_checksums
 from isotune.encoder.format.modules import read_modules, write_modules
@@ -104,6 +105,7 @@ class Encoder(nn.Module):
         self.token_weights: Tensor | None
         self.register_buffer("token_weights", None)
         self.language_head: LanguageHead | None = None
+        self._calibration: Calibration | None = None
 
     @classmethod
     @torch.random.fork_rng(devices=[])  # a new layer draws random weights before it gets those of the folder
@@ -174,6 +176,7 @@ class Encoder(nn.Module):
                 raise InputError(f"model {model}: its WordWeights have {count} tokens, its tokenizer {len(tokenizer)}")
             encoder.token_weights = torch.ones(known)
             encoder.token_weights[:count] = saved.token_weights[:known]
+        encoder.calibration = read_calibration(folder)
         return encoder.to(device).eval()
 
     @property
@@ -184,6 +187,19 @@ class Encoder(nn.Module):
     def fingerprint(self) -> str:
         """A hash of everything that decides the vectors, the same in every precision: 20 hexadecimal digits."""
         return fingerprint(self)
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """What the encoder's cosines mean, from `isotune.calibrate`. None if it was made for another fingerprint.
+
+        If there is one, every weight is read for that, so this is not for a loop.
+        """
+        kept = self._calibration
+        return kept if kept and kept.fingerprint == self.fingerprint() else None
+
+    @calibration.setter
+    def calibration(self, calibration: Calibration | None) -> None:
+        self._calibration = calibration
 
     @property
     def language_model(self) -> PreTrainedModel:
@@ -341,4 +357,6 @@ class Encoder(nn.Module):
         with new_path(path) as folder:
             folder.mkdir()
             write_modules(self, folder)
+            if self.calibration:
+                self.calibration.save(folder)
             write_checksums(folder)

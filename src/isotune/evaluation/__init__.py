@@ -1,5 +1,6 @@
 """How good a sentence encoder is: similarity, transfer and geometry, with their conventions named."""
 
+from isotune.evaluation.calibration import calibrate
 from isotune.evaluation.comparison import (
     Measured,
     compare,

@@ -12,6 +12,7 @@ from typing import Annotated, Literal, TypeAlias, get_args
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
+from isotune.encoder.calibration import Calibration
 from isotune.errors import unknown
 
 Aggregation = Literal["all", "mean", "wmean"]
@@ -193,6 +194,7 @@ class Comparison(_Result):
 
     evaluations: tuple[Evaluation, ...]
     differences: tuple[Difference, ...]  # of every encoder against each one before it, for every task and group
+    calibrations: dict[str, Calibration] = {}  # by encoder, of those that were calibrated
 
     def ranks(self, score: str) -> dict[str, int]:
         """The place of each encoder by a score: 1, and 1 more for each encoder that is better by more than chance."""

@@ -24,6 +24,23 @@ def bidirectional_margin(
 
 
 @in_float32
+def cosent(first: Tensor, second: Tensor, scores: Tensor, scale: float) -> Tensor:
+    """log(1 + the sum of exp(scale (cos_j - cos_i)) over all pairs i, j of which i has the higher score).
+
+    Row i of `first` and `second` [N, d] is a pair of sentences, with the score i of [N]. Only the order of the scores
+    counts. The loss is 0 if all scores are equal, and log(1 + M) if all cosines are and M such i, j are there. CoSENT
+    (Su, 2022). The pairs are sorted by their scores, so the sums over j are running sums, and no [N, N] is needed.
+    """
+    ordered, order = scores.sort()  # [N]
+    cosines = scale * cosine_similarity(first, second)[order]  # [N]
+    sums = cosines.logcumsumexp(0)  # [N]: log of the sum of exp(scale cos) up to each pair
+    lower = torch.searchsorted(ordered, ordered)  # [N]: how many pairs have a lower score
+    has_lower = lower > 0
+    terms = sums[lower[has_lower] - 1] - cosines[has_lower]
+    return torch.cat([terms.new_zeros(1), terms]).logsumexp(0)
+
+
+@in_float32
 def hinged_cosine(first: Tensor, second: Tensor, hinge: float) -> Tensor:
     """The cosine of each of N pairs, at least `hinge`: [N, d], [N, d] -> [N].
 

@@ -36,6 +36,7 @@ METHODS: Registry[MethodEntry] = Registry(
         "clsr": MethodEntry("options:CLSROptions", "clsr:CLSR"),
         "consert": MethodEntry("options:ConSERTOptions", "consert:ConSERT"),
         "consert-joint": MethodEntry("options:ConSERTJointOptions", "consert:ConSERTJoint"),
+        "cosent": MethodEntry("options:CoSENTOptions", "cosent:CoSENT"),
         "finetune-pair": MethodEntry("options:FinetunePairOptions", "finetune:FinetunePair"),
         "finetune-sentence": MethodEntry("options:FinetuneSentenceOptions", "finetune:FinetuneSentence"),
         "flow": MethodEntry("options:FlowOptions", "flow:BERTFlow"),

@@ -264,6 +264,13 @@ class CLSROptions(MethodOptions):
     """Features of the hidden layer, of the sentence vector and of the projection. CLSR, section 4.1."""
 
 
+class CoSENTOptions(MethodOptions):
+    """CoSENT: of two pairs of a batch, the pair with the higher score should have the higher cosine."""
+
+    scale: Positive = 20.0
+    """Multiplies the cosines. The authors' code, and sentence-transformers' CoSENTLoss."""
+
+
 MetricName = Literal["accuracy", "f1", "matthews", "pearson", "spearman"]
 
 

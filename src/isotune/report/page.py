@@ -105,6 +105,7 @@ def _render(run: RunFiles) -> str:
         before=_correlations(run.evaluation.before) if run.evaluation else {},
         after=_correlations(run.evaluation.after) if run.evaluation else {},
         measures=_other_changes(run.evaluation) if run.evaluation else [],
+        intervals={task_title(each.score): each.words for each in run.evaluation.differences} if run.evaluation else {},
         aggregations=AGGREGATIONS,
         curves=learning_curves(run.stages),
         space=space_monitor(run.stages),
@@ -187,11 +188,19 @@ def _verdict(run: RunFiles) -> tuple[str, bool]:
         )
         return f"Training did not help: the encoder kept is {kept}. {none_better}", False
     gain = round(sum(change.after - change.before for change in judged), 1)
-    effect = "helped" if gain > 0 else "made no difference" if gain == 0 else "made the encoder worse"
+    titles = {change.title for change in judged}
+    intervals = [each for each in run.evaluation.differences if task_title(each.score) in titles]
+    tied = bool(intervals) and all(each.tied for each in intervals)
+    effect = "made no difference"
+    if gain > 0:
+        effect = "may have helped" if tied else "helped"
+    elif gain < 0:
+        effect = "may have made the encoder worse" if tied else "made the encoder worse"
     chosen = f"best at step {step} of {last}"
     if not run.has_dev:
         chosen = f"kept at step {step} of {last}, without a dev set to choose by"
-    return f"Training {effect}: {scores}, {chosen}.", gain > 0
+    chance = " The change may be chance: its 95 % interval holds 0." if tied and gain else ""
+    return f"Training {effect}: {scores}, {chosen}.{chance}", gain > 0 and not tied
 
 
 def _advice(run: RunFiles) -> str:

@@ -120,7 +120,7 @@ def server(tiny: Encoder, tiny_model: Path) -> Iterator[Running]:
 def serve(tiny: Encoder) -> Iterator[Serve]:
     """A function that starts a server with other options."""
     with ExitStack() as stack:
-        yield lambda **options: stack.enter_context(running({"tiny": tiny}, **options))
+        yield lambda **options: stack.enter_context(running(**{"encoders": {"tiny": tiny}, **options}))
 
 
 def until(condition: object, seconds: float = 60) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 import openai
 import pytest
 
+from isotune.encoder.calibration import Calibration
 from isotune.encoder.encoder import Encoder
 from isotune.use.search import Document, Index
 from isotune.use.serve import app, bodies
@@ -236,6 +237,40 @@ def test_search_finds_the_texts_nearest_to_a_query(searching: Running, tiny: Enc
         assert answer.status_code == 400
         assert answer.json()["error"]["message"]
     assert searching.client.get("/health").json()["index"]
+
+
+def test_a_calibrated_encoder_gives_probabilities(
+    tiny_model: Path, sentences: list[str], tmp_path: Path, serve: Serve
+) -> None:
+    encoder = Encoder.load(tiny_model)
+    encoder.calibration = made = Calibration(
+        slope=20, threshold=0.9, low=0.8, high=1, pairs=9, fingerprint=encoder.fingerprint()
+    )
+    index = Index.create(tmp_path / "index", encoder)
+    index.add(Document(f"{i}", text, {}) for i, text in enumerate(sentences))
+    server = serve(encoders={"tiny": encoder}, index=index)
+    texts = {"first": sentences[:2], "second": sentences[2:5]}
+    cosines = server.post("/similarity", **texts).json()["similarities"]
+    chances = server.post("/similarity", measure="probability", **texts).json()["similarities"]
+    np.testing.assert_allclose(chances, made.probability(cosines), atol=1e-5)
+    hits = server.post("/search", query="a dog", k=60).json()["hits"]
+    for hit in hits:
+        assert hit["probability"] == pytest.approx(made.probability(hit["cosine"]))
+    few = server.post("/search", query="a dog", k=60, probability=0.5).json()["hits"]
+    assert few == [hit for hit in hits if hit["probability"] >= 0.5]
+    assert 0 < len(few) < 60
+    assert server.post("/search", query="a dog", probability=0.99).status_code == 400
+
+
+def test_without_calibration_a_probability_is_refused(searching: Running) -> None:
+    assert searching.post("/search", query="a dog").json()["hits"][0]["probability"] is None
+    for path, body in (
+        ("/search", {"query": "a dog", "probability": 0.9}),
+        ("/similarity", {"first": ["a dog"], "measure": "probability"}),
+    ):
+        answer = searching.post(path, **body)
+        assert answer.status_code == 400
+        assert "has no calibration" in answer.json()["error"]["message"]
 
 
 def test_the_rows_of_a_search_are_limited_in_size(tiny: Encoder, tmp_path: Path, serve: Serve) -> None:

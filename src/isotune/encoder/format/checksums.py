@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from isotune.errors import InputError
-from isotune.files import file_sha256
+from isotune.files import file_sha256, write_text
 
 CHECKSUMS = "SHA256SUMS"
 NOTES = "README.md"  # people may write into it
@@ -16,6 +16,21 @@ def write_checksums(folder: Path) -> None:
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     lines = [f"{file_sha256(folder / name)}  {name}\n" for name in names if name not in (CHECKSUMS, NOTES)]
     (folder / CHECKSUMS).write_text("".join(lines), "utf-8")
+
+
+def write_checked(folder: Path, name: str, text: str) -> None:
+    """Writes a small file into a folder, and its checksum into SHA256SUMS, if the folder has that.
+
+    The old checksum goes first, so a killed process leaves none that the file does not have.
+    """
+    sums = folder / CHECKSUMS
+    if not sums.exists():
+        write_text(folder / name, text)
+        return
+    others = "".join(line for line in sums.read_text("utf-8").splitlines(True) if not line.endswith(f"  {name}\n"))
+    write_text(sums, others)
+    write_text(folder / name, text)
+    write_text(sums, f"{others}{file_sha256(folder / name)}  {name}\n")
 
 
 def verify_checksums(folder: Path) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from isotune.encoder.calibration import Calibration
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.use.search.documents import Document
@@ -53,8 +54,11 @@ class Duplicates:
         groups = np.split(order, np.flatnonzero(np.diff(self.kept[order])) + 1) if len(order) else []
         return sorted((group.tolist() for group in groups if len(group) > 1), key=len, reverse=True)
 
-    def write(self, folder: Path) -> list[Path]:
-        """Writes pairs.csv, clusters.csv and unique.txt, or unique.jsonl if the documents have other columns."""
+    def write(self, folder: Path, calibration: Calibration | None = None) -> list[Path]:
+        """Writes pairs.csv, clusters.csv and unique.txt, or unique.jsonl if the documents have other columns.
+
+        With the encoder's calibration, pairs.csv has probabilities.
+        """
         documents = self.documents
         pairs = [
             (f"{cosine:.4f}", documents[i].id, documents[j].id, documents[i].text, documents[j].text)
@@ -67,7 +71,9 @@ class Duplicates:
         ]
         has_columns = any(document.columns for document in documents)
         unique = folder / ("unique.jsonl" if has_columns else "unique.txt")
-        write_csv(folder / "pairs.csv", ("cosine", "id1", "id2", "sentence1", "sentence2"), pairs)
+        header = ("cosine", "id1", "id2", "sentence1", "sentence2")
+        chances = calibration.probability(self.cosines) if calibration else None
+        write_csv(folder / "pairs.csv", header, pairs, chances)
         write_csv(folder / "clusters.csv", ("cluster", "id", "sentence"), clusters)
         with unique.open("w", encoding="utf-8") as lines:
             for document in self.unique:
@@ -102,8 +108,12 @@ def find_duplicates(
     return Duplicates(documents, nearest_first, np.concatenate(cosines)[order], kept)
 
 
-def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Writes a table to a file."""
+def write_csv(
+    path: Path, header: Sequence[str], rows: Iterable[Sequence[object]], chances: Iterable[float] | None = None
+) -> None:
+    """Writes a table to a file; the probabilities of the rows, if there are any, are its last column."""
+    if chances is not None:
+        header, rows = [*header, "probability"], [(*row, f"{p:.4f}") for row, p in zip(rows, chances, strict=True)]
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([header, *rows])
 

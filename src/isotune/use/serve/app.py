@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.resources import files
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Scope
 
 import isotune
+from isotune.encoder.calibration import required
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.use.serve import bodies
@@ -72,6 +75,7 @@ class Service:
         """Starts the batcher's workers."""
         self.encoders, self.limits, self.metrics, self.index = dict(encoders), limits, metrics, index
         self.needs_key = needs_key
+        self.calibrations = {name: encoder.calibration for name, encoder in encoders.items()}
         self.batcher = Batcher(list(encoders.values()))
         self.searching = ThreadPoolExecutor(SEARCHES, "search")
         self.budget = Budget(limits.tokens_in_progress)
@@ -184,30 +188,39 @@ def _add_encoding(api: FastAPI, service: Service) -> None:
 
     @api.post("/similarity", response_model=bodies.Similarities)
     async def similarity(request: Request, body: bodies.SimilarityRequest) -> Response:
-        """Compare texts by the cosine of their vectors."""
+        """Compare texts by the cosine of their vectors, or by the probability that they mean the same."""
         model = body.model or next(iter(service.encoders))
         if len(body.first) * len(body.second or body.first) > service.limits.items**2 // 4:
             raise Refused(400, "too many pairs of texts in a request", param="first")
         encoded = await service.encode(request.scope, model, [*body.first, *(body.second or [])], "first")
         first = encoded.vectors[: len(body.first)]
         second = encoded.vectors[len(body.first) :] if body.second else first
-        rows = (json.dumps(np.clip(second @ vector, -1, 1).tolist()) for vector in first)
+        as_probability = body.measure == "probability"
+        scale = required(service.calibrations[model]).probability if as_probability else np.asarray
+        rows = (json.dumps(scale(np.clip(second @ vector, -1, 1)).tolist()) for vector in first)
         return answer(bodies.Similarities(model=model, similarities=[], usage=_usage(encoded)), "similarities", rows)
 
     if (index := service.index) is not None:
         model = next(name for name, encoder in service.encoders.items() if encoder is index.encoder)
+        calibration = service.calibrations[model]
 
         @api.post("/search", response_model=bodies.Hits)
         async def search(request: Request, body: bodies.SearchRequest) -> Response:
             """Search the index."""
             if not body.query.strip():
                 raise Refused(400, "the query is empty; write what to search for", param="query")
+            least = required(calibration).cosine(body.probability) if body.probability else -math.inf
             encoded = await service.encode(request.scope, model, [body.query.strip()], "query")
             options = {"where": body.where, "hybrid": body.hybrid, "vector": encoded.vectors[0]}
 
             def find() -> list[str]:
-                hits = index.search(body.query, body.k, **options)
-                return [bodies.Hit.model_construct(**hit._asdict()).model_dump_json() for hit in hits]
+                found = [hit for hit in index.search(body.query, body.k, **options) if hit.cosine >= least]
+                chances = (
+                    calibration.probability([hit.cosine for hit in found]).tolist() if calibration else repeat(None)
+                )
+                made = bodies.Hit.model_construct
+                pairs = zip(found, chances, strict=False)
+                return [made(**hit._asdict(), probability=chance).model_dump_json() for hit, chance in pairs]
 
             hits = await asyncio.get_running_loop().run_in_executor(service.searching, find)
             if (size := sum(map(len, hits))) > (limit := service.limits.hits):

@@ -99,9 +99,12 @@ class SimilarityRequest(_Request):
     model: Text | None = None
     """The name of an encoder of this server. Unset: the first encoder."""
 
+    measure: Literal["cosine", "probability"] = "cosine"
+    """What to answer: cosines, or, from a calibrated encoder, the probability that both texts mean the same."""
+
 
 class Similarities(_Response):
-    """The cosine similarity of each first text with each second text."""
+    """The cosine similarity of each first text with each second text, or the probability that both mean the same."""
 
     model: str
     similarities: list[list[float]]
@@ -159,6 +162,9 @@ class SearchRequest(_Request):
     hybrid: bool = False
     """Whether to join the ranking by cosine with a ranking by words (BM25)."""
 
+    probability: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """The least probability that a row's text and the query mean the same; from a calibrated encoder."""
+
 
 class Hit(_Response):
     """A row of the index."""
@@ -167,6 +173,9 @@ class Hit(_Response):
     text: str
     cosine: float
     """The cosine similarity of the row's text and the query."""
+
+    probability: float | None
+    """The probability that the row's text and the query mean the same; null if the encoder is not calibrated."""
 
     columns: dict[str, Any]
     """The other columns of the row; bytes are written in URL-safe base64."""

@@ -1,0 +1,78 @@
+"""What a cosine of an encoder means: the probability that two sentences mean the same.
+
+`isotune.calibrate` fits a logistic curve to pairs that people have scored. The curve holds for one encoder, which the
+fingerprint names. All commands and the server turn cosines into probabilities here.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pydantic import BaseModel, ConfigDict, PositiveFloat
+
+from isotune.encoder.format.checksums import write_checked
+from isotune.errors import InputError
+
+CALIBRATION = "calibration.json"  # in an encoder's folder
+
+
+class Calibration(BaseModel):
+    """The probability is 1 / (1 + exp(-slope (cosine - threshold)))."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    slope: PositiveFloat
+    threshold: float  # the cosine at which the probability is 0.5
+    low: float  # low and high are the ends of the threshold's 95 % interval
+    high: float
+    pairs: int  # to which the curve was fitted
+    fingerprint: str  # of the encoder
+
+    def probability(self, cosines: ArrayLike) -> NDArray[np.float64]:
+        """The probabilities of cosines of any shape, in that shape."""
+        from scipy.special import expit
+
+        values: NDArray[np.float64] = expit(self.slope * (np.asarray(cosines, np.float64) - self.threshold))
+        return values
+
+    def cosine(self, probability: float) -> float:
+        """The cosine, at most 1, that has a probability; raises `InputError` if none has."""
+        if not 0 < probability < 1:
+            raise InputError(f"probability {probability:g}: a number above 0 and below 1 is needed")
+        cosine = self.threshold + math.log(probability / (1 - probability)) / self.slope
+        if cosine > 1:
+            most = self.probability(1.0)
+            raise InputError(
+                f"probability {probability:g}: this encoder's calibration gives {most:.4f} at most; give less"
+            )
+        return cosine
+
+    def save(self, folder: str | Path) -> None:
+        """Writes the calibration into its encoder's folder; raises `InputError` if the folder can't be written."""
+        try:
+            write_checked(Path(folder), CALIBRATION, self.model_dump_json(indent=2) + "\n")
+        except OSError as error:
+            raise InputError(f"{folder}: it can't be written ({error.strerror or error}); copy the folder") from error
+
+
+def read_calibration(folder: Path) -> Calibration | None:
+    """The calibration in an encoder's folder, if there is one; raises `InputError` if its file is damaged."""
+    try:
+        return Calibration.model_validate_json((folder / CALIBRATION).read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{folder / CALIBRATION}: this is no calibration; remove it, and calibrate again") from error
+
+
+def required(calibration: Calibration | None) -> Calibration:
+    """The calibration; raises `InputError` if there is none."""
+    if calibration is None:
+        raise InputError(
+            "the encoder has no calibration, or one for other weights, pooling or prompt, so it gives no probability; "
+            "score pairs with isotune label, and calibrate by them: isotune evaluate ENCODER --tasks FILE --calibrate"
+        )
+    return calibration

@@ -1,0 +1,89 @@
+"""From which cosine on two sentences mean the same: a logistic regression on pairs that people have scored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isotune.data import DATASETS, ScoredPair, read
+from isotune.encoder import Encoder
+from isotune.encoder.calibration import Calibration
+from isotune.errors import InputError
+from isotune.evaluation.vectors import sentence_vectors, unit_length
+
+Floats = NDArray[np.float64]
+
+DEVIATIONS = 1.96  # of a normal distribution, on either side of the mean, hold 95 %
+HIGHEST = 5.0  # of the scores that `isotune label` writes
+
+
+def calibrate(encoder: Encoder | str | Path, pairs: str | Path | Iterable[ScoredPair]) -> Calibration:
+    """Fits the probability that two sentences mean the same, given their cosine.
+
+    Args:
+        encoder: an encoder, or its folder or hub name. It is not changed; `encoder.calibration = ...` keeps the result.
+        pairs: a file, a dataset's "name:split", or rows. Scores are 1 (the same) and 0, or shares between; or up to 5,
+            as `isotune label` writes them, which are divided by 5. Those of a dataset have the dataset's scale.
+
+    Raises:
+        InputError: the pairs can't be read, a score is not on its scale, all scores are equal, or the pairs with higher
+            cosines don't have higher scores.
+    """
+    if isinstance(encoder, str | Path):
+        encoder = Encoder.load(encoder)
+    name = str(pairs) if isinstance(pairs, str | Path) else "the pairs"
+    rows = list(read([pairs], ScoredPair))
+    same = _shares(np.array([row.score for row in rows]), name)
+    sentences = [row.sentence1 for row in rows] + [row.sentence2 for row in rows]
+    vectors = unit_length(sentence_vectors(encoder, sentences, name).astype(np.float64))  # [2 N, d]
+    cosines = np.einsum("nd,nd->n", *np.split(vectors, 2))  # [N]
+    for values, kind in ((same, "score"), (cosines, "cosine")):
+        if np.ptp(values) == 0:
+            raise InputError(f"{name}: all {len(rows)} pairs have one {kind}; give pairs that mean the same and others")
+    slope, threshold, deviation = fit(cosines, same)
+    if slope <= 0:
+        raise InputError(f"{name}: pairs with a higher cosine don't have higher scores; calibrate by other pairs")
+    low, high = threshold - DEVIATIONS * deviation, threshold + DEVIATIONS * deviation
+    found = {"slope": slope, "threshold": threshold, "low": low, "high": high}
+    return Calibration(**found, pairs=len(rows), fingerprint=encoder.fingerprint())
+
+
+def fit(cosines: Floats, same: Floats) -> tuple[float, float, float]:
+    """The curve's slope, its threshold, and the threshold's standard deviation.
+
+    Of N pairs it takes the cosines [N], and the shares [N] in which the pairs mean the same; neither are all equal. A
+    pair counts as the same with its share as the weight, and as not the same with the rest. Platt's targets (1999,
+    section 2.2) are a little above 0 and below 1, so the fit is finite where a cosine separates the pairs. The
+    deviation is that of the delta method for pairs that are judged one or the other; for shares it is too large.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    positives = same.sum()
+    highest, lowest = (positives + 1) / (positives + 2), 1 / (len(same) - positives + 2)
+    targets = lowest + (highest - lowest) * same  # [N]
+    regression = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-8)
+    labels, weights = np.repeat([1, 0], len(same)), np.concatenate([targets, 1 - targets])  # [2 N]
+    regression.fit(np.tile(cosines, 2)[:, None], labels, sample_weight=weights)
+    slope, threshold = regression.coef_[0, 0], -regression.intercept_[0] / regression.coef_[0, 0]
+    variances = regression.predict_proba(cosines[:, None]).prod(1)  # [N]
+    features = np.stack([np.ones_like(cosines), cosines], 1)  # [N, 2]
+    gradient = np.array([1.0, threshold]) / slope  # [2]: of the threshold, by the intercept and the slope, with sign -
+    variance = gradient @ np.linalg.solve((features.T * variances) @ features, gradient)
+    return float(slope), float(threshold), float(np.sqrt(variance))
+
+
+def _shares(scores: Floats, name: str) -> Floats:
+    """Scores [N] as shares of the same meaning, from 0 to 1."""
+    dataset = name.partition(":")[0]
+    of_file = 0.0, 1.0 if scores.max() <= 1 else HIGHEST
+    lowest, highest = DATASETS[dataset].scores if dataset in DATASETS else of_file
+    shares: Floats = (scores - lowest) / (highest - lowest)
+    if (wrong := (shares < 0) | (shares > 1)).any():
+        raise InputError(
+            f"{name}: a score of {scores[wrong][0]:g}; scores from 0 to 1, or from 0 to {HIGHEST:g} as isotune label "
+            "writes them, are needed; divide others by the highest possible score"
+        )
+    return shares

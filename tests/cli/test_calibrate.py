@@ -1,0 +1,87 @@
+"""Calibration from the command line: `isotune evaluate --calibrate`, and the commands that give probabilities then."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from isotune.encoder.encoder import Encoder
+from tests.cli.conftest import Call
+
+Refused = Callable[..., str]
+
+
+@pytest.fixture
+def encoder(tiny_model: Path) -> Path:
+    """The folder of an encoder that is not calibrated."""
+    Encoder.load(tiny_model).save("encoder")
+    return Path("encoder")
+
+
+def test_from_scored_pairs_to_probabilities(
+    isotune: Call, refused: Refused, encoder: Path, pairs: Path, text: Path
+) -> None:
+    assert len(isotune("similarity", encoder, "a dog", "a cat").out.splitlines()) == 1
+    code, out, _ = isotune("evaluate", encoder, "--tasks", pairs, "--calibrate", "--json", "scores.json")
+    calibration = Encoder.load(encoder).calibration
+    assert code == 0
+    assert calibration
+    assert json.loads(Path("scores.json").read_text())["calibrations"] == {"encoder": calibration.model_dump()}
+    assert out.splitlines()[-1] == (
+        f"encoder: two sentences mean the same with probability 0.5 at the cosine {calibration.threshold:.4f} "
+        f"(95 % interval {calibration.low:.4f} to {calibration.high:.4f}, 30 pairs)"
+    )
+
+    cosine, line = isotune("similarity", encoder, "a dog", "a cat").out.splitlines()
+    chance, _, words = line.partition(" ")
+    assert float(chance) == pytest.approx(calibration.probability(float(cosine)), abs=2e-3)
+    assert words == "is the probability that both mean the same"
+
+    assert "a number above 0 and below 1 is needed" in refused("mine", encoder, text, "--probability", 1.5)
+    limit = round(float(calibration.probability(0.95)), 3)
+    for command, name in (("duplicates", "duplicates/pairs.csv"), ("mine", "pairs.csv")):
+        assert isotune(command, encoder, text, "--probability", limit).code == 0
+        with Path(name).open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        assert len(rows) > 2
+        for row in rows:
+            assert float(row["cosine"]) > 0.94
+            assert limit <= float(row["probability"]) + 1e-4
+            assert float(row["probability"]) == pytest.approx(calibration.probability(float(row["cosine"])), abs=2e-3)
+
+    isotune("index", encoder, text)
+    lines = isotune("search", "index", "the man sees a cat", "-k", 50).out.splitlines()[::2]
+    chances = [float(line.split()[1]) for line in lines]
+    assert chances == sorted(chances, reverse=True)
+    limit = (chances[9] + chances[10]) / 2
+    code, out, err = isotune("search", "index", "the man sees a cat", "-k", 50, "--probability", limit)
+    assert out.splitlines()[::2] == lines[: sum(chance > limit for chance in chances)]
+    assert err == f"only {len(out.splitlines()) // 2} rows have --probability {limit:g}\n"
+
+
+def test_an_encoder_without_calibration_gives_no_probability(
+    isotune: Call, refused: Refused, encoder: Path, text: Path
+) -> None:
+    isotune("index", encoder, text)
+    for words in (["duplicates", encoder, text], ["mine", encoder, text], ["search", "index", "a dog"]):
+        assert refused(*words, "--probability", 0.9).endswith("isotune evaluate ENCODER --tasks FILE --calibrate")
+    assert not Path("duplicates").exists()
+    assert not Path("pairs.csv").exists()
+
+
+def test_what_calibrate_refuses(refused: Refused, encoder: Path, tiny_model: Path, pairs: Path) -> None:
+    words = ["evaluate", encoder, "--calibrate"]
+    assert "--calibrate: name one file or dataset of scored pairs" in refused(*words)
+    assert "--calibrate: name one file or dataset" in refused(*words, "--tasks", pairs, "stsb-open")
+    plain = refused("evaluate", tiny_model, "--calibrate", "--tasks", pairs)
+    assert f"--calibrate: {tiny_model} is no folder of an encoder" in plain
+    assert "unknown task or file 'sts'" in refused(*words, "--tasks", "sts")
+    Path("high.tsv").write_text("sentence1\tsentence2\tscore\na dog\ta cat\t0\na dog\ta dog\t100\n")
+    assert "a score of 100; scores from 0 to 1, or" in refused(*words, "--tasks", "high.tsv")
+    Path("equal.tsv").write_text("sentence1\tsentence2\tscore\na dog\ta cat\t1\na dog\ta dog\t1\n")
+    assert "no variance" in refused(*words, "--tasks", "equal.tsv")
+    assert not (encoder / "calibration.json").exists()
