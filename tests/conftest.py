@@ -20,7 +20,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from isotune.data.draws import split_seeds
-from isotune.data.packed import Packed
+from isotune.data.packed import Packed, pack
 from isotune.encoder.encoder import Encoder
 from isotune.methods.method import Method, View
 from isotune.training.forward import Adversary, StepEncoding
@@ -177,6 +177,18 @@ def sentences() -> list[str]:
         " ".join(WORDS[i] for i in torch.randint(0, len(WORDS), (length,), generator=generator)) + f" {WORDS[k % 20]}"
         for k, length in enumerate(lengths)
     ]
+
+
+@pytest.fixture
+def encoder(tiny_model: Path) -> Encoder:
+    """The tiny model as an encoder."""
+    return Encoder.load(tiny_model)
+
+
+@pytest.fixture
+def tokens(encoder: Encoder, sentences: list[str]) -> Packed:
+    """Nine of the sentences."""
+    return pack(encoder.tokenize(sentences[:9]))
 
 
 @pytest.fixture

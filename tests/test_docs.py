@@ -14,28 +14,13 @@ from pathlib import Path
 import pytest
 
 from isotune.cli import main
+from isotune.cli.app import COMMANDS
 from isotune.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "isotune"
 PAGES = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").glob("*.md"))]
 ROOMS = [path.name for path in PACKAGE.iterdir() if path.is_dir() and not path.name.startswith("_")]
-COMMANDS = [  # those with flags, besides train
-    "evaluate",
-    "encode",
-    "analyse",
-    "study",
-    "reproduce",
-    "index",
-    "search",
-    "rows",
-    "duplicates",
-    "mine",
-    "map",
-    "export",
-    "push",
-    "serve",
-]
 TOP_FOLDERS = ["src", "tests", "docs", "benchmarks", "tools"]
 
 FENCE = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -82,7 +67,7 @@ def test_every_command_and_flag_exists(page: Path, flags: Callable[..., set[str]
 def test_every_flag_by_itself_is_one_of_some_command(page: Path, flags: Callable[..., set[str]]) -> None:
     named = {span.partition(" ")[0].partition("=")[0] for span in _spans(page.read_text("utf-8")) if span[:2] == "--"}
     named -= {"--help", "--version", "--short"}  # the last one is of benchmarks/run.py
-    helps = [("train",), *((command,) for command in COMMANDS), *(("train", method) for method in METHODS)]
+    helps = [*((command,) for command in COMMANDS), *(("train", method) for method in METHODS)]
     for words in helps:
         named = named and named - flags(*words)
     assert not named, f"{page.name}: {named}"

@@ -119,11 +119,7 @@ def write_file(path: Path, content: bytes) -> None:
 
 
 def read_json(path: Path, missing_ok: bool = False) -> Any:
-    """Reads a JSON file; a missing file gives {} if `missing_ok`.
-
-    Raises:
-        InputError: the file can't be read, or is not JSON.
-    """
+    """Reads a JSON file; a missing file gives {} if `missing_ok`."""
     try:
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:  # of lists that are nested thousands of times
@@ -139,11 +135,7 @@ def file_sha256(path: Path) -> str:
 
 
 def inside(folder: Path, name: str) -> Path:
-    """The path of something in a folder that a file in the folder names.
-
-    Raises:
-        InputError: the name leads out of the folder.
-    """
+    """The path of something in a folder that a file in the folder names; refuses a name that leads out of it."""
     if Path(name).is_absolute() or ".." in Path(name).parts:
         raise InputError(f"{folder}: a file in it names {name!r}, which is outside of this folder; it is not read")
     return folder / name
@@ -159,9 +151,6 @@ def read_toml(kind: str, name: str | Path, packaged: Mapping[str, Traversable]) 
     """Reads a TOML file by its path, which ends in ".toml", or by its name among the packaged files.
 
     `kind` says in errors what the file describes, such as "recipe".
-
-    Raises:
-        InputError: there is no such file or name, or the file can't be read or is not TOML.
     """
     is_path = Path(name).suffix == TOML
     if not is_path and str(name) not in packaged:

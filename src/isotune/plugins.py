@@ -75,11 +75,7 @@ def plugins_of(code: Iterable[Any]) -> dict[str, str]:
 
 
 def require_plugins(stored: Mapping[str, str], what: str) -> list[str]:
-    """Checks that the plugins {path: SHA-256} are loaded, and gives the paths of those whose file has changed since.
-
-    Raises:
-        InputError: a plugin isn't loaded; `what` was made with it.
-    """
+    """Checks that the plugins {path: SHA-256} are loaded, and gives the paths of those whose file has changed since."""
     hashes = {plugin.sha256 for plugin in loaded_plugins()}
     names = {Path(plugin.path).name for plugin in loaded_plugins()}
     changed = [path for path, sha256 in stored.items() if sha256 not in hashes]
@@ -93,11 +89,7 @@ def require_plugins(stored: Mapping[str, str], what: str) -> list[str]:
 
 @cache
 def load_installed() -> None:
-    """Imports the plugins of installed packages, once.
-
-    Raises:
-        InputError: a plugin can't be imported.
-    """
+    """Imports the plugins of installed packages, once."""
     from importlib.metadata import entry_points  # slow to import
 
     for entry in entry_points(group="isotune.plugins"):

@@ -46,7 +46,7 @@ def test_errors_are_reported_before_any_encoding(
         (["pairs", tiny_model, "--tasks", "stsb"], "set ISOTUNE_DATA to a folder with stsb/stsb.tsv.gz"),
         (["pairs", tiny_model, "--tasks", pairs, "--seed=-1"], "--seed -1: it is a whole number from 0 to 4294967295"),
         (["pairs", tiny_model, "--tasks", pairs, "--out", "old"], "old/pairs.json: it exists already"),
-        (["pairs", tiny_model, "--tasks", pairs, "--out", "file"], "file: it can't be written"),
+        (["pairs", tiny_model, "--tasks", pairs, "--out", "file"], "file: File exists"),
     ]:
         assert message in refused("analyse", *words)
     assert Path("old/pairs.json").read_text() == "old"

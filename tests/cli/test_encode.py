@@ -75,13 +75,6 @@ def test_a_folder_of_vectors(isotune: Call, refused: Refused, tiny_model: Path, 
     assert here() == {"text.txt", "parts", "vectors"}
 
 
-def test_a_full_disk_leaves_no_file_of_vectors(refused: Refused, tiny_model: Path, text: Path) -> None:
-    with files_no_larger_than(1000):
-        assert "File too large" in refused("encode", tiny_model, text, "--out", "v")
-    files = {path.name for path in Path("v").rglob("*") if path.is_file()}
-    assert {name for name in files if not name.endswith(".lock")} == {"settings.json"}
-
-
 def test_input_that_is_refused(refused: Refused, tiny_model: Path, text: Path) -> None:
     Path("latin.txt").write_bytes(b"caf\xe9")
     Path("old.npy").write_text("old")

@@ -11,7 +11,7 @@ import pytest
 
 from isotune.data import DATASETS
 from isotune.encoder.encoder import Encoder
-from isotune.recipes import read_recipe, recipe_names
+from isotune.recipes import RECIPES, read_recipe
 from tests.cli.conftest import Call
 
 
@@ -22,7 +22,7 @@ def test_every_recipe_is_listed_with_its_whole_name(
     monkeypatch.setenv("COLUMNS", columns)
     code, out, _ = isotune("recipes")
     assert code == 0
-    assert [line.split()[0] for line in out.splitlines()[2:] if line[0] != " "] == recipe_names()
+    assert [line.split()[0] for line in out.splitlines()[2:] if line[0] != " "] == list(RECIPES)
     assert "…" not in out
     assert max(map(len, out.splitlines())) <= int(columns)
     assert {character for character in out if not character.isascii()} == {"─"}
@@ -43,7 +43,7 @@ def test_the_row_of_a_recipe(isotune: Call, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_the_lists_as_json(isotune: Call, nothing_fetched: None) -> None:
     recipes = {each["name"]: each for each in json.loads(isotune("recipes", "--json").out)}
-    assert list(recipes) == recipe_names()
+    assert list(recipes) == list(RECIPES)
     assert recipes["consert-unsup-base"]["data"] == ["sts-unlabelled"]
     assert {key: recipes["sg-opt"][key] for key in ("paper", "published")} == {
         key: read_recipe("sg-opt")[key] for key in ("paper", "published")
@@ -56,7 +56,7 @@ def test_the_lists_as_json(isotune: Call, nothing_fetched: None) -> None:
 
 
 def test_every_recipe_names_its_paper() -> None:
-    assert [name for name in recipe_names() if not read_recipe(name).get("paper")] == []
+    assert [name for name in RECIPES if not read_recipe(name).get("paper")] == []
 
 
 def test_every_dataset_is_listed_with_its_whole_name(isotune: Call, nothing_fetched: None) -> None:

@@ -36,7 +36,7 @@ def test_published_numbers_stand_below_measured_ones(isotune: Call) -> None:
     ("words", "message"),
     [
         (["consert/table5"], "unknown table or figure 'consert/table5': did you mean 'consert/table4'?"),
-        (["consert/table4", "--options", "steps"], "--options steps: write NAME=VALUE, such as steps=200"),
+        (["consert/table4", "--options", "steps"], "--options: steps: write NAME=VALUE, such as steps=200"),
         (["consert/table4", "--options", "batch_size=4"], "option batch_size can't be given"),
         (["consert/table2", "--options", "stepps=4"], "unknown option 'stepps': did you mean 'steps'?"),
     ],

@@ -22,7 +22,6 @@ from isotune.methods import METHODS
 from isotune.recipes import Recipe, TrainingOptions, plan_table, resolve
 from isotune.training.step import Stepper
 from tests.cli.conftest import Call, Outcome
-from tests.conftest import unfinish
 
 Refused = Callable[..., str]
 Asked = list[dict[str, Any]]
@@ -190,17 +189,13 @@ FILES: dict[str, bytes] = {
     "few.txt": b"a dog\na cat\na man\n",
     "semicolons.csv": b"sentence;score\na dog;1\n",
     "flat.tsv": f"{TABLE}a dog\ta cat\t1\na man\ta dog\t1\n".encode(),
-    "none.toml": b"stages = []",
-    "number.toml": b"stages = [3]",
 }
 BAD = {
     "no data": ([], "no data: name at least one file"),
     "missing file": (["missing.txt"], "missing.txt: no such file"),
     "not UTF-8": (["latin.txt"], "latin.txt:2: byte 6 of the line, 0xe9, is not UTF-8"),
-    "batch too large": (["few.txt"], "batch_size 8 is larger than the data (3 rows)"),
-    "no field": (["text.txt", "--columns", "body"], "--columns body: write FIELD=COLUMN, such as sentence=body"),
+    "no field": (["text.txt", "--columns", "body"], "--columns: body: write FIELD=COLUMN, such as sentence=body"),
     "unknown dataset": (["stsb-opne"], "unknown file or dataset 'stsb-opne': did you mean 'stsb-open'?"),
-    "method and recipe": (["text.txt", "--recipe=mlm"], "recipe mlm and method simcse are both given"),
     "no model": (["text.txt", "--model="], "model: String should have at least 1 character"),
     "out of range": (["text.txt", "--temperature", "0"], "temperature: Input should be greater than 0 (got 0.0)"),
     "semicolons": (["semicolons.csv"], "semicolons.csv:1: the columns seem to be separated by semicolons; separate"),
@@ -239,24 +234,6 @@ def test_too_few_sentences_to_whiten_are_refused_before_an_evaluation(
     assert not Path("run").exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("mln", "unknown recipe 'mln': did you mean 'mlm'? Known: adapt"),
-        ("mln", "; or a file whose name ends in .toml"),
-        ("missing.toml", "it can't be read"),
-        ("none.toml", "stages: a recipe has at least one stage"),
-        ("number.toml", "a stage is a table"),
-    ],
-)
-@pytest.mark.usefixtures("files")
-def test_invalid_recipes(refused: Refused, name: str, message: str) -> None:
-    line = refused("train", "text.txt", "--recipe", name)
-    assert name in line
-    assert message in line
-    assert "at least 1 item" not in line
-
-
 def test_out_folders_that_are_refused(refused: Refused, text: Path, few_steps: list[str]) -> None:
     assert "text.txt: this is a file; choose another --out" in refused("train", text, *few_steps, "--out", "text.txt")
     assert "folder can't be written (Not a directory)" in refused("train", text, *few_steps, "--out", "text.txt/run")
@@ -273,29 +250,7 @@ def test_resume_needs_a_folder_with_a_run(refused: Refused, text: Path) -> None:
     assert "leave out the sources and all options" in refused("train", "--seed=1", "--resume", "--out", "run")
 
 
-def test_a_damaged_run(refused: Refused, outcome: Outcome) -> None:
-    assert "this run is finished; its report is run/report.html" in refused("train", "--resume", "--out", "run")
-    unfinish(Path("run"))
-    checkpoint = Path("run/last.safetensors")
-    checkpoint.write_bytes(checkpoint.read_bytes()[:-100])
-    assert "last.safetensors: this checkpoint is damaged" in refused("train", "--resume", "--out", "run")
-    Path("run/recipe.toml").write_text("title =")
-    assert "not TOML" in refused("train", "--resume", "--out", "run")
-
-
 def test_a_full_disk_leaves_no_run(refused: Refused, text: Path, few_steps: list[str]) -> None:
     with files_no_larger_than(20_000):
         assert "the file can't be written" in refused("train", text, "--out", "run", *few_steps)
     assert not Path("run").exists()
-
-
-def test_a_full_disk_while_a_run_is_resumed(refused: Refused, outcome: Outcome) -> None:
-    unfinish(Path("run"))
-    with files_no_larger_than(20_000):
-        assert "encoder.new: it can't be written" in refused("train", "--resume", "--out", "run")
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_read_only_folder(refused: Refused, text: Path, few_steps: list[str]) -> None:
-    Path("locked").mkdir(mode=0o500)
-    assert "Permission denied" in refused("train", text, "--out", "locked/run", *few_steps)

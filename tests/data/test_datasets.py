@@ -277,11 +277,6 @@ def test_rows_with_scores_or_labels_are_of_one_split_that_has_them(source: str, 
             read([source], Pair, min_score=4)
 
 
-def test_an_unknown_name_is_refused_with_the_nearest() -> None:
-    with pytest.raises(InputError, match="unknown dataset 'sick'"):
-        available("sick")
-
-
 def test_scores_outside_their_range_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     narrow = dataclasses.replace(DATASETS["stsb-open"], scores=(0.0, 4.0))
     monkeypatch.setattr("isotune.data.sources.DATASETS", {**DATASETS, "stsb-open": narrow})

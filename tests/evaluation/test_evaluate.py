@@ -114,11 +114,6 @@ def test_a_scored_split_is_a_task() -> None:
     assert list(evaluated.scores()) == ["stsb-open", "stsb-open:dev"]
 
 
-def test_an_unknown_task_is_refused() -> None:
-    with pytest.raises(InputError, match=r"unknown task or file 'sickrr': did you mean 'sickr'\? Known: cr, geom"):
-        evaluate(BagOfWords(), ["stsb-open", "sickrr"], name="bag")
-
-
 def test_a_comparison_shows_every_column_and_the_best_of_each() -> None:
     (table,) = comparison_tables(
         [

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from isotune.errors import InputError
-from isotune.evaluation.metrics import METRICS, measure
+from isotune.evaluation.metrics import measure
 from tests.reference import supervised as reference
 
 TARGETS = [1, 0, 1, 1, 0, 0, 1, 0, 1, 1]
@@ -33,7 +33,7 @@ def test_pearson_sees_the_values_and_spearman_the_order() -> None:
     assert measure("pearson", scores, np.exp(scores)) < 0.9
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", ["accuracy", "f1", "matthews", "pearson", "spearman"])
 def test_the_best_is_1(metric: str) -> None:
     targets = np.array(TARGETS)
     assert measure(metric, targets, targets) == pytest.approx(1)
@@ -45,8 +45,6 @@ def test_a_prediction_that_never_varies_scores_0(metric: str) -> None:
     assert math.isfinite(measure(metric, np.array(TARGETS), np.ones(10)))
 
 
-def test_an_unknown_metric_and_equal_targets_are_refused() -> None:
-    with pytest.raises(InputError, match=r"metric 'acuracy'.*accuracy"):
-        measure("acuracy", np.array([0]), np.array([0]))
+def test_equal_targets_are_refused() -> None:
     with pytest.raises(InputError, match="all 3 scores are equal"):
         measure("pearson", np.ones(3), np.arange(3.0))

@@ -28,11 +28,6 @@ from tests.reference import losses
 from tests.training.conftest import resume, same, stopped_at
 
 
-@pytest.fixture
-def encoder(tiny_model: Path) -> Encoder:
-    return Encoder.load(tiny_model)
-
-
 def test_the_loss_is_the_papers_on_both_networks(encoder: Encoder) -> None:
     method = attached(CLSR(CLSROptions(temperature=0.2, width=11), encoder), encoder)
     columns = torch.randn(2, 5, 32).unbind()

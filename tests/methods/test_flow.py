@@ -31,11 +31,6 @@ MASK = 4
 
 
 @pytest.fixture
-def encoder(tiny_model: Path) -> Encoder:
-    return Encoder.load(tiny_model)
-
-
-@pytest.fixture
 def batch(encoder: Encoder, sentences: list[str]) -> Batch:
     return make_batch(encoder, sentences[:9])
 

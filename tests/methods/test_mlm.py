@@ -36,11 +36,6 @@ def encoder(tiny_model: Path) -> Encoder:
     return encoder.eval()
 
 
-@pytest.fixture
-def tokens(encoder: Encoder, sentences: list[str]) -> Packed:
-    return pack(encoder.tokenize(sentences[:9]))
-
-
 def batch(tokens: Packed, seed: int = 3) -> Batch:
     return Batch((tokens,), generator=Generator().manual_seed(seed))
 

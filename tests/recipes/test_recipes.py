@@ -1,8 +1,9 @@
-"""Recipes: the ones of the package, their tables, and options laid over them."""
+"""Recipes: the ones of the package, their tables and sources, and options laid over them."""
 
 from __future__ import annotations
 
 import tomllib
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,10 @@ import tomli_w
 from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError
 from isotune.methods import METHODS
-from isotune.recipes import Recipe, TrainingOptions, plan_table, read_recipe, recipe_names
+from isotune.recipes import RECIPES, Recipe, TrainingOptions, plan_table, read_recipe
 
 
-@pytest.mark.parametrize("name", recipe_names())
+@pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_is_allowed_and_comes_back_from_its_table(name: str) -> None:
     recipe = Recipe.from_table(read_recipe(name), name)
     assert recipe.title
@@ -101,7 +102,8 @@ def test_the_recipe_a_run_starts_from(tiny_model: Path, tmp_path: Path) -> None:
     [
         ("stages = [", "not TOML"),
         ("data = ['x']", "stages: Field required"),
-        ("stages = []", "stages"),
+        ("stages = []", "stages: a recipe has at least one stage"),
+        ("stages = [3]", "a stage is a table"),
         ("[[stages]]\nmethod = 'simcsee'", "unknown method 'simcsee'"),
         ("[[stages]]\nmethod = 'simcse'\nrate = 1", "unknown option of method simcse 'rate'"),
         ("[[stages]]\nmethod = 'simcse'\nbatch_size = 1", r"batch_size: .*greater than or equal to 2 \(got 1\)"),
@@ -123,9 +125,27 @@ def test_an_invalid_recipe_is_refused_in_one_line(text: str, message: str, tmp_p
 def test_a_missing_recipe_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"missing.toml: it can't be read"):
         read_recipe(tmp_path / "missing.toml")
+    with pytest.raises(InputError, match=r"'mln': did you mean 'mlm'\? Known: adapt.*; or a file whose name ends in"):
+        read_recipe("mln")
 
 
 def test_stages_that_name_a_precision_keep_it() -> None:
     stages = [{"method": "simcse"}, {"method": "simcse", "precision": "float32"}]
     recipe = Recipe.from_table({"stages": stages}).with_precision("bfloat16")
     assert [stage.training.precision for stage in recipe.stages] == ["bfloat16", "float32"]
+
+
+ABOUT = {"title", "paper", "source", "published", "cost"}  # of the recipe itself
+NAMES = {"model", "method"}  # what the title is about
+
+
+def values(name: str) -> list[str]:
+    """The lines of a recipe's file that give a value."""
+    text = resources.files("isotune.recipes").joinpath(f"{name}.toml").read_text("utf-8")
+    lines = [line for line in text.splitlines() if line and not line.startswith(("#", "["))]
+    return [line for line in lines if line.partition(" = ")[0] not in ABOUT | NAMES]
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_value_has_its_source(name: str) -> None:
+    assert [line for line in values(name) if not line.partition("  # ")[2].strip()] == []

@@ -7,7 +7,7 @@ import pytest
 from isotune.data import DATASETS
 from isotune.data.datasets import is_stand_in, stand_ins
 from isotune.errors import InputError
-from isotune.recipes import Recipe, read_recipe, recipe_names, resolve
+from isotune.recipes import RECIPES, Recipe, read_recipe, resolve
 
 
 def test_a_source_and_what_stands_in_for_it() -> None:
@@ -22,7 +22,7 @@ def test_a_source_and_what_stands_in_for_it() -> None:
     assert not is_stand_in("mrpc:validation")
 
 
-@pytest.mark.parametrize("name", recipe_names())
+@pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_with_stand_ins_reads_files(name: str) -> None:
     recipe = Recipe.from_table(read_recipe(name), name)
     other = recipe.with_stand_ins()

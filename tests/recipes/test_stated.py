@@ -14,7 +14,7 @@ import pytest
 
 from isotune.lab.studies import paper_names, read_study
 from isotune.lab.studies.plan import plan_runs
-from isotune.recipes import Recipe, read_recipe, recipe_names
+from isotune.recipes import RECIPES, Recipe, read_recipe
 
 STATED: dict[str, dict[str, list[dict[str, Any]]]] = tomllib.loads(
     Path(__file__).with_name("stated.toml").read_text("utf-8")
@@ -42,7 +42,7 @@ class Made(NamedTuple):
 
 def stages(paper: str) -> Iterator[Made]:
     """The stages of a paper's recipes and of the runs of its studies."""
-    for name in recipe_names():
+    for name in RECIPES:
         recipe = Recipe.from_table(read_recipe(name))
         if recipe.paper.lower() == paper and name not in OWN:
             yield from _stages(recipe, {name})
@@ -105,7 +105,7 @@ def test_another_value_would_be_found() -> None:
 def test_every_value_that_a_recipe_has_from_its_paper_is_in_the_table(paper: str) -> None:
     """By the comment of the value, which begins with a section or table."""
     known = {line["option"] for line in STATED[paper]["stated"]} | DATA
-    for name in recipe_names():
+    for name in RECIPES:
         text = resources.files("isotune.recipes").joinpath(f"{name}.toml").read_text("utf-8")
         if Recipe.from_table(tomllib.loads(text)).paper.lower() == paper and name not in OWN:
             cited = re.findall(r"^(\w+) = .*  # (?:section|Table) \d", text, re.MULTILINE)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
-from pathlib import Path
 
-import pytest
 import torch
 from torch import Tensor
 
@@ -18,16 +16,6 @@ from isotune.methods.method import View
 from isotune.views.adversarial import Adversarial
 from isotune.views.augmentation import Augmentation, Shuffle
 from tests.conftest import encode_views, seeded
-
-
-@pytest.fixture
-def encoder(tiny_model: Path) -> Encoder:
-    return Encoder.load(tiny_model)
-
-
-@pytest.fixture
-def tokens(encoder: Encoder, sentences: list[str]) -> Packed:
-    return pack(encoder.tokenize(sentences[:9]))
 
 
 def encode(encoder: Encoder, *views: View) -> list[Tensor]:

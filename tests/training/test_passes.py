@@ -99,11 +99,6 @@ def encoder(tiny_model: Path) -> Encoder:
     return Encoder.load(tiny_model).train()
 
 
-@pytest.fixture
-def tokens(encoder: Encoder, sentences: list[str]) -> Packed:
-    return pack(encoder.tokenize(sentences[:9]))
-
-
 def test_views_of_different_sizes_are_cut_alike(encoder: Encoder, tokens: Packed, threads: Workers) -> None:
     few = pack([tokens.ids[:3].tolist(), tokens.ids[-20:].tolist()])
     views = [View(tokens), View(few)]

@@ -1,4 +1,4 @@
-"""The precision of a run: chosen once, by the machine that starts the run, and kept."""
+"""The precision of a run: chosen once, by the machine that starts the run, and kept. How float32 is multiplied."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from isotune.kernels import precision
+from isotune.kernels import float32, precision
+from isotune.training.optimizer import Optimizer
 from tests.training.conftest import Train, resume, same, stopped_at, weights
+
+setting = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
 
 
 def measures(speed: float, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,3 +62,21 @@ def test_a_run_in_slow_bfloat16_says_by_how_much(train: Train, monkeypatch: pyte
     log = (train(precision="bfloat16", steps=1).folder / "train.log").read_text()
     assert "warning: bfloat16 will be slow" in log
     assert "4.0 times" in log
+
+
+def test_a_run_computes_with_the_fast_products(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(float32, "pays", lambda: True)
+    seen: list[str] = []
+    denormal = torch.tensor(1e-40)
+    step = Optimizer.step
+
+    def watched(self: Optimizer, share: float) -> None:
+        seen.append(setting.fp32_precision)  # after the backward pass, outside of any forward pass
+        assert denormal * 1 == 0  # nor do denormal numbers cost time
+        step(self, share)
+
+    monkeypatch.setattr(Optimizer, "step", watched)
+    train(steps=2)
+    assert seen == ["bf16", "bf16"]
+    assert denormal * 1 > 0
+    assert setting.fp32_precision == "none"

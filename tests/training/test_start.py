@@ -12,7 +12,6 @@ from sentence_transformers import SentenceTransformer
 
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
-from isotune.errors import InputError
 from isotune.recipes import read_recipe
 from isotune.training import train
 
@@ -48,12 +47,6 @@ def test_an_encoder(start: Encoder, options: dict[str, Any], text: Path, tmp_pat
     result = train(text, out=tmp_path / "run", model=start, learning_rate=1e-12, **options)
     np.testing.assert_allclose(Encoder.load(result.encoder).encode(sentences), start.encode(sentences), atol=1e-5)
     assert "the model is" not in (tmp_path / "run" / "train.log").read_text()  # a chosen recipe is not explained
-
-
-def test_a_run_that_can_t_start_leaves_nothing(start: Encoder, options: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such file"):
-        train(tmp_path / "missing.txt", out=tmp_path / "run", model=start, **options)
-    assert not (tmp_path / "run").exists()
 
 
 def test_a_finished_encoder_takes_the_recipe_for_encoders(

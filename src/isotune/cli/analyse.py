@@ -31,15 +31,14 @@ def analyse(
     from rich.console import Console
 
     from isotune.encoder.encoder import Encoder
-    from isotune.errors import InputError, unknown
+    from isotune.errors import InputError
     from isotune.files import make_folder
     from isotune.lab.analyses import ANALYSES
     from isotune.lab.analyses import analyse as analyse_encoders
 
     if not name:
         return _list()
-    if name not in ANALYSES:
-        raise unknown("analysis", name, ANALYSES)
+    entry = ANALYSES[name]
     if not 0 <= seed < 2**32:
         raise InputError(f"--seed {seed}: it is a whole number from 0 to {2**32 - 1}")
     names = labels(encoder)
@@ -48,12 +47,9 @@ def analyse(
     if (out / f"{name}.json").exists():
         raise InputError(f"{out / name}.json: it exists already; choose another --out")
     encoders = {label: Encoder.load(path) for label, path in zip(names, encoder, strict=True)}
-    try:
-        make_folder(out)
-    except OSError as error:
-        raise InputError(f"{out}: it can't be written ({error.strerror}); choose another --out") from error
+    make_folder(out)
     with Console(stderr=True).status(f"analysing: {name}"):
-        options = {"seed": seed} if ANALYSES[name].seeded else {}
+        options = {"seed": seed} if entry.seeded else {}
         analysis = analyse_encoders(name, encoders, tasks, **options)
         paths = analysis.write(out)
     print(*analysis.findings, *paths, sep="\n")

@@ -60,11 +60,7 @@ isotune COMMAND --help explains a command. isotune --version prints the version.
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs the command that the arguments name and returns its exit code.
-
-    Raises:
-        InputError: the arguments can't be used, or a training fails.
-    """
+    """Runs the command that the arguments name and returns its exit code."""
     if not arguments:
         print(HELP, file=sys.stderr)
         return 2
@@ -72,11 +68,6 @@ def run(arguments: Sequence[str]) -> int:
     if command in ("--help", "-h", "--version"):
         print(isotune.__version__ if command == "--version" else HELP)
         return 0
-    return _call(command, words)
-
-
-def _call(command: str, words: Sequence[str]) -> int:
-    """Calls a command with the words that follow its name."""
     if command not in COMMANDS:
         raise InputError(f"{unknown('command', command, COMMANDS)}. See isotune --help")
     isotune.tune_process()

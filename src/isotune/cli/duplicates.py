@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMN, COLUMNS, COLUMNS_FORM, ENCODER, FILES, PRECISION, PROBABILITY, key_values
+from isotune.cli.parameters import COLUMNS, ENCODER, FILES, PRECISION, PROBABILITY
 from isotune.encoder import Precision
 
 OUT = "The new folder for pairs.csv, clusters.csv, and unique.txt or unique.jsonl."
@@ -21,7 +21,7 @@ def duplicates(
     out: Annotated[Path, Parameter(help=OUT, metavar="DIR")] = Path("duplicates"),
     above: Annotated[float, Parameter(help=ABOVE, metavar="COSINE")] = 0.95,
     probability: Annotated[float | None, PROBABILITY] = None,
-    columns: Annotated[tuple[str, ...], Parameter(help=COLUMN), COLUMNS] = (),
+    columns: Annotated[dict[str, str] | None, COLUMNS] = None,
     precision: Annotated[Precision | None, PRECISION] = None,
 ) -> None:
     """Find sentences that say the same twice.
@@ -40,7 +40,7 @@ def duplicates(
         raise InputError(f"--above {above:g}: a cosine above 0 and up to 1 is needed")
     with new_path(out) as folder:
         folder.mkdir()
-        documents = list(read_documents(file, key_values("--columns", columns, COLUMNS_FORM)))
+        documents = list(read_documents(file, columns))
         model = Encoder.load(encoder, precision=precision)
         calibration = model.calibration
         least = above if probability is None else required(calibration).cosine(probability)

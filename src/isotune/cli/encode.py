@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMN, COLUMNS, COLUMNS_FORM, ENCODER, PRECISION, key_values
+from isotune.cli.parameters import COLUMNS, ENCODER, PRECISION
 from isotune.encoder import Precision
 from isotune.errors import InputError
 
@@ -31,7 +31,7 @@ def encode(
     format: Annotated[Literal["parquet", "npy"] | None, Parameter(help=FORMAT)] = None,
     normalize: Annotated[bool, Parameter(help="Scale each vector to length 1.")] = False,
     precision: Annotated[Precision | None, PRECISION] = None,
-    columns: Annotated[tuple[str, ...], Parameter(help=COLUMN), COLUMNS] = (),
+    columns: Annotated[dict[str, str] | None, COLUMNS] = None,
 ) -> None:
     """Turn the sentences of files into vectors.
 
@@ -43,11 +43,10 @@ def encode(
     share the files out, and take over the file of a process that died. After an interruption, the same command goes on.
     When all files are done, vectors/_manifest.json lists them with their numbers of rows and hashes.
     """
-    named_columns = key_values("--columns", columns, COLUMNS_FORM)
     if out.suffix and not out.is_dir():
         if format:
             raise InputError(f"--format is for a folder of vectors; {out} is a file")
-        _encode_to_file(encoder, file, out, normalize, precision, named_columns)
+        _encode_to_file(encoder, file, out, normalize, precision, columns)
         return
 
     from isotune.encoder.stream import progress
@@ -61,7 +60,7 @@ def encode(
             suffix=f".{format or 'parquet'}",
             precision=precision,
             normalize=normalize,
-            columns=named_columns,
+            columns=columns,
             advance=advance,
         )
     here = f"this process encoded {outcome.parts_encoded_here} of the parts"
@@ -74,7 +73,7 @@ def _encode_to_file(
     out: Path,
     normalize: bool,
     precision: Precision | None,
-    columns: Mapping[str, str],
+    columns: Mapping[str, str] | None,
 ) -> None:
     """Writes the vectors of all sentences into one new file."""
     import time

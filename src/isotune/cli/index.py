@@ -7,16 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import (
-    COLUMN,
-    COLUMNS,
-    COLUMNS_FORM,
-    ENCODER,
-    FILES,
-    ID,
-    PRECISION,
-    key_values,
-)
+from isotune.cli.parameters import COLUMNS, ENCODER, FILES, ID, PRECISION
 from isotune.encoder import Precision
 
 OUT = "The folder of the index. If the index is there already, the rows are added to it."
@@ -27,7 +18,7 @@ def index(
     /,
     *file: Annotated[str, FILES],
     out: Annotated[Path, Parameter(help=OUT, metavar="DIR")] = Path("index"),
-    columns: Annotated[tuple[str, ...], Parameter(help=COLUMN), COLUMNS] = (),
+    columns: Annotated[dict[str, str] | None, COLUMNS] = None,
     id: Annotated[str | None, ID] = None,
     precision: Annotated[Precision | None, PRECISION] = None,
 ) -> None:
@@ -47,7 +38,7 @@ def index(
 
     other = Index.open(file[0]) if len(file) == 1 and (Path(file[0]) / DESCRIPTION).exists() else None
     if other is None:
-        documents = read_documents(file, key_values("--columns", columns, COLUMNS_FORM), id)
+        documents = read_documents(file, columns, id)
     elif columns or id:
         raise InputError(f"{file[0]}: an index has its columns and ids already; leave out --columns and --id")
     if (out / DESCRIPTION).exists():  # without --precision, the precision of the first rows is used again

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMN, COLUMNS, COLUMNS_FORM, key_values
+from isotune.cli.parameters import COLUMNS
 
 FILE = (
     "The sentences: a file (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), a file pattern or a named dataset. Of "
@@ -30,7 +30,7 @@ def label(
     out: Annotated[Path, Parameter(help=OUT, metavar="FILE")] = Path("pairs.tsv"),
     encoders: Annotated[tuple[str, ...], Parameter(help=ENCODERS, consume_multiple=1, metavar="ENCODER...")] = (),
     pairs: Annotated[int, Parameter(help="How many pairs to choose.")] = 50,
-    columns: Annotated[tuple[str, ...], Parameter(help=COLUMN), COLUMNS] = (),
+    columns: Annotated[dict[str, str] | None, COLUMNS] = None,
 ) -> None:
     """Score pairs of your own sentences, to choose by them.
 
@@ -50,7 +50,7 @@ def label(
     if pairs < 1:
         raise InputError(f"--pairs {pairs}: at least 1 is needed")
     read_labels(out)  # an unusable file is refused before anything is encoded
-    rows = read(file, Sentence, key_values("--columns", columns, COLUMNS_FORM))
+    rows = read(file, Sentence, columns)
     # A line break would end the line of the file, and many programs read no further than to a NUL.
     sentences = [" ".join(row.sentence.replace("\0", " ").split()) for row in rows]
     chosen = choose_pairs(sentences, [Encoder.load(encoder) for encoder in encoders or (BUNDLED_MODEL,)], pairs)
@@ -59,7 +59,7 @@ def label(
     if not (labels := score_pairs(chosen, out)):
         print("\nno pair is scored")
         return
-    named = ["--columns", *columns] if columns else []
+    named = ["--columns", *map("=".join, columns.items())] if columns else []
     command = shlex.join(["isotune", "train", file, *named, "--dev", str(out)])
     print(f"\n{out}: {len(labels)} scored pairs. Choose by them: {command}")
     print(f"Learn which cosines mean the same: isotune evaluate ENCODER --tasks {shlex.quote(str(out))} --calibrate")

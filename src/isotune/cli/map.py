@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMN, COLUMNS, COLUMNS_FORM, ENCODER, key_values
+from isotune.cli.parameters import COLUMNS, ENCODER
 from isotune.use.map import Projection
 
 FILE = (
@@ -28,7 +28,7 @@ def map(
     out: Annotated[Path, Parameter(help=OUT, metavar="FILE")] = Path("map.html"),
     projection: Annotated[Projection, Parameter(help=PROJECTION)] = "tsne",
     seed: Annotated[int, Parameter(help="The random seed of the projection.")] = 0,
-    columns: Annotated[tuple[str, ...], Parameter(help=COLUMN), COLUMNS] = (),
+    columns: Annotated[dict[str, str] | None, COLUMNS] = None,
 ) -> None:
     """Draw a map of the sentences of a file, to explore in a browser.
 
@@ -46,13 +46,11 @@ def map(
 
     if out.suffix != ".html":
         raise InputError(f"--out {out}: a map is written as .html")
-    if not file:
-        raise InputError("no file: name the sentences to draw")
     if projection == "tsne":
         require_extra("map", "openTSNE")
     table = out.with_suffix(".parquet")
     with new_path(out) as new_page, new_path(table) as new_table:
-        documents = list(read_documents(file, key_values("--columns", columns, COLUMNS_FORM)))
+        documents = list(read_documents(file, columns))
         names = dict.fromkeys(name for document in documents for name in document.columns)
         sentences = [document.text for document in documents]
         vectors = Encoder.load(encoder).encode(sentences, normalize=True, show_progress=True)

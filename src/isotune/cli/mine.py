@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMN, COLUMNS, COLUMNS_FORM, ENCODER, FILES, PRECISION, PROBABILITY, key_values
+from isotune.cli.parameters import COLUMNS, ENCODER, FILES, PRECISION, PROBABILITY
 from isotune.encoder import Precision
 
 OUT = "The new file (.csv), with the columns sentence1, sentence2 and cosine. isotune train reads it as pairs."
@@ -21,7 +21,7 @@ def mine(
     out: Annotated[Path, Parameter(help=OUT, metavar="FILE")] = Path("pairs.csv"),
     above: Annotated[float, Parameter(help=ABOVE, metavar="COSINE")] = 0.9,
     probability: Annotated[float | None, PROBABILITY] = None,
-    columns: Annotated[tuple[str, ...], Parameter(help=COLUMN), COLUMNS] = (),
+    columns: Annotated[dict[str, str] | None, COLUMNS] = None,
     precision: Annotated[Precision | None, PRECISION] = None,
 ) -> None:
     """Find pairs that mean the same, to train on.
@@ -42,7 +42,7 @@ def mine(
     if out.suffix != ".csv":
         raise InputError(f"--out {out}: pairs are written as .csv")
     with new_path(out) as path:
-        sentences = [row.sentence for row in read(file, Sentence, key_values("--columns", columns, COLUMNS_FORM))]
+        sentences = [row.sentence for row in read(file, Sentence, columns)]
         model = Encoder.load(encoder, precision=precision)
         calibration = model.calibration
         least = above if probability is None else required(calibration).cosine(probability)

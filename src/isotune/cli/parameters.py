@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
 
 from isotune.errors import InputError
 
@@ -39,21 +39,28 @@ PROBABILITY = Parameter(
     metavar="NUMBER",
 )
 JSON = Parameter(name="--json", help="Print JSON in place of text. AGENTS.md describes its form.", negative="")
-COLUMN = "The column that holds the sentence, such as sentence=body. Unset: a column with a usual name."
 STAND_INS = Parameter(
     help="Train on data that stand in for published data where these are only on the Hugging Face hub, such as "
     "nli-sample for all-nli. The page says so."
 )
-COLUMNS = Parameter(consume_multiple=1, metavar="FIELD=COLUMN...")
-COLUMNS_FORM = "FIELD=COLUMN, such as sentence=body"
 
 
-def key_values(option: str, words: Sequence[str], form: str) -> dict[str, str]:
-    """{key: value} of the words that follow an option, such as "sentence=body"; `form` shows the user how to write."""
-    for word in words:
-        if not all(word.partition("=")):
-            raise InputError(f"{option} {word}: write {form}")
-    return dict(word.split("=", 1) for word in words)
+def key_values(form: str) -> Parameter:
+    """An option with the type {key: value} and words such as "sentence=body"; `form` shows the user how to write."""
+
+    def read(_: object, tokens: Sequence[Token]) -> dict[str, str]:
+        for token in tokens:
+            if not all(token.value.partition("=")):
+                raise ValueError(f"{token.value}: write {form}")
+        return dict(token.value.split("=", 1) for token in tokens)
+
+    metavar = f"{form.partition(',')[0]}..."
+    return Parameter(converter=read, accepts_keys=False, n_tokens=-1, consume_multiple=1, metavar=metavar)
+
+
+PAIRS = key_values("FIELD=COLUMN, such as sentence=body")
+COLUMN = "The column that holds the sentence, such as sentence=body. Unset: a column with a usual name."
+COLUMNS = Parameter.combine(PAIRS, Parameter(help=COLUMN))
 
 
 def labels(encoders: Sequence[str]) -> list[str]:

@@ -19,9 +19,9 @@ def recipes(*, as_json: Annotated[bool, JSON] = False) -> None:
     from rich.table import Column
 
     from isotune.cli.tables import print_json, print_table
-    from isotune.recipes import Recipe, read_recipe, recipe_names
+    from isotune.recipes import RECIPES, Recipe, read_recipe
 
-    every = {name: Recipe.from_table(read_recipe(name), name) for name in recipe_names()}
+    every = {name: Recipe.from_table(read_recipe(name), name) for name in RECIPES}
     data = {
         name: list(dict.fromkeys(source for stage in recipe.stages for source in recipe.inputs(stage).data))
         for name, recipe in every.items()

@@ -20,8 +20,8 @@ OPTIONS = (
     "learning rate and fewer steps than the published models. The page names the changed options."
 )
 FETCH = (
-    "Only fetch the data and models that the table or figure needs to this machine, for use without a network. Their "
-    "size, their commits, and the number and length of the runs are printed first."
+    "Only fetch the data and models that the table or figure needs to this machine, for use without a network. The "
+    "number and length of the runs are printed first."
 )
 # Of training of BERT-base, on one core: benchmarks/results/2026-11-20-amd-epyc-2-encoding-training.md
 ROWS_A_SECOND = 10
@@ -35,7 +35,9 @@ def reproduce(
     *,
     model: Annotated[str, Parameter(help=MODEL, metavar="NAME")] = "",
     seeds: Annotated[tuple[int, ...], Parameter(help=SEEDS, metavar="NUMBER...", consume_multiple=1)] = (),
-    options: Annotated[tuple[str, ...], Parameter(help=OPTIONS, metavar="NAME=VALUE...", consume_multiple=1)] = (),
+    options: Annotated[
+        dict[str, str] | None, key_values("NAME=VALUE, such as steps=200"), Parameter(help=OPTIONS)
+    ] = None,
     budget: Annotated[float, Parameter(help=BUDGET, metavar="MINUTES", show_default=False)] = inf,
     out: Annotated[Path, Parameter(help=OUT, metavar="DIR")] = Path("reproduced"),
     stand_ins: Annotated[bool, STAND_INS] = False,
@@ -52,7 +54,7 @@ def reproduce(
         _list()
         return 0
     if fetch:
-        _fetch(name, model, seeds, option_values(options), stand_ins)
+        _fetch(name, model, seeds, option_values(options or {}), stand_ins)
         return 0
     from isotune.errors import unknown
     from isotune.lab.studies import paper_names
@@ -61,21 +63,21 @@ def reproduce(
     if name not in paper_names():
         raise unknown("table or figure", name, paper_names())
     running: dict[str, Any] = {"minutes": budget, "stand_ins": stand_ins, "processes": processes, "threads": threads}
-    changes: dict[str, Any] = {"model": model, "seeds": seeds, "options": option_values(options)}
+    changes: dict[str, Any] = {"model": model, "seeds": seeds, "options": option_values(options or {})}
     outcome = run_study(name, out / name, runs=out / "runs", **changes, **running)
     _show(outcome.page.parent)
     print(outcome.page)
     return int(outcome.failed > 0)
 
 
-def option_values(words: Sequence[str]) -> dict[str, Any]:
-    """{option: value} of the words of --options. A value that is not TOML is a string.
+def option_values(texts: Mapping[str, str]) -> dict[str, Any]:
+    """{option: value} of --options. A value that is not TOML is a string.
 
-    >>> option_values(["learning_rate=1e-4", "steps=200", "pooling=cls", "layers=[0, -1]"])
+    >>> option_values({"learning_rate": "1e-4", "steps": "200", "pooling": "cls", "layers": "[0, -1]"})
     {'learning_rate': 0.0001, 'steps': 200, 'pooling': 'cls', 'layers': [0, -1]}
     """
     values: dict[str, Any] = {}
-    for name, text in key_values("--options", words, "NAME=VALUE, such as steps=200").items():
+    for name, text in texts.items():
         try:
             values[name] = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:

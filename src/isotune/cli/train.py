@@ -17,7 +17,7 @@ from typing import Annotated, Any, TypedDict, Unpack, get_type_hints
 from cyclopts import App, Group, Parameter
 from pydantic import BaseModel
 
-from isotune.cli.parameters import COLUMNS, COLUMNS_FORM, STAND_INS, key_values
+from isotune.cli.parameters import PAIRS, STAND_INS
 from isotune.errors import InputError
 from isotune.methods import METHODS
 from isotune.recipes import DEFAULT_RECIPE, ENCODER_RECIPE, Recipe, plan_table, resolve
@@ -67,8 +67,6 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
         if several and out is None:
             raise InputError("a run of several processes needs --out: the folder that all of them know")
         out = out or Path("runs", f"{plan.stages[0].method}-{time.strftime('%Y%m%d-%H%M%S')}")
-        if "columns" in options:
-            options["columns"] = key_values("--columns", options["columns"], COLUMNS_FORM)
         if dry_run:
             import tomli_w
 
@@ -143,9 +141,9 @@ def _of_model(options: BaseModel, panel: Group, names: Iterable[str] = ()) -> di
             negative=None if types[name] is bool else (),
             show_default=_as_typed(name, value) or False,
         )
-        annotated[name] = Annotated[types[name], parameter]
-        if name == "columns":
-            annotated[name] = Annotated[tuple[str, ...], parameter, COLUMNS]
+        annotated[name] = (
+            Annotated[types[name], parameter, PAIRS] if name == "columns" else Annotated[types[name], parameter]
+        )
     return annotated
 
 

@@ -53,9 +53,6 @@ class TextCache:
         """Yields each text with the text made from it, in order; memory does not grow with their number.
 
         `batch_size` texts are read at a time. `make` gets those of them that are not in the cache, each once.
-
-        Raises:
-            InputError: the file is damaged, or it can't be written.
         """
         texts, key = iter(texts), json.dumps(dict(self.settings), sort_keys=True)
         with self._errors():

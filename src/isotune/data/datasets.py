@@ -32,11 +32,7 @@ def available(source: str) -> bool:
 
 
 def has_rows(source: str) -> bool:
-    """Whether the rows of "name" or "name:split" are on this machine, without what other datasets add or take.
-
-    Raises:
-        InputError: the dataset has no such split.
-    """
+    """Whether the rows of "name" or "name:split" are on this machine, without what other datasets add or take."""
     name, _, split = source.partition(":")
     dataset = DATASETS[name]
     if split and split not in dataset.splits:
@@ -66,10 +62,6 @@ def dataset_records(name: str, split: str, query: RowQuery[R]) -> list[Opened]:
     """The records of a split, or of all splits if `split` is empty, for each file or place on the hub.
 
     If the query asks for rows with a score or label, these are only the records that have one.
-
-    Raises:
-        InputError: there is no dataset or split of that name, it can't be read, or it is not what the catalogue says;
-            or rows with a score or label are asked for without a split, which would mix training and test data.
     """
     dataset = DATASETS[name]
     gold = _gold_column(dataset, query)

@@ -61,9 +61,6 @@ def make_rows(source: str, records: Iterable[tuple[int, Record]], query: RowQuer
     """Turns records into rows that they hold (`to_rows`), or that can be made from the rows that they hold.
 
     The first record decides how rows are made. `source` is a name for error messages.
-
-    Raises:
-        InputError: as `to_rows`, or no row is left.
     """
     rows, conditions = _derive(source, iter(records), query)
     if query.min_words is not None:

@@ -10,6 +10,7 @@ counter, stirred by two multiplications. Number k of a seed follows from k alone
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -50,3 +51,9 @@ def _stir(bits: Tensor) -> Tensor:
         if factor != 1:
             bits.mul_(factor)
     return bits
+
+
+def derive_seed(seed: int, purpose: str, *path: int) -> int:
+    """A seed that follows from a run's seed, of its own for every purpose and path of numbers."""
+    tag = int.from_bytes(purpose.encode(), "little")
+    return int(np.random.SeedSequence([seed, tag], spawn_key=path).generate_state(1, np.uint64)[0] >> 1)

@@ -38,9 +38,6 @@ class HubSource:
         """The source that "owner/name[@revision][/config or file]" names.
 
         A name with an ending that isotune reads, such as .csv or .txt.gz, is a file; another name is a configuration.
-
-        Raises:
-            InputError: the text has another form.
         """
         if not (parts := _FORM.fullmatch(text)):
             raise InputError(f"hub:{text}: write hub:owner/name[@revision][/configuration or file][:split]")

@@ -25,11 +25,7 @@ LARGEST = 100_000_000  # bytes of the files that are read of an archive; a small
 
 
 def read_layout(layout: str, path: Path, part: str) -> Records:
-    """The records of a part of a published file.
-
-    Raises:
-        InputError: the file is damaged, or isn't of this layout.
-    """
+    """The records of a part of a published file."""
     read = LAYOUTS[layout]
     try:
         yield from read(path, part)

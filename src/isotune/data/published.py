@@ -28,9 +28,6 @@ def open_published(dataset: Dataset, split: str, *, labelled: bool) -> Opened:
     """A split in its public source. What has been fetched is not asked for again.
 
     With `labelled`, class labels are given by their names, and rows without a label are left out.
-
-    Raises:
-        InputError: there is no public source, or it can't be reached; with the first record: it can't be read.
     """
     facts = dataset.splits[split]
     with _advice(dataset, split):
@@ -82,11 +79,7 @@ def web_file(address: str) -> Path:
 
 
 def fetch_web(address: str, sha256: str = "") -> Path:
-    """The file of an address, fetched unless it is there.
-
-    Raises:
-        InputError: the file is not there and can't be fetched, or HF_HUB_OFFLINE is set; or it has another SHA-256.
-    """
+    """The file of an address, fetched unless it is there."""
     from huggingface_hub import constants
 
     path = web_file(address)

@@ -43,11 +43,7 @@ class Opened:
 
 
 def read_file(path: Path) -> Records:
-    """The records of a file, in the format that its name ends with. The file is opened with the first record.
-
-    Raises:
-        InputError: the path is a folder or has an unknown format; with the first record: the file can't be read.
-    """
+    """The records of a file, in the format that its name ends with. The file is opened with the first record."""
     if any((path / file).exists() for file in MODEL_FILES):
         raise InputError(
             f"{path}: a folder with a model, where text is needed; the encoder stands before the text, but isotune "
@@ -79,8 +75,7 @@ def format_of(path: Path) -> Format:
 def opened(path: Path) -> Iterator[BinaryIO]:
     """Opens a file as a binary stream; a file whose name ends in .gz is uncompressed.
 
-    Raises:
-        InputError: the file can't be opened, or reading it inside the `with` block fails.
+    An error of reading inside the `with` block becomes one line too.
     """
     try:
         with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
@@ -134,11 +129,7 @@ def _parquet(file: BinaryIO, name: str) -> Records:
 
 
 def parquet_batches(file: BinaryIO, name: str, rows: int) -> Iterator[pyarrow.RecordBatch]:
-    """Reads a parquet file in batches of at most so many rows; the first batch is empty, for a file without rows.
-
-    Raises:
-        InputError: it is not a whole parquet file.
-    """
+    """Reads a parquet file in batches of at most so many rows; the first batch is empty, for a file without rows."""
     import pyarrow
     import pyarrow.parquet
 

@@ -107,9 +107,6 @@ def to_rows(
     A record gives one row. There is one exception: if the row type is `Sentence`, each text column of the record gives
     a row, and a blank text gives none. The first record decides which columns are read: `columns` (field -> column)
     names those that do not have a usual name. `source` is a name for error messages.
-
-    Raises:
-        InputError: a column is missing, a value does not fit its field, or there is no row at all.
     """
     groups: list[tuple[str, ...]] = []
     empty = True
@@ -150,11 +147,7 @@ def match_columns(row_type: type[R], available: Collection[str], columns: Mappin
 def checked_columns(
     source: str, row_type: type[R], available: list[str], columns: Mapping[str, str]
 ) -> list[tuple[str, ...]]:
-    """The result of `match_columns` for the columns of the first record.
-
-    Raises:
-        InputError: no columns fit, or `columns` names an unknown field or column.
-    """
+    """The result of `match_columns` for the columns of the first record; refuses columns that don't fit."""
     for field, column in columns.items():
         if field not in row_type._fields:
             raise unknown(f"field of {row_type.__name__}", field, row_type._fields)
@@ -182,11 +175,7 @@ def _names(columns: Iterable[str]) -> str:
 
 
 def text_value(value: object, column: str, place: str) -> str:
-    """The stripped text of a column; empty for None.
-
-    Raises:
-        InputError: the value is no text.
-    """
+    """The stripped text of a column; empty for None."""
     if value is None:
         return ""
     if not isinstance(value, str):

@@ -93,11 +93,7 @@ class Rows(Iterator[R]):
 
 
 def read_records(source: Source, query: RowQuery[R]) -> list[Opened]:
-    """Each file of a source, or its place on the hub; the records have all columns.
-
-    Raises:
-        InputError: the source is missing, or has an unknown format.
-    """
+    """Each file of a source, or its place on the hub; the records have all columns."""
     name, split = _name_and_split(source)
     return dataset_records(name, split, query) if name in DATASETS else _records(source, query)
 
@@ -177,11 +173,7 @@ def _records(source: Source, query: RowQuery[R]) -> list[Opened]:
 
 
 def files_of(source: str | Path) -> list[Path]:
-    """The files that a path or pattern names, by their names' order.
-
-    Raises:
-        InputError: there is no such file, or the source is the name of something else.
-    """
+    """The files that a path or pattern names, by their names' order."""
     name = str(source)
     if os.path.exists(name):  # a file whose name looks like a pattern is that file
         return [Path(name)]

@@ -89,9 +89,6 @@ class TokenStore:
         `tokenize` cuts texts to `max_length` tokens. The ids are stored on the disk of `folder`, or of the system's
         temporary folder. `classes` are the labels that labelled rows can have, in the order of their numbers. With
         `keep_text` the texts are kept too, for `sentences`.
-
-        Raises:
-            InputError: a row has a label that is not among the classes.
         """
         width = columns = len(text_fields(row_type))
         has_targets = len(row_type._fields) > width

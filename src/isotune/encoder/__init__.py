@@ -1,7 +1,7 @@
 """The encoder that users keep: a pretrained model on packed sentences, pooling, heads, and their saved form.
 
 Importing this package itself loads no torch, so that the command line can read the options without it. Other rooms
-import the names of `__all__`.
+import the names below.
 """
 
 from __future__ import annotations
@@ -17,16 +17,6 @@ if TYPE_CHECKING:
     from isotune.encoder.format.pretrained import local_folder
     from isotune.encoder.options import EncoderOptions
     from isotune.encoder.pooling import EachLayer
-
-__all__ = [
-    "EachLayer",
-    "Encoder",
-    "EncoderOptions",
-    "Precision",
-    "fetched_model",
-    "local_folder",
-    "short_hash",
-]
 
 __getattr__ = lazy(
     __name__,

@@ -73,11 +73,7 @@ class Backbone(nn.Module):
     """A pretrained model that takes packed sentences, with T tokens together, and gives packed hidden states [T, d]."""
 
     def __init__(self, model: PreTrainedModel) -> None:
-        """Replaces the model's attention by packed attention where possible, and its dropout by a faster one.
-
-        Raises:
-            InputError: the model's type is not supported, or its tokens don't see the tokens after them.
-        """
+        """Replaces the model's attention by packed attention where possible, and its dropout by a faster one."""
         super().__init__()
         model_type = model.config.model_type
         if model_type not in PACKED_TYPES + PADDED_TYPES:

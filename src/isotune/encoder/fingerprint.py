@@ -10,8 +10,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from isotune.kernels.digest import digest
-from isotune.kernels.int8 import Int8Linear
+from isotune.kernels.int8 import Int8Linear, digest
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -20,21 +20,13 @@ def is_finished_encoder(model: str | Path) -> bool:
     """Whether the model is a folder in sentence-transformers' form, here or on the Hugging Face hub.
 
     Such a folder has modules.json: somebody has decided how its sentence vectors are made.
-
-    Raises:
-        InputError: the model is neither on this machine nor on the hub, or the hub can't be asked; or its folder holds
-            no model.
     """
     folder = model_folder(model)
     return (folder / MODULES).exists() if folder else _on_hub(str(model))
 
 
 def model_folder(model: str | Path) -> Path | None:
-    """The folder of a model on this machine; None if only the hub can know the name.
-
-    Raises:
-        InputError: `model` is a file, or a folder without a model.
-    """
+    """The folder of a model on this machine; None if only the hub can know the name."""
     path = local_model(model)
     if path and not path.is_dir():
         raise InputError(f"model {model}: this is a file; give the folder that holds config.json and the weights")

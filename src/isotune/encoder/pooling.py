@@ -33,11 +33,7 @@ class Pooling:
     mask_id: int = -1  # the mask token's id, for mode "mask"; -1 is no token's
 
     def resolve(self, blocks: int) -> dict[int, float]:
-        """Maps each layer, as a number from 0 to `blocks`, to its share of the average.
-
-        Raises:
-            InputError: the model doesn't have a layer, a layer is named twice, or "wk" has too few layers.
-        """
+        """Maps each layer, as a number from 0 to `blocks`, to its share of the average."""
         for layer in self.layers:
             if not -blocks - 1 <= layer <= blocks:
                 raise InputError(

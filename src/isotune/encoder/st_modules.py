@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from isotune.data.packed import Packed
-from isotune.encoder.format.module_folder import read_head, write_module
+from isotune.encoder.format.modules import read_head, write_module
 from isotune.encoder.heads import Head, NormalizingFlow
 from isotune.encoder.pooling import Pooling
 from isotune.files import read_json

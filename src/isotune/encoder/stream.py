@@ -67,11 +67,7 @@ def progress(total: int | None, show: bool = True) -> Iterator[Advance]:
 
 
 def parts_of(sentences: Iterable[str]) -> Iterator[list[str]]:
-    """Cuts a stream into parts of `PART` sentences, or of fewer if they are very long.
-
-    Raises:
-        InputError: an element of the stream is not a string, or has half a surrogate pair.
-    """
+    """Cuts a stream into parts of `PART` sentences, or of fewer if they are very long."""
     done = 0
     for part in blocks(sentences, PART, lambda sentence: [sentence]):
         for number, sentence in enumerate(part, done):

@@ -1,8 +1,15 @@
 """How good a sentence encoder is: similarity, transfer and geometry, with their conventions named."""
 
 from isotune.evaluation.calibration import calibrate
-from isotune.evaluation.comparison import Measured, compare, compare_measured, differences, measure
-from isotune.evaluation.evaluate import evaluate, evaluate_on
+from isotune.evaluation.comparison import (
+    Measured,
+    compare,
+    compare_measured,
+    differences,
+    evaluate,
+    evaluate_on,
+    measure,
+)
 from isotune.evaluation.intervals import Floats, correlated_pairs, interval, resampled_correlations
 from isotune.evaluation.results import (
     MEASURES,
@@ -18,45 +25,4 @@ from isotune.evaluation.sts import STSTask, correlations, cosine_similarities, s
 from isotune.evaluation.tables import AGGREGATIONS, comparison_tables, difference_table
 from isotune.evaluation.tasks import GROUPS, Task, load_tasks, named_tasks, source_of, task_title
 from isotune.evaluation.transfer import TransferTask
-from isotune.evaluation.vectors import SentenceEncoder, sentence_vectors
-from isotune.evaluation.words import SharedWords
-
-__all__ = [
-    "AGGREGATIONS",
-    "GROUPS",
-    "MEASURES",
-    "Comparison",
-    "Difference",
-    "Evaluation",
-    "Floats",
-    "GeometryResult",
-    "Measured",
-    "RunEvaluation",
-    "STSResult",
-    "STSTask",
-    "SentenceEncoder",
-    "SharedWords",
-    "Task",
-    "TransferResult",
-    "TransferTask",
-    "calibrate",
-    "compare",
-    "compare_measured",
-    "comparison_tables",
-    "correlated_pairs",
-    "correlations",
-    "cosine_similarities",
-    "difference_table",
-    "differences",
-    "evaluate",
-    "evaluate_on",
-    "interval",
-    "load_tasks",
-    "measure",
-    "named_tasks",
-    "resampled_correlations",
-    "score",
-    "sentence_vectors",
-    "source_of",
-    "task_title",
-]
+from isotune.evaluation.vectors import SentenceEncoder, SharedWords, sentence_vectors

@@ -40,11 +40,7 @@ class STSTask:
 
 
 def cosine_similarities(encoder: SentenceEncoder, pairs: ScoredPairs) -> NDArray[np.float64]:
-    """Returns the cosine of each pair's two vectors, [N]; 0 if one of the vectors is zero.
-
-    Raises:
-        InputError: the encoder gives a vector with a value that is not finite.
-    """
+    """Returns the cosine of each pair's two vectors, [N]; 0 if a vector is zero. Refuses vectors that aren't finite."""
     vectors = sentence_vectors(encoder, pairs.sentence1 + pairs.sentence2, pairs.name).astype(np.float64)  # [2 N, d]
     first, second = np.split(unit_length(vectors), 2)
     # Rounded, so that all pairs of two equal sentences tie at exactly 1 and rounding errors do not rank them.
@@ -75,9 +71,6 @@ def score(pairs: ScoredPairs, cosines: Floats) -> STSResult:
     A subset whose gold scores are all equal has no correlation: the result has None for it, and `mean` and `wmean`
     leave it out, for every encoder alike. A subset where only the cosines are all equal counts as 0, so that an
     encoder cannot raise its mean by failing altogether.
-
-    Raises:
-        InputError: all cosines of the task are equal, or all its gold scores, or all gold scores of each subset.
     """
     gold, labels = pairs.scores, np.asarray(pairs.subsets)
     overall = correlations(gold, cosines)

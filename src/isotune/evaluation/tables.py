@@ -43,9 +43,6 @@ def comparison_tables(
     """Shows encoders as rows, tasks and their average as columns; the best correlation or accuracy of a column is bold.
 
     `names` has other names for encoders.
-
-    Raises:
-        InputError: there is no such aggregation or metric.
     """
     rows = [(names.get(each.encoder, each.encoder), each.scores(aggregation, metric)) for each in evaluations]
     columns: dict[_Heading, dict[str, str]] = {}  # for each table, {key of the scores: the column's header}

@@ -166,9 +166,6 @@ def source_of(task: str | Path) -> str:
     """Where the data of a task is read from: a file, "name:split" of a dataset, or "name" for all of its splits.
 
     Empty for a task of a plugin, which has its own data.
-
-    Raises:
-        InputError: the task is neither known nor a file.
     """
     if task in TASKS:
         return TASKS[str(task)].source

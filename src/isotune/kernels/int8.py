@@ -11,11 +11,12 @@ unsigned input: it gets q + 128, and 128 as the number that stands for 0.
 
 from __future__ import annotations
 
+import hashlib
+
 import torch
 from torch import Tensor, nn
 
 from isotune.errors import InputError
-from isotune.kernels.digest import digest
 
 LARGEST = 127
 TINY = 1e-12  # the least scale, for rows of zeros
@@ -55,11 +56,7 @@ class Int8Linear(nn.Module):
 
 
 def quantize(model: nn.Module) -> None:
-    """Replaces every linear layer of a model by an `Int8Linear`.
-
-    Raises:
-        InputError: this CPU can't multiply 8-bit integers exactly.
-    """
+    """Replaces every linear layer of a model by an `Int8Linear`."""
     if not is_exact():
         raise InputError(
             "precision int8: this CPU doesn't multiply 8-bit integers exactly (x86 with VNNI does); use float32 or "
@@ -80,3 +77,16 @@ def is_exact() -> bool:
     """Whether this CPU has VNNI: without, sums of two products are cut to 16 bits."""
     has = torch.cpu.get_capabilities()
     return bool(has.get("avx512_vnni") or has.get("avx_vnni"))
+
+
+def digest(tensor: Tensor) -> str:
+    """Hashes a tensor's shape and its values, rounded to bfloat16 if they are floating; returns 64 hexadecimal digits.
+
+    Weights that are loaded in bfloat16 are rounded in the same way, so their digest is that of the float32 weights.
+    """
+    tensor = tensor.detach().cpu().contiguous()
+    if tensor.is_floating_point():
+        tensor = tensor.to(torch.bfloat16)
+    content = hashlib.sha256(f"{list(tensor.shape)} ".encode())
+    content.update(tensor.flatten().view(torch.uint8).numpy().data)
+    return content.hexdigest()

@@ -59,11 +59,7 @@ METHODS: Registry[MethodEntry] = Registry(
 
 
 def method_class(name: str) -> type[Method]:
-    """The class of a method; it takes its options and the encoder it trains.
-
-    Raises:
-        InputError: there is no method of that name.
-    """
+    """The class of a method; it takes its options and the encoder it trains."""
     code: type[Method] = _imported(METHODS[name].code)
     return code
 

@@ -96,11 +96,7 @@ class BackTranslator:
         return {"models": models, "beams": self.beams}
 
     def __call__(self, texts: Sequence[str]) -> list[str]:
-        """A paraphrase of each text; blank where the models generate nothing.
-
-        Raises:
-            InputError: a model can't be loaded.
-        """
+        """A paraphrase of each text; blank where the models generate nothing."""
         texts = list(texts)
         for tokenizer, model in self._loaded:
             texts = self._translate(texts, tokenizer, model)

@@ -14,9 +14,8 @@ from dataclasses import replace
 from torch import Tensor, nn
 
 from isotune.data.rows import Sentence
-from isotune.encoder.borrowed import Borrowed
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads import NormalizingFlow
+from isotune.encoder.heads import Borrowed, NormalizingFlow
 from isotune.losses import bits_per_dimension
 from isotune.methods.method import Additions, Batch, Method, View
 from isotune.methods.mirror import Mirror
@@ -29,11 +28,7 @@ class BERTFlow(Method):
     rows = Sentence
 
     def __init__(self, options: FlowOptions, encoder: Encoder) -> None:
-        """Makes the flow, which is added to the encoder.
-
-        Raises:
-            InputError: the encoder's vectors have too few features for this number of levels.
-        """
+        """Makes the flow, which is added to the encoder."""
         super().__init__(options, encoder)
         flow = _flow(options, encoder)
         self.adds = Additions(heads=(flow,))

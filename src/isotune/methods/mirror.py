@@ -13,8 +13,8 @@ from torch import Tensor
 
 from isotune.data.packed import Packed, pack
 from isotune.data.rows import Sentence
-from isotune.encoder.borrowed import Borrowed
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.heads import Borrowed
 from isotune.errors import InputError
 from isotune.losses import mirror_info_nce, nt_xent
 from isotune.methods.method import Batch, Method, View
@@ -29,11 +29,7 @@ class Mirror(Method):
     options: MirrorOptions
 
     def __init__(self, options: MirrorOptions, encoder: Encoder) -> None:
-        """Chooses the loss and how spans are masked.
-
-        Raises:
-            InputError: the tokenizer has no mask token, or the encoder would lowercase the mask token.
-        """
+        """Chooses the loss and how spans are masked."""
         super().__init__(options, encoder)
         self.compare = nt_xent if options.symmetric else mirror_info_nce
         self.encoder = Borrowed(encoder)

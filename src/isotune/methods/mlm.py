@@ -36,11 +36,7 @@ class MLM(Method):
     rows = Sentence
 
     def __init__(self, options: MLMOptions, encoder: Encoder, weight: float = 1.0) -> None:
-        """Takes the encoder's language head, or makes one. `weight` multiplies the loss.
-
-        Raises:
-            InputError: the encoder's tokenizer has no mask token.
-        """
+        """Takes the encoder's language head, or makes one. `weight` multiplies the loss."""
         super().__init__(options, encoder)
         self.weight = weight
         self.masking = Masking(encoder.tokenizer, options.masking_rate)

@@ -108,11 +108,7 @@ class Negator:
 
 
 def negator(parser: str) -> Negator:
-    """Makes a negator. `parser` is an option of SNCSE (`SNCSEOptions.parser`).
-
-    Raises:
-        InputError: spaCy or the model is not installed, or the model doesn't parse.
-    """
+    """Makes a negator. `parser` is an option of SNCSE (`SNCSEOptions.parser`)."""
     by_words = Negator("a word list", {"parser": "words 2"}, partial(map, guess))  # the number changes with the words
     if parser == "words":
         return by_words

@@ -85,11 +85,7 @@ class ClosedForm(Method):
     cached = True
 
     def check(self, texts: int) -> None:
-        """Checks that the number of texts is enough, before anything is computed.
-
-        Raises:
-            InputError: there are too few texts.
-        """
+        """Checks that the number of texts is enough, before anything is computed."""
 
     def count(self, encoder: Encoder, counts: Tensor) -> None:
         """Gets the number of times [vocabulary] that each token id occurs, before the vectors are computed."""

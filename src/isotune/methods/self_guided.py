@@ -66,11 +66,7 @@ class SelfGuided(Tethered):
     options: SelfGuidedOptions
 
     def __init__(self, options: SelfGuidedOptions, encoder: Encoder) -> None:
-        """Clones the encoder's model.
-
-        Raises:
-            InputError: the model lacks a named layer, or the encoder's vectors and its layers differ in dimension.
-        """
+        """Clones the encoder's model."""
         super().__init__(options, encoder)
         if encoder.dimension != (states := encoder.backbone.dimension):
             raise InputError(

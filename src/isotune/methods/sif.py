@@ -21,11 +21,11 @@ from torch import Tensor, nn
 
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
-from isotune.encoder.heads.whitening import second_moments
 from isotune.errors import InputError
 from isotune.methods.method import Additions
 from isotune.methods.options import SIFOptions
 from isotune.methods.protocols import ClosedForm
+from isotune.methods.whitening import second_moments
 
 
 class SIF(ClosedForm):
@@ -34,11 +34,7 @@ class SIF(ClosedForm):
     options: SIFOptions
 
     def __init__(self, options: SIFOptions, encoder: Encoder) -> None:
-        """Makes weights and a projection that change nothing; `count` and `fit` give them their values.
-
-        Raises:
-            InputError: the encoder's pooling is no mean, or weighs tokens already.
-        """
+        """Makes weights and a projection that change nothing; `count` and `fit` give them their values."""
         super().__init__(options, encoder)
         if encoder.pooling.mode != "mean":
             mode = encoder.pooling.mode

@@ -46,12 +46,7 @@ class SNCSE(Method, DerivesRows):
     options: SNCSEOptions
 
     def __init__(self, options: SNCSEOptions, encoder: Encoder) -> None:
-        """With prompts, the encoder gets the anchor's prompt and pooling at the mask token.
-
-        Raises:
-            InputError: the encoder already has another prompt, or its tokenizer no mask token, or its pooling reads a
-                mask that no prompt brings; or the parser of the options can't be had.
-        """
+        """With prompts, the encoder gets the anchor's prompt and pooling at the mask token."""
         super().__init__(options, encoder)
         self.negator = negator(options.parser)
         self.projection = tanh_projection(encoder.dimension) if options.projection else nn.Identity()

@@ -1,16 +1,21 @@
-"""Whitening (Su et al., 2021), a baseline of the flow: the vectors' covariance becomes the identity.
+"""Whitening ("Whitening Sentence Representations for Better Semantics and Faster Retrieval", Su et al., 2021).
 
-The linear map follows from the vectors of the training text (`encoder/heads/whitening.py`). It is the encoder's last
-head.
+Whitening is a linear map that gives the vectors of a text mean 0 and the identity as covariance. Its first features
+had the largest variance before; keeping only these makes vectors smaller and, in the paper, often better. The map is
+the encoder's last head.
+
+A direction without variance becomes a feature that is always 0. Every BERT has such a direction: its last LayerNorm
+leaves one.
 """
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
-from isotune.encoder.heads.whitening import whitening
+from isotune.encoder.heads.head import CHUNK_VECTORS
 from isotune.errors import InputError
 from isotune.methods.method import Additions
 from isotune.methods.options import WhiteningOptions
@@ -23,11 +28,7 @@ class Whitening(ClosedForm):
     options: WhiteningOptions
 
     def __init__(self, options: WhiteningOptions, encoder: Encoder) -> None:
-        """Makes the map, which is added to the encoder. Before `fit`, the map keeps the first features unchanged.
-
-        Raises:
-            InputError: more features are to be kept than the vectors have.
-        """
+        """Makes the map, which is added to the encoder. Before `fit`, the map keeps the first features unchanged."""
         super().__init__(options, encoder)
         d = encoder.dimension
         kept = options.dimensions or d
@@ -52,3 +53,31 @@ class Whitening(ClosedForm):
         *_, whitened = encoder.heads
         features = encoder.heads.before_last(vectors)  # [N, d]
         whitened.load_state_dict(whitening(features, encoder.dimension).state_dict())
+
+
+def whitening(vectors: Tensor, dimensions: int | None = None) -> Dense:
+    """Computes the map x -> (x - mean) U diag(s^(-1 / 2)), where U diag(s) U^T is the covariance of vectors [N, d].
+
+    The map has d features of input and `dimensions` of output; None keeps all.
+    """
+    n, d = vectors.shape
+    kept = dimensions or d
+    mean = torch.stack([x.double().sum(0) for x in vectors.split(CHUNK_VECTORS)]).sum(0) / n  # [d]
+    _, s, ut = torch.linalg.svd(second_moments(vectors, mean))  # [d], largest first; [d, d]
+    # A variance below the rounding of float32 vectors is no variance.
+    varies = s > s[0] * d * torch.finfo(torch.float32).eps ** 2  # [d]
+    head = Dense(d, kept, activation="Identity")
+    weight = ut[:kept] * torch.where(varies, s**-0.5, 0.0)[:kept, None]  # [kept, d]
+    with torch.no_grad():
+        head.linear.weight.copy_(weight)
+        head.linear.bias.copy_(-weight @ mean)
+    return head
+
+
+def second_moments(vectors: Tensor, centre: Tensor | float = 0.0) -> Tensor:
+    """The mean of (x - centre)^T (x - centre) over vectors [N, d], some at a time: [d, d] float64."""
+    d = vectors.shape[1]
+    total = torch.zeros(d, d, dtype=torch.float64)
+    for x in vectors.split(CHUNK_VECTORS):
+        total += (x.double() - centre).T @ (x.double() - centre)
+    return total / len(vectors)

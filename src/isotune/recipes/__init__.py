@@ -17,22 +17,6 @@ from isotune.recipes.recipe import RUN_OPTIONS, Inputs, Recipe, Stage
 from isotune.recipes.training import TrainingOptions
 from isotune.registry import Registry
 
-__all__ = [
-    "ENCODER_RECIPE",
-    "MODEL_KINDS",
-    "RUN_OPTIONS",
-    "Inputs",
-    "Recipe",
-    "Stage",
-    "TrainingOptions",
-    "add_recipe",
-    "plan_table",
-    "read_recipe",
-    "recipe_names",
-    "recipe_of_model",
-    "resolve",
-]
-
 ENCODER_RECIPE = "adapt"  # for a finished encoder
 DEFAULT_RECIPE = "default"  # for any other model
 MODEL_KINDS = {
@@ -43,11 +27,6 @@ MODEL_KINDS = {
 
 RECIPES: Registry[Traversable] = Registry("recipe", toml_files(resources.files(__name__)))
 """The TOML files of the recipes by name."""
-
-
-def recipe_names() -> list[str]:
-    """The names of the recipes."""
-    return list(RECIPES)
 
 
 def add_recipe(path: str | Path) -> None:
@@ -62,20 +41,12 @@ def add_recipe(path: str | Path) -> None:
 
 
 def read_recipe(name: str | Path) -> dict[str, Any]:
-    """The table of a recipe, by its name or by its TOML file.
-
-    Raises:
-        InputError: there is no such recipe or file, or the file is not TOML.
-    """
+    """The table of a recipe, by its name or by its TOML file."""
     return read_toml("recipe", name, RECIPES)
 
 
 def plan_table(recipe: str | Path | None, method: str | None, model: str | Path | None) -> dict[str, Any]:
-    """The table that a run starts from: the recipe, or the defaults of the method, or the recipe of the model.
-
-    Raises:
-        InputError: a recipe and a method are both given, or there is none of that name.
-    """
+    """The table that a run starts from: the recipe, or the defaults of the method, or the recipe of the model."""
     if recipe and method:
         raise InputError(f"recipe {recipe} and method {method} are both given; a recipe names its own method")
     if method:
@@ -84,11 +55,7 @@ def plan_table(recipe: str | Path | None, method: str | None, model: str | Path 
 
 
 def recipe_of_model(model: str | Path | None) -> str:
-    """The name of the recipe for a model, where a run is given neither a recipe nor a method.
-
-    Raises:
-        InputError: the model is not on this machine, and the hub can't be asked.
-    """
+    """The name of the recipe for a model, where a run is given neither a recipe nor a method."""
     return ENCODER_RECIPE if is_finished_encoder(model or BUNDLED_MODEL) else DEFAULT_RECIPE
 
 
@@ -104,9 +71,6 @@ def resolve(
 
     `sources` replace the recipe's data, unless they are empty. None stands for rows from Python, which have no name.
     `with_stand_ins` puts what stands in for published data in their place (`Recipe.with_stand_ins`).
-
-    Raises:
-        InputError: a recipe and a method are both given, an option is unknown or not allowed, or there is no data.
     """
     name = str(recipe or method or "options")
     plan = Recipe.from_table(plan_table(recipe, method, options.get("model")), name)

@@ -144,11 +144,7 @@ class Recipe(BaseModel):
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], name: str = "recipe") -> Recipe:
-        """The recipe that a table describes; `name` is for error messages.
-
-        Raises:
-            InputError: a key is unknown or missing, or a value is not allowed.
-        """
+        """The recipe that a table describes; `name` is for error messages."""
         try:
             return cls.model_validate(table)
         except ValidationError as error:
@@ -163,9 +159,6 @@ class Recipe(BaseModel):
 
         An option of a stage is set in every stage that has it, but `mlm_weight` only in stages with steps. An option
         takes the place of its rival (`RIVALS`).
-
-        Raises:
-            InputError: no part of the recipe has an option of that name, or a value is not allowed.
         """
         table = self.table()
         parts = [(RUN_OPTIONS, table), (EncoderOptions.model_fields, table["encoder"])]

@@ -45,9 +45,6 @@ def write_card(encoder: Encoder, folder: Path) -> Path:
     """Writes the model card of an encoder into its folder and returns the path of the card.
 
     If isotune has written a card there before, the licence that was added to the first lines of that card is kept.
-
-    Raises:
-        InputError: the first lines of the earlier card are no YAML.
     """
     from huggingface_hub import metadata_load
 

@@ -24,7 +24,7 @@ from isotune.report.drawing import (
     svg,
     whole_numbers,
 )
-from isotune.report.stages import MetricsRecord, StageRecords, metric_title
+from isotune.report.stages import METRIC_TITLES, MetricsRecord, StageRecords
 
 PART_COLOURS, PART_DASHES = (GREEN, PURPLE, VERMILION), ("-", "--", ":")  # the whole is blue
 MAX_POINTS = 1000  # in a line; a longer one is averaged in equal blocks, which a 4.4 inch figure does not show
@@ -106,7 +106,7 @@ def _dev_scores(stage: StageRecords, ax: Axes) -> None:
     steps, scores = _column(stage.dev, "step"), 100 * _column(stage.dev, "score")
     step, kept = stage.kept["step"], 100 * stage.kept["score"]
     at = "its start" if step == steps[0] and stage.number > 1 else f"step {step}"
-    _plot_parts(ax, steps, {metric_title(part): 100 * _column(stage.dev, part) for part in stage.parts})
+    _plot_parts(ax, steps, {METRIC_TITLES.get(part, part): 100 * _column(stage.dev, part) for part in stage.parts})
     ax.plot(steps, scores, color=BLUE, label=stage.metric if stage.parts else "_", **LINE)
     ax.plot(steps[[0, -1]], [scores[0]] * 2, "--", color=INK, linewidth=1, label=f"start: {scores[0]:.2f}")
     ax.plot([step], [kept], color=VERMILION, markersize=11, label=f"kept: {kept:.2f} at {at}", **RING)

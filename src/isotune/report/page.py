@@ -54,11 +54,7 @@ class RunFiles:
 
 
 def write_report(run: Path) -> Path:
-    """Writes `report.html` into the run folder and returns its path.
-
-    Raises:
-        InputError: the folder has no metrics.jsonl, or a file in it is damaged.
-    """
+    """Writes `report.html` into the run folder and returns its path."""
     page = run / "report.html"
     write_text(page, _render(_read(run)))
     return page

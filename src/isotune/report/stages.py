@@ -53,7 +53,8 @@ class StageRecords:
     @property
     def metric(self) -> str:
         """The title of the dev score's metric."""
-        return metric_title(self.dev[0]["metric"])
+        metric = str(self.dev[0]["metric"])
+        return METRIC_TITLES.get(metric, metric)
 
     @property
     def parts(self) -> list[str]:
@@ -85,7 +86,7 @@ class StageRecords:
         """The dev score and its parts, at the start and of the encoder that was kept."""
         if not self.dev:
             return []
-        titles = {"score": self.metric, **{part: metric_title(part) for part in self.parts}}
+        titles = {"score": self.metric, **{part: METRIC_TITLES.get(part, part) for part in self.parts}}
         return [Change(title, self.dev[0][key], self.kept[key]) for key, title in titles.items()]
 
     @property
@@ -96,11 +97,6 @@ class StageRecords:
         first, last = self.train[0], self.train[-1]
         terms = [Change(term, first["terms"][term], last["terms"][term]) for term in self.terms]
         return [*terms, Change("sum", first["loss"], last["loss"])] if len(terms) > 1 else terms
-
-
-def metric_title(metric: str) -> str:
-    """Returns the metric's name as prose writes it."""
-    return METRIC_TITLES.get(metric, metric)
 
 
 def group_by_stage(metrics: Mapping[str, Sequence[MetricsRecord]], methods: Sequence[str]) -> list[StageRecords]:

@@ -1,4 +1,4 @@
-"""The templates of the HTML pages, which share one look (`page.css`), and of the model card, which is Markdown."""
+"""The templates of the package: HTML pages, the model card, and the example of an ONNX folder."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 
-def template(name: str, **filters: Callable[..., str]) -> Template:
-    """Returns a template of this folder, with these filters and `plain`. One of HTML escapes the values it shows."""
+def template(name: str, folder: str = "report", **filters: Callable[..., str]) -> Template:
+    """Returns a template, with these filters and `plain`. A template of HTML escapes the values that it shows."""
     is_html = name.endswith(".html.j2")
     environment = Environment(
-        loader=PackageLoader("isotune", "report"),
+        loader=PackageLoader("isotune", folder),
         autoescape=is_html,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -12,6 +12,7 @@ from random import Random
 
 from isotune.data import ScoredPairs, read
 from isotune.data.cache import cache_folder
+from isotune.data.draws import derive_seed
 from isotune.data.overlap import Overlap, Shared
 from isotune.data.rows import Row, Sentence, text_fields
 from isotune.data.sources import Rows, Source
@@ -24,7 +25,6 @@ from isotune.methods.method import Method
 from isotune.methods.protocols import SINGLE_FEED, ClosedForm, DerivesRows, Feed, ScoresRows, SeveralFeeds
 from isotune.recipes import Recipe, Stage, TrainingOptions
 from isotune.training.recorder import Recorder
-from isotune.training.seeds import derive_seed
 from isotune.training.workers import Workers
 
 ENOUGH = 100_000  # rows of which a closed form is computed; docs/methods.md says what more rows change
@@ -83,11 +83,7 @@ class Corpora:
         return (row.sentence for row in read(self._sources(data), Sentence, self.recipe.columns))
 
     def load(self, number: int, stage: Stage, method: Method, encoder: Encoder) -> StageData:
-        """Reads and tokenizes the data of stage `number`, counted from 0.
-
-        Raises:
-            InputError: a source can't be used, or the data has changed since the run was started.
-        """
+        """Reads and tokenizes the data of stage `number`, counted from 0."""
         length = _max_length(stage, encoder)
         tokenize = partial(method.tokenize, encoder, max_length=length)
         build = partial(TokenStore.build, tokenize=tokenize, max_length=length, folder=self.folder)

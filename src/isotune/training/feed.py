@@ -14,12 +14,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
+from isotune.data.draws import derive_seed
 from isotune.data.tokens import BatchOrder, TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError, UselessVectors
 from isotune.methods.method import Batch
 from isotune.methods.protocols import SINGLE_FEED
-from isotune.training.seeds import derive_seed
 from isotune.training.workers import Workers
 
 

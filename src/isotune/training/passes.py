@@ -83,26 +83,15 @@ def backward(encoded: Sequence[Encoded], parameters: Sequence[nn.Parameter], wor
 
     Autocast, and the dropout of the model, have to be as they were.
     """
-    shares = by_thread(encoded, [group.leaf.grad for group in encoded])
+    of_groups = [group.gradients(group.leaf.grad) for group in encoded if group.leaf.grad is not None]
+    shares = [list(chain.from_iterable(share)) for share in zip(*of_groups, strict=True)]  # of each thread
     jobs = [partial(_backward_share, share, parameters) for share in shares]
     for gradients in workers.run(jobs):  # added in the order of the threads, whichever ends first
-        add(gradients, parameters)
-
-
-def by_thread(encoded: Sequence[Encoded], of_leaves: Sequence[Tensor | None]) -> list[list[tuple[Pass, Tensor]]]:
-    """The passes of each thread, with the gradients of their vectors, from the gradients of the leaves."""
-    groups = zip(encoded, of_leaves, strict=True)
-    of_groups = [group.gradients(gradient) for group, gradient in groups if gradient is not None]
-    return [list(chain.from_iterable(shares)) for shares in zip(*of_groups, strict=True)]
-
-
-def add(gradients: Gradients, parameters: Sequence[nn.Parameter]) -> None:
-    """Adds to the gradients of parameters."""
-    for parameter, gradient in zip(parameters, gradients, strict=True):
-        if gradient is not None and parameter.grad is not None:
-            parameter.grad.add_(gradient)
-        elif gradient is not None:
-            parameter.grad = gradient.to_dense() if gradient.is_sparse else gradient
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            if gradient is not None and parameter.grad is not None:
+                parameter.grad.add_(gradient)
+            elif gradient is not None:
+                parameter.grad = gradient.to_dense() if gradient.is_sparse else gradient
 
 
 def _backward_share(share: list[tuple[Pass, Tensor]], parameters: Sequence[nn.Parameter]) -> Gradients:

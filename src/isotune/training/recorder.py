@@ -29,9 +29,6 @@ class Recorder:
         """Opens the files in the folder. Without a folder, nothing is kept.
 
         metrics.jsonl keeps its first `metrics_bytes` bytes; the rest is cut off. `watch` gets every new record.
-
-        Raises:
-            InputError: metrics.jsonl is shorter than that.
         """
         metrics = folder / "metrics.jsonl" if folder else Path(os.devnull)
         if folder and metrics_bytes > (metrics.stat().st_size if metrics.exists() else 0):

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from isotune.bundled import BUNDLED_MODEL
 from isotune.data import ScoredPairs, read_scored_pairs
+from isotune.data.draws import derive_seed
 from isotune.data.rows import Row
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import change_pooling
@@ -42,7 +43,6 @@ from isotune.training.objectives import build_objectives
 from isotune.training.outcome import Result, Scored, compare_with_start, save_kept
 from isotune.training.recorder import Recorder, Watch
 from isotune.training.run_folder import Progress
-from isotune.training.seeds import derive_seed
 from isotune.training.selection import choose_scorer, score_kept
 from isotune.training.stage import RunContext, StageTraining
 from isotune.training.step import TrainingFailed

@@ -78,8 +78,7 @@ def best_file(stage: int, step: int) -> str:
 def save_parts(path: Path, parts: Parts, progress: Progress | None = None) -> None:
     """Writes the states of named parts with a checksum, whole or not at all; in a checkpoint also the progress.
 
-    Raises:
-        InputError: the disk is full or not writable; an earlier file at `path` stays.
+    If the disk is full, an earlier file at `path` stays.
     """
     states = {name: part.state_dict() for name, part in parts.items()}
     tensors = {f"{name}.{key}": value for name, state in states.items() for key, value in state.items()}
@@ -105,11 +104,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str,
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
-    """The tensors of a file and its header.
-
-    Raises:
-        InputError: the file is damaged.
-    """
+    """The tensors of a file and its header."""
     try:
         with safe_open(path, "pt") as file:
             metadata = json.loads((file.metadata() or {}).get("isotune", "{}"))
@@ -143,12 +138,7 @@ def load_parts(tensors: Mapping[str, Tensor], parts: Parts) -> None:
 
 @contextmanager
 def held(folder: Path, new: bool) -> Iterator[None]:
-    """Keeps other processes from training in a run folder while the block runs; makes the folder of a `new` run.
-
-    Raises:
-        InputError: another process holds the folder; or the folder of a new run has something in it, or can't be made;
-            or there is no run to resume in it.
-    """
+    """Keeps other processes from training in a run folder while the block runs; makes the folder of a `new` run."""
     lock, holder = FileLock(folder / LOCK, timeout=0), ""
     try:
         if new:
@@ -228,12 +218,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def started_recipe(folder: Path) -> Recipe:
-    """The recipe of the run that was started in this folder.
-
-    Raises:
-        InputError: the recipe can't be read, or has changed since the run was started, or so has a plugin; or a plugin
-            isn't loaded.
-    """
+    """The recipe of the run that was started in this folder."""
     path, environment = folder / RECIPE, _read_json(folder / ENVIRONMENT)
     if changed := require_plugins(environment.get("plugins", {}), f"run {folder}"):
         raise InputError(
@@ -250,11 +235,7 @@ def started_recipe(folder: Path) -> Recipe:
 
 
 def last_checkpoint(folder: Path) -> tuple[dict[str, Tensor], Progress]:
-    """The tensors and the progress of the run's last checkpoint; empty if the run was stopped before the first.
-
-    Raises:
-        InputError: the checkpoint is damaged, or another version of isotune wrote it.
-    """
+    """The tensors and the progress of the run's last checkpoint; empty if the run was stopped before the first."""
     path = folder / "last.safetensors"
     if not path.exists():
         return {}, Progress()

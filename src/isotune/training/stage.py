@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 
+from isotune.data.draws import derive_seed
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError, UselessVectors
 from isotune.kernels.float32 import fast_float32
@@ -30,7 +31,6 @@ from isotune.training.monitor import Monitor
 from isotune.training.objectives import Objectives
 from isotune.training.recorder import Recorder
 from isotune.training.run_folder import Parts, Progress, best_file, remove_former_best, save_parts
-from isotune.training.seeds import derive_seed
 from isotune.training.selection import Scorer, Selection
 from isotune.training.step import Stepper, TrainingFailed, Update, use_lower_rate
 from isotune.training.workers import Workers

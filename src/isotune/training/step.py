@@ -14,6 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from isotune.data.draws import derive_seed
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.recipes import TrainingOptions
@@ -21,7 +22,6 @@ from isotune.training.feed import Feeder
 from isotune.training.forward import StepEncoding
 from isotune.training.objectives import Objectives
 from isotune.training.optimizer import Optimizer, schedule
-from isotune.training.seeds import derive_seed
 from isotune.training.workers import Workers
 
 

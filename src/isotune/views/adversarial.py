@@ -29,11 +29,7 @@ class Adversarial(Augmentation):
 
     @classmethod
     def from_options(cls, options: Any) -> Self:
-        """Takes the norm from the option adversarial_norm.
-
-        Raises:
-            InputError: the method has no such option, because it has no loss that the noise could attack.
-        """
+        """Takes the norm from the option adversarial_norm."""
         if not hasattr(options, "adversarial_norm"):
             raise InputError(
                 "augmentation adversarial: only the method consert-joint has a loss for it; choose another"

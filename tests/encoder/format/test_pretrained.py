@@ -1,4 +1,4 @@
-"""Unusable model folders: each gives an error of one clear line, and nothing is newly initialised."""
+"""Names and folders of models. An unusable folder gives an error of one clear line; nothing is newly initialised."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 
+from isotune.bundled import bundled_model, local_model
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.format.pretrained import local_folder
 from isotune.encoder.heads import Dense
 from isotune.encoder.heads.language import LanguageHead
 from isotune.errors import InputError
@@ -88,7 +90,7 @@ def with_text(name: str, text: str) -> Callable[[Path], object]:
 KEY = "encoder.layer.1.output.dense.weight"
 CODE, NAN = Code(), float("nan")
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "no weights": (without("model.safetensors"), "no weights; model.safetensors or pytorch_model.bin"),
+    "no weights": (without("model.safetensors"), "no file named model.safetensors, or pytorch_model.bin"),
     "code": (pickled(lambda t: t.update(x=CODE)), "restricted reader refuses .* posix.mkdir"),
     "old code": (pickled(lambda t: t.update(x=CODE), zipped=False), "restricted reader refuses .* posix.mkdir"),
     "a pickle of something else": (pickled(lambda t: (t.clear(), t.update(x=1))), "it can't be loaded|lacks"),
@@ -272,3 +274,22 @@ def test_a_module_outside_of_the_folder_is_not_read(model: Path, path: str) -> N
     (model / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(InputError, match=r"a file in it names .*, which is outside of this folder; it is not read"):
         Encoder.load(model)
+
+
+@pytest.mark.parametrize("file", ["config.json", "modules.json"])
+def test_a_folder_takes_the_bundled_models_name_only_if_it_holds_a_model(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert local_model("bert-tiny") == bundled_model()
+    Path("bert-tiny", "encoder").mkdir(parents=True)  # as `--out bert-tiny` leaves it
+    assert local_model("bert-tiny") == local_folder("bert-tiny") == bundled_model()
+    assert local_model(tmp_path / "bert-tiny") == tmp_path / "bert-tiny"
+    Path("bert-tiny", file).touch()
+    assert local_model("bert-tiny") == local_folder("bert-tiny") == Path("bert-tiny")
+
+
+def test_a_name_that_is_not_on_this_machine_may_be_on_the_hub(tmp_path: Path) -> None:
+    assert local_model("google-bert/bert-base-uncased") is None
+    (tmp_path / "vectors.txt").touch()
+    assert local_model(tmp_path / "vectors.txt") == tmp_path / "vectors.txt"

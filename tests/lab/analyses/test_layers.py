@@ -8,10 +8,9 @@ from scipy.stats import spearmanr
 
 from isotune.data import ScoredPairs
 from isotune.encoder.encoder import Encoder
-from isotune.errors import InputError
 from isotune.evaluation import evaluate_on, load_tasks
 from isotune.lab.analyses import layers
-from tests.lab.analyses.conftest import Lookup, cosine
+from tests.lab.analyses.conftest import cosine
 
 States = Callable[[str], tuple[list[int], list[torch.Tensor]]]
 POOL = {"cls": lambda x: x[0], "mean": lambda x: x.mean(0), "max": lambda x: x.max(0).values}
@@ -87,15 +86,3 @@ def test_a_line_for_each_pooling(tiny: Encoder, scored: ScoredPairs) -> None:
     assert [line.get_label() for line in lines] == ["cls", "mean", "max", "random token"]
     assert len({line.get_color() for line in lines}) == 4
     assert lines[1].get_xydata().tolist() == [[row["layer"], 100 * row["spearman"]] for row in table[4:8]]
-
-
-def test_only_language_models_have_layers(tiny: Encoder, scored: ScoredPairs) -> None:
-    with pytest.raises(InputError, match="words is Lookup, which has no layers to look into; leave it out"):
-        layers.compute({"tiny": tiny, "words": Lookup({})}, [scored])
-
-
-def test_damaged_weights_are_refused(tiny: Encoder, scored: ScoredPairs) -> None:
-    with torch.no_grad():
-        next(tiny.backbone.model.encoder.parameters()).fill_(torch.nan)
-    with pytest.raises(InputError, match="NaN or infinite values; its weights are damaged"):
-        layers.compute({"tiny": tiny}, [scored])

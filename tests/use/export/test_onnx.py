@@ -18,9 +18,9 @@ from torch import nn
 
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense, Head, Normalize, NormalizingFlow
-from isotune.encoder.heads.whitening import whitening
 from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
+from isotune.methods.whitening import whitening
 from isotune.use.export import onnx as onnx_export
 from isotune.use.export.graph import PaddedEncoder
 from isotune.use.export.onnx import Exported, export_onnx

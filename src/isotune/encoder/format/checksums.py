@@ -34,11 +34,7 @@ def write_checked(folder: Path, name: str, text: str) -> None:
 
 
 def verify_checksums(folder: Path) -> None:
-    """Compares the files in a folder with its SHA256SUMS. A folder without that file is not checked.
-
-    Raises:
-        InputError: a file has changed or is missing.
-    """
+    """Compares the files in a folder with its SHA256SUMS. A folder without that file is not checked."""
     if not (folder / CHECKSUMS).exists():
         return
     try:

@@ -7,6 +7,7 @@ would differ.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,11 +16,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from isotune.encoder.finished import MODULES
-from isotune.encoder.format.module_folder import read_head, read_tensors, write_json, write_module
-from isotune.encoder.format.pretrained import load_errors, quiet
+from isotune.encoder.format.pretrained import load_errors, note_pickle, quiet
 from isotune.encoder.format.prompt import fill_mask, save_with_suffix, split_prompt, with_suffix
 from isotune.encoder.heads import Dense, Head, Normalize, NormalizingFlow
 from isotune.encoder.options import POOLINGS
@@ -74,11 +75,7 @@ class Modules:
 
 
 def read_modules(folder: Path) -> Modules:
-    """Reads a sentence-transformers folder; a plain language model gets the mean of its last layer.
-
-    Raises:
-        InputError: the folder has a module or a setting that is not supported.
-    """
+    """Reads a sentence-transformers folder; a plain language model gets the mean of its last layer."""
     if not (folder / MODULES).exists():
         return Modules(folder)
     try:
@@ -271,3 +268,34 @@ def _settings(encoder: Encoder) -> dict[str, Any]:
     if name:
         settings["prompts"] = {**settings["prompts"], name: fill_mask(before, encoder.tokenizer)}
     return {**settings, "default_prompt_name": name}
+
+
+def read_head(head_class: type[Head], place: Path) -> Head:
+    """Reads a head and its weights."""
+    config = read_json(place / "config.json", missing_ok=True)
+    with load_errors(place):
+        head = head_class.from_config(config)
+        if head.state_dict():
+            head.load_state_dict(read_tensors(place))
+    return head
+
+
+def write_module(place: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+    """Writes the settings of a module, and its tensors if it has any, into an existing folder."""
+    write_json(place / "config.json", config)
+    if tensors:
+        save_file({key: value.contiguous() for key, value in tensors.items()}, place / "model.safetensors")
+
+
+def read_tensors(place: Path) -> dict[str, Tensor]:
+    """Reads the tensors of a module's folder, within `load_errors`; from pytorch_model.bin if that is all there is."""
+    pickled, safe = place / "pytorch_model.bin", place / "model.safetensors"
+    if safe.exists() or not pickled.exists():
+        return load_file(safe)
+    note_pickle(place)
+    return dict(torch.load(pickled, map_location="cpu", weights_only=True))
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Writes a JSON file that a person can read."""
+    path.write_text(json.dumps(content, indent=2) + "\n", "utf-8")

@@ -12,7 +12,7 @@ import logging
 import pickle
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,6 @@ import transformers
 from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from isotune.bundled import local_model
-from isotune.data.fetch import Fetch
 from isotune.encoder.finished import fetched_model, hub_files, model_errors, model_folder
 from isotune.encoder.heads import Dense
 from isotune.errors import InputError
@@ -48,12 +46,7 @@ HUB_FILES = [
 
 
 def local_folder(model: str | Path) -> Path:
-    """Finds the folder of a model: the path itself, the bundled model, or a snapshot of a repository on the hub.
-
-    Raises:
-        InputError: `model` is a file, a folder without a model, or neither a folder nor a repository; or the hub can't
-            be reached, or the repository is gated.
-    """
+    """Finds the folder of a model: the path itself, the bundled model, or a snapshot of a repository on the hub."""
     from huggingface_hub import snapshot_download
 
     if path := model_folder(model):
@@ -63,22 +56,6 @@ def local_folder(model: str | Path) -> Path:
         files = hub_files(name)
         fetched = fetched_model(name) if files is None else None
         return fetched or Path(snapshot_download(name, allow_patterns=_wanted(files or ())))
-
-
-def plan_model_fetch(model: str) -> Fetch | None:
-    """What has to be fetched for a model on the hub; None for a model on this machine."""
-    from huggingface_hub import snapshot_download
-
-    if local_model(model):
-        return None
-    with model_errors(model):
-        names = hub_files(model)
-        if names is None:
-            return None  # it was fetched before
-        files = snapshot_download(model, allow_patterns=_wanted(names), dry_run=True)
-
-    size = sum(file.file_size or 0 for file in files if file.will_download)
-    return Fetch(model, size, partial(local_folder, model), files[0].commit_hash if files else "")
 
 
 def _wanted(names: Iterable[str]) -> list[str]:
@@ -95,16 +72,7 @@ def _wanted(names: Iterable[str]) -> list[str]:
 
 
 def load_model(folder: Path, dtype: torch.dtype | None) -> PreTrainedModel:
-    """Loads the folder's base model, without a task head; without a dtype, in the type that the folder names.
-
-    Raises:
-        InputError: the folder lacks a part, or its weights don't fit the model exactly, or are not finite.
-    """
-    # These errors are shorter than transformers' own.
-    if not (folder / "config.json").exists():
-        raise InputError(f"model {folder}: there is no config.json; give the folder of a Hugging Face model")
-    if not any(folder.glob("model*.safetensors")) and not any(folder.glob("pytorch_model*.bin")):
-        raise InputError(f"model {folder}: there are no weights; model.safetensors or pytorch_model.bin is missing")
+    """Loads the folder's base model, without a task head; without a dtype, in the type that the folder names."""
     model, info = load_weights(AutoModel, folder, dtype)
     missing = sorted(info["missing_keys"])
     if missing and all(key.startswith("pooler.") for key in missing):
@@ -138,9 +106,6 @@ def load_weights(kind: Any, folder: Path, dtype: torch.dtype | None) -> tuple[An
 
     `kind` is transformers' class for the kind of model, such as AutoModel. The keys that are missing, unexpected or
     mismatched are returned beside the model, as transformers lists them.
-
-    Raises:
-        InputError: the folder can't be loaded.
     """
     safe = any(folder.glob("model*.safetensors"))
     if not safe and any(folder.glob("pytorch_model*.bin")):

@@ -1,9 +1,7 @@
 """Layers after the pooling that stay with the encoder and are saved in its folder.
 
-`whitening` and `language` are imported from their modules.
+`language` is imported from its module.
 """
 
 from isotune.encoder.heads.flow import NormalizingFlow
-from isotune.encoder.heads.head import Dense, Head, Heads, Normalize
-
-__all__ = ["Dense", "Head", "Heads", "Normalize", "NormalizingFlow"]
+from isotune.encoder.heads.head import Borrowed, Dense, Head, Heads, Normalize

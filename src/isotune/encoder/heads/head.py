@@ -1,10 +1,14 @@
-"""Heads: what all of them have in common, the heads of an encoder in order, and those of sentence-transformers."""
+"""Heads: what all of them have in common, the heads of an encoder in order, and those of sentence-transformers.
+
+`Borrowed` is for modules that refer to a module which is not a part of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +16,15 @@ from torch import Tensor, nn
 from isotune.errors import InputError
 
 CHUNK_VECTORS = 65_536  # vectors that pass through the heads at once
+
+M = TypeVar("M", bound=nn.Module)
+
+
+@dataclass(frozen=True)
+class Borrowed(Generic[M]):
+    """Refers to a module that another module has. torch does not look in here: it trains, saves and moves it once."""
+
+    module: M
 
 
 class Head(nn.Module):
@@ -39,11 +52,7 @@ class Heads(nn.Sequential):
     """The heads of an encoder; each takes the output of the one before."""
 
     def __init__(self, features: int, heads: Iterable[Head]) -> None:
-        """Takes the features of the pooled vector, and the heads in order.
-
-        Raises:
-            InputError: a head takes another number of features than it gets.
-        """
+        """Takes the features of the pooled vector, and the heads in order."""
         super().__init__()
         self.features = features
         for head in heads:

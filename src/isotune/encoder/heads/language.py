@@ -13,8 +13,8 @@ from pathlib import Path
 from torch import Tensor, nn
 from transformers import AutoModelForMaskedLM, PreTrainedModel
 
-from isotune.encoder.borrowed import Borrowed
 from isotune.encoder.format.pretrained import load_weights
+from isotune.encoder.heads.head import Borrowed
 
 # The layers of the head, in order, by the model's type; ("cls",) for all other types.
 LAYERS = {

@@ -121,10 +121,6 @@ def find_parts(sources: Sequence[str], suffix: str) -> list[Part]:
 
     A file is named after its source. Files that match a pattern keep their folders below the pattern's fixed beginning,
     so `logs/**/*.txt` gives `2024/part-07.parquet` for `logs/2024/part-07.txt`.
-
-    Raises:
-        InputError: there is no source, or a source is no file or pattern, or its format is unknown; or two files would
-            get the same name.
     """
     if not sources:
         raise InputError("no files: name at least one file of text")

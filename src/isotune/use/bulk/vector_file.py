@@ -72,9 +72,6 @@ def encode_file(
     """Writes the vectors of a file's rows, in their order; returns their number.
 
     Rows with a blank text are left out. The options are those of `encode_files`.
-
-    Raises:
-        InputError: the source can't be read or has a column "vector" already.
     """
     tables = _tables(source, columns)
     first, first_texts = next(tables)

@@ -23,11 +23,7 @@ class PaddedEncoder(nn.Module):
     """Token ids and their mask, int64 [N, L] each, padded on the right -> sentence vectors [N, d], float32."""
 
     def __init__(self, encoder: Encoder) -> None:
-        """Takes over the parts of an encoder. The encoder's model gets transformers' attention, for good.
-
-        Raises:
-            InputError: the encoder's pooling can't be part of a graph.
-        """
+        """Takes over the parts of an encoder. The encoder's model gets transformers' attention, for good."""
         super().__init__()
         if encoder.pooling.mode == "wk":
             raise InputError("pooling wk: its QR decompositions don't exist in ONNX; export another pooling")

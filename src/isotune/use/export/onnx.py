@@ -20,7 +20,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
@@ -31,6 +30,7 @@ from isotune.errors import InputError, require_extra
 from isotune.evaluation import STSTask
 from isotune.files import new_path
 from isotune.report.card import CARD, RoundedWeights, model_card
+from isotune.report.templates import template
 from isotune.use.export.graph import PaddedEncoder
 
 TEST_PAIRS = "stsb-open:test"  # the bundled pairs that an export is checked on
@@ -112,13 +112,7 @@ def _tokenizer(encoder: Encoder) -> Tokenizer:
 def _example(encoder: Encoder) -> str:
     """The text of `encode.py`."""
     before, _ = split_prompt(encoder.prompt, encoder.lowercase)
-    environment = Environment(
-        loader=PackageLoader("isotune", "use/export"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template("encode.py.j2").render(
+    return template("encode.py.j2", "use/export").render(
         prompt=repr(fill_mask(before, encoder.tokenizer)) if before else "",
         lowercase=encoder.lowercase,
         max_length=encoder.max_length,

@@ -6,7 +6,6 @@ import base64
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from numpy.typing import NDArray
+
+from isotune.report.templates import template
 
 GRID = 65_535  # coordinates are whole numbers from 0 to this, so that the page is small
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#8c564b", "#9467bd")
@@ -41,17 +41,8 @@ def write_map(
     """Writes the page to `path`, and the sentences, their places [N, 2] and the columns to a parquet file `table`."""
     columns = {name: _numbers(values) for name, values in columns.items()}
     pq.write_table(_table(sentences, plane, columns), table)
-    environment = Environment(
-        loader=PackageLoader("isotune", "use/map"), undefined=StrictUndefined, autoescape=True, trim_blocks=True
-    )
-    page = environment.get_template("map.html.j2").render(
-        title=title,
-        count=len(sentences),
-        style=(files(__package__) / "map.css").read_text("utf-8"),
-        script=(files(__package__) / "map.js").read_text("utf-8"),
-        data=_as_json(sentences, plane, columns),
-    )
-    path.write_text(page, "utf-8")
+    page = template("map.html.j2", "use/map")
+    path.write_text(page.render(title=title, count=len(sentences), data=_as_json(sentences, plane, columns)), "utf-8")
 
 
 def _numbers(values: Sequence[object]) -> Sequence[object]:

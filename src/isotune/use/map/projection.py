@@ -20,9 +20,6 @@ def project(vectors: NDArray[np.float32], projection: Projection = "tsne", seed:
     """Lays N vectors [N, d] of length 1 out in the plane: returns [N, 2].
 
     Distances between vectors of length 1 rank like their cosines.
-
-    Raises:
-        InputError: there are fewer than three vectors, or t-SNE is not installed.
     """
     from sklearn.decomposition import PCA
 

@@ -7,6 +7,7 @@ same ids each time that the file is read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -48,12 +49,7 @@ def read_documents(
     if not sources:
         raise InputError("no data: give at least one file or dataset")
     files = [file for source in sources for file in read_records(source, RowQuery(Sentence))]
-
-    def stream() -> Iterator[Document]:
-        for file in files:
-            yield from _documents(file.place, file.records, columns or {}, id_column)
-
-    return stream()
+    return chain.from_iterable([_documents(file.place, file.records, columns or {}, id_column) for file in files])
 
 
 def _documents(name: str, records: Records, columns: Mapping[str, str], id_column: str | None) -> Iterator[Document]:

@@ -85,11 +85,7 @@ class Duplicates:
 def find_duplicates(
     documents: Sequence[Document], encoder: Encoder, least: float, *, show_progress: bool = False
 ) -> Duplicates:
-    """The documents whose texts are equal or have at least the cosine `least`.
-
-    Raises:
-        InputError: a vector has NaN or infinity, or there are too many such pairs to hold in memory.
-    """
+    """The documents whose texts are equal or have at least the cosine `least`."""
     first: dict[str, int] = {}  # the first document with each text
     for i, document in enumerate(documents):
         first.setdefault(document.text, i)

@@ -1,7 +1,7 @@
-"""Filters: conditions on the columns of an index, read into a tree and written from it as SQL for LanceDB.
+"""Filters: conditions on the columns of an index, read part by part and written anew as SQL for LanceDB.
 
 LanceDB takes any expression of SQL, and some functions take all memory of the process. So LanceDB never gets the text
-of a filter. A tree has what this grammar has, and nothing else:
+of a filter. What it gets has what this grammar has, and nothing else:
 
     condition = all {OR all}
     all       = part {AND part}
@@ -14,10 +14,10 @@ of a filter. A tree has what this grammar has, and nothing else:
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from math import isinf
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from isotune.errors import InputError
 
@@ -37,6 +37,7 @@ TOKEN = re.compile(
     )""",
     re.VERBOSE | re.IGNORECASE,
 )
+NAMES = ("name", "quoted")  # the kinds of tokens that are columns
 COMPARISONS = ("=", "!=", "<>", "<", "<=", ">", ">=")
 ALLOWED = (
     "a filter compares columns with numbers, 'text', true or false by = != < <= > >= IN (...) LIKE or IS NULL, and "
@@ -44,60 +45,11 @@ ALLOWED = (
 )
 
 
-class Column(NamedTuple):
-    """A column of the index."""
-
-    name: str
-
-
-Literal = str | int | float | bool | date
-Operand = Column | Literal
-
-
-class Condition(NamedTuple):
-    """What a row has to fulfil.
-
-    Attributes:
-        operator: AND, OR, NOT, IN, LIKE, IS NULL or one of `COMPARISONS`.
-        operands: conditions of AND, OR and NOT; a column or a literal on both sides of a comparison; a column and then
-            literals of any other operator. A column of booleans is a condition too.
-    """
-
-    operator: str
-    operands: tuple[Condition | Operand, ...]
-
-
-def parse(where: str, columns: Sequence[str]) -> Condition | Column:
-    """Reads a filter on these columns.
-
-    Raises:
-        InputError: the filter is not in the grammar, is too long or too deep, or names another column.
-    """
+def parse(where: str, columns: Sequence[str]) -> str:
+    """Reads a filter on these columns, and writes what was read as SQL."""
     if len(where) > LONGEST:
         raise InputError(f"filter {where[:30]!r}...: {len(where):,} characters; give at most {LONGEST:,}")
     return _Parser(where, columns).parse()
-
-
-def sql(tree: Condition | Operand) -> str:
-    """A tree, or a part of one, as SQL."""
-    match tree:
-        case Column(name):
-            return f"`{name}`"
-        case Condition("NOT", (part,)):
-            return f"(NOT {sql(part)})"
-        case Condition("IS NULL", (column,)):
-            return f"({sql(column)} IS NULL)"
-        case Condition("IN", (column, *literals)):
-            return f"({sql(column)} IN ({', '.join(map(sql, literals))}))"
-        case Condition(operator, operands):
-            return "(" + f" {operator} ".join(map(sql, operands)) + ")"
-        case str():
-            return "'" + tree.replace("'", "''") + "'"
-        case datetime():
-            return f"timestamp '{tree}'"
-        case date():
-            return f"date '{tree}'"
-    return str(tree)
 
 
 def refusal(where: str, reason: str, columns: Sequence[str]) -> InputError:
@@ -106,7 +58,7 @@ def refusal(where: str, reason: str, columns: Sequence[str]) -> InputError:
 
 
 class _Parser:
-    """Reads one filter, from its first token to the last: a function for each rule of the grammar."""
+    """Reads one filter, from its first token to the last: a function for each rule of the grammar, which gives SQL."""
 
     def __init__(self, where: str, columns: Sequence[str]) -> None:
         self.where, self.columns = where, columns
@@ -140,60 +92,60 @@ class _Parser:
         if not self.takes(key):
             self.refuse(f"{key} is needed here")
 
-    def parse(self) -> Condition | Column:
-        tree = self.condition()
+    def parse(self) -> str:
+        condition = self.condition()
         if self.kind:
             self.refuse("only AND or OR can follow here")
-        return tree
+        return condition
 
-    def condition(self) -> Condition | Column:
-        alternatives = [self.all()]
-        while self.takes("OR"):
-            alternatives.append(self.all())
-        return Condition("OR", tuple(alternatives)) if len(alternatives) > 1 else alternatives[0]
+    def condition(self) -> str:
+        return self.joined("OR", self.all)
 
-    def all(self) -> Condition | Column:
-        parts = [self.part()]
-        while self.takes("AND"):
-            parts.append(self.part())
-        return Condition("AND", tuple(parts)) if len(parts) > 1 else parts[0]
+    def all(self) -> str:
+        return self.joined("AND", self.part)
 
-    def part(self) -> Condition | Column:
+    def joined(self, word: str, read: Callable[[], str]) -> str:
+        parts = [read()]
+        while self.takes(word):
+            parts.append(read())
+        return f"({f' {word} '.join(parts)})" if len(parts) > 1 else parts[0]
+
+    def part(self) -> str:
         if opening := self.takes("NOT", "("):
             self.depth += 1
             if self.depth > DEEPEST:
                 self.refuse(f"more than {DEEPEST} parentheses and NOTs, one inside the other")
-            inner = Condition("NOT", (self.part(),)) if opening == "NOT" else self.condition()
+            inner = f"(NOT {self.part()})" if opening == "NOT" else self.condition()
             if opening == "(":
                 self.needs(")")
             self.depth -= 1
             return inner
-        left = self.operand()
+        is_column, left = self.kind in NAMES, self.operand()
         if comparison := self.takes(*COMPARISONS):
-            return Condition(comparison, (left, self.operand()))
-        if not isinstance(left, Column):
+            return f"({left} {comparison} {self.operand()})"
+        if not is_column:
             self.refuse("a comparison is needed after a value")
         return self.test(left)
 
-    def test(self, column: Column) -> Condition | Column:
+    def test(self, column: str) -> str:
         """What follows a column that is not compared; nothing follows a column of booleans."""
         if self.takes("IS"):
             negated = self.takes("NOT")
             self.needs("NULL")
-            test = Condition("IS NULL", (column,))
+            test = f"({column} IS NULL)"
         else:
             negated = self.takes("NOT")
             if self.takes("IN"):
-                test = Condition("IN", (column, *self.literals()))
+                test = f"({column} IN ({', '.join(self.literals())}))"
             elif self.takes("LIKE"):
-                test = Condition("LIKE", (column, self.pattern()))
+                test = f"({column} LIKE {self.pattern()})"
             elif negated:
                 self.refuse("IN or LIKE is needed after NOT")
             else:
                 return column
-        return Condition("NOT", (test,)) if negated else test
+        return f"(NOT {test})" if negated else test
 
-    def literals(self) -> list[Literal]:
+    def literals(self) -> list[str]:
         self.needs("(")
         literals = [self.literal()]
         while self.takes(","):
@@ -207,10 +159,10 @@ class _Parser:
         self.blanks += self.value.count("_")
         if self.blanks > MOST_BLANKS:
             self.refuse(f"more than {MOST_BLANKS} signs _ in patterns; % is free")
-        return str(self.literal())
+        return self.literal()
 
-    def operand(self) -> Operand:
-        if self.kind not in ("name", "quoted"):
+    def operand(self) -> str:
+        if self.kind not in NAMES:
             return self.literal()
         name, unquoted = self.value, self.kind == "name"
         same = [column for column in self.columns if column == name]
@@ -218,26 +170,26 @@ class _Parser:
         if len(found := same or alike) != 1:
             self.refuse(f"no column {name!r}")
         self.advance()
-        return Column(found[0])
+        return f"`{found[0]}`"
 
-    def literal(self) -> Literal:
-        value: Literal
+    def literal(self) -> str:
         kind, text = self.kind, self.value
         if kind == "text":
-            value = text.replace("''", "'")
+            literal = f"'{text}'"  # its quotes are doubled, as in SQL
         elif kind == "number":
             if isinf(float(text)):
                 self.refuse("a number is too large")
-            value = int(text) if text.lstrip("-").isdigit() else float(text)
+            literal = str(int(text) if text.lstrip("-").isdigit() else float(text))
         elif kind == "time":
             word, quoted, _ = text.split("'")
             try:
-                value = (date if word.strip().lower() == "date" else datetime).fromisoformat(quoted)
+                time = (date if word.strip().lower() == "date" else datetime).fromisoformat(quoted)
             except ValueError:
                 self.refuse("no date or time such as date '2024-12-31' or timestamp '2024-12-31 23:59:59'")
+            literal = f"{word.strip()} '{time}'"
         elif kind == "key" and text.lower() in ("true", "false"):
-            value = text.lower() == "true"
+            literal = text
         else:
             self.refuse("a column or a value is needed here; NULL only follows IS")
         self.advance()
-        return value
+        return literal

@@ -26,11 +26,7 @@ class MinedPair(NamedTuple):
 
 
 def mine_pairs(texts: Iterable[str], encoder: Encoder, least: float, *, show_progress: bool = False) -> list[MinedPair]:
-    """The pairs of texts with at least the cosine `least`, the nearest first.
-
-    Raises:
-        InputError: a vector has NaN or infinity.
-    """
+    """The pairs of texts with at least the cosine `least`, the nearest first."""
     sentences = list({_letters(text): text for text in texts}.values())
     vectors = encoder.encode(sentences, normalize=True, show_progress=show_progress)
     refuse_no_numbers(vectors, [repr(sentence[:50]) for sentence in sentences])

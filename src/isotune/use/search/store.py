@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from isotune.errors import InputError, require_extra
 from isotune.files import sync
 from isotune.use.search.exact import refuse_no_numbers
-from isotune.use.search.filters import parse, refusal, sql
+from isotune.use.search.filters import parse, refusal
 
 Row = dict[str, Any]
 """{column: value} of a row."""
@@ -46,11 +46,7 @@ NAME = re.compile(r"(?![_*])[^.`\0\ud800-\udfff]+")
 
 
 def lancedb() -> Any:
-    """The module lancedb, which takes a second to import, set up to log errors only and to read little ahead.
-
-    Raises:
-        InputError: it is not installed.
-    """
+    """The module lancedb, which takes a second to import, set up to log errors only and to read little ahead."""
     os.environ.setdefault("LANCEDB_LOG", "error")
     os.environ.setdefault("LANCE_DEFAULT_IO_BUFFER_SIZE", str(READ_AHEAD))
     require_extra("search", "lancedb")
@@ -143,11 +139,7 @@ class Store:
             return int(self.table.count_rows(condition))
 
     def to_table(self, ids: Sequence[str], texts: Sequence[str], columns: Sequence[Mapping[str, object]]) -> pa.Table:
-        """Rows without their vectors, with the types of the table's columns; new columns are added to the table.
-
-        Raises:
-            InputError: a column can't have this name, or a value does not fit the type of its column.
-        """
+        """Rows without their vectors, with the types of the table's columns; new columns are added to the table."""
         for name in dict.fromkeys(name for values in columns for name in values):
             if name in FIXED or not NAME.fullmatch(name):
                 raise InputError(
@@ -174,8 +166,7 @@ class Store:
     def put(self, rows: pa.Table, vectors: NDArray[np.float32]) -> None:
         """Adds rows, or replaces those whose ids are there already, with their vectors [n, d]: one commit.
 
-        Raises:
-            InputError: a vector has NaN or infinity; nothing is added then.
+        If a vector has NaN or infinity, nothing is added.
         """
         refuse_no_numbers(vectors, rows["id"])
         column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), self.dimension)
@@ -239,13 +230,9 @@ def writing(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _filtering(where: str | None, columns: Sequence[str]) -> Iterator[str | None]:
-    """Gives a filter as SQL of our own, and turns LanceDB's error about it, such as a wrong type, into one line.
-
-    Raises:
-        InputError: the filter can't be read, or LanceDB refuses it.
-    """
+    """Gives a filter as SQL of our own, and turns LanceDB's error about it, such as a wrong type, into one line."""
     known = ["id", "text", *columns]
-    condition = None if where is None else sql(parse(where, known))
+    condition = None if where is None else parse(where, known)
     try:
         yield condition
     except (ValueError, RuntimeError) as error:

@@ -15,11 +15,11 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.middleware.trustedhost import TrustedHostMiddleware
-from prometheus_client import CONTENT_TYPE_LATEST
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Scope
 
@@ -87,11 +87,7 @@ class Service:
         self.batcher.close()
 
     async def encode(self, scope: Scope, model: str, texts: Sequence[str], param: str) -> Encoded:
-        """Encodes texts of the request of a scope; `param` is the field that they come from, for errors.
-
-        Raises:
-            Refused: there is no such model, or there is too much text in this request or in all.
-        """
+        """Encodes texts of the request of a scope; `param` is the field that they come from, for errors."""
         if model not in self.encoders:
             message = f"unknown model {model!r:.200}; this server has {', '.join(self.encoders)}"
             raise Refused(404, message, code="model_not_found", param="model")
@@ -109,11 +105,6 @@ class Service:
         self.metrics.tokens.labels(model).inc(encoded.tokens)
         self.metrics.cut.labels(model).inc(encoded.cut)
         return encoded
-
-    @property
-    def default(self) -> str:
-        """The model of a request that names none."""
-        return next(iter(self.encoders))
 
 
 def application(
@@ -150,10 +141,11 @@ def application(
         openapi_url=SCHEMA,
         docs_url=None,
         redoc_url=None,
+        responses=ERRORS,
         lifespan=lifespan,
     )
-    api.include_router(_encoding(service), responses=ERRORS)
-    api.include_router(_information(service), responses=ERRORS)
+    _add_encoding(api, service)
+    _add_information(api, service)
     for path, (name, kind) in PAGE.items():
         api.add_api_route(path, partial(_file, name, kind), methods=["GET"], include_in_schema=False)
     for error in (RequestValidationError, HTTPException, InputError, Refused, Exception):
@@ -176,11 +168,10 @@ def application(
     return app
 
 
-def _encoding(service: Service) -> APIRouter:
-    """The routes that encode texts."""
-    router = APIRouter()
+def _add_encoding(api: FastAPI, service: Service) -> None:
+    """Adds the routes that encode texts."""
 
-    @router.post("/v1/embeddings", response_model=bodies.Embeddings)
+    @api.post("/v1/embeddings", response_model=bodies.Embeddings)
     async def embeddings(request: Request, body: bodies.EmbeddingsRequest) -> Response:
         """Encode texts, as OpenAI's embeddings."""
         texts = [body.input] if isinstance(body.input, str) else body.input
@@ -195,10 +186,10 @@ def _encoding(service: Service) -> APIRouter:
         data = (made(index=i, embedding=write(vector)).model_dump_json() for i, vector in enumerate(encoded.vectors))
         return answer(bodies.Embeddings(data=[], model=body.model, usage=_usage(encoded)), "data", data)
 
-    @router.post("/similarity", response_model=bodies.Similarities)
+    @api.post("/similarity", response_model=bodies.Similarities)
     async def similarity(request: Request, body: bodies.SimilarityRequest) -> Response:
         """Compare texts by the cosine of their vectors, or by the probability that they mean the same."""
-        model = body.model or service.default
+        model = body.model or next(iter(service.encoders))
         if len(body.first) * len(body.second or body.first) > service.limits.items**2 // 4:
             raise Refused(400, "too many pairs of texts in a request", param="first")
         encoded = await service.encode(request.scope, model, [*body.first, *(body.second or [])], "first")
@@ -213,7 +204,7 @@ def _encoding(service: Service) -> APIRouter:
         model = next(name for name, encoder in service.encoders.items() if encoder is index.encoder)
         calibration = service.calibrations[model]
 
-        @router.post("/search", response_model=bodies.Hits)
+        @api.post("/search", response_model=bodies.Hits)
         async def search(request: Request, body: bodies.SearchRequest) -> Response:
             """Search the index."""
             if not body.query.strip():
@@ -237,40 +228,35 @@ def _encoding(service: Service) -> APIRouter:
                 raise Refused(400, message, param="k")
             return answer(bodies.Hits(hits=[]), "hits", hits)
 
-    return router
 
-
-def _information(service: Service) -> APIRouter:
-    """The routes that encode nothing."""
-    router = APIRouter()
+def _add_information(api: FastAPI, service: Service) -> None:
+    """Adds the routes that encode nothing."""
 
     def model(name: str, encoder: Encoder) -> bodies.Model:
         limit = encoder.max_length
         return bodies.Model(id=name, created=service.created, dimension=encoder.dimension, max_tokens=limit)
 
-    @router.get("/v1/models")
+    @api.get("/v1/models")
     async def models() -> bodies.Models:
         """List the encoders."""
         return bodies.Models(data=[model(name, encoder) for name, encoder in service.encoders.items()])
 
-    @router.get("/v1/models/{name:path}")
+    @api.get("/v1/models/{name:path}")
     async def model_named(name: str) -> bodies.Model:
         """Describe an encoder."""
         if name not in service.encoders:
             raise Refused(404, f"unknown model {name!r:.200}", code="model_not_found", param="model")
         return model(name, service.encoders[name])
 
-    @router.get(HEALTH)
+    @api.get(HEALTH)
     async def health() -> bodies.Health:
         """Say that the server takes requests."""
         return bodies.Health(keys=service.needs_key, index=service.index is not None)
 
-    @router.get("/metrics", response_class=Response)
+    @api.get("/metrics", response_class=Response)
     async def metrics() -> Response:
         """Count requests, texts and tokens, for Prometheus."""
-        return Response(service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
-
-    return router
+        return Response(generate_latest(service.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
 def _usage(encoded: Encoded) -> bodies.Usage:

@@ -88,11 +88,7 @@ class Batcher:
             worker.start()
 
     async def tokenize(self, encoder: Encoder, texts: Sequence[str]) -> list[list[int]]:
-        """The token ids of texts, as `Encoder.tokenize` gives them.
-
-        Raises:
-            InputError: a text has no token at all.
-        """
+        """The token ids of texts, as `Encoder.tokenize` gives them."""
         loop = asyncio.get_running_loop()
         ids: list[list[int]] = []
         for part in _parts(texts):

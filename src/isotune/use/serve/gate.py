@@ -60,11 +60,7 @@ class Budget:
         self._tokens = self._left = tokens
 
     def take(self, scope: Scope, tokens: int) -> None:
-        """Counts the tokens of a request.
-
-        Raises:
-            Refused: too few tokens are left.
-        """
+        """Counts the tokens of a request, or refuses it if too few are left."""
         if tokens > self._left:
             taken = self._tokens - self._left
             raise Busy(f"the requests in progress have {taken:,} tokens, and may have {self._tokens:,}")

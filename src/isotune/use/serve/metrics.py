@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
@@ -29,7 +29,3 @@ class Metrics:
         self.cut = Counter(
             "isotune_cut_texts", "Texts that may have been cut, to the encoder's limit", ["model"], registry=registry
         )
-
-    def text(self) -> bytes:
-        """All counts, in Prometheus's text format."""
-        return generate_latest(self.registry)

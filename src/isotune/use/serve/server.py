@@ -37,11 +37,7 @@ def serve(app: ASGIApp, listener: socket.socket, limits: Limits) -> None:
 
 
 def listen(host: str, port: int) -> tuple[socket.socket, str]:
-    """Opens the port, 0 for any that is free, and returns it with its URL.
-
-    Raises:
-        InputError: the port is taken, or the host is no address of this machine.
-    """
+    """Opens the port, 0 for any that is free, and returns it with its URL."""
     if not 0 <= port < 2**16:
         raise InputError(f"port {port}: ports are 0 (any that is free) to 65535")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -56,11 +52,7 @@ def listen(host: str, port: int) -> tuple[socket.socket, str]:
 
 
 def read_keys(file: Path | None, environment: Mapping[str, str] = os.environ) -> list[str]:
-    """The API keys of a file, one a line, and of the environment variable ISOTUNE_KEYS, separated by spaces.
-
-    Raises:
-        InputError: the file can't be read, or has no key.
-    """
+    """The API keys of a file, one a line, and of the environment variable ISOTUNE_KEYS, separated by spaces."""
     keys = environment.get(KEYS_VARIABLE, "").split()
     if file is None:
         return keys
