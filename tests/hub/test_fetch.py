@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from isotune import Encoder
 from isotune.cli import main as run
 from isotune.data import LabelledPair, LabelledSentence, Pair, ScoredPair, Sentence, available, read
-from isotune.data.fetch import _places, fetch
+from isotune.data.fetch import plan_fetch
 from isotune.errors import InputError
 from isotune.lab.studies import read_study
 from isotune.lab.studies.plan import needs
@@ -45,7 +46,8 @@ def test_datasets_are_read_offline_after_they_were_fetched(
     assert not any(map(available, names[:3]))
     assert run(["datasets", "fetch", *names]) == 0
     out = capsys.readouterr().out
-    assert re.search(r"^fetching hub:princeton-nlp/datasets-for-simcse@\w{40}/senteval\.tar$", out, re.MULTILINE)
+    assert re.search(r"^to fetch: \d+\.\d MB or more$", out, re.MULTILINE)
+    assert re.search(r"^ +0\.1 MB  hub:princeton-nlp/datasets-for-simcse@\w{40}/senteval\.tar$", out, re.MULTILINE)
     assert re.findall(r"^checked: (.*)$", out, re.MULTILINE) == [
         *("all-nli:train, 24 rows", "all-nli:dev, 12 rows", "all-nli:test, 12 rows"),
         *("snli:dev, 12 rows", "sts12:test, 60 rows"),
@@ -64,27 +66,34 @@ def test_datasets_are_read_offline_after_they_were_fetched(
 def test_a_fetch_that_fails_leaves_what_was_fetched(
     published: LocalHub, offline: Callable[[LocalHub], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert list(fetch(["hub:SetFit/sst5"])) == ["hub:SetFit/sst5"]
+    (fetch,) = plan_fetch(["hub:SetFit/sst5"])
+    fetch.run()
 
     def fails(*_: object, **__: object) -> None:
         raise ConnectionError("the hub is gone")
 
     with monkeypatch.context() as patch:
         patch.setattr("datasets.load_dataset", fails)
-        list(fetch(["hub:SetFit/sst5"]))  # this commit is here already
+        fetch.run()  # this commit is here already
         patch.setattr("isotune.data.fetch.ask_commit", lambda _: "0" * 40)
+        patch.setattr(
+            "datasets.load_dataset_builder", lambda *_, **__: SimpleNamespace(info=SimpleNamespace(download_size=1))
+        )
+        (other,) = plan_fetch(["hub:SetFit/sst5"])
         with pytest.raises(InputError, match="the hub is gone"):
-            list(fetch(["hub:SetFit/sst5"]))
+            other.run()
     offline(published)
     assert len(list(read("hub:SetFit/sst5:validation", LabelledSentence))) == 12
 
 
 def test_what_is_here_is_not_fetched_again(published: LocalHub, uncounted: None) -> None:
-    assert list(fetch(["qnli", "qnli:dev", "sts12", "stsb"])) == [
+    assert [item.name for item in plan_fetch(["qnli", "qnli:dev", "sts12", "stsb"])] == [
         "hub:nyu-mll/glue/qnli",
         "hub:princeton-nlp/datasets-for-simcse@e145e8bb659b2aa2669f32ef79cb4cdef6c58fef/senteval.tar",
     ]
-    assert list(fetch(["qnli", "sts12", "stsb", "stsb-open"])) == []
+    for item in plan_fetch(["qnli", "sts12"]):
+        item.run()
+    assert plan_fetch(["qnli", "sts12", "stsb", "stsb-open"]) == []
 
 
 def test_another_number_of_rows_is_refused(published: LocalHub, capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,7 +133,7 @@ def test_a_table_is_fetched_with_its_model(
     # 10 epochs of 89,192 sentences at each of five batch sizes
     assert "consert/table4: 5 runs. They train on 4,459,600 rows" in out
     assert "123.9 hours of a core" in out
-    assert "fetching google-bert/bert-base-uncased\n" in out
+    assert re.search(r"google-bert/bert-base-uncased, commit \w{40}$", out, re.MULTILINE)
     offline(published)
     data, models = needs(read_study("consert/table4"))
     assert all(map(available, data))
@@ -142,5 +151,6 @@ def test_weights_in_the_root_are_fetched_where_only_a_subfolder_has_safetensors(
 
 
 def test_a_dataset_is_fetched_with_the_one_that_has_its_scores(published: LocalHub) -> None:
-    assert {*_places("stsb")} < {*_places("minbert-sts")}
-    assert {*_places("stsb")}
+    scores = {fetch.name for fetch in plan_fetch(["stsb"])}
+    assert scores
+    assert scores < {fetch.name for fetch in plan_fetch(["minbert-sts"])}

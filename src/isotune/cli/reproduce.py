@@ -20,8 +20,8 @@ OPTIONS = (
     "learning rate and fewer steps than the published models. The page names the changed options."
 )
 FETCH = (
-    "Only fetch the data and models that the table or figure needs to this machine, for use without a network. The "
-    "number and length of the runs are printed first."
+    "Only fetch the data and models that the table or figure needs to this machine, for use without a network. Their "
+    "size, their commits, and the number and length of the runs are printed first."
 )
 # Of training of BERT-base, on one core: benchmarks/results/2026-11-20-amd-epyc-2-encoding-training.md
 ROWS_A_SECOND = 10

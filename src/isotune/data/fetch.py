@@ -6,7 +6,9 @@ cache folder. Afterwards each dataset is read once from there, which checks its 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from tempfile import TemporaryDirectory
 
@@ -20,21 +22,27 @@ from isotune.errors import InputError
 from isotune.files import make_folder, new_path, remove
 
 
-def fetch(sources: Iterable[str]) -> Iterator[str]:
-    """Fetches datasets, "name" or "name:split", and "hub:owner/name[...]" sources.
+@dataclass(frozen=True)
+class Fetch:
+    """Something to fetch."""
 
-    Gives the name of each place before it is fetched. Each place is there once, and none of a dataset that is on this
-    machine.
+    name: str  # the place that it is fetched from
+    size: int  # the bytes that are not here yet; 0 if the server doesn't tell
+    run: Callable[[], object]  # fetches it
+    commit: str = ""  # of a repository of the hub
+
+
+def plan_fetch(names: Iterable[str]) -> list[Fetch]:
+    """What has to be fetched for datasets, "name" or "name:split", and for "hub:owner/name[...]" sources.
+
+    Each place is there once. A dataset that is on this machine is left out.
     """
-    for place in dict.fromkeys([place for source in sources for place in _places(source)]):
-        yield str(place)
-        if isinstance(place, str):
-            fetch_web(place)
-        elif place.file:
-            with hub_errors(place):
-                _fetch_file(place)
-        else:
-            _fetch_config(place)
+    fetches: dict[str, Fetch] = {}
+    for name in names:
+        for place in _places(name):
+            if str(place) not in fetches:
+                fetches[str(place)] = _plan_hub(place) if isinstance(place, HubSource) else _plan_web(place)
+    return [*fetches.values()]
 
 
 def check_fetched(names: Iterable[str]) -> Iterator[tuple[str, int]]:
@@ -71,20 +79,29 @@ def _places(source: str) -> Iterator[HubSource | str]:
             raise InputError(f"{member}: it is not published; set ISOTUNE_DATA to a folder with {files}")
 
 
-def _fetch_file(source: HubSource) -> None:
+def _plan_web(address: str) -> Fetch:
+    return Fetch(address, 0, partial(fetch_web, address))
+
+
+def _plan_hub(source: HubSource) -> Fetch:
+    from datasets import load_dataset_builder
     from huggingface_hub import hf_hub_download
 
-    revision = source.revision or None  # a name, which is found offline again; a commit alone is not
-    hf_hub_download(source.repository, source.file, repo_type="dataset", revision=revision)
+    with hub_errors(source):
+        commit = ask_commit(source)
+        if source.file:
+            revision = source.revision or None  # a name, which is found offline again; a commit alone is not
+            file = partial(hf_hub_download, source.repository, source.file, repo_type="dataset", revision=revision)
+            return Fetch(str(source), file(dry_run=True).file_size or 0, file, commit)  # type: ignore[attr-defined]
+        builder = load_dataset_builder(source.address, source.config or None, revision=commit)
+    return Fetch(str(source), builder.info.download_size or 0, partial(_fetch_config, source, commit), commit)
 
 
-def _fetch_config(source: HubSource) -> None:
-    """Fetches the last commit's rows of a configuration, and removes those of other commits."""
+def _fetch_config(source: HubSource, commit: str) -> None:
+    """Fetches this commit's rows of a configuration, and removes those of other commits."""
     from datasets import load_dataset
 
     folder = fetch_folder(source)
-    with hub_errors(source):
-        commit = ask_commit(source)
     if not (folder / commit).exists():
         make_folder(folder)
         with hub_errors(source), TemporaryDirectory(dir=folder.parent) as scratch, new_path(folder / commit) as part:
