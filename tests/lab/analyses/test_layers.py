@@ -8,6 +8,7 @@ from scipy.stats import spearmanr
 
 from isotune.data import ScoredPairs
 from isotune.encoder.encoder import Encoder
+from isotune.errors import InputError
 from isotune.evaluation import evaluate_on, load_tasks
 from isotune.lab.analyses import layers
 from tests.lab.analyses.conftest import cosine
@@ -86,3 +87,10 @@ def test_a_line_for_each_pooling(tiny: Encoder, scored: ScoredPairs) -> None:
     assert [line.get_label() for line in lines] == ["cls", "mean", "max", "random token"]
     assert len({line.get_color() for line in lines}) == 4
     assert lines[1].get_xydata().tolist() == [[row["layer"], 100 * row["spearman"]] for row in table[4:8]]
+
+
+def test_damaged_weights_are_refused(tiny: Encoder, scored: ScoredPairs) -> None:
+    with torch.no_grad():
+        next(tiny.backbone.model.encoder.parameters()).fill_(torch.nan)
+    with pytest.raises(InputError, match="NaN or infinite values; its weights are damaged"):
+        layers.compute({"tiny": tiny}, [scored])

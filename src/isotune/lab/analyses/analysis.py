@@ -23,6 +23,7 @@ from torch.nn.functional import normalize
 
 from isotune.data import Packed, ScoredPairs, pack
 from isotune.encoder import Encoder
+from isotune.errors import InputError
 from isotune.evaluation import correlations
 from isotune.files import make_folder, write_text
 from isotune.report import save_png
@@ -99,7 +100,7 @@ def spearman_by_task(encoder: Encoder, tasks: Sequence[ScoredPairs], pool: Pool)
 
 @torch.no_grad()
 def pooled_cosines(encoder: Encoder, pairs: ScoredPairs, pool: Pool) -> NDArray[np.float64]:
-    """The cosines [C, N] of N pairs in C ways; 0 if a vector is zero.
+    """The cosines [C, N] of N pairs in C ways; 0 if a vector is zero. Refuses hidden states that are not finite.
 
     Both sentences of a pair are in the same batch, so that no vectors have to be kept.
     """
@@ -114,4 +115,8 @@ def pooled_cosines(encoder: Encoder, pairs: ScoredPairs, pool: Pool) -> NDArray[
         first, second = unit.chunk(2)
         parts.append((first * second).sum(-1).cpu().numpy())  # [n, C]
     cosines: NDArray[np.float64] = np.concatenate(parts)[np.concatenate(batches).argsort()]  # [N, C]
+    if not np.isfinite(cosines).all():
+        raise InputError(
+            f"{pairs.name}: the model's hidden states have NaN or infinite values; its weights are damaged"
+        )
     return cosines.T.round(10)  # as `cosine_similarities`
