@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isotune.data import DATASETS, ScoredPair, read
-from isotune.encoder import Encoder
 from isotune.encoder.calibration import Calibration
 from isotune.errors import InputError
 from isotune.evaluation.vectors import sentence_vectors, unit_length
+
+if TYPE_CHECKING:
+    from isotune.encoder import Encoder
 
 Floats = NDArray[np.float64]
 
@@ -33,6 +36,8 @@ def calibrate(encoder: Encoder | str | Path, pairs: str | Path | Iterable[Scored
             cosines don't have higher scores.
     """
     if isinstance(encoder, str | Path):
+        from isotune.encoder import Encoder  # imports transformers
+
         encoder = Encoder.load(encoder)
     name = str(pairs) if isinstance(pairs, str | Path) else "the pairs"
     rows = list(read([pairs], ScoredPair))
