@@ -30,7 +30,7 @@ def test_an_index_from_start_to_end(isotune: Call, refused: Refused, tiny_model:
     assert again == "index: 31 rows; 1 added, 0 replaced, 30 there already\n"
 
     same = isotune("index", tiny_model, "index", "--out", "same").out
-    assert same.startswith("31 of 31 rows of index keep their nearest row")
+    assert same.startswith("31 of 31 texts of index keep their nearest text")
     assert same.endswith("same: 31 rows; 31 added, 0 replaced, 0 there already\n")
     code, out, err = isotune("search", "index", "the man sees a cat", "-k", "2")
     assert (code, err) == (0, "")
@@ -66,6 +66,8 @@ def test_an_index_from_start_to_end(isotune: Call, refused: Refused, tiny_model:
         (["rows", "index", "-k", "-1"], "-k -1"),
         (["index", tiny_model], "no data"),
         (["index", tiny_model, "index", "--out", "new", "--id", "key"], "an index has its columns and ids already"),
+        (["index", tiny_model, "index", "more.txt"], "name no other file with it"),
+        (["index", tiny_model, table, "--columns.sentence", "text"], "write FIELD=COLUMN, such as sentence=body."),
         (["index", tiny_model, "missing.txt"], "missing.txt: no such file"),
         (["index", tiny_model, "more.txt", "--out", "."], ".: it exists already and is not empty"),
         (["index", tiny_model, table, "--id", "key"], "t.jsonl:1: no column 'key'"),

@@ -37,6 +37,8 @@ def index(
     from isotune.use.search.index import DESCRIPTION
 
     other = Index.open(file[0]) if len(file) == 1 and (Path(file[0]) / DESCRIPTION).exists() else None
+    if other is None and any((Path(name) / DESCRIPTION).exists() for name in file):
+        raise InputError("an index is encoded again by itself; name no other file with it")
     if other is None:
         documents = read_documents(file, columns, id)
     elif columns or id:
@@ -50,7 +52,7 @@ def index(
     else:
         if not len(rows):
             kept, asked = other.kept_hits(rows.encoder)
-            print(f"{kept:,} of {asked:,} rows of {file[0]} keep their nearest row with the other encoder")
+            print(f"{kept:,} of {asked:,} texts of {file[0]} keep their nearest text with the other encoder")
         changes = rows.add_index(other, show_progress=True)
     print(f"{out}: {len(rows):,} rows; {changes.added:,} added, {changes.replaced:,} replaced", end=", ")
     print(f"{changes.unchanged:,} there already")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cyclopts import Parameter, Token
 
 from isotune.errors import InputError
+
+if TYPE_CHECKING:
+    from isotune.encoder.calibration import Calibration
 
 ENCODER = Parameter(
     help="A sentence encoder or a pretrained language model: a folder, or a name on the Hugging Face hub."
@@ -48,10 +52,12 @@ STAND_INS = Parameter(
 def key_values(form: str) -> Parameter:
     """An option with the type {key: value} and words such as "sentence=body"; `form` shows the user how to write."""
 
-    def read(_: object, tokens: Sequence[Token]) -> dict[str, str]:
+    def read(_: object, tokens: Sequence[Token] | Mapping[str, object]) -> dict[str, str]:
+        if isinstance(tokens, Mapping):  # of --option.key value
+            raise ValueError(f"{', '.join(tokens)}: write {form}.")
         for token in tokens:
             if not all(token.value.partition("=")):
-                raise ValueError(f"{token.value}: write {form}")
+                raise ValueError(f"{token.value}: write {form}.")
         return dict(token.value.split("=", 1) for token in tokens)
 
     metavar = f"{form.partition(',')[0]}..."
@@ -61,6 +67,24 @@ def key_values(form: str) -> Parameter:
 PAIRS = key_values("FIELD=COLUMN, such as sentence=body")
 COLUMN = "The column that holds the sentence, such as sentence=body. Unset: a column with a usual name."
 COLUMNS = Parameter.combine(PAIRS, Parameter(help=COLUMN))
+
+
+def least_cosine(
+    calibration: Calibration | None, above: float | None, probability: float | None, usual: float
+) -> float:
+    """The limit of a cosine that --above or --probability gives; without either, the usual limit."""
+    if probability is None:
+        return usual if above is None else above
+    if above is not None:
+        raise InputError("--above and --probability are two limits of one thing; give one of them")
+    from isotune.encoder.calibration import required  # imports numpy
+
+    least = required(calibration).cosine(probability)
+    if least <= 0:
+        raise InputError(
+            f"--probability {probability:g} is that of the cosine {least:.3f}; give one of a cosine above 0"
+        )
+    return least
 
 
 def labels(encoders: Sequence[str]) -> list[str]:

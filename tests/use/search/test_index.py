@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
@@ -298,6 +299,18 @@ def test_the_rows_of_an_index_are_encoded_again_by_another_encoder(
     for row, vector in zip(new.store.first(100), vectors, strict=True):
         np.testing.assert_allclose(row.pop("vector"), vector, atol=1e-6)
         assert row == {name: value for name, value in by_id[row["id"]].items() if name != "vector"}
+
+
+def test_an_index_is_not_added_to_itself_and_not_while_it_is_locked(
+    index: Index, encoder: Encoder, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match="can't be added to itself"):
+        index.add_index(Index.open(index.folder, encoder))
+    new = Index.create(tmp_path / "new", encoder)
+    for held in (new, index):
+        with FileLock(held.folder / "lock"), pytest.raises(InputError, match="another process is changing it"):
+            new.add_index(index)
+    assert (len(new), new.store.columns) == (0, [])
 
 
 def test_how_many_rows_keep_their_nearest_row(

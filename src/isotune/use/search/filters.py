@@ -183,12 +183,13 @@ class _Parser:
         elif kind == "time":
             word, quoted, _ = text.split("'")
             try:
-                time = (date if word.strip().lower() == "date" else datetime).fromisoformat(quoted)
+                word = "date" if word.strip().lower() == "date" else "timestamp"
+                time = (date if word == "date" else datetime).fromisoformat(quoted)
             except ValueError:
                 self.refuse("no date or time such as date '2024-12-31' or timestamp '2024-12-31 23:59:59'")
-            literal = f"{word.strip()} '{time}'"
+            literal = f"{word} '{time}'"
         elif kind == "key" and text.lower() in ("true", "false"):
-            literal = text
+            literal = text.lower()
         else:
             self.refuse("a column or a value is needed here; NULL only follows IS")
         self.advance()

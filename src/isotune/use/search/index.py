@@ -170,6 +170,10 @@ class Index:
         Raises:
             InputError: two documents have the same id, a column can't be kept, or another process changes the index.
         """
+        with self._changing():
+            return self._add(documents, show_progress)
+
+    def _add(self, documents: Iterable[Document], show_progress: bool) -> Changes:
         pending: deque[Document] = deque()
         counts = {"added": 0, "replaced": 0, "unchanged": 0}
 
@@ -178,7 +182,7 @@ class Index:
                 pending.append(document)
                 yield document.text
 
-        with self._changing(), progress(None, show_progress) as advance:
+        with progress(None, show_progress) as advance:
             for part, vectors in self.encoder.encode_parts(texts(), normalize=True, advance=advance):
                 self.store.put(self._table([pending.popleft() for _ in part]), vectors)
                 self.store.tend(finished=False)
@@ -192,13 +196,15 @@ class Index:
         The other index can be searched meanwhile, but not changed.
 
         Raises:
-            InputError: as `add`.
+            InputError: as `add`, or the other index is this one, or can't be locked.
         """
-        with other._changing():
+        if other.folder.resolve() == self.folder.resolve():
+            raise InputError(f"{self.folder}: an index can't be added to itself; name another --out")
+        with other._changing(), self._changing():
             self.store.take_types(other.store)
             rows = (row for batch in other.store.batches(PART) for row in batch)
             documents = (Document(row["id"], row["text"], _columns(row)) for row in rows)
-            return self.add(documents, show_progress=show_progress)
+            return self._add(documents, show_progress)
 
     def kept_hits(self, encoder: Encoder) -> tuple[int, int]:
         """What another encoder would change: how many rows keep their nearest text, and how many were asked.
@@ -307,10 +313,13 @@ class Index:
     def _changing(self) -> Iterator[None]:
         """Keeps other processes from changing the index at the same time."""
         try:
-            with FileLock(self.folder / "lock", timeout=0):
-                yield
+            lock = FileLock(self.folder / "lock", timeout=0).acquire()
         except Timeout:
             raise InputError(f"{self.folder}: another process is changing it; try again when it has ended") from None
+        except OSError as error:
+            raise InputError(f"{self.folder}: it can't be locked ({error.strerror or error}); copy it first") from error
+        with lock:
+            yield
 
 
 def _read_description(folder: Path) -> dict[str, Any]:
