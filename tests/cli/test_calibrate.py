@@ -34,7 +34,7 @@ def test_from_scored_pairs_to_probabilities(
     assert again["calibrations"] == {"encoder": calibration.model_dump()}
     assert out.splitlines()[-1] == (
         f"encoder: two sentences mean the same with probability 0.5 at the cosine {calibration.threshold:.4f} "
-        f"(95 % interval {calibration.low:.4f} to {calibration.high:.4f}, 30 pairs)"
+        f"(95 % interval {calibration.low:.4f} to {calibration.high:.4f}, 30 pairs of {pairs})"
     )
 
     cosine, line = isotune("similarity", encoder, "a dog", "a cat").out.splitlines()
@@ -45,6 +45,8 @@ def test_from_scored_pairs_to_probabilities(
     assert as_json == pytest.approx({"cosine": float(cosine), "probability": float(chance)}, abs=1e-4)
 
     assert "a number above 0 and below 1 is needed" in refused("mine", encoder, text, "--probability", 1.5)
+    assert "give one of them" in refused("mine", encoder, text, "--probability", 0.5, "--above", 0.9)
+    assert "give one of a cosine above 0" in refused("mine", encoder, text, "--probability", 1e-300)
     limit = round(float(calibration.probability(0.95)), 3)
     for command, name in (("duplicates", "duplicates/pairs.csv"), ("mine", "pairs.csv")):
         assert isotune(command, encoder, text, "--probability", limit).code == 0
@@ -76,15 +78,20 @@ def test_an_encoder_without_calibration_gives_no_probability(
     assert not Path("pairs.csv").exists()
 
 
-def test_what_calibrate_refuses(refused: Refused, encoder: Path, tiny_model: Path, pairs: Path) -> None:
+def test_what_calibrate_refuses(isotune: Call, refused: Refused, encoder: Path, tiny_model: Path, pairs: Path) -> None:
     words = ["evaluate", encoder, "--calibrate"]
     assert "--calibrate: name one file or dataset of scored pairs" in refused(*words)
     assert "--calibrate: name one file or dataset" in refused(*words, "--tasks", pairs, "stsb-open")
     plain = refused("evaluate", tiny_model, "--calibrate", "--tasks", pairs)
     assert f"--calibrate: {tiny_model} is no folder of an encoder" in plain
-    assert "unknown task or file 'sts'" in refused(*words, "--tasks", "sts")
+    for task in ("geometry:stsb-open", "transfer"):
+        refused(*words, "--tasks", task)
+    assert "is no file or dataset of scored pairs" in refused(*words, "--tasks", f"geometry:{pairs}")
     Path("high.tsv").write_text("sentence1\tsentence2\tscore\na dog\ta cat\t0\na dog\ta dog\t100\n")
-    assert "a score of 100; scores from 0 to 1, or" in refused(*words, "--tasks", "high.tsv")
+    code, table, error = isotune(*words, "--tasks", "high.tsv")
+    assert code == 2
+    assert "high.tsv" in table  # what was measured is not lost
+    assert "a score of 100; scores from 0 to 1, or" in error
     Path("equal.tsv").write_text("sentence1\tsentence2\tscore\na dog\ta cat\t1\na dog\ta dog\t1\n")
     assert "no variance" in refused(*words, "--tasks", "equal.tsv")
     assert not (encoder / "calibration.json").exists()

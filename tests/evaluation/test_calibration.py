@@ -137,5 +137,4 @@ def test_a_damaged_file_is_refused(encoder: Encoder, pairs: Path, tmp_path: Path
     with pytest.raises(InputError, match=f"{CALIBRATION} is damaged"):
         Encoder.load(folder)
     (folder / "SHA256SUMS").unlink()
-    with pytest.raises(InputError, match=f"{CALIBRATION}: this is no calibration; remove it, and calibrate again"):
-        Encoder.load(folder)
+    assert Encoder.load(folder).calibration is None  # another program's file of this name, perhaps

@@ -7,11 +7,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMNS, ENCODER, FILES, PRECISION, PROBABILITY
+from isotune.cli.parameters import COLUMNS, ENCODER, FILES, PRECISION, PROBABILITY, least_cosine
 from isotune.encoder import Precision
 
 OUT = "The new folder for pairs.csv, clusters.csv, and unique.txt or unique.jsonl."
-ABOVE = "The least cosine of two sentences that say the same, above 0 and up to 1. It depends on the encoder."
+ABOVE = (
+    "The least cosine of two sentences that say the same, above 0 and up to 1. It depends on the encoder. Unset, "
+    "without --probability: 0.95."
+)
 
 
 def duplicates(
@@ -19,7 +22,7 @@ def duplicates(
     /,
     *file: Annotated[str, FILES],
     out: Annotated[Path, Parameter(help=OUT, metavar="DIR")] = Path("duplicates"),
-    above: Annotated[float, Parameter(help=ABOVE, metavar="COSINE")] = 0.95,
+    above: Annotated[float | None, Parameter(help=ABOVE, metavar="COSINE")] = None,
     probability: Annotated[float | None, PROBABILITY] = None,
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
     precision: Annotated[Precision | None, PRECISION] = None,
@@ -29,21 +32,20 @@ def duplicates(
     Writes all pairs of such sentences, clusters of them, and the rows without them: of each cluster the first row is
     kept.
     """
-    from isotune.encoder.calibration import required
     from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError
     from isotune.files import new_path
     from isotune.use.search.documents import read_documents
     from isotune.use.search.duplicates import find_duplicates
 
-    if not 0 < above <= 1:
+    if above is not None and not 0 < above <= 1:
         raise InputError(f"--above {above:g}: a cosine above 0 and up to 1 is needed")
     with new_path(out) as folder:
         folder.mkdir()
         documents = list(read_documents(file, columns))
         model = Encoder.load(encoder, precision=precision)
         calibration = model.calibration
-        least = above if probability is None else required(calibration).cosine(probability)
+        least = least_cosine(calibration, above, probability, 0.95)
         duplicates = find_duplicates(documents, model, least, show_progress=True)
         names = [path.name for path in duplicates.write(folder, calibration)]
     print(f"{len(documents):,} sentences: {len(duplicates.pairs):,} pairs, {len(duplicates.clusters()):,} clusters")

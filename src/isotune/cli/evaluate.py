@@ -52,8 +52,16 @@ def evaluate(
     from isotune.encoder.encoder import Encoder
     from isotune.encoder.finished import MODULES
     from isotune.errors import InputError
+    from isotune.evaluation import (
+        STSTask,
+        compare_measured,
+        comparison_tables,
+        difference_table,
+        load_tasks,
+        measure,
+        source_of,
+    )
     from isotune.evaluation import calibrate as fit
-    from isotune.evaluation import compare_measured, comparison_tables, difference_table, load_tasks, measure, source_of
 
     paths = list(dict.fromkeys(encoder))
     suffix = f", {precision}" if precision else ""
@@ -65,29 +73,30 @@ def evaluate(
         )
     if calibrate and (others := [path for path in paths if not (Path(path) / MODULES).exists()]):
         raise InputError(f"--calibrate: {others[0]} is no folder of an encoder, which could keep the calibration")
-    scored = source_of(tasks[0]) if calibrate else ""
     # All tasks and encoders are loaded before the first is evaluated, so that a wrong name costs no time.
     loaded_tasks = load_tasks(tasks)
+    if calibrate and not (len(loaded_tasks) == 1 and isinstance(loaded_tasks[0], STSTask)):
+        raise InputError(f"--calibrate: {tasks[0]} is no file or dataset of scored pairs; name one, such as stsb:dev")
+    scored = source_of(tasks[0]) if calibrate else ""
     encoders = [Encoder.load(each, precision=precision) for each in paths]
     console = Console(stderr=True)
     progress = track(encoders, "evaluating", console=console, transient=True, disable=not console.is_terminal)
     comparison = compare_measured(
         measure(loaded_tasks, model, name, aggregation, metric) for name, model in zip(names, progress, strict=True)
     )
-    if calibrate:
-        fitted = {name: fit(model, scored) for name, model in zip(names, encoders, strict=True)}
-        comparison = comparison.model_copy(update={"calibrations": fitted})
-    for folder, calibration in zip(paths, comparison.calibrations.values(), strict=False):
-        calibration.save(folder)
+    if not as_json:
+        for table in comparison_tables(comparison.evaluations, aggregation, metric, shown):
+            rich.print(table)
+        if comparison.differences:
+            rich.print(difference_table(comparison, shown))
+    calibrations = {}
+    for folder, name, model in zip(paths, names, encoders, strict=True) if calibrate else ():
+        calibrations[name] = fitted = fit(model, scored)
+        fitted.save(folder)
+        if not as_json:
+            print(
+                f"{folder}: two sentences mean the same with probability 0.5 at the cosine {fitted.threshold:.4f} "
+                f"(95 % interval {fitted.low:.4f} to {fitted.high:.4f}, {fitted.pairs:,} pairs of {scored})"
+            )
     if as_json:
-        print(comparison.model_dump_json(indent=2))
-        return
-    for table in comparison_tables(comparison.evaluations, aggregation, metric, shown):
-        rich.print(table)
-    if comparison.differences:
-        rich.print(difference_table(comparison, shown))
-    for folder, calibration in zip(paths, comparison.calibrations.values(), strict=False):
-        print(
-            f"{folder}: two sentences mean the same with probability 0.5 at the cosine {calibration.threshold:.4f} "
-            f"(95 % interval {calibration.low:.4f} to {calibration.high:.4f}, {calibration.pairs:,} pairs)"
-        )
+        print(comparison.model_copy(update={"calibrations": calibrations}).model_dump_json(indent=2))

@@ -7,11 +7,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMNS, ENCODER, FILES, PRECISION, PROBABILITY
+from isotune.cli.parameters import COLUMNS, ENCODER, FILES, PRECISION, PROBABILITY, least_cosine
 from isotune.encoder import Precision
 
 OUT = "The new file (.csv), with the columns sentence1, sentence2 and cosine. isotune train reads it as pairs."
-ABOVE = "The least cosine of a pair, above 0 and below 1. It depends on the encoder."
+ABOVE = "The least cosine of a pair, above 0 and below 1. It depends on the encoder. Unset, without --probability: 0.9."
 
 
 def mine(
@@ -19,7 +19,7 @@ def mine(
     /,
     *file: Annotated[str, FILES],
     out: Annotated[Path, Parameter(help=OUT, metavar="FILE")] = Path("pairs.csv"),
-    above: Annotated[float, Parameter(help=ABOVE, metavar="COSINE")] = 0.9,
+    above: Annotated[float | None, Parameter(help=ABOVE, metavar="COSINE")] = None,
     probability: Annotated[float | None, PROBABILITY] = None,
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
     precision: Annotated[Precision | None, PRECISION] = None,
@@ -30,14 +30,13 @@ def mine(
     by more than case, spaces and punctuation.
     """
     from isotune.data import Sentence, read
-    from isotune.encoder.calibration import required
     from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError
     from isotune.files import new_path
     from isotune.use.search.duplicates import write_csv
     from isotune.use.search.mining import MinedPair, mine_pairs
 
-    if not 0 < above < 1:
+    if above is not None and not 0 < above < 1:
         raise InputError(f"--above {above:g}: a cosine above 0 and below 1 is needed")
     if out.suffix != ".csv":
         raise InputError(f"--out {out}: pairs are written as .csv")
@@ -45,7 +44,7 @@ def mine(
         sentences = [row.sentence for row in read(file, Sentence, columns)]
         model = Encoder.load(encoder, precision=precision)
         calibration = model.calibration
-        least = above if probability is None else required(calibration).cosine(probability)
+        least = least_cosine(calibration, above, probability, 0.9)
         pairs = mine_pairs(sentences, model, least, show_progress=True)
         if not pairs:
             raise InputError(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import BaseModel, ConfigDict, PositiveFloat
+from pydantic import BaseModel, ConfigDict, PositiveFloat, ValidationError
 
 from isotune.encoder.format.checksums import write_checked
 from isotune.errors import InputError
@@ -22,7 +22,7 @@ CALIBRATION = "calibration.json"  # in an encoder's folder
 class Calibration(BaseModel):
     """The probability is 1 / (1 + exp(-slope (cosine - threshold)))."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     slope: PositiveFloat
     threshold: float  # the cosine at which the probability is 0.5
@@ -39,7 +39,7 @@ class Calibration(BaseModel):
         return values
 
     def cosine(self, probability: float) -> float:
-        """The cosine, at most 1, that has a probability; raises `InputError` if none has."""
+        """The least cosine, at most 1, with at least this probability; raises `InputError` if none has."""
         if not 0 < probability < 1:
             raise InputError(f"probability {probability:g}: a number above 0 and below 1 is needed")
         cosine = self.threshold + math.log(probability / (1 - probability)) / self.slope
@@ -59,13 +59,11 @@ class Calibration(BaseModel):
 
 
 def read_calibration(folder: Path) -> Calibration | None:
-    """The calibration in an encoder's folder, if there is one; raises `InputError` if its file is damaged."""
+    """The calibration in an encoder's folder; None if there is none, or if its file is of another program."""
     try:
         return Calibration.model_validate_json((folder / CALIBRATION).read_bytes())
-    except FileNotFoundError:
+    except (FileNotFoundError, ValidationError):
         return None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{folder / CALIBRATION}: this is no calibration; remove it, and calibrate again") from error
 
 
 def required(calibration: Calibration | None) -> Calibration:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 DEVIATIONS = 1.96  # of a normal distribution, on either side of the mean, hold 95 %
+NARROWEST = 1e-6  # the least distance between the smallest and the largest cosine
 HIGHEST = 5.0  # of the scores that `isotune label` writes
 
 
@@ -46,7 +47,7 @@ def calibrate(encoder: Encoder | str | Path, pairs: str | Path | Iterable[Scored
     vectors = unit_length(sentence_vectors(encoder, sentences, name).astype(np.float64))  # [2 N, d]
     cosines = np.einsum("nd,nd->n", *np.split(vectors, 2))  # [N]
     for values, kind in ((same, "score"), (cosines, "cosine")):
-        if np.ptp(values) == 0:
+        if np.ptp(values) < NARROWEST:
             raise InputError(f"{name}: all {len(rows)} pairs have one {kind}; give pairs that mean the same and others")
     slope, threshold, deviation = fit(cosines, same)
     if slope <= 0:

@@ -192,11 +192,12 @@ def _add_encoding(api: FastAPI, service: Service) -> None:
         model = body.model or next(iter(service.encoders))
         if len(body.first) * len(body.second or body.first) > service.limits.items**2 // 4:
             raise Refused(400, "too many pairs of texts in a request", param="first")
+        scale: Callable[[Any], Any] = np.asarray
+        if body.measure == "probability" and model in service.calibrations:
+            scale = required(service.calibrations[model]).probability
         encoded = await service.encode(request.scope, model, [*body.first, *(body.second or [])], "first")
         first = encoded.vectors[: len(body.first)]
         second = encoded.vectors[len(body.first) :] if body.second else first
-        as_probability = body.measure == "probability"
-        scale = required(service.calibrations[model]).probability if as_probability else np.asarray
         rows = (json.dumps(scale(np.clip(second @ vector, -1, 1)).tolist()) for vector in first)
         return answer(bodies.Similarities(model=model, similarities=[], usage=_usage(encoded)), "similarities", rows)
 
