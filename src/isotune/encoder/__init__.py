@@ -13,10 +13,18 @@ from isotune.lazy import lazy
 if TYPE_CHECKING:
     from isotune.encoder.encoder import Encoder
     from isotune.encoder.fingerprint import short_hash
-    from isotune.encoder.finished import fetched_model
     from isotune.encoder.format.pretrained import local_folder
     from isotune.encoder.options import EncoderOptions
     from isotune.encoder.pooling import EachLayer
+
+__all__ = [
+    "EachLayer",
+    "Encoder",
+    "EncoderOptions",
+    "Precision",
+    "local_folder",
+    "short_hash",
+]
 
 __getattr__ = lazy(
     __name__,
@@ -24,7 +32,6 @@ __getattr__ = lazy(
         "EachLayer": "isotune.encoder.pooling",
         "Encoder": "isotune.encoder.encoder",
         "EncoderOptions": "isotune.encoder.options",
-        "fetched_model": "isotune.encoder.finished",
         "local_folder": "isotune.encoder.format.pretrained",
         "short_hash": "isotune.encoder.fingerprint",
     },

@@ -9,7 +9,7 @@ from scipy.stats import spearmanr
 from isotune.data import ScoredPairs
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
-from isotune.evaluation import evaluate_on, load_tasks
+from isotune.evaluation import SharedWords, evaluate_on, load_tasks
 from isotune.lab.analyses import layers
 from tests.lab.analyses.conftest import cosine
 
@@ -87,6 +87,11 @@ def test_a_line_for_each_pooling(tiny: Encoder, scored: ScoredPairs) -> None:
     assert [line.get_label() for line in lines] == ["cls", "mean", "max", "random token"]
     assert len({line.get_color() for line in lines}) == 4
     assert lines[1].get_xydata().tolist() == [[row["layer"], 100 * row["spearman"]] for row in table[4:8]]
+
+
+def test_only_language_models_have_layers(tiny: Encoder, scored: ScoredPairs) -> None:
+    with pytest.raises(InputError, match="words is SharedWords, which has no layers to look into; leave it out"):
+        layers.compute({"tiny": tiny, "words": SharedWords()}, [scored])
 
 
 def test_damaged_weights_are_refused(tiny: Encoder, scored: ScoredPairs) -> None:

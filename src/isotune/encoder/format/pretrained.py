@@ -177,7 +177,8 @@ def load_errors(folder: Path) -> Iterator[None]:
             # torch's own text is long, and advises to read the file unsafely.
             refusal = str(error.__context__ or error).partition(" Please use")[0]
             text = f"torch's restricted reader refuses pytorch_model.bin: {refusal}"
-        raise InputError(f"model {folder}: it can't be loaded: {' '.join(text.split())[:300]}") from error
+        advice = "; give the folder of a Hugging Face model" if isinstance(error, OSError) else ""
+        raise InputError(f"model {folder}: it can't be loaded: {' '.join(text.split())[:300]}{advice}") from error
 
 
 def take_pooler(model: PreTrainedModel) -> Dense:

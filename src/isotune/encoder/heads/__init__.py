@@ -5,3 +5,12 @@
 
 from isotune.encoder.heads.flow import NormalizingFlow
 from isotune.encoder.heads.head import Borrowed, Dense, Head, Heads, Normalize
+
+__all__ = [
+    "Borrowed",
+    "Dense",
+    "Head",
+    "Heads",
+    "Normalize",
+    "NormalizingFlow",
+]

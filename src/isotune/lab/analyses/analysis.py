@@ -24,7 +24,7 @@ from torch.nn.functional import normalize
 from isotune.data import Packed, ScoredPairs, pack
 from isotune.encoder import Encoder
 from isotune.errors import InputError
-from isotune.evaluation import correlations
+from isotune.evaluation import SentenceEncoder, correlations
 from isotune.files import make_folder, write_text
 from isotune.report import save_png
 
@@ -88,6 +88,16 @@ def grouped(table: Table, key: str) -> dict[Any, Table]:
 def per_encoder(function: Callable[[str, Table], T]) -> Callable[[Table], list[T]]:
     """Makes a function of an encoder's name and rows a function of the table that lists its results."""
     return lambda table: [function(name, rows) for name, rows in grouped(table, "encoder").items()]
+
+
+def language_models(encoders: Mapping[str, SentenceEncoder]) -> dict[str, Encoder]:
+    """The encoders; refuses one without hidden states."""
+    models = {}
+    for name, encoder in encoders.items():
+        if not isinstance(encoder, Encoder):
+            raise InputError(f"{name} is {type(encoder).__name__}, which has no layers to look into; leave it out")
+        models[name] = encoder
+    return models
 
 
 def spearman_by_task(encoder: Encoder, tasks: Sequence[ScoredPairs], pool: Pool) -> dict[str, list[float]]:

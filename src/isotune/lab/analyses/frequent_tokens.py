@@ -23,11 +23,13 @@ from torch import Tensor
 
 from isotune.data import Packed, ScoredPairs
 from isotune.encoder import Encoder
+from isotune.evaluation import SentenceEncoder
 from isotune.lab.analyses.analysis import (
     Pool,
     Row,
     Table,
     grouped,
+    language_models,
     per_encoder,
     spearman_by_task,
     task_name,
@@ -37,13 +39,13 @@ from isotune.report import RING, legend_below, look, panels, styled, whole_numbe
 COUNTED_ON = "stsb:test"
 
 
-def compute(encoders: Mapping[str, Encoder], tasks: Sequence[ScoredPairs], *, most: int = 100) -> Table:
+def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs], *, most: int = 100) -> Table:
     """Makes a row for each encoder and number of removed tokens, from 0 to `most`.
 
     The column "spearman" is the mean over the tasks; "empty" is the share of sentences without a token left.
     """
     table: Table = []
-    for name, encoder in encoders.items():
+    for name, encoder in language_models(encoders).items():
         ids = {task_name(pairs): encoder.tokenize(pairs.sentence1 + pairs.sentence2) for pairs in tasks}
         everything = list(chain(*ids.values()))
         counts = Counter(chain.from_iterable(ids.get(COUNTED_ON, everything)))

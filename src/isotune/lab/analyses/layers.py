@@ -17,11 +17,12 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from isotune.data import Packed, ScoredPairs
-from isotune.encoder import EachLayer, Encoder
-from isotune.evaluation import cosine_similarities
+from isotune.encoder import EachLayer
+from isotune.evaluation import SentenceEncoder, cosine_similarities
 from isotune.lab.analyses.analysis import (
     Table,
     grouped,
+    language_models,
     per_encoder,
     spearman,
     spearman_by_task,
@@ -34,14 +35,14 @@ RANDOM = "random token"
 COMPLETE = "as it is"  # the pooling of the row for the complete encoder
 
 
-def compute(encoders: Mapping[str, Encoder], tasks: Sequence[ScoredPairs], *, seed: int = 0) -> Table:
+def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs], *, seed: int = 0) -> Table:
     """Makes a row for each encoder, pooling and layer, and one for the complete encoder.
 
     The column "spearman" is the mean over the tasks, whose own scores are in the column "tasks". The seed draws the
     random tokens, the same for every layer.
     """
     table: Table = []
-    for name, encoder in encoders.items():
+    for name, encoder in language_models(encoders).items():
         layers = tuple(range(encoder.backbone.layers + 1))
         scores: dict[str, list[float]] = {}
         for pairs in tasks:
