@@ -22,7 +22,7 @@ from typing import Any
 from isotune.errors import InputError, unknown
 
 TOML = ".toml"
-WINDOWS = os.name == "nt"  # which syncs files that are open for writing only, and no folders
+WINDOWS = os.name == "nt"  # Windows syncs a file only if it is open for writing, and no folder
 LARGEST_TOML = 100_000  # bytes; a key with n dots takes tomllib n² steps
 
 

@@ -79,8 +79,20 @@ def test_a_change_within_its_interval_may_be_chance(
     page = report(run)
     assert words in page.verdict
     assert page.verdict.startswith("<strong>Warning.</strong>") == (low <= 0)
-    assert page.verdict.endswith("its 95 % interval holds 0.") == (low < 0 < high and after != 0.4)
+    assert page.verdict.endswith("no 95 % interval is on its side of 0.") == (low < 0 < high and after != 0.4)
     assert f"{100 * low:+.2f} to {100 * high:+.2f}" in page.text
+
+
+def test_a_sure_loss_does_not_make_an_unsure_gain_sure(run: Path) -> None:
+    set_evaluation(run, {"stsb": 0.40, "sickr": 0.50}, {"stsb": 0.45, "sickr": 0.49}, 150)
+    path = run / "evaluation.json"
+    ends = {"stsb": (0.05, -0.01, 0.11), "sickr": (-0.01, -0.015, -0.005)}
+    differences = [
+        {"encoder": "new", "against": "old", "score": name, "difference": of, "low": low, "high": high}
+        for name, (of, low, high) in ends.items()
+    ]
+    path.write_text(json.dumps({**json.loads(path.read_text()), "differences": differences}))
+    assert "Training may have helped" in report(run).verdict
 
 
 def keep_metrics(run: Path, *kinds: str) -> None:

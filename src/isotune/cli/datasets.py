@@ -33,6 +33,8 @@ def datasets(*words: Annotated[str, Parameter(help=WORDS)], as_json: Annotated[b
             )
         from isotune.cli.fetching import fetch_all
 
+        if as_json:
+            raise InputError("--json is for the list of datasets; leave it out of isotune datasets fetch")
         fetch_all(names)
         return
     if as_json:

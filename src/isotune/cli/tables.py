@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
+from typing import Any
 
+from pydantic import ConfigDict, TypeAdapter
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Column, Table
@@ -17,8 +18,9 @@ def stdout_console() -> Console:
 
 
 def print_json(content: object) -> None:
-    """Prints JSON; what JSON has no type for, such as a date, becomes text."""
-    print(json.dumps(content, indent=2, ensure_ascii=False, default=str))
+    """Prints JSON. Dates become text in ISO 8601, bytes URL-safe base64, and NaN and infinity null."""
+    written = TypeAdapter(Any, config=ConfigDict(ser_json_bytes="base64", ser_json_inf_nan="null"))
+    print(written.dump_json(content, indent=2, fallback=str).decode())
 
 
 def print_table(columns: Sequence[str | Column], rows: Iterable[Sequence[str | Text]]) -> None:

@@ -190,7 +190,7 @@ def _verdict(run: RunFiles) -> tuple[str, bool]:
     gain = round(sum(change.after - change.before for change in judged), 1)
     titles = {change.title for change in judged}
     intervals = [each for each in run.evaluation.differences if task_title(each.score) in titles]
-    tied = bool(intervals) and all(each.tied for each in intervals)
+    tied = bool(intervals) and not any(not each.tied and each.difference * gain > 0 for each in intervals)
     effect = "made no difference"
     if gain > 0:
         effect = "may have helped" if tied else "helped"
@@ -199,7 +199,7 @@ def _verdict(run: RunFiles) -> tuple[str, bool]:
     chosen = f"best at step {step} of {last}"
     if not run.has_dev:
         chosen = f"kept at step {step} of {last}, without a dev set to choose by"
-    chance = " The change may be chance: its 95 % interval holds 0." if tied and gain else ""
+    chance = " The change may be chance: no 95 % interval is on its side of 0." if tied and gain else ""
     return f"Training {effect}: {scores}, {chosen}.{chance}", gain > 0 and not tied
 
 
