@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from isotune.cli.tables import print_json
 from isotune.data import DATASETS
 from isotune.encoder.encoder import Encoder
 from isotune.recipes import RECIPES, read_recipe
@@ -53,6 +56,18 @@ def test_the_lists_as_json(isotune: Call, nothing_fetched: None) -> None:
     assert [name for name, each in datasets.items() if each["here"]] == ["stsb-open"]
     assert datasets["stsb"]["rows"] == datasets["stsb"]["scored"] == {"train": 5749, "dev": 1500, "test": 1379}
     assert json.loads(isotune("doctor", "--json").out)["packed encoder"].startswith("right")
+
+
+def test_json_has_no_value_that_strict_parsers_refuse(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json(
+        {"nan": math.nan, "infinite": [-math.inf], "bytes": b"\xff\xfe", "day": date(2024, 12, 31), "word": "犬"}
+    )
+
+    def refuse(word: str) -> None:
+        raise AssertionError(word)
+
+    content = json.loads(capsys.readouterr().out, parse_constant=refuse)
+    assert content == {"nan": None, "infinite": [None], "bytes": "__4=", "day": "2024-12-31", "word": "犬"}
 
 
 def test_every_recipe_names_its_paper() -> None:
