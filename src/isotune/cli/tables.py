@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pydantic import ConfigDict, TypeAdapter
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Column, Table
@@ -19,6 +18,8 @@ def stdout_console() -> Console:
 
 def print_json(content: object) -> None:
     """Prints JSON. Dates become text in ISO 8601, bytes URL-safe base64, and NaN and infinity null."""
+    from pydantic import ConfigDict, TypeAdapter
+
     written = TypeAdapter(Any, config=ConfigDict(ser_json_bytes="base64", ser_json_inf_nan="null"))
     print(written.dump_json(content, indent=2, fallback=str).decode())
 
