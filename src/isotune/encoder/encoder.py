@@ -357,6 +357,6 @@ class Encoder(nn.Module):
         with new_path(path) as folder:
             folder.mkdir()
             write_modules(self, folder)
-            if self.calibration:
-                self.calibration.save(folder)
+            if calibration := self.calibration:
+                calibration.save(folder)
             write_checksums(folder)
