@@ -122,8 +122,7 @@ class Store:
 
     def batches(self, size: int) -> Iterator[list[Row]]:
         """All rows without their vectors, at most `size` at a time: the rows of one commit."""
-        names = [name for name in self.table.schema.names if name != "vector"]
-        for batch in self.table.search().select(names).to_batches(size):
+        for batch in self.table.search().select(["id", "text", *self.columns]).to_batches(size):
             yield batch.to_pylist()
 
     def take_types(self, other: Store) -> None:
@@ -159,8 +158,7 @@ class Store:
     def with_ids(self, ids: Sequence[str]) -> dict[str, Row]:
         """The rows that have one of these ids, without vectors, by their ids."""
         quoted = ", ".join("'{}'".format(name.replace("'", "''")) for name in ids)
-        names = [name for name in self.table.schema.names if name != "vector"]
-        query = self.table.search().where(f"id IN ({quoted})").select(names)
+        query = self.table.search().where(f"id IN ({quoted})").select(["id", "text", *self.columns])
         return {row["id"]: row for row in query.limit(len(ids)).to_list()}
 
     def put(self, rows: pa.Table, vectors: NDArray[np.float32]) -> None:
