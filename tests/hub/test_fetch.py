@@ -63,6 +63,13 @@ def test_datasets_are_read_offline_after_they_were_fetched(
         read("hub:sentence-transformers/all-nli/pair:train", Sentence)
 
 
+def test_a_missing_extra_is_named(published: LocalHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isotune.errors.find_spec", lambda name: None)
+    for attempt in (plan_fetch, lambda names: read(names[0], LabelledSentence)):
+        with pytest.raises(InputError, match=r"not installed: datasets; pip install 'isotune\[hub\]'"):
+            attempt(["hub:SetFit/sst5"])
+
+
 def test_a_fetch_that_fails_leaves_what_was_fetched(
     published: LocalHub, offline: Callable[[LocalHub], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

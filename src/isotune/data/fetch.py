@@ -84,10 +84,10 @@ def _plan_web(address: str) -> Fetch:
 
 
 def _plan_hub(source: HubSource) -> Fetch:
-    from datasets import load_dataset_builder
-    from huggingface_hub import hf_hub_download
-
     with hub_errors(source):
+        from datasets import load_dataset_builder
+        from huggingface_hub import hf_hub_download
+
         commit = ask_commit(source)
         if source.file:
             revision = source.revision or None  # a name, which is found offline again; a commit alone is not

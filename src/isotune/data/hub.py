@@ -17,7 +17,7 @@ from isotune.data.cache import cache_folder
 from isotune.data.layouts import read_layout
 from isotune.data.records import FORMATS, Opened, format_of, opened
 from isotune.data.rows import Records
-from isotune.errors import InputError, unknown
+from isotune.errors import InputError, require_extra, unknown
 
 WAIT = 10  # seconds for the hub's answer to the first question
 
@@ -97,7 +97,8 @@ def open_hub(source: HubSource, split: str, *, labelled: bool, layout: str = "",
 
 @contextmanager
 def hub_errors(source: HubSource, split: str = "") -> Iterator[None]:
-    """Turns what the libraries raise about a source into an InputError of one line."""
+    """Turns what the libraries raise about a source, or that `datasets` is missing, into an InputError of one line."""
+    require_extra("hub", "datasets")
     from datasets.exceptions import DatasetNotFoundError
     from huggingface_hub.errors import (
         GatedRepoError,
