@@ -1,7 +1,7 @@
 """The table of commands, the top-level help, and the call of one command.
 
 The top-level help, the version and the error of a mistyped command use neither cyclopts nor rich, so that they take
-some hundredths of a second.
+some hundredths of a second. Errors and Ctrl-C are caught in `cli/__init__.py`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A CPU with instructions for bfloat16 (avx512_bf16, AMX) multiplies at least about twice as fast as in float32. A CPU
 without them needs three to twenty times as long, because each product is made of float32 instructions. So the speed is
-measured, once a process, and not read off the processor's name.
+measured, once a process, and not read off the processor's name. `train` writes the answer into the recipe of a new run.
 """
 
 from __future__ import annotations

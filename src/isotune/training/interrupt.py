@@ -1,6 +1,7 @@
 """A clean stop of the steps: Ctrl-C, SIGTERM or SIGHUP is remembered, and the loop ends after the step it is in.
 
-Before the first step and after the last, these signals act as in any program, at once: what is on disk is whole then.
+`stage.py` hears the stop. Before the first step and after the last, these signals act as in any program, at once, and
+`main` in `cli/__init__.py` ends the command: what is on disk is whole then.
 """
 
 from __future__ import annotations

@@ -114,6 +114,6 @@ def add_datasets(path: str | Path) -> None:
 
 _FILES = toml_files(resources.files(__name__))
 DATASETS: Registry[Dataset] = Registry(
-    "dataset", {name: dataset for file in ("sts", "labelled", "text") for name, dataset in _read(file).items()}
+    "dataset", {name: dataset for file in _FILES for name, dataset in _read(file).items()}
 )
 """The datasets by name."""

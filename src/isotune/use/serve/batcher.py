@@ -6,7 +6,7 @@ larger are its batches. A worker takes one text of each request in turn, so a sm
 beside requests of thousands of texts.
 
 On a CPU there are as many workers as torch has threads, and each computes batches without torch's other threads. A GPU
-has one worker.
+has one worker. `gate.py` decides how many requests may wait.
 """
 
 from __future__ import annotations
