@@ -9,7 +9,7 @@
 # What is installed has the versions in constraints.txt, and is installed again into .venv when these change.
 
 SHELL := /bin/bash
-PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || echo python3)
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || echo python3)
 
 PINS := constraints.txt pyproject.toml
 PIP := .venv/bin/pip --disable-pip-version-check install -qq --constraint constraints.txt
