@@ -4,7 +4,8 @@ Each thread of each process is a worker. Torch computes with a single thread in 
 for each other within a pass. Processes are started by torchrun or any other launcher that sets RANK and WORLD_SIZE.
 
 Every process computes the same loss from the vectors of all workers. So collectives only join and add plain tensors,
-and no gradient passes through them. Here the gradients of processes are added; `passes.py` adds those of threads. The first process leads: it alone writes files.
+and no gradient passes through them. Here the gradients of processes are added; `passes.py` adds those of threads. The
+first process leads: it alone writes files.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class PaddedEncoder(nn.Module):
         if encoder.pooling.mode == "wk":
             raise InputError("pooling wk: its QR decompositions don't exist in ONNX; export another pooling")
         if encoder.pooling.mode not in PADDED:
-            raise InputError(f"pooling {encoder.pooling.mode}: it is a plugin's; export one of {', '.join(PADDED)}")
+            raise InputError(f"pooling {encoder.pooling.mode}: not made for ONNX; export one of {', '.join(PADDED)}")
         backbone = encoder.backbone
         if not backbone.padded:
             backbone.model.set_attn_implementation("eager")  # its graph is smaller and faster than that of "sdpa"
