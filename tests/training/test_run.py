@@ -109,6 +109,15 @@ def test_patience_ends_a_run_that_gets_no_better(train: Train) -> None:
     assert max(scores) == max(scores[:-3])
 
 
+def test_patience_can_count_what_is_below_the_evaluation_before_but_not_below_the_start(
+    train: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = iter([0.9, 0.5, 0.6, 0.7, 0.4, 0.3])
+    monkeypatch.setattr("isotune.training.selection.score_pairs", lambda *_, **__: Score(next(scores), "spearman"))
+    result = train(steps=40, eval_every=1, patience=1, early_stopping="previous")
+    assert [record["score"] for record in metrics(result.folder, "dev")] == [0.9, 0.5, 0.6, 0.7, 0.4]
+
+
 def test_the_seed_decides_everything(train: Train, sentences: list[str]) -> None:
     """Whether the rows come from a file or from Python."""
     rows = {"sources": (), "rows": sentences}

@@ -134,7 +134,7 @@ class Selection:
         else:
             progress.stale = 0 if best else progress.stale + 1
         progress.best_score = value if best else progress.best_score
-        progress.last_score = value
+        progress.last_score = value if progress.step else None
         progress.done |= self.options.patience is not None and progress.stale >= self.options.patience
         return best
 
