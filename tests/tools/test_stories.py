@@ -8,7 +8,7 @@ import pytest
 from tools.stories import STORIES, execute, text_of
 
 NOTEBOOKS = sorted(STORIES.glob("*.ipynb"))
-UNWANTED = ["\x1b", "\r", "\b", "━", "Warning", "Error", "/tmp/", "/root/", "/work/"]
+UNWANTED = ["\x1b", "\r", "\b", "Warning", "Error", "/tmp/", "/root/", "/work/"]
 stories = pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 
 
