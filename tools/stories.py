@@ -33,9 +33,9 @@ def execute(notebook: Path, folder: Path) -> nbformat.NotebookNode:
     for data in STORIES.glob("*.tsv"):
         shutil.copy(data, folder)
     story = nbformat.read(notebook, as_version=4)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("ISOTUNE_")} | PLAIN
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "ISOTUNE_"))}
     resources = {"metadata": {"path": str(folder)}}
-    NotebookClient(story, timeout=600, resources=resources).execute(env=environment)
+    NotebookClient(story, timeout=600, resources=resources).execute(env=environment | PLAIN)
     for cell in story.cells:
         if cell.cell_type == "code":
             cell.metadata.pop("execution", None)
