@@ -1,12 +1,14 @@
-"""Adds to the documentation site what does not lie in docs/: the pages of the root, and a page for each public name."""
+"""Adds pages to the documentation site: those of the root, a page for each public name, and the stories' notebooks."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 import isotune
 
@@ -31,14 +33,33 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, page, content=text))
     for path in sorted((ROOT / MEASUREMENTS).glob("*.md")):
         files.append(File.generated(config, f"{MEASUREMENTS}/{path.name}", content=path.read_text("utf-8")))
+    for path in sorted((ROOT / "docs" / "stories").glob("*.ipynb")):
+        files.append(File.generated(config, f"stories/{path.stem}.md", content=_story(path)))
     for name, page in _pages_of_names().items():
         files.append(File.generated(config, page, content=f"::: isotune.{name}\n"))
     return files
 
 
-def on_page_markdown(markdown: str, **_: object) -> str:
-    """Leads links out of docs/ to the pages that stand in their place."""
-    return markdown.replace("](../", "](")
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+    """Leads links out of docs/, and to notebooks, to the pages that stand in their place."""
+    if "/" not in page.file.src_uri:
+        markdown = markdown.replace("](../", "](")
+    return re.sub(r"\]\(([\w/.-]+)\.ipynb\)", r"](\1.md)", markdown)
+
+
+def _story(path: Path) -> str:
+    """A notebook as a page: its text, its code, and what the code printed."""
+    parts = []
+    for cell in json.loads(path.read_text("utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(source)
+            continue
+        parts.append(f"```{'bash' if source.startswith('!') else 'python'}\n{source}\n```")
+        if printed := "".join(line for output in cell["outputs"] for line in output["text"]).rstrip():
+            parts.append(f'```text {{title="Output"}}\n{printed}\n```')
+    parts.append(f'[Download this story as a notebook]({path.name} "to run or change it")')
+    return "\n\n".join(parts) + "\n"
 
 
 def _pages_of_names() -> dict[str, str]:
