@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from huggingface_hub import ModelCard
 
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads import NormalizingFlow
+from isotune.encoder.heads import Dense, Normalize, NormalizingFlow
 from isotune.errors import InputError
 from isotune.report import write_card
 from isotune.report.card import RoundedWeights, model_card
@@ -86,9 +87,37 @@ def test_a_card_without_a_run_knows_little(tiny_model: Path) -> None:
     assert ModelCard(model_card(encoder, "owner/name")).data.base_model == "owner/name"
 
 
+@pytest.mark.parametrize(
+    ("options", "left_out"),
+    [
+        ({"layers": (0, -1)}, "the average of its layers"),
+        ({"pooling": "max"}, "the pooling max"),
+        ({"prompt": "notes: "}, "its prompt"),
+        ({"pooling": "wk"}, "No other tool"),
+        ({}, ""),
+    ],
+    ids=str,
+)
+def test_a_card_names_the_tools_that_leave_parts_out(options: dict[str, Any], left_out: str, tiny_model: Path) -> None:
+    encoder = Encoder.load(tiny_model, **options)
+    card = " ".join(model_card(encoder, tiny_model).split())
+    assert left_out in card
+    assert ("text-embeddings-inference has to be given" in card) == (left_out not in ("", "No other tool"))
+    assert ("llama.cpp can't have this encoder" in card) == (left_out not in ("", "No other tool"))
+
+
+def test_a_card_names_weights_of_tokens_and_heads(tiny_model: Path) -> None:
+    encoder = Encoder.load(tiny_model)
+    encoder.token_weights = torch.ones(encoder.backbone.model.config.vocab_size)
+    encoder.heads.extend([Dense(32, 32), Normalize()])
+    card = " ".join(model_card(encoder, tiny_model).split())
+    assert "without the weights of its tokens and the layers after the pooling" in card
+
+
 def test_the_card_of_an_export(tiny_model: Path) -> None:
     rounded = RoundedWeights("stsb-open:test", 0.9931, 0.8578, 0.8584)
     card = model_card(Encoder.load(tiny_model), tiny_model, onnx=True, int8=rounded)
     assert "from encode import encode" in card
     assert "sentence_transformers" not in card
+    assert "fastembed" in card
     assert "0.9931; Spearman's correlation x 100 is 85.78, and 85.84 in float32" in " ".join(card.split())

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 ENCODER = "A sentence encoder: a folder, or a name on the Hugging Face hub."
-OUT = "The new folder: model.onnx, tokenizer.json, an example (encode.py) and a model card (README.md)."
+OUT = "The new folder: model.onnx, the tokenizer, settings, an example (encode.py) and a model card (README.md)."
 INT8 = (
     "Round the model's weights to 8-bit integers: a quarter of the size, and slightly different vectors. What this "
     "costs is measured on the bundled test pairs."

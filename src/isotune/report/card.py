@@ -17,6 +17,8 @@ import tomli_w
 from isotune.bundled import BUNDLED_MODEL, local_model
 from isotune.data import DATASETS
 from isotune.encoder.format.modules import FLAGS
+from isotune.encoder.format.prompt import fill_mask, split_prompt
+from isotune.encoder.heads import Normalize
 from isotune.errors import InputError
 from isotune.evaluation.results import GeometryResult, RunEvaluation
 from isotune.evaluation.tasks import task_title
@@ -86,10 +88,27 @@ def model_card(
         onnx=onnx,
         int8=int8,
         licence=licence,
+        before=fill_mask(split_prompt(encoder.prompt, encoder.lowercase)[0], encoder.tokenizer),
+        exportable=encoder.pooling.mode in FLAGS,
+        left_out=_left_out(encoder),
         metadata=_metadata(run, str(source), licence, onnx),
         needs_isotune=encoder.pooling.mode not in FLAGS
         or not all(head.type_name.startswith("sentence_transformers.") for head in encoder.heads),
     )
+
+
+def _left_out(encoder: Encoder) -> list[str]:
+    """The parts that tools which know one layer, its pooling and nothing else leave out of an encoder."""
+    pooling, layers = encoder.pooling, encoder.backbone.layers
+    parts = {
+        "the average of its layers": set(pooling.resolve(layers)) != {layers},
+        f"the pooling {pooling.mode}": pooling.mode not in ("cls", "mean"),
+        "the weights of its tokens": encoder.token_weights is not None,
+        "the layers after the pooling": not all(isinstance(head, Normalize) for head in encoder.heads),
+        "its prompt": bool(encoder.prompt),
+        "its lowercasing": encoder.lowercase,
+    }
+    return [part for part, there in parts.items() if there]
 
 
 def _metadata(run: Mapping[str, Any] | None, source: str, licence: str, onnx: bool) -> str:

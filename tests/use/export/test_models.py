@@ -1,11 +1,7 @@
-"""Every type of model as an ONNX folder, real encoders, and an environment that has no torch at all."""
+"""Every type of model as an ONNX folder, and real encoders."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
-import venv
 from pathlib import Path
 
 import numpy as np
@@ -40,19 +36,3 @@ def test_real_models(model: str, real_models: Path, tmp_path: Path) -> None:
     assert export.difference < 2e-5  # each of the two is within 1e-5 of float64
     vectors = encode_without_torch(export.folder, SENTENCES)
     np.testing.assert_allclose(vectors, Encoder.load(real_models / model).encode(SENTENCES), atol=1e-5)
-
-
-def test_an_environment_without_torch(tmp_path: Path) -> None:
-    venv.create(tmp_path / "venv", with_pip=True)
-    python = tmp_path / "venv" / "bin" / "python"
-    constraints = Path(__file__).parents[2] / "constraints.txt"
-    packages = ["onnxruntime", "tokenizers", "numpy"]
-    install = [python, "-m", "pip", "install", "-q", "--constraint", str(constraints), *packages]
-    if subprocess.run(install, capture_output=True).returncode:
-        pytest.skip("no packages can be installed here")
-    export = export_onnx("bert-tiny", tmp_path / "onnx")
-    assert subprocess.run([python, "-c", "import torch"], capture_output=True).returncode == 1
-    there, here = (encode_without_torch(export.folder, SENTENCES, str(p)) for p in (python, sys.executable))
-    np.testing.assert_array_equal(there, here)
-    moved = shutil.copytree(export.folder, tmp_path / "elsewhere")
-    assert subprocess.run([python, moved / "encode.py"], check=True, capture_output=True).stdout.startswith(b"cosine")

@@ -132,7 +132,18 @@ def test_a_process_without_torch_gives_the_same_vectors(both: Both, sentences: l
 
 def test_the_files_of_an_export(both: Both) -> None:
     folder = both.exported.folder
-    assert {path.name for path in folder.iterdir()} == {"README.md", "encode.py", "model.onnx", "tokenizer.json"}
+    settings = {"config.json", "sentence_bert_config.json", "tokenizer_config.json"}
+    assert {path.name for path in folder.iterdir()} - settings == {
+        "README.md",
+        "encode.py",
+        "model.onnx",
+        "tokenizer.json",
+    }
+    config, length, special = (json.loads((folder / name).read_text("utf-8")) for name in sorted(settings))
+    # What text-embeddings-inference and fastembed ask for before they open the graph.
+    assert (config["model_type"], config["architectures"]) == ("bert", ["BertModel"])
+    assert config["max_position_embeddings"] == length["max_seq_length"] == special["model_max_length"] == 32
+    assert special["pad_token"] == "[PAD]"
     tokenizer = json.loads((folder / "tokenizer.json").read_text("utf-8"))
     assert tokenizer["padding"]["strategy"] == "BatchLongest"
     assert tokenizer["truncation"]["max_length"] == 32

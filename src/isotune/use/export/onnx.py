@@ -5,6 +5,9 @@
     encode.py       the example, complete with the encoder's prompt
     README.md       the model card
 
+fastembed, transformers.js and text-embeddings-inference want to know the kind of model, the special tokens and the
+encoder's length before they open model.onnx: config.json, tokenizer_config.json and sentence_bert_config.json say it.
+
 The folder appears only after the example, run from it, has given the vectors of `Encoder.encode`.
 """
 
@@ -25,7 +28,8 @@ from tokenizers import Tokenizer
 
 from isotune.data import read_scored_pairs
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.format.prompt import fill_mask, split_prompt, with_suffix
+from isotune.encoder.format.modules import TRANSFORMER_CONFIG, write_json
+from isotune.encoder.format.prompt import fill_mask, save_with_suffix, split_prompt, with_suffix
 from isotune.errors import InputError, require_extra
 from isotune.evaluation import STSTask
 from isotune.files import new_path
@@ -68,14 +72,14 @@ def export_onnx(model: str | Path, out: str | Path, *, int8: bool = False) -> Ex
     require_extra("onnx", "onnx", "onnxscript", "onnxruntime")
     with new_path(Path(out)) as folder:
         encoder = Encoder.load(model, precision="float32", device="cpu")
-        tokenizer = _tokenizer(encoder)
         pairs = read_scored_pairs(TEST_PAIRS)
         sentences = list(dict.fromkeys(pairs.sentence1 + pairs.sentence2))
         expected = encoder.encode(sentences)
         folder.mkdir()
-        tokenizer.save(str(folder / "tokenizer.json"))
+        _write_tokenizer(encoder, folder)
         (folder / "encode.py").write_text(_example(encoder), "utf-8")
         nodes = _write_graph(encoder, folder / "model.onnx")
+        _write_settings(encoder, folder)
         example = _Example(folder)
         difference = _largest_difference(example.encode(sentences), expected)
         if not difference <= TOLERANCE:
@@ -94,8 +98,8 @@ def export_onnx(model: str | Path, out: str | Path, *, int8: bool = False) -> Ex
     return Exported(Path(out), difference, score, rounded)
 
 
-def _tokenizer(encoder: Encoder) -> Tokenizer:
-    """The tokenizer of `tokenizer.json`, with the text after the sentence, but not the text before it.
+def _write_tokenizer(encoder: Encoder, folder: Path) -> None:
+    """Writes the tokenizer, with the text after the sentence, but not the text before it.
 
     Some published tokenizers pad every sentence to a fixed length; all of them forget to cut.
     """
@@ -103,10 +107,20 @@ def _tokenizer(encoder: Encoder) -> Tokenizer:
         raise InputError(f"export: {type(encoder.tokenizer).__name__} can't be written as a tokenizer.json")
     _, after = split_prompt(encoder.prompt, encoder.lowercase)
     source = with_suffix(encoder.tokenizer, after) if after else encoder.tokenizer
+    source.model_max_length = encoder.max_length
+    save_with_suffix(source, folder)
     tokenizer: Tokenizer = Tokenizer.from_str(source.backend_tokenizer.to_str())
     tokenizer.enable_truncation(encoder.max_length)
     tokenizer.enable_padding(pad_id=source.pad_token_id or 0, pad_token=source.pad_token or "")
-    return tokenizer
+    tokenizer.save(str(folder / "tokenizer.json"))
+
+
+def _write_settings(encoder: Encoder, folder: Path) -> None:
+    """Writes the kind of model and the encoder's length, for servers that ask for them."""
+    model = encoder.language_model
+    model.config.architectures = [type(model).__name__]
+    model.config.save_pretrained(folder)
+    write_json(folder / TRANSFORMER_CONFIG, {"max_seq_length": encoder.max_length})
 
 
 def _example(encoder: Encoder) -> str:
