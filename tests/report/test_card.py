@@ -13,10 +13,12 @@ from huggingface_hub import ModelCard
 
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense, Normalize, NormalizingFlow
+from isotune.encoder.options import POOLINGS
 from isotune.errors import InputError
 from isotune.report import write_card
 from isotune.report.card import RoundedWeights, model_card
 from isotune.training import train
+from isotune.use.export.graph import PaddedEncoder
 
 
 @pytest.fixture(scope="module")
@@ -92,8 +94,8 @@ def test_a_card_without_a_run_knows_little(tiny_model: Path) -> None:
     [
         ({"layers": (0, -1)}, "the average of its layers"),
         ({"pooling": "max"}, "the pooling max"),
-        ({"prompt": "notes: "}, "its prompt"),
-        ({"pooling": "wk"}, "No other tool"),
+        ({"prompt": "notes: {sentence}: it was"}, "the prompt's text after the sentence"),
+        ({"prompt": "notes: "}, ""),
         ({}, ""),
     ],
     ids=str,
@@ -102,8 +104,30 @@ def test_a_card_names_the_tools_that_leave_parts_out(options: dict[str, Any], le
     encoder = Encoder.load(tiny_model, **options)
     card = " ".join(model_card(encoder, tiny_model).split())
     assert left_out in card
-    assert ("text-embeddings-inference has to be given" in card) == (left_out not in ("", "No other tool"))
-    assert ("llama.cpp can't have this encoder" in card) == (left_out not in ("", "No other tool"))
+    assert ("text-embeddings-inference needs the ONNX folder" in card) == bool(left_out)
+    assert ("llama.cpp can't have this encoder" in card) == bool(left_out)
+
+
+@pytest.mark.parametrize("onnx", [False, True])
+def test_a_card_says_what_other_tools_have_to_be_given(onnx: bool, tiny_model: Path) -> None:
+    encoder = Encoder.load(tiny_model, prompt="notes: ")
+    encoder.lowercase = True
+    doers = "`encode` does" if onnx else "sentence-transformers, isotune and `encode` do"
+    told = f"Give other tools lowercase sentences that begin with `notes: `. Only {doers} this by"
+    assert told in " ".join(model_card(encoder, tiny_model, onnx=onnx).split())
+    assert "Give other tools" not in model_card(Encoder.load(tiny_model), tiny_model, onnx=onnx)
+
+
+@pytest.mark.parametrize("pooling", sorted(set(POOLINGS) - {"pooler"}))
+def test_a_card_says_what_can_not_be_exported(pooling: str, tiny_model: Path) -> None:
+    encoder = Encoder.load(tiny_model, pooling=pooling, prompt="{sentence} means {mask}" if pooling == "mask" else None)
+    try:
+        PaddedEncoder(encoder)
+    except InputError:
+        told = True
+    else:
+        told = False
+    assert ("can't be exported to ONNX" in model_card(encoder, tiny_model)) == told
 
 
 def test_a_card_names_weights_of_tokens_and_heads(tiny_model: Path) -> None:
@@ -111,7 +135,7 @@ def test_a_card_names_weights_of_tokens_and_heads(tiny_model: Path) -> None:
     encoder.token_weights = torch.ones(encoder.backbone.model.config.vocab_size)
     encoder.heads.extend([Dense(32, 32), Normalize()])
     card = " ".join(model_card(encoder, tiny_model).split())
-    assert "without the weights of its tokens and the layers after the pooling" in card
+    assert "may leave out the weights of its tokens and the layers after the pooling" in card
 
 
 def test_the_card_of_an_export(tiny_model: Path) -> None:

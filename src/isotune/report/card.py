@@ -81,6 +81,7 @@ def model_card(
     name = str(source)
     if folder.exists():
         name = folder.resolve().parent.name if run else folder.resolve().name
+    before, after = split_prompt(encoder.prompt, encoder.lowercase)
     return template("card.md.j2").render(
         name=name,
         encoder=encoder,
@@ -88,25 +89,24 @@ def model_card(
         onnx=onnx,
         int8=int8,
         licence=licence,
-        before=fill_mask(split_prompt(encoder.prompt, encoder.lowercase)[0], encoder.tokenizer),
+        before=fill_mask(before, encoder.tokenizer),
         exportable=encoder.pooling.mode in FLAGS,
-        left_out=_left_out(encoder),
+        left_out=_left_out(encoder, after),
         metadata=_metadata(run, str(source), licence, onnx),
         needs_isotune=encoder.pooling.mode not in FLAGS
         or not all(head.type_name.startswith("sentence_transformers.") for head in encoder.heads),
     )
 
 
-def _left_out(encoder: Encoder) -> list[str]:
-    """The parts that tools which know one layer, its pooling and nothing else leave out of an encoder."""
+def _left_out(encoder: Encoder, after: str) -> list[str]:
+    """The parts that tools which know one layer and its pooling may leave out; `after` is the prompt's last part."""
     pooling, layers = encoder.pooling, encoder.backbone.layers
     parts = {
         "the average of its layers": set(pooling.resolve(layers)) != {layers},
         f"the pooling {pooling.mode}": pooling.mode not in ("cls", "mean"),
         "the weights of its tokens": encoder.token_weights is not None,
         "the layers after the pooling": not all(isinstance(head, Normalize) for head in encoder.heads),
-        "its prompt": bool(encoder.prompt),
-        "its lowercasing": encoder.lowercase,
+        "the prompt's text after the sentence": bool(after),
     }
     return [part for part, there in parts.items() if there]
 

@@ -13,7 +13,7 @@ from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, processors
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.format.prompt import save_with_suffix, split_prompt, take_suffix, with_suffix
+from isotune.encoder.format.prompt import save_tokenizer, split_prompt, take_suffix, with_suffix
 from isotune.errors import InputError
 
 PROMPT = "the man sees {sentence} with {mask} ."
@@ -70,7 +70,7 @@ def test_saving_keeps_the_suffix_and_take_suffix_restores_the_tokenizer(
 ) -> None:
     plain = make(tiny_model)
     changed = with_suffix(plain, " with {mask} .")
-    save_with_suffix(changed, tmp_path)
+    save_tokenizer(changed, tmp_path)
     loaded = AutoTokenizer.from_pretrained(tmp_path)
     text = "a big dog is on the ball"
     assert loaded(text)["input_ids"] == changed(text)["input_ids"] != plain(text)["input_ids"]

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from isotune.encoder.finished import MODULES
 from isotune.encoder.format.pretrained import load_errors, note_pickle, quiet
-from isotune.encoder.format.prompt import fill_mask, save_with_suffix, split_prompt, with_suffix
+from isotune.encoder.format.prompt import fill_mask, save_tokenizer, split_prompt, with_suffix
 from isotune.encoder.heads import Dense, Head, Normalize, NormalizingFlow
 from isotune.encoder.options import POOLINGS
 from isotune.encoder.pooling import Pooling
@@ -216,7 +216,7 @@ def _write_language_model(encoder: Encoder, folder: Path) -> None:
         tokenizer.backend_tokenizer.no_truncation()  # else tokenizer.json would keep the last call's truncation
     _, after = split_prompt(encoder.prompt, encoder.lowercase)
     if after:
-        save_with_suffix(with_suffix(tokenizer, after), folder)
+        save_tokenizer(with_suffix(tokenizer, after), folder)
     else:
         tokenizer.save_pretrained(folder)
     config: dict[str, Any] = {"max_seq_length": encoder.max_length, "do_lower_case": encoder.lowercase}

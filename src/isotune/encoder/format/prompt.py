@@ -123,8 +123,8 @@ def take_suffix(tokenizer: PreTrainedTokenizerBase) -> str:
     return str(suffix)
 
 
-def save_with_suffix(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    """Saves a tokenizer from `with_suffix` as a PreTrainedTokenizerFast; other classes would rebuild parts of it."""
+def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    """Saves a fast tokenizer as a PreTrainedTokenizerFast, which takes tokenizer.json as it is."""
     tokenizer.save_pretrained(folder)
     path = folder / "tokenizer_config.json"
     names = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": tokenizer.model_input_names}

@@ -5,8 +5,9 @@
     encode.py       the example, complete with the encoder's prompt
     README.md       the model card
 
-fastembed, transformers.js and text-embeddings-inference want to know the kind of model, the special tokens and the
-encoder's length before they open model.onnx: config.json, tokenizer_config.json and sentence_bert_config.json say it.
+fastembed and transformers.js (and text-embeddings-inference, by its source) want to know the kind of model, the special
+tokens and the encoder's length before they open model.onnx. config.json, tokenizer_config.json and
+sentence_bert_config.json say so.
 
 The folder appears only after the example, run from it, has given the vectors of `Encoder.encode`.
 """
@@ -29,7 +30,7 @@ from tokenizers import Tokenizer
 from isotune.data import read_scored_pairs
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.modules import TRANSFORMER_CONFIG, write_json
-from isotune.encoder.format.prompt import fill_mask, save_with_suffix, split_prompt, with_suffix
+from isotune.encoder.format.prompt import fill_mask, save_tokenizer, split_prompt, with_suffix
 from isotune.errors import InputError, require_extra
 from isotune.evaluation import STSTask
 from isotune.files import new_path
@@ -108,7 +109,7 @@ def _write_tokenizer(encoder: Encoder, folder: Path) -> None:
     _, after = split_prompt(encoder.prompt, encoder.lowercase)
     source = with_suffix(encoder.tokenizer, after) if after else encoder.tokenizer
     source.model_max_length = encoder.max_length
-    save_with_suffix(source, folder)
+    save_tokenizer(source, folder)  # its tokenizer.json neither cuts nor pads, so another takes its place
     tokenizer: Tokenizer = Tokenizer.from_str(source.backend_tokenizer.to_str())
     tokenizer.enable_truncation(encoder.max_length)
     tokenizer.enable_padding(pad_id=source.pad_token_id or 0, pad_token=source.pad_token or "")
