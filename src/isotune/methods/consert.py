@@ -7,10 +7,10 @@ of a sentence together and pushes the views of different sentences apart (equati
 With labels, L_joint = L_ce + alpha * L_con is minimised on NLI pairs. L_ce is the classification of the pair (equation
 2, see nli.py). The text does not say how L_con treats a pair. As in the authors' code, NT-Xent is computed over the
 first sentences of all pairs and over the second sentences, and the two are added. Their NT-Xent adds its two directions
-where the text averages them, so the published balance is alpha = 0.3 here. Without
-labels their scripts multiply the loss by 0.15, so theirs is 0.3 times this; AdamW notices that only by its epsilon and
-by the clipping of gradients. The adversarial view (section 3.2) exists
-only with labels: its noise increases L_ce.
+where the text averages them, so the published balance is alpha = 0.3 here. Without labels their scripts multiply the
+loss by 0.15, so theirs is 0.3 times this. AdamW's steps don't depend on the scale of the loss, except through its
+epsilon and the clipping of gradients. The adversarial view (section 3.2) exists only with labels: its noise increases
+L_ce.
 
 The paper trains on the last layer and evaluates the mean of the last two (section 4.1, "Evaluation"), so views are
 pooled from the last layer.

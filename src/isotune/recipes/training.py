@@ -99,7 +99,8 @@ class TrainingOptions(BaseModel):
 
     early_stopping: Literal["best", "previous"] = "best"
     """The evaluations that patience counts: best counts those in a row without a new best score; previous counts all
-    that score lower than the evaluation before, which is not that of the start (the self-guided paper's code)."""
+    that score lower than the evaluation before them. The first one after the start is never counted (the self-guided
+    paper's code)."""
 
     dev_layers: Annotated[tuple[int, ...], Field(min_length=1)] | None = None
     """The layers that are averaged where the dev pairs choose the best step, such as -1. Unset: the layers of the

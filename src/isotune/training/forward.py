@@ -45,7 +45,7 @@ class StepEncoding:
     """Encodes the views of a step, and takes the gradient of the step's loss back to the weights."""
 
     def __init__(self, encoder: Encoder, workers: Workers, seed: int = 0, chunk_size: int | None = None) -> None:
-        """`chunk_size`, about the sentences of a view in a pass, asks for the gradient cache; None for one pass."""
+        """`chunk_size`, roughly the sentences of a view in one pass, asks for the gradient cache; None: one pass."""
         self._encoder, self._workers, self._seed, self._chunk_size = encoder, workers, seed, chunk_size
         self.encoded: list[Encoded] = []  # what goes backward
 
