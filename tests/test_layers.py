@@ -125,7 +125,7 @@ def test_a_module_imports_only_what_is_declared() -> None:
     assert wrong == []
 
 
-MOST_LINES = {"src": 23_240, "tests": 23_760}  # of Python
+MOST_LINES = {"src": 23_270, "tests": 23_780}  # of Python
 
 
 @pytest.mark.parametrize("folder", MOST_LINES)

@@ -160,6 +160,7 @@ WITHOUT_POSIX = """
 """
 
 
+@pytest.mark.slow
 def test_a_run_needs_nothing_that_windows_lacks(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("\n".join(sentences))
     arguments = [str(tiny_model), str(tmp_path / "text.txt"), str(tmp_path / "run")]

@@ -19,7 +19,10 @@ def jump() -> None:
     time.time_ns = lambda: int(time.time() * 1e9)
 
 
-@pytest.mark.parametrize("name", ["train", "encode to a folder", pytest.param("index", marks=pytest.mark.slow)])
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("train", "index")]
+
+
+@pytest.mark.parametrize("name", ["encode to a folder", *SLOW])
 def test_a_clock_that_jumps(name: str, command_words: dict[str, list[str]], tmp_path: Path) -> None:
     words = command_words[name]
     for folder, before in (("undisturbed", None), ("disturbed", jump)):

@@ -27,7 +27,7 @@ def disk(folder: Path, pages: int) -> AbstractContextManager[None]:
 
 @pytest.mark.parametrize(
     ("name", "times"),
-    [("train", 3), ("encode to a folder", 2), *(pytest.param(name, 40, marks=pytest.mark.slow) for name in NAMES)],
+    [("train", 2), ("encode to a folder", 2), *(pytest.param(name, 40, marks=pytest.mark.slow) for name in NAMES)],
 )
 def test_a_full_disk(name: str, times: int, command_words: dict[str, list[str]], tmp_path: Path) -> None:
     chance, words, refused = random.Random(0), command_words[name], 0

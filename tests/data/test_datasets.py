@@ -61,7 +61,7 @@ def lines(path: Path) -> list[dict[str, str]]:
     return [dict(zip(header.split("\t"), line.split("\t"), strict=True)) for line in rest]
 
 
-@pytest.mark.parametrize("name", [*SEVEN, "sts17-6", "stsb-ja"])
+@pytest.mark.parametrize("name", [*SEVEN, "sts17-6", pytest.param("stsb-ja", marks=pytest.mark.slow)])
 def test_the_splits_are_those_of_the_files(name: str, data: Path) -> None:
     assert available(name)
     dataset = DATASETS[name]

@@ -80,7 +80,7 @@ def test_accuracies_are_compared_over_rows() -> None:
     assert comparison.ranks("has a") == {"0": 1, "3.0": 2}
 
 
-@pytest.mark.parametrize("aggregation", ["all", "mean", "wmean"])
+@pytest.mark.parametrize("aggregation", ["all", pytest.param("mean", marks=pytest.mark.slow), "wmean"])
 def test_every_aggregation_is_that_of_the_score(aggregation: str, real_data: object) -> None:
     comparison = compare({"words": Noisy(0), "loud": Noisy(1.0)}, ["sts12", "sts"], aggregation=aggregation)
     by_score = {each.score: each for each in comparison.differences}

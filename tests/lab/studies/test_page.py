@@ -49,6 +49,7 @@ STUDY = Study.from_table(
             {"kind": "curve", "x": "batch_size", "y": "sts", "log": True},
             {"kind": "heatmap", "rows": "augmentations.0", "columns": "batch_size", "y": "sts"},
             {"kind": "bars", "y": "sts"},
+            {"kind": "scatter", "x": "kept_step", "y": "sts"},
         ],
     }
 )
@@ -133,7 +134,7 @@ def test_the_page_shows_published_beside_measured(results: Results, tmp_path: Pa
     assert "<is>" not in raw
     assert "Batches <&>" not in raw
     assert not [link for link in links(page) if not link.startswith("#")]
-    for number in (1, 2, 3):
+    for number in (1, 2, 3, 4):
         picture = imread(tmp_path / "figures" / f"figure-{number}.png")
         assert min(picture.shape[:2]) > 500
         assert picture[..., :3].std() > 0.05
@@ -176,6 +177,21 @@ def test_a_curve_has_a_tick_at_each_of_its_numbers_or_names() -> None:
     assert list(numbers.get_xticks()) == points
     assert (numbers.get_xscale(), names.get_xscale()) == ("log", "linear")
     assert [label.get_text() for label in names.get_xticklabels()] == ["cls", "mean"]
+
+
+def test_a_scatter_has_a_point_at_two_scores_and_a_rise_from_the_start() -> None:
+    table = {
+        "title": "t",
+        "scores": ["start:sts", "sts", "seconds"],
+        "arms": [{"name": "SimCSE", "method": "simcse", "data": ["x"]}, {"name": "failed"}],
+        "figures": [{"kind": "scatter", "x": "seconds", "y": "sts"}],
+    }
+    values = {"start:sts": {0: 0.5, 1: 0.5}, "sts": {0: 0.6, 1: 0.7}, "seconds": {0: 10.0, 1: 30.0}}
+    (ax,) = drawn(Study.from_table(table), 0, [Line("SimCSE", {}, values), Line("failed", {})])
+    point = ax.containers[0][0]
+    assert point.get_xydata() == pytest.approx(np.array([[20, 65]]))
+    assert len(ax.containers) == 1
+    assert ax.collections[0].get_segments()[0] == pytest.approx(np.array([[20, 50], [20, 65]]))
 
 
 def test_a_heatmap_has_a_panel_of_published_values(results: Results) -> None:

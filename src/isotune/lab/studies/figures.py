@@ -1,4 +1,4 @@
-"""A study's figures, made of the lines of its table: curves with bands of one standard deviation, heatmaps, and bars.
+"""A study's figures, made of the lines of its table: curves with a band of one deviation, heatmaps, scatters and bars.
 
 Published values are drawn beside the measured ones. Scores have the scale of the study's table.
 """
@@ -14,7 +14,7 @@ from matplotlib.figure import Figure as Drawing
 from numpy.typing import NDArray
 
 from isotune.lab.studies.lines import Line
-from isotune.lab.studies.study import Figure, Study, Value
+from isotune.lab.studies.study import START, Figure, Study, Value
 from isotune.lab.studies.wording import digits, heading, label, line_title, scaled, score_title, value_text
 from isotune.report import BLUE, INK, RING, legend_below, look, names_down, panels, styled
 
@@ -31,6 +31,8 @@ def draw(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None:
             return _curve(study, figure, lines)
         case "heatmap":
             return _heatmap(study, figure, lines)
+        case "scatter":
+            return _scatter(study, figure, lines)
         case "bars":
             return _bars(study, figure.y, lines)
 
@@ -113,6 +115,23 @@ def _heatmap(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | N
         ax.set_xticks(range(len(columns)), column_names)
         names_down(ax, row_names)
     return drawing
+
+
+def _scatter(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None:
+    """A point for each line, at its means of two scores, with a thin rise from the score of its start, if known."""
+    drawn = [line for line in lines if {figure.x, figure.y} <= line.values.keys()]
+    if not drawn:
+        return None
+    drawing, (ax,) = panels([""], heading(study, figure.x), heading(study, figure.y), size=(5.6, 3.8))
+    places, widths = _measured(study, drawn, figure.x)
+    scores, heights = _measured(study, drawn, figure.y)
+    starts, _ = _measured(study, drawn, START + figure.y)
+    for number, line in enumerate(drawn):
+        style = look(number) | {"linestyle": "", **({"markerfacecolor": "none"} if number % 8 > 3 else {})}
+        x, y = places[number], scores[number]
+        ax.vlines(x, starts[number], y, color=style["color"], linewidth=1)
+        ax.errorbar(x, y, heights[number], widths[number], label=line.title, elinewidth=1, **style)
+    return legend_below(drawing)
 
 
 def _bars(study: Study, score: str, lines: Sequence[Line]) -> Drawing | None:
