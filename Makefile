@@ -4,6 +4,7 @@
 # make docs          build the documentation site into site/; a dead link is an error
 # make package       build wheel and sdist into dist/, and list what they need, with versions and licences (CycloneDX)
 # make test-package  build, and run the tests of the core with the wheel in a bare environment of PYTHON
+# make test-oldest   run the tests of the core with the lowest version of each dependency
 # make audit         look up known weaknesses of the pinned versions; needs pypi.org
 #
 # What is installed has the versions in constraints.txt, and is installed again into .venv when these change.
@@ -19,7 +20,7 @@ CORE := tests/data tests/kernels tests/losses tests/recipes tests/views
 
 SLOW := $(shell grep -rl --include='test_*.py' 'mark\.slow' tests | sort)
 
-.PHONY: audit demo docs package test test-package test-slow
+.PHONY: audit demo docs package test test-oldest test-package test-slow
 
 demo: .venv/installed
 	@run=runs/demo-$$(date +%Y%m%d-%H%M%S) && .venv/bin/isotune train stsb-open:train --out $$run
@@ -52,15 +53,23 @@ package: .venv/installed-dev .venv-tools/installed
 		--output-file dist/isotune.cdx.json
 
 test-package: package
-	$(PIP_PACKAGE) pytest hypothesis
+	$(PIP_PACKAGE) pytest hypothesis datasets
 	.venv-package/bin/pytest $(CORE)
+
+# Old releases warn of what newer ones deprecate.
+test-oldest: .venv-tools/installed
+	rm -rf .venv-oldest
+	.venv-tools/bin/uv venv --quiet --python $(PYTHON) .venv-oldest
+	.venv-tools/bin/uv pip install --quiet --python .venv-oldest/bin/python --resolution lowest-direct \
+		--editable ".[hub]" "pytest>=9" "hypothesis>=6.130"
+	.venv-oldest/bin/pytest -W ignore::DeprecationWarning $(CORE)
 
 audit: .venv-tools/installed
 	.venv-tools/bin/pip-audit --strict --requirement constraints.txt --no-deps --disable-pip
 
 .venv-tools/installed:
 	$(PYTHON) -m venv .venv-tools
-	.venv-tools/bin/pip --disable-pip-version-check install -qq cyclonedx-bom==7.5.0 pip-audit==2.10.1
+	.venv-tools/bin/pip --disable-pip-version-check install -qq cyclonedx-bom==7.5.0 pip-audit==2.10.1 uv==0.13.9
 	@touch $@
 
 .venv-docs/installed:

@@ -13,16 +13,18 @@ from collections.abc import Sequence
 from html import escape
 from io import StringIO
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from matplotlib import rc_context
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from matplotlib.typing import RcKeyType
 
 from isotune.files import replacing
+
+if TYPE_CHECKING:
+    from matplotlib.typing import RcKeyType  # new in matplotlib 3.11
 
 BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 INK = "#010203"  # of text, axes and grid; in an SVG it becomes the text colour of the page
