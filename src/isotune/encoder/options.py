@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 P = TypeVar("P", bound="Callable[[HiddenStates], Tensor]")
 
-# Other places may need to know a new pooling, too: "Add a pooling" in CONTRIBUTING.md.
+# Other places may need to know a new pooling, too: "Add a pooling" in docs/adding.md.
 POOLINGS: Registry[Callable[[HiddenStates], Tensor]] = Registry(
     "pooling",
     {
