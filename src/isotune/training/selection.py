@@ -31,6 +31,7 @@ from isotune.errors import InputError
 from isotune.evaluation.metrics import Values, measure
 from isotune.evaluation.sts import cosine_similarities, score
 from isotune.files import replacing
+from isotune.kernels.float32 import fast_float32
 from isotune.methods.method import Batch, Method
 from isotune.methods.protocols import Feed, ScoresRows, SeveralFeeds
 from isotune.recipes import TrainingOptions
@@ -146,6 +147,7 @@ class Predictions(NamedTuple):
     targets: Values  # [N]
 
 
+@fast_float32()
 @torch.no_grad()
 def predict(
     encoder: Encoder, method: Method, feeds: Mapping[str, Feed], rows: Mapping[str, TokenStore], workers: Workers
