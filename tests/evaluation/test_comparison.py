@@ -10,9 +10,10 @@ import pytest
 from numpy.typing import NDArray
 from rich.console import Console
 
-from isotune.evaluation import Comparison, TransferTask, compare, difference_table, evaluate
+from isotune.evaluation import Comparison, RunEvaluation, TransferTask, compare, difference_table, evaluate
 from isotune.evaluation.classifiers import Logistic
 from isotune.evaluation.comparison import compare_measured, measure
+from isotune.evaluation.results import DevGain
 from isotune.evaluation.transfer import LabelledTexts
 
 
@@ -91,3 +92,23 @@ def test_every_aggregation_is_that_of_the_score(aggregation: str, real_data: obj
         assert each.low < each.difference < each.high < 0
     average, members = by_score["sts"], [by_score[name] for name in by_score if name != "sts"]
     assert average.high - average.low < min(each.high - each.low for each in members)
+
+
+@pytest.mark.parametrize(
+    ("step", "ends", "words"),
+    [
+        (0, (0, 0), "KEEP the start: no step was better"),
+        (20, (-0.01, 0.03), "NEW: stsb-open +1.00 (-1.00 to +3.00, tied)"),
+        (20, (0.002, 0.03), "NEW: stsb-open +1.60 (+0.20 to +3.00, better)"),
+        (20, (-0.03, -0.01), "KEEP the start: stsb-open -2.00 (-3.00 to -1.00, worse)"),
+    ],
+)
+def test_a_run_decides_by_its_intervals(compared: Comparison, step: int, ends: tuple[float, float], words: str) -> None:
+    low, high = ends
+    difference = compared.differences[0].model_copy(update={"difference": (low + high) / 2, "low": low, "high": high})
+    start, kept, _ = compared.evaluations
+    run = RunEvaluation(before=start, after=kept, selected_step=step, differences=(difference,))
+    assert run.decision == words
+    dev = DevGain(name="mine", pairs=50, before=0.5, after=0.52, low=-0.01, high=0.05, ahead=0.8)
+    chosen = "mine, which chose the step, +2.00 (-1.00 to +5.00); "
+    assert run.model_copy(update={"dev": dev}).decision == (words.replace(": ", f": {chosen}", 1) if step else words)

@@ -142,19 +142,6 @@ def test_consert_makes_two_augmented_views_of_the_last_layer(encoder: Encoder, b
     torch.testing.assert_close(plain.loss([a, b], batch)["nt_xent"].double(), expected, rtol=1e-5, atol=0)
 
 
-@pytest.mark.parametrize(("least", "objects"), [(0.0, False), (0.75, False), (0.76, True)])
-def test_consert_objects_to_text_whose_sentences_are_not_found_again(
-    encoder: Encoder, least: float, objects: bool
-) -> None:
-    method = ConSERT(ConSERTOptions(least_told_apart=least), encoder)
-    first, second = torch.eye(4), 5 * torch.eye(4)  # the length says nothing
-    second[2] = torch.tensor([0.0, 0.0, 1.0, 2.0])
-    second[3] = torch.tensor([1.0, 0.0, 0.0, 1.0])  # the last sentence finds the view of the third
-    objection = method.objection([first, second])
-    assert bool(objection) == objects
-    assert not objection or "finds 75.0% of 4 sentences again" in objection
-
-
 def test_views_encoded_together_equal_views_encoded_alone(encoder: Encoder, sentences: list[str]) -> None:
     batch = Batch((pack(encoder.tokenize(sentences[:9])),))
     method = ConSERT(ConSERTOptions(augmentations=("none", "feature_cutoff")), encoder)

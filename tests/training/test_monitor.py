@@ -49,7 +49,7 @@ def test_the_same_encoder_measures_the_same(tiny_model: Path, sentences: list[st
 
 
 @pytest.mark.parametrize("options", [{"chunk_size": 2}, {"batch_size": 4}])
-def test_no_pass_of_an_evaluation_or_a_guard_is_larger_than_those_of_a_step(
+def test_no_pass_of_an_evaluation_is_larger_than_those_of_a_step(
     options: dict[str, int], train: Train, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[int] = []
@@ -61,6 +61,6 @@ def test_no_pass_of_an_evaluation_or_a_guard_is_larger_than_those_of_a_step(
         return forward(self, tokens, *arguments)
 
     monkeypatch.setattr(Backbone, "forward", watched)
-    consert = {"augmentations": ["token_cutoff", "token_cutoff"], "least_told_apart": 0.5}
-    train(**{"method": "consert", "dev": "none", "steps": 1, **consert, **options})
+    consert = {"method": "consert", "augmentations": ["token_cutoff", "token_cutoff"]}
+    train(**{**consert, "dev": "none", "steps": 1, "most_forgotten": 100, **options})
     assert max(sizes) <= 30

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -60,30 +61,44 @@ def test_a_finished_encoder_takes_the_recipe_for_encoders(
         assert "recipe: adapt; the model is a finished encoder" in (run / "train.log").read_text()
 
 
-ALIKE = [f"{a} {b} is in {c} house ." for a in ("a", "the") for b in ("dog", "cat", "man") for c in ("a", "the")]
-CUT: dict[str, Any] = {
-    **{"method": "consert", "augmentations": ("token_cutoff", "token_cutoff"), "token_cutoff_rate": 0.5},
-    **{"batch_size": 4, "steps": 2},
-}
+FORGETTING: dict[str, Any] = {"learning_rate": 0.1, "warmup": 0.0, "steps": 4, "eval_every": 1}
 
 
-def test_sentences_that_a_view_can_t_tell_apart_keep_the_start(
-    start: Encoder, options: dict[str, Any], tmp_path: Path
+def lost(run: Path) -> list[float]:
+    """What a run has lost on general pairs, at each evaluation."""
+    lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    return [record["lost"] for record in lines if record["kind"] == "general"]
+
+
+def test_a_stage_ends_where_the_encoder_has_forgotten_too_much(
+    start: Encoder, options: dict[str, Any], text: Path, tmp_path: Path
 ) -> None:
-    result = train(rows=ALIKE, out=tmp_path / "run", model=start, **{**options, **CUT, "least_told_apart": 0.99})
-    assert result.evaluation.selected_step == 0
-    np.testing.assert_array_equal(Encoder.load(result.encoder).encode(ALIKE), start.encode(ALIKE))
-    log = (result.folder / "train.log").read_text()
-    assert "sentences differ by too few words to train on); the start is kept" in log
-    assert "Training did not help" in result.report.read_text()
+    free, bound = (
+        train(text, out=tmp_path / name, model=start, **{**options, **FORGETTING, "most_forgotten": most})
+        for name, most in (("free", 100), ("bound", 0))
+    )
+    assert free.evaluation.selected_step == 4
+    whole = lost(free.folder)
+    assert whole[0] == 0
+    first = next(step for step, points in enumerate(whole) if points > 0)  # too much, where nothing may be lost
+    assert lost(bound.folder) == whole[: first + 1]
+    assert bound.evaluation.selected_step == first - 1
+    log = (bound.folder / "train.log").read_text()
+    assert f"the encoder has lost {whole[first]:.2f} on the general pairs (stsb-open:dev)" in log
+    assert log.rstrip().endswith(bound.evaluation.decision)
+    scored = [task.name for task in bound.evaluation.after.tasks]
+    assert scored == [options["tasks"][0], "stsb-open"]  # what was forgotten is reported
 
 
-@pytest.mark.parametrize("guarded", [False, True])
-def test_no_guard_was_asked_for_or_dev_pairs_choose(
-    start: Encoder, options: dict[str, Any], tmp_path: Path, guarded: bool
+def test_dev_pairs_choose_among_the_steps_that_forget_little(
+    start: Encoder, options: dict[str, Any], text: Path, pairs: Path, tmp_path: Path
 ) -> None:
-    changed = {"least_told_apart": 0.99, "dev": options["tasks"][0]} if guarded else {}
-    train(rows=ALIKE, out=tmp_path / "run", model=start, **{**options, **CUT, **changed})
-    log = (tmp_path / "run" / "train.log").read_text()
-    assert "too few words" not in log
-    assert "step 2 of 2" in log
+    result = train(
+        text, out=tmp_path / "run", model=start, **{**options, **FORGETTING, "dev": str(pairs), "most_forgotten": 0}
+    )
+    records = [json.loads(line) for line in (result.folder / "metrics.jsonl").read_text().splitlines()]
+    scores = [record["score"] for record in records if record["kind"] == "dev"]
+    within = [points <= 0 for points in lost(result.folder)]
+    allowed = [score for score, kept in zip(scores, within, strict=True) if kept]
+    assert not within[-1]
+    assert result.evaluation.selected_step == allowed.index(max(allowed))

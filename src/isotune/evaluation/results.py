@@ -225,3 +225,19 @@ class RunEvaluation(_Result):
     selected_step: int  # of the encoder kept; 0 is the untouched start
     differences: tuple[Difference, ...] = ()  # of the encoder kept against the start, by task
     dev: DevGain | None = None  # None without dev pairs
+
+    @property
+    def decision(self) -> str:
+        """Which encoder to use, in one line: NEW or KEEP (the start), and the changes with their intervals.
+
+        KEEP says that no step was better, or that the encoder kept is worse on a task by more than chance.
+        """
+        judged = [each for each in self.differences if each.score in self.after.averages] or self.differences
+        changes = [f"{each.score} {100 * each.difference:+.2f} ({each.words})" for each in judged]
+        if self.dev:
+            gain, low, high = (100 * x for x in (self.dev.after - self.dev.before, self.dev.low, self.dev.high))
+            changes.insert(0, f"{self.dev.name}, which chose the step, {gain:+.2f} ({low:+.2f} to {high:+.2f})")
+        worse = any(each.difference < 0 and not each.tied for each in judged)
+        if not self.selected_step:
+            return "KEEP the start: no step was better"
+        return f"{'KEEP the start' if worse else 'NEW'}: {'; '.join(changes) or 'nothing was scored'}"

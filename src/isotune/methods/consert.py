@@ -21,9 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
@@ -31,12 +29,11 @@ from isotune.losses import nt_xent
 from isotune.methods.method import Batch, Method, View
 from isotune.methods.nli import NLI
 from isotune.methods.options import ConSERTJointOptions, ConSERTOptions
-from isotune.methods.protocols import ChecksStart
 from isotune.views.adversarial import Adversarial
 from isotune.views.augmentation import NoAugmentation
 
 
-class ConSERT(Method, ChecksStart):
+class ConSERT(Method):
     """Two augmented views of each sentence, compared by NT-Xent."""
 
     rows = Sentence
@@ -50,18 +47,6 @@ class ConSERT(Method, ChecksStart):
         """Equation 1, averaged over both views of all sentences."""
         first, second = encoded
         return {"nt_xent": nt_xent(first, second, self.options.temperature)}
-
-    def objection(self, encoded: Sequence[Tensor]) -> str | None:
-        """Why not to train: too few sentences are nearest to their own second view."""
-        first, second = (normalize(vectors, dim=-1) for vectors in encoded)
-        nearest = (first @ second.T).argmax(1)  # [N]
-        share = (nearest == torch.arange(len(first), device=first.device)).float().mean().item()
-        if share >= self.options.least_told_apart:
-            return None
-        return (
-            f"the start finds {share:.1%} of {len(first)} sentences again when each leaves out some tokens (below "
-            f"{self.options.least_told_apart:.1%} the sentences differ by too few words to train on)"
-        )
 
 
 class ConSERTJoint(NLI):

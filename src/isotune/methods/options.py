@@ -84,11 +84,6 @@ class ConSERTOptions(AugmentedOptions):
     """The augmentations of a sentence's two views: none, shuffle, token_cutoff, feature_cutoff, dropout, or one of a
     plugin. The default is the best pair of ConSERT's Figure 5."""
 
-    least_told_apart: Rate = 0.0
-    """Without dev pairs, keep the start if it finds the second view of a sentence among those of 256 sentences for a
-    smaller share than this. Such sentences differ by few words, and training on the views has an encoder overlook
-    these. 0, as in the paper, always trains."""
-
 
 class MirrorOptions(AugmentedOptions):
     """MirrorBERT: a sentence is compared with itself with a masked span, both under dropout."""

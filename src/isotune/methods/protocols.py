@@ -67,17 +67,6 @@ class ScoresRows(ABC):
         """Class numbers or scores [N] for rows of the feed `name`, from the vectors of their views."""
 
 
-class ChecksStart(ABC):
-    """A method that may refuse to train on a text. Asked only without dev pairs; with them, the score decides."""
-
-    @abstractmethod
-    def objection(self, encoded: Sequence[Tensor]) -> str | None:
-        """Why the start is to be kept; None if nothing speaks against training.
-
-        `encoded` has the start's vectors [N, d] of each view, of a sample of the sentences, without dropout.
-        """
-
-
 class ClosedForm(Method):
     """A method that minimises nothing: its result follows from the vectors of all texts, which are computed once."""
 

@@ -48,6 +48,7 @@ from isotune.training.stage import RunContext, StageTraining
 from isotune.training.step import TrainingFailed
 from isotune.training.workers import Workers, was_restarted, workers_of_run
 
+GENERAL_TASK = "stsb-open"  # what a run that bounds forgetting is evaluated on, beside the tasks that it is given
 START = "start"  # the folder, in the run's, of a start that lies nowhere else
 
 
@@ -200,11 +201,15 @@ class _Run:
             if not self.progress.best_file:
                 raise TrainingFailed(f"model {self.model}: {error}") from error
             failure = error
-        by_rows = issubclass(method_class(self.recipe.stages[-1].method), ScoresRows)  # which then choose the step
-        result = self._finish(encoder, Scored(tasks, None if by_rows else dev, sentences))
+        result = self._finish(encoder, Scored(tasks, None if self._by_rows else dev, sentences))
         if failure:
             raise TrainingFailed(f"{failure}; the best encoder so far is {result.encoder}", result.encoder)
         return result
+
+    @property
+    def _by_rows(self) -> bool:
+        """Whether the method's predictions on labelled rows choose the step, and not the dev pairs."""
+        return issubclass(method_class(self.recipe.stages[-1].method), ScoresRows)
 
     def _load_tasks(self) -> list[Task]:
         """The tasks that the run is given, or those of the recipe's published score if their data can be read."""
@@ -212,9 +217,12 @@ class _Run:
             try:
                 return load_tasks(self.recipe.published_on)
             except InputError as error:
-                names = ", ".join(self.recipe.published_on)
-                self.recorder.say(f"not evaluated as published, on {names}: {error}")
-        return load_tasks(self.recipe.tasks)
+                published = ", ".join(self.recipe.published_on)
+                self.recorder.say(f"not evaluated as published, on {published}: {error}")
+        names = self.recipe.tasks
+        if names and any(stage.training.most_forgotten is not None for stage in self.recipe.stages):
+            names = tuple(dict.fromkeys([*names, GENERAL_TASK]))  # what the run may have forgotten
+        return load_tasks(names)
 
     def _describe(self) -> None:
         """Says in the log what the run starts from."""
@@ -329,6 +337,8 @@ class _Run:
             workers.by_leader(self.recorder.sync)
             workers.by_leader(partial(run_folder.mark_finished, self.folder))
             self._say_what_next(kept)
+            if not self._by_rows:
+                self.recorder.say(comparison.decision)
         signal = self.context.stop.received
         stopped = signal.name if signal and not self.progress.done else None
         return Result(self.folder, kept, report, comparison, stopped)

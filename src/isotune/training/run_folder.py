@@ -58,6 +58,7 @@ class Progress:
     best_file: str = ""  # the name of the file with the weights of that encoder
     best_score: float | None = None  # None before the stage's first evaluation, or where the last step is kept
     last_score: float | None = None  # the score at the last evaluation
+    start_general: float | None = None  # the score on general pairs at step 0 of the stage, if it is asked for
     stale: int = 0  # the number of evaluations that count against patience
     done: bool = False  # whether the stage is over: its steps or its patience are used up
     start_space: dict[str, float] | None = None  # what the collapse monitor measured at step 0 of the stage

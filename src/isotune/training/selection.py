@@ -6,7 +6,10 @@ comes from the first of these that a run has:
 - labelled dev rows, on which the method predicts (`score_rows`);
 - dev pairs with scores (`score_pairs`).
 
-Without either of them the last step is kept. When a stage is over, predictions.npz gets the predictions of the kept
+Without either of them the last step is kept. A stage may also bound what the encoder forgets (`most_forgotten`): the
+first evaluation at which too much is lost on general pairs ends the stage, and its weights are not kept.
+
+When a stage is over, predictions.npz gets the predictions of the kept
 encoder: "dev" and "test", or "dev:NAME" and "test:NAME" if the method has several tasks, [N] each, in the order of the
 rows.
 """
@@ -23,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from isotune.data import ScoredPairs
+from isotune.data import ScoredPairs, read_scored_pairs
 from isotune.data.tokens import TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import change_pooling
@@ -43,6 +46,7 @@ from isotune.training.run_folder import Progress
 from isotune.training.workers import SharedEncoder, Workers
 
 PREDICTIONS = "predictions.npz"
+GENERAL_PAIRS = "stsb-open:dev"  # answers of forums, headlines and captions, which come with isotune
 ROWS_AT_ONCE = 64  # labelled rows that are predicted together
 
 
@@ -70,6 +74,13 @@ def choose_scorer(
     if dev is not None:
         return partial(score_pairs, pairs=dev, metric=options.metric, workers=workers, layers=options.dev_layers)
     return None
+
+
+def general_scorer(options: TrainingOptions, workers: Workers) -> Scorer | None:
+    """What scores the general pairs; None if the stage doesn't bound what is forgotten."""
+    if options.most_forgotten is None:
+        return None
+    return partial(score_pairs, pairs=read_scored_pairs(GENERAL_PAIRS), metric="spearman", workers=workers)
 
 
 def score_pairs(
@@ -102,18 +113,24 @@ class Selection:
     """Scores the encoder at every evaluation, and says whether it is the best so far."""
 
     scorer: Scorer | None  # None if the last step is kept
+    general: Scorer | None  # None if the stage doesn't bound what is forgotten
     monitor: Monitor
     options: TrainingOptions
     recorder: Recorder
 
     def is_best(self, encoder: Encoder, progress: Progress, total: int) -> bool:
-        """Evaluates the encoder, writes the records of the evaluation, and updates the scores in `progress`."""
+        """Evaluates the encoder, writes the records of the evaluation, and updates the scores in `progress`.
+
+        The stage is over where the encoder has forgotten too much.
+        """
         space = self.monitor.measure(encoder)
         progress.start_space = self.monitor.start
         result = self.scorer and self.scorer(encoder)
         # A start that does not count is kept until the next evaluation, whatever its score.
         counts = bool(progress.step) or not self.options.whole_epochs
-        best = result is None or not counts or self._judge(result.value, progress)
+        lost = self._lost(encoder, progress)
+        forgotten = lost > (self.options.most_forgotten or 0)
+        best = not forgotten and (result is None or not counts or self._judge(result.value, progress))
         record = partial(self.recorder.record, stage=progress.stage + 1, step=progress.offset + progress.step)
         record("space", **space)
         text = ""
@@ -121,11 +138,30 @@ class Selection:
             record("dev", metric=result.name, score=result.value, best=best, **result.parts)
             self.recorder.show("dev", f"{100 * result.value:.2f}")
             text = f"dev {result.name} {100 * result.value:.2f}{' (best)' if best else ''}, "
+        if self.general:
+            record("general", lost=lost)
+            text += f"general pairs {0 - lost:+.2f}, "
         text += f"mean cosine {space['mean_cosine']:.3f}, effective rank {space['effective_rank']:.1f}"
         self.recorder.say(f"step {progress.step} of {total}: {text}")
         if warning := self.monitor.warning(space):
             self.recorder.warn(progress.offset + progress.step, warning)
+        if forgotten:
+            progress.done = True
+            self.recorder.warn(
+                progress.offset + progress.step,
+                f"the encoder has lost {lost:.2f} on the general pairs ({GENERAL_PAIRS}), more than most_forgotten "
+                f"{self.options.most_forgotten:g}: training ends, and an earlier step is kept",
+            )
         return best
+
+    def _lost(self, encoder: Encoder, progress: Progress) -> float:
+        """How far the encoder is below the stage's start on general pairs, Spearman x 100; 0 if nobody asks."""
+        if not self.general:
+            return 0.0
+        score = self.general(encoder).value
+        if progress.start_general is None:
+            progress.start_general = score
+        return 100 * (progress.start_general - score)
 
     def _judge(self, value: float, progress: Progress) -> bool:
         """Whether this score is a new best. Updates the best score, and the count for patience."""

@@ -14,24 +14,21 @@ from pathlib import Path
 
 import torch
 
-from isotune.data.draws import derive_seed
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError, UselessVectors
 from isotune.kernels.float32 import fast_float32
 from isotune.kernels.threads import no_denormals
-from isotune.methods.method import Batch
-from isotune.methods.protocols import SINGLE_FEED, ChecksStart, ClosedForm, ScoresRows, SeveralFeeds
+from isotune.methods.protocols import SINGLE_FEED, ClosedForm, ScoresRows, SeveralFeeds
 from isotune.plugins import plugin_words
 from isotune.recipes import TrainingOptions
 from isotune.training.corpora import StageData
 from isotune.training.feed import Feeder
-from isotune.training.forward import StepEncoding
 from isotune.training.interrupt import StopSignal
 from isotune.training.monitor import Monitor
 from isotune.training.objectives import Objectives
 from isotune.training.recorder import Recorder
 from isotune.training.run_folder import Parts, Progress, best_file, remove_former_best, save_parts
-from isotune.training.selection import Scorer, Selection
+from isotune.training.selection import Scorer, Selection, general_scorer
 from isotune.training.step import Stepper, TrainingFailed, Update, use_lower_rate
 from isotune.training.workers import Workers
 
@@ -78,7 +75,8 @@ class StageTraining:
         # What a file of best weights holds. Layers that predict are scored again when the stage is over.
         self.kept: Parts = {"encoder": encoder, **({"method": method} if isinstance(method, ScoresRows) else {})}
         monitor = Monitor(feeder.monitored, progress.start_space)
-        self.selection = Selection(scorer, monitor, options, run.recorder)
+        general = general_scorer(options, run.workers)
+        self.selection = Selection(scorer, general, monitor, options, run.recorder)
 
     @fast_float32()
     @no_denormals()
@@ -91,7 +89,6 @@ class StageTraining:
         progress, recorder, method = self.progress, self.run.recorder, self.objectives.method
         try:
             if progress.start_space is None:
-                self._check_start()
                 self.evaluate()
             if method.cached and not progress.done:
                 # Not before: a resumed run has the right weights only after `load_parts`.
@@ -124,21 +121,6 @@ class StageTraining:
         self.run.workers.by_leader(self._write_checkpoint)
         command = shlex.join(["isotune", "train", "--out", str(self.run.folder), "--resume", *plugin_words()])
         self.run.recorder.say(f"stopped after step {progress.step} of {self.total}; {command} continues from here")
-
-    @torch.no_grad()
-    def _check_start(self) -> None:
-        """Ends the stage at its start if there are no dev pairs to choose by and the method objects."""
-        method, run = self.objectives.method, self.run
-        if self.selection.scorer is not None or not isinstance(method, ChecksStart):
-            return
-        self.encoder.eval()
-        seed = derive_seed(run.seed, "check", self.progress.stage)
-        sample = Batch((self.selection.monitor.sentences.to(self.encoder.device),))
-        at_once = self.options.chunk_size or self.options.batch_size
-        encoded = StepEncoding(self.encoder, run.workers, seed, at_once).encode(method.views(sample))
-        if objection := method.objection(encoded):
-            run.recorder.warn(self.progress.offset, f"{objection}; the start is kept")
-            self.progress.done = True
 
     def _take_steps(self) -> None:
         """Makes all updates; records every `RECORD_EVERY` steps, evaluates and saves every `eval_every` steps."""
