@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -34,15 +35,16 @@ def label(
 ) -> None:
     """Score pairs of your own sentences, to choose by them.
 
-    The pairs are shown in the terminal. Every score is written at once.
+    The pairs are shown in the terminal. Every score is written at once. With several encoders the session ends by
+    itself when the scores say which one is best.
     """
     import shlex
 
     from isotune.bundled import BUNDLED_MODEL
-    from isotune.data import Sentence, read
+    from isotune.data import ScoredPair, Sentence, read
     from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError
-    from isotune.evaluation.labelling.choose import choose_pairs
+    from isotune.evaluation.labelling.choose import choose_pairs, surely_best
     from isotune.evaluation.labelling.session import read_labels, score_pairs
 
     if out.suffix != ".tsv":
@@ -53,10 +55,16 @@ def label(
     rows = read(file, Sentence, columns)
     # A line break would end the line of the file, and many programs read no further than to a NUL.
     sentences = [" ".join(row.sentence.replace("\0", " ").split()) for row in rows]
-    chosen = choose_pairs(sentences, [Encoder.load(encoder) for encoder in encoders or (BUNDLED_MODEL,)], pairs)
+    loaded = [Encoder.load(encoder) for encoder in encoders or (BUNDLED_MODEL,)]
+    chosen = choose_pairs(sentences, loaded, pairs)
     if not chosen:
         raise InputError(f"{file}: at least two different sentences are needed")
-    if not (labels := score_pairs(chosen, out)):
+
+    def enough(labels: Sequence[ScoredPair]) -> str | None:
+        best = surely_best(labels, loaded) if len(loaded) > 1 else None
+        return None if best is None else f"these scores are enough: {encoders[best]} is ahead by more than chance"
+
+    if not (labels := score_pairs(chosen, out, enough=enough)):
         print("\nno pair is scored")
         return
     named = ["--columns", *map("=".join, columns.items())] if columns else []

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from isotune.evaluation.labelling.choose import choose, choose_pairs
+from isotune.data import ScoredPair
+from isotune.evaluation.labelling.choose import choose, choose_pairs, surely_best
 
 
 class Angles:
@@ -61,3 +62,26 @@ def test_repeats_and_lonely_sentences_give_no_pair() -> None:
 def test_the_choice_is_the_same_each_time() -> None:
     angles = [str(angle) for angle in range(90)]
     assert choose_pairs(angles, [Angles()], 7) == choose_pairs(angles, [Angles()], 7)
+
+
+def test_an_encoder_is_surely_best_only_where_chance_is_excluded() -> None:
+    random = np.random.default_rng(0)
+    angles = random.uniform(0, 180, 200)
+    noisy = [
+        {str(angle): angle + 40 * noise for angle, noise in zip(angles, random.normal(size=200), strict=True)}
+        for _ in range(2)
+    ]
+
+    class Shaken(Angles):
+        def __init__(self, number: int) -> None:
+            self.moved = noisy[number]
+
+        def encode(self, sentences: Sequence[str], /) -> NDArray[np.float64]:
+            return super().encode([str(self.moved.get(sentence, 0.0)) for sentence in sentences])
+
+    def scored(count: int) -> list[ScoredPair]:
+        return [ScoredPair("0", str(angle), 180 - angle) for angle in angles[:count].tolist()]
+
+    assert surely_best(scored(30), [Shaken(0), Angles()]) == 1
+    assert surely_best(scored(200), [Shaken(0), Shaken(1)]) is None
+    assert surely_best([pair._replace(score=3.0) for pair in scored(30)], [Shaken(0), Angles()]) is None

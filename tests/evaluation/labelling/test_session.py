@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from isotune.data import read_scored_pairs
+from isotune.data import ScoredPair, read_scored_pairs
 from isotune.errors import InputError
 from isotune.evaluation.labelling.session import read_labels, score_pairs
 
@@ -58,6 +58,22 @@ def test_every_answer_is_written_at_once_and_a_session_goes_on_where_it_ended(
     assert [label.score for label in labels] == [2, 5]
     assert "a car" in said[1]
     assert "1 of 3 pairs scored" in said[1]
+
+
+def test_a_session_ends_when_its_scores_are_enough(path: Path) -> None:
+    many = [(f"a {number}", f"b {number}") for number in range(50)]
+    seen: list[int] = []
+
+    def enough(labels: Sequence[ScoredPair]) -> str | None:
+        assert labels == read_labels(path)
+        seen.append(len(labels))
+        return "enough" if len(seen) == 2 else None
+
+    said: list[str] = []
+    labels = score_pairs(many, path, answers(*"2" * 50), said.append, enough)
+    assert seen == [20, 30]
+    assert len(labels) == 30
+    assert said[-1] == "\nenough"
 
 
 def test_undo_takes_answers_and_skips_back(path: Path) -> None:

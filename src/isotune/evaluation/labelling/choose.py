@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from isotune.evaluation import SentenceEncoder
+from isotune.data import ScoredPair, ScoredPairs
+from isotune.evaluation import SentenceEncoder, cosine_similarities
+from isotune.evaluation.intervals import correlated_pairs, resampled_correlations
 from isotune.evaluation.vectors import sentence_vectors, unit_length
 
 Floats = NDArray[np.floating[Any]]
@@ -66,6 +68,20 @@ def choose(cosines: Floats, pairs: Integers, count: int, random: np.random.Gener
                     chosen.append(i)
                     break
     return chosen[:count]
+
+
+def surely_best(labels: Sequence[ScoredPair], encoders: Sequence[SentenceEncoder]) -> int | None:
+    """The number of the encoder that is ahead of all others on scored pairs by more than chance; None if there is none.
+
+    The intervals of the paired bootstrap are 99 %, because a session asks several times.
+    """
+    first, second, gold = map(list, zip(*labels, strict=True))
+    pairs = ScoredPairs("labels", "", first, second, np.array(gold), ["labels"] * len(labels))
+    cosines = [cosine_similarities(encoder, pairs) for encoder in encoders]
+    scores = np.stack([resampled_correlations(correlated_pairs(pairs, of), "spearman") for of in cosines])  # [E, B]
+    best = int(scores.mean(1).argmax())
+    leads = scores[best] - np.delete(scores, best, 0)  # [E - 1, B]
+    return best if (np.quantile(leads, 0.005, axis=1) > 0).all() else None
 
 
 def _candidates(vectors: Floats, random: np.random.Generator) -> Integers:

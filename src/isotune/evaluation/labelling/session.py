@@ -24,6 +24,7 @@ SCALE = """\
 """The scale of the STS tasks (Agirre et al. 2012, section 4)."""
 KEYS = "0 to 5, s to skip, u to undo, q to stop: "
 HIGHEST = 5.0
+FEWEST, ASK_EVERY = 20, 10  # scores before the first question whether they are enough, and between two
 
 
 def read_labels(path: Path) -> list[ScoredPair]:
@@ -48,11 +49,13 @@ def score_pairs(
     path: Path,
     ask: Callable[[str], str] = input,
     say: Callable[[str], None] = print,
+    enough: Callable[[Sequence[ScoredPair]], str | None] = lambda labels: None,
 ) -> list[ScoredPair]:
     """Asks for the score of each pair that the file does not have yet, and returns all scored pairs.
 
     The session ends after the last pair, at the answer q, at the end of the input, and at Ctrl-C. Skipped pairs are
-    asked for again in the next session.
+    asked for again in the next session. It ends too where `enough`, which is asked after every ten scores from the
+    twentieth on, says why no more are needed.
 
     Raises:
         InputError: the file is not one of scored pairs, or can't be written.
@@ -87,6 +90,9 @@ def score_pairs(
             say(f"{answer!r}: write a number from 0 to 5, such as 3 or 3.5, or one of the letters")
             continue
         _write(path, labels)
+        if len(labels) >= FEWEST and len(labels) % ASK_EVERY == 0 and (reason := enough(labels)):
+            say(f"\n{reason}")
+            break
     return labels
 
 
