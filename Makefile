@@ -40,7 +40,7 @@ test-slow: .venv/installed-dev
 	done; rm slow-tests.log; cat slow-tests.txt; exit $$failed
 
 docs: .venv-docs/installed
-	PYTHONPATH=src NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs --quiet build
+	PYTHONPATH=src NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build
 	@echo site/index.html
 
 # The date of the last commit is that of all files, so that the same commit gives the same bytes.
@@ -74,7 +74,8 @@ audit: .venv-tools/installed
 
 .venv-docs/installed:
 	$(PYTHON) -m venv .venv-docs
-	.venv-docs/bin/pip --disable-pip-version-check install -qq mkdocs-material==9.8.1 mkdocstrings-python==2.0.11
+	.venv-docs/bin/pip --disable-pip-version-check install -qq mkdocs-material==9.8.1 mkdocstrings-python==2.0.11 \
+		ruff==$$(sed -n 's/^ruff==//p' constraints.txt)
 	@touch $@
 
 .venv/installed: $(PINS)

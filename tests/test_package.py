@@ -232,4 +232,4 @@ def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
         held = {name for name in archive.namelist() if name.startswith("isotune/")}
     assert held == there
     assert "isotune/py.typed" in held
-    assert wheel.stat().st_size < 25e6
+    assert wheel.stat().st_size < 12e6

@@ -107,7 +107,8 @@ def test_duplicates(isotune: Call, refused: Refused, tiny_model: Path) -> None:
     Path("t.txt").write_text("a dog eats\nthe big house\na dog eats\n")
     code, out, _ = isotune("duplicates", tiny_model, "t.txt", "--above", "0.999")
     assert code == 0
-    assert out.splitlines()[:2] == ["3 sentences: 1 pairs, 1 clusters", "without duplicates: 2 sentences"]
+    counts = ["3 sentences: 1 pairs, 1 clusters", "without duplicates: 2 sentences"]
+    assert out.splitlines() == counts + [f"duplicates/{name}" for name in ("pairs.csv", "clusters.csv", "unique.txt")]
     assert Path("duplicates/unique.txt").read_text() == "a dog eats\nthe big house\n"
     assert Path("duplicates/pairs.csv").read_text().splitlines()[1] == "1.0000,t.txt:1,t.txt:3,a dog eats,a dog eats"
     assert "duplicates: it exists already" in refused("duplicates", tiny_model, "t.txt")

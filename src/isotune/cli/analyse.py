@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import ENCODER, labels
+from isotune.cli.parameters import ENCODER, LIST_JSON, for_the_list, labels
 
 NAME = "The analysis to make. Without a name, the analyses are listed."
 TASKS = (
@@ -26,6 +26,7 @@ def analyse(
     tasks: Annotated[tuple[str, ...], Parameter(help=TASKS, metavar="NAME...", consume_multiple=1)] = (),
     out: Annotated[Path, Parameter(help=OUT, metavar="DIR")] = Path("analyses"),
     seed: Annotated[int, Parameter(help=SEED)] = 0,
+    as_json: Annotated[bool, LIST_JSON] = False,
 ) -> None:
     """Analyse encoders: a table and a figure, as in the papers."""
     from rich.console import Console
@@ -37,7 +38,8 @@ def analyse(
     from isotune.lab.analyses import analyse as analyse_encoders
 
     if not name:
-        return _list()
+        return _list(as_json)
+    for_the_list(as_json)
     entry = ANALYSES[name]
     if not 0 <= seed < 2**32:
         raise InputError(f"--seed {seed}: it is a whole number from 0 to {2**32 - 1}")
@@ -55,9 +57,17 @@ def analyse(
     print(*analysis.findings, *paths, sep="\n")
 
 
-def _list() -> None:
-    from isotune.cli.tables import print_table
+def _list(as_json: bool) -> None:
+    from isotune.cli.tables import print_json, print_table
     from isotune.lab.analyses import ANALYSES
 
+    if as_json:
+        print_json(
+            [
+                {"name": name, "title": entry.title, "source": entry.source, "tasks": entry.tasks}
+                for name, entry in ANALYSES.items()
+            ]
+        )
+        return
     rows = [(name, entry.title, entry.source, ", ".join(entry.tasks)) for name, entry in ANALYSES.items()]
     print_table(("Analysis", "Shows", "Published", "On"), rows)

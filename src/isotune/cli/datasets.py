@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import JSON
+from isotune.cli.parameters import LIST_JSON, for_the_list
 from isotune.errors import InputError
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 WORDS = "Nothing, to list the datasets; or fetch and the names of datasets, such as fetch all-nli sts12."
 
 
-def datasets(*words: Annotated[str, Parameter(help=WORDS)], as_json: Annotated[bool, JSON] = False) -> None:
+def datasets(*words: Annotated[str, Parameter(help=WORDS)], as_json: Annotated[bool, LIST_JSON] = False) -> None:
     """List the datasets that isotune knows by name, or fetch some.
 
     The table shows whether a dataset is on this machine, how many rows each split has, and the kind of row, source
@@ -33,8 +33,7 @@ def datasets(*words: Annotated[str, Parameter(help=WORDS)], as_json: Annotated[b
             )
         from isotune.cli.fetching import fetch_all
 
-        if as_json:
-            raise InputError("--json is for the list of datasets; leave it out of isotune datasets fetch")
+        for_the_list(as_json)
         fetch_all(names)
         return
     if as_json:

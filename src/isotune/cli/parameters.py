@@ -43,10 +43,17 @@ PROBABILITY = Parameter(
     metavar="NUMBER",
 )
 JSON = Parameter(name="--json", help="Print JSON in place of text. AGENTS.md describes its form.", negative="")
+LIST_JSON = Parameter(name="--json", help="Print the list as JSON. AGENTS.md describes its form.", negative="")
 STAND_INS = Parameter(
     help="Train on data that stand in for published data where these are only on the Hugging Face hub, such as "
     "nli-sample for all-nli. The page says so."
 )
+
+
+def for_the_list(as_json: bool) -> None:
+    """Refuses --json (`LIST_JSON`) where a command does more than list what there is."""
+    if as_json:
+        raise InputError("--json is for the list, which the command prints without other words; leave it out")
 
 
 def key_values(form: str) -> Parameter:

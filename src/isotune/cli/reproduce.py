@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import PROCESSES, STAND_INS, THREADS, key_values
+from isotune.cli.parameters import LIST_JSON, PROCESSES, STAND_INS, THREADS, for_the_list, key_values
 
 NAME = "The table or figure, such as consert/table4. Without a name, all are listed."
 MODEL = "Use this model instead of every published model: a folder, a name on the Hugging Face hub, or bert-tiny."
@@ -44,6 +44,7 @@ def reproduce(
     fetch: Annotated[bool, Parameter(help=FETCH)] = False,
     processes: Annotated[int | None, PROCESSES] = None,
     threads: Annotated[int | None, THREADS] = None,
+    as_json: Annotated[bool, LIST_JSON] = False,
 ) -> int:
     """Reproduce a table or figure of a paper, or list them all.
 
@@ -51,8 +52,9 @@ def reproduce(
     table or figure needs.
     """
     if not name:
-        _list()
+        _list(as_json)
         return 0
+    for_the_list(as_json)
     if fetch:
         _fetch(name, model, seeds, option_values(options or {}), stand_ins)
         return 0
@@ -85,21 +87,31 @@ def option_values(texts: Mapping[str, str]) -> dict[str, Any]:
     return values
 
 
-def _list() -> None:
+def _list(as_json: bool) -> None:
     from rich.table import Column
 
-    from isotune.cli.tables import print_table
+    from isotune.cli.tables import print_json, print_table
     from isotune.lab.studies import paper_names, read_study
     from isotune.lab.studies.plan import plan_runs
 
+    studies = {name: read_study(name) for name in paper_names()}
+    runs = {name: len(plan_runs(study)) for name, study in studies.items()}
+    if as_json:
+        print_json(
+            [
+                {"name": name, "title": study.title, "runs": runs[name], "models": study.models}
+                for name, study in studies.items()
+            ]
+        )
+        return
     rows = []
-    for name in paper_names():
-        study = read_study(name)
+    for name, study in studies.items():
         models = ", ".join(model.rpartition("/")[2] for model in study.models)
         about = filter(None, [study.title.partition(": ")[2], models])
-        rows.append((name, f"{len(plan_runs(study))}", "\n".join(about)))
-    runs = Column("Runs", justify="right", no_wrap=True)
-    print_table([Column("Table or figure", no_wrap=True), runs, Column("What it shows; models", overflow="fold")], rows)
+        rows.append((name, f"{runs[name]}", "\n".join(about)))
+    number = Column("Runs", justify="right", no_wrap=True)
+    shows = Column("What it shows; models", overflow="fold")
+    print_table([Column("Table or figure", no_wrap=True), number, shows], rows)
 
 
 def _fetch(name: str, model: str, seeds: Sequence[int], options: Mapping[str, Any], stand_ins: bool) -> None:

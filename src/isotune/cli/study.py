@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import PROCESSES, STAND_INS, THREADS
+from isotune.cli.parameters import LIST_JSON, PROCESSES, STAND_INS, THREADS, for_the_list
 
 NAME = "A TOML file, or a study that comes with isotune, such as own/methods. Without a name, these are listed."
 OUT = "The folder for the page, the table and the figures. Unset: studies/NAME."
@@ -27,6 +27,7 @@ def study(
     stand_ins: Annotated[bool, STAND_INS] = False,
     processes: Annotated[int | None, PROCESSES] = None,
     threads: Annotated[int | None, THREADS] = None,
+    as_json: Annotated[bool, LIST_JSON] = False,
 ) -> int:
     """Compare methods, models and options over several seeds.
 
@@ -34,8 +35,9 @@ def study(
     same command again: finished runs are kept.
     """
     if not name:
-        _list()
+        _list(as_json)
         return 0
+    for_the_list(as_json)
     from isotune.lab.studies.run_study import run_study
 
     out = out or Path("studies", name.removesuffix(".toml"))
@@ -45,11 +47,14 @@ def study(
     return int(outcome.failed > 0)
 
 
-def _list() -> None:
+def _list(as_json: bool) -> None:
     from rich.table import Column
 
-    from isotune.cli.tables import print_table
+    from isotune.cli.tables import print_json, print_table
     from isotune.lab.studies import read_study, study_names
 
-    rows = [(name, read_study(name).title) for name in study_names()]
-    print_table((Column("Study", no_wrap=True), "What it compares"), rows)
+    titles = {name: read_study(name).title for name in study_names()}
+    if as_json:
+        print_json([{"name": name, "title": title} for name, title in titles.items()])
+    else:
+        print_table((Column("Study", no_wrap=True), "What it compares"), titles.items())
