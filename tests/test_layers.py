@@ -41,7 +41,6 @@ ROOMS = (
     "use.map",
     "use.export",
     "use.serve",
-    "integrations",
     "cli",
     "__main__",
 )
