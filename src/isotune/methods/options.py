@@ -1,8 +1,8 @@
 """The options of the methods. No torch here: recipes and the command line's help read these models.
 
 The name of a field is its key in a recipe's TOML file, its flag on the command line, and its entry in the record of a
-run. Its docstring is the help of the flag. Defaults are those of the paper's text; if the authors' code differs, the
-docstring says so.
+run. Its docstring, or else that of the field in the class above, is the help of the flag. Defaults are those of the
+paper's text; if the authors' code differs, the docstring says so.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class MethodOptions(BaseModel):
     if its fields name data or models; most do not.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     takes_steps: ClassVar[bool] = True
     """Whether weights are trained step by step. A closed form has no batches, no rate and no schedule."""
@@ -450,18 +450,9 @@ class BERTCFOptions(FlowShape, MirrorOptions):
     """BERT-CF's second stage: a flow on a frozen encoder, trained by its likelihood and by a contrastive loss."""
 
     mixing: Literal["reversal", "lu"] = "lu"
-    """What a step does between its ActNorm and its coupling: reversal reverses the features (BERT-flow's code); lu
-    multiplies them by a learned matrix, an invertible 1x1 convolution in LU form (BERT-CF, section 4.2)."""
-
     levels: Count = 1
-    """Levels of the flow. After each level but the last, half of the features is finished. BERT-CF, section 4.2."""
-
     spans: Literal["characters", "tokens"] = "tokens"
-    """What is masked: characters of the text, all by one mask (MirrorBERT), or tokens, each by a mask (BERT-CF, section
-    4.1)."""
-
     symmetric: bool = False
-    """Both views are queries, as in MirrorBERT. In BERT-CF's formula only the unmasked view is (section 4.1)."""
 
     contrastive_weight: Positive = 0.3
     """Weight of the contrastive loss, lambda_mirror; the likelihood, in bits for each feature, has weight 1. BERT-CF,

@@ -17,7 +17,7 @@ WITHOUT_STEPS = ("max_length", "precision", "metric", "sample", "upsample", "min
 class TrainingOptions(BaseModel):
     """How long, how fast and how carefully a stage trains."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     batch_size: Annotated[int, Field(ge=2)] = 64
     """Rows in a step. A contrastive loss takes the other rows of the step as negatives. 64: SimCSE, BERT-base."""
