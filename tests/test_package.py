@@ -1,7 +1,5 @@
 """The installed package: its version, what importing and using it changes, and what its wheel holds."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import os

@@ -1,7 +1,5 @@
 """What the plugin of docs/plugins.md adds, and what is said where it is missing."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

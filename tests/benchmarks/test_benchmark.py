@@ -1,7 +1,5 @@
 """The benchmarks' arithmetic, the description of the machine, and the worker processes. No peer is needed."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Iterator
 from pathlib import Path

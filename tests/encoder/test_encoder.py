@@ -1,7 +1,5 @@
 """The encoder: encoding, saving and loading, and the same vectors in sentence-transformers."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from pathlib import Path

@@ -3,8 +3,6 @@
 What it can't do yet is marked as expected to fail, each with what it should do.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time

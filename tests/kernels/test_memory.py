@@ -1,7 +1,5 @@
 """What `tune_process` sets, and that environment variables override it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Which number type a machine computes faster in: by its instructions."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Recipes: the ones of the package, their tables and sources, and options laid over them."""
 
-from __future__ import annotations
-
 import tomllib
 from importlib import resources
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The precision of a run: chosen once, by the machine that starts the run, and kept. How float32 is multiplied."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

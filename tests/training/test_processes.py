@@ -1,7 +1,5 @@
 """Processes that make a step together: the loss and the gradient are those of a single process, on all of them."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import random

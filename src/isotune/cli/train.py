@@ -5,8 +5,6 @@ Which options there are, and the defaults that their help shows, depend on --rec
 field of that recipe (PEP 692), and hold those that were given.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import os

@@ -10,8 +10,6 @@ call; the packed batch is one of them. Importing this module adds our function t
 `PACKED`. This is the one lasting change to another library: it affects no model that doesn't ask for that name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any

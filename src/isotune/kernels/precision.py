@@ -5,8 +5,6 @@ faster; so does a GPU from Ampere on. Others need three to twenty times as long,
 float32 instructions. `train` writes the choice into the recipe of a new run.
 """
 
-from __future__ import annotations
-
 import torch
 
 INSTRUCTIONS = ("avx512_bf16", "amx_bf16")

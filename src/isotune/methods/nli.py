@@ -4,8 +4,6 @@ Two sentences are encoded separately, from the last layer. A linear layer, which
 from their vectors u and v and the difference |u - v| whether the second sentence follows from the first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from torch import Tensor, nn

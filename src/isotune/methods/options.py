@@ -5,9 +5,7 @@ run. Its docstring, or else that of the field in the class above, is the help of
 paper's text; if the authors' code differs, the docstring says so.
 """
 
-from __future__ import annotations
-
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -141,7 +139,7 @@ class SNCSEOptions(AugmentedOptions):
     folder, or auto (spaCy's en_core_web_sm, which the authors use, if it is installed, otherwise words)."""
 
     @model_validator(mode="after")
-    def _ordered_margins(self) -> SNCSEOptions:
+    def _ordered_margins(self) -> Self:
         if self.alpha > self.beta:
             raise ValueError(f"alpha {self.alpha:g} is above beta {self.beta:g}: no difference would do for both")
         return self

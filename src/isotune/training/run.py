@@ -5,8 +5,6 @@ metrics and checkpoints, then the kept encoder, and last its evaluation and the 
 `_Run.run` reads top to bottom: prepare, train the stages (`stage.py`), finish (`outcome.py`).
 """
 
-from __future__ import annotations
-
 import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence

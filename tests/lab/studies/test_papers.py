@@ -1,7 +1,5 @@
 """The papers' tables and figures: each file holds together, and says what the paper's text says where that is here."""
 
-from __future__ import annotations
-
 import os
 import re
 import tomllib

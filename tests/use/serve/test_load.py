@@ -3,8 +3,6 @@
 The test takes as many seconds as $ISOTUNE_LOAD_SECONDS says, or 120. In the suite, `test_fuzz.py` loads a server.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random
