@@ -13,7 +13,7 @@ from isotune.data.rows import LabelledPair
 from isotune.encoder.encoder import Encoder
 from isotune.losses import pair_features
 from isotune.methods.method import Batch, Method
-from isotune.methods.options import ConSERTJointOptions, NLIOptions
+from isotune.methods.options import NLIOptions
 
 NLI_CLASSES = ("contradiction", "entailment", "neutral")  # in the order of the authors' class numbers
 
@@ -38,7 +38,7 @@ class NLI(Method):
     rows = LabelledPair
     classes = NLI_CLASSES
 
-    def __init__(self, options: NLIOptions | ConSERTJointOptions, encoder: Encoder) -> None:
+    def __init__(self, options: NLIOptions, encoder: Encoder) -> None:
         super().__init__(options, encoder)
         self.pooling = encoder.pooling.on_last_layer()
         self.classifier = PairClassifier(encoder.dimension, len(NLI_CLASSES), options.max_square)

@@ -220,7 +220,7 @@ class NLIOptions(MethodOptions):
     """Classify from max(u, v)^2 too, besides u, v and |u - v| (ConSERT, equation 2). The published numbers did."""
 
 
-class ConSERTJointOptions(AugmentedOptions):
+class ConSERTJointOptions(NLIOptions, AugmentedOptions):
     """ConSERT with labels: pairs are classified from their two vectors, and the views of each side are compared."""
 
     temperature: Positive = 0.1
@@ -237,9 +237,6 @@ class ConSERTJointOptions(AugmentedOptions):
 
     adversarial_norm: Positive = 1.0
     """Length of the noise that adversarial adds to each token. The authors' code; the text names none."""
-
-    max_square: bool = False
-    """Classify from max(u, v)^2 too, besides u, v and |u - v| (ConSERT, equation 2). The published numbers did."""
 
 
 class SimCSESupervisedOptions(MethodOptions):
