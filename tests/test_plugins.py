@@ -280,3 +280,41 @@ def test_a_dataset_and_a_recipe_from_toml(plugin: Path, tmp_path: Path, pairs: P
     file.write_text("[other]\nlicense = ''\n")
     with pytest.raises(InputError, match=r"notes.toml: .*'license'"):
         isotune.add_datasets(file)
+
+
+def watcher(title: str, **names: Any) -> dict[str, Any]:
+    """What the page's example for a tracker defines, once it has seen a record of each sort."""
+    (code,) = re.findall(rf"^{title}:\n\n```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    exec(code, names)
+    names["watch"]({"kind": "train", "stage": 1, "step": 1, "loss": 0.5, "terms": {"nt_xent": 0.5}})
+    names["watch"]({"kind": "dev", "stage": 1, "step": 2, "metric": "spearman", "score": 0.7, "best": True})
+    names["watch"]({"kind": "warning", "step": 2, "message": "the space collapses"})
+    return names
+
+
+def test_the_example_for_weights_and_biases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wandb = pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.chdir(tmp_path)
+    run = watcher("Weights & Biases", wandb=wandb)["run"]
+    assert (run.summary["train/loss"], run.summary["dev/score"]) == (0.5, 0.7)
+    run.finish()
+
+
+def test_the_example_for_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    mlflow.set_tracking_uri((tmp_path / "mlruns").as_uri())
+    with mlflow.start_run() as run:
+        watcher("MLflow", mlflow=mlflow)
+    assert mlflow.get_run(run.info.run_id).data.metrics == {"train/loss": 0.5, "dev/score": 0.7}
+
+
+def test_the_example_for_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    from torch.utils.tensorboard import SummaryWriter
+
+    monkeypatch.chdir(tmp_path)
+    watcher("TensorBoard", SummaryWriter=SummaryWriter)["writer"].close()
+    written = events.EventAccumulator("runs/notes/tensorboard").Reload()
+    assert written.Scalars("dev/score")[0].value == pytest.approx(0.7)
