@@ -33,8 +33,10 @@ from isotune.views import AUGMENTATIONS
 from tests.conftest import unfinish
 from tests.methods.test_methods import make_batch
 
-PAGE = (Path(__file__).parents[1] / "docs" / "plugins.md").read_text("utf-8")
-CODE = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = (DOCS / "plugins.md").read_text("utf-8")
+FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CODE = FENCE.findall(PAGE)
 REGISTRIES: tuple[Registry[Any], ...] = (METHODS, AUGMENTATIONS, POOLINGS, HEADS, TASKS, DATASETS, RECIPES)
 
 
@@ -86,11 +88,13 @@ PROMISED = """
 """
 
 
-def test_the_promised_names_stay_and_have_a_description() -> None:
+def test_the_promised_names_stay_and_have_a_description_and_an_example() -> None:
     assert set(PROMISED.split()) == set(isotune.__all__)
+    code = "".join(block for page in DOCS.glob("*.md") for block in FENCE.findall(page.read_text("utf-8")))
     for name in isotune.__all__:
         assert getattr(isotune, name) is not None
         assert re.search(rf"`{name}[`(]", PAGE), name
+        assert re.search(rf"\bisotune(\.| import .*\b){name}\b", code), name
 
 
 def test_a_plugin_trains_evaluates_saves_and_loads_and_is_needed_again(
@@ -131,6 +135,18 @@ def test_a_plugin_trains_evaluates_saves_and_loads_and_is_needed_again(
     plugin.write_text(CODE[0])
     isotune.load_plugin(plugin)
     assert isotune.train(out=result.folder, resume=True, quiet=True).folder == result.folder
+
+
+def test_the_second_example_trains_on_pairs_from_memory(
+    plugin: Path, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    plugin_code, program, rows = CODE[2:5]
+    Path("partners.py").write_text(plugin_code)
+    names: dict[str, Any] = {"isotune": isotune}
+    exec(program.replace("rows=", f"model={str(tiny_model)!r}, steps=1, dev='none', quiet=True, rows="), names)
+    assert names["result"].encoder.is_dir()
+    exec(rows, names)
 
 
 def test_the_command_line_takes_the_plugin(
