@@ -8,8 +8,6 @@ of a bin's mean probability from its mean share, weighted by the bin's pairs (Gu
 the same for all draws. A dataset with fewer pairs holds back all but 1,000.
 """
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -6,8 +6,6 @@ around them: sentences sorted by their number of tokens, a batch size of 32, and
 models are converted once, into a cache.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias

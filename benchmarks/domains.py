@@ -6,8 +6,6 @@ writes OUT/NAME/text.txt and OUT/NAME/pairs.tsv for each domain. No sentence of 
 development may choose settings; those for the test are looked at once.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import os

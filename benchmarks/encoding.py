@@ -1,7 +1,5 @@
 """The encoding tables: speed and quality of isotune and its peers, and measurements behind isotune's settings."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -8,8 +8,6 @@ has freed its lock. The extra time is against as many machines without a mishap.
 seconds.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 from heapq import heapify, heappop, heappush

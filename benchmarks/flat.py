@@ -12,8 +12,6 @@ Everything runs in this process, with the bundled text, which is repeated:
 Prints a Markdown table. Linux only: it reads /proc.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import resource

@@ -1,7 +1,5 @@
 """Measures in fresh processes, so that the peak memory of one measurement does not show in another."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -7,8 +7,6 @@ models are folders of $ISOTUNE_MODELS; the text is the bundled one, repeated. Pr
 Takes about 8 minutes on a quiet machine; the point of a million sentences takes half of that.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

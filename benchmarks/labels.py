@@ -9,8 +9,6 @@ candidate with the highest Spearman correlation on them, or that candidate only 
 score of the chosen one on all pairs, below that of the best candidate.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 

@@ -6,8 +6,6 @@ Encoders with another highest layer encode the bundled test sentences in turns, 
 row is the median over the rounds of the ratio to the encoder that reads the last layer.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import time

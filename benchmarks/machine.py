@@ -1,7 +1,5 @@
 """The machine that is measured on, and whether it was quiet. Linux only: it reads /proc."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

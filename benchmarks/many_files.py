@@ -8,8 +8,6 @@ together; what processes share counts once. Prints a Markdown table. Needs psuti
 With the defaults and two cores it takes ten to twenty minutes.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -6,8 +6,6 @@ Each line is measured in a fresh process with one thread, on the bundled text. T
 would not fit into the free memory is not run; its line has an estimate from the batch before. Prints a Markdown table.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

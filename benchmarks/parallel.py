@@ -1,7 +1,5 @@
 """The table of ways to train on several cores: threads and processes, on a quiet machine and beside a busy process."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

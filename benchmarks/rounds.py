@@ -1,7 +1,5 @@
 """Measures several contenders in turn, so that changes of the machine's load affect all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from statistics import median
 from typing import NamedTuple, TypeVar

@@ -8,8 +8,6 @@ environment .benchmark/ in the repository. The file is benchmarks/results/DATE-M
 only some tables are measured. With --models or --short, the tables are printed but not written.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

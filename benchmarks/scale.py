@@ -7,8 +7,6 @@ with that model, and `isotune search`. The sentences are beginnings and ends of 
 different. Prints a Markdown table; the memory is the most that a process held, files that are mapped into it included.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

@@ -8,8 +8,6 @@ and the peers have all vectors in memory. Vectors are normally distributed aroun
 and far neighbours, as sentences have.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import platform

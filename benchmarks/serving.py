@@ -16,8 +16,6 @@ Beside the rate stands the number of requests that a server answers in a second 
 programs on the machine disturb less.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

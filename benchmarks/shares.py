@@ -9,8 +9,6 @@ is the arithmetic of the linear layers over the whole time. The limit is the rat
 itself, for the same number of tokens. The models are folders of $ISOTUNE_MODELS. Prints a Markdown table.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import time

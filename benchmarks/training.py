@@ -1,7 +1,5 @@
 """The training tables: the speed of isotune and sentence-transformers, and the losses and scores that both reach."""
 
-from __future__ import annotations
-
 import random
 from functools import partial
 from itertools import islice

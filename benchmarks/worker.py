@@ -4,8 +4,6 @@ So several libraries stay loaded and are measured in turn, without disturbing ea
 standard input; a reply is a line of JSON on the original standard output. What libraries print goes to standard error.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

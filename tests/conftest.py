@@ -1,7 +1,5 @@
 """Small things every test can have: a tiny model and tokenizer made here, and the real ones where they are."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The documentation against the repository: its links, paths, commands, flags, names and imports exist."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Files that are written completely or not at all."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The layout is kept: a module imports from its own room and those before it, and the sum of lines is bounded."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys
@@ -42,7 +40,6 @@ ROOMS = (
     "use.map",
     "use.export",
     "use.serve",
-    "integrations",
     "cli",
     "__main__",
 )

@@ -1,7 +1,5 @@
 """The installed package: its version, what importing and using it changes, and what its wheel holds."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import os
@@ -167,26 +165,6 @@ def test_a_run_needs_nothing_that_windows_lacks(tiny_model: Path, sentences: lis
     done = subprocess.run([sys.executable, "-c", dedent(WITHOUT_POSIX), *arguments], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "run" / "report.html").exists()
-
-
-def test_tune_process_sets_the_environment_and_malloc() -> None:
-    code = """
-        import os, sys
-        import isotune
-        from isotune.kernels import memory
-
-        calls = []
-        memory._c_function = lambda name: lambda *arguments: calls.append((name, *arguments))
-        for _ in range(2):
-            assert isotune.tune_process() is None
-        assert {os.environ[name] for name in memory.PREPARED_VARIABLES} == {"128"}
-        assert calls == [("mallopt", *option) for option in memory.MALLOC_OPTIONS.items()] * 2
-        assert "torch" not in sys.modules
-    """
-    variables = {*memory.PREPARED_VARIABLES, *memory.MALLOC_VARIABLES}
-    environment = {name: value for name, value in os.environ.items() if name not in variables}
-    done = subprocess.run([sys.executable, "-c", dedent(code)], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(

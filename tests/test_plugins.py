@@ -1,7 +1,5 @@
 """What the plugin of docs/plugins.md adds, and what is said where it is missing."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -35,8 +33,10 @@ from isotune.views import AUGMENTATIONS
 from tests.conftest import unfinish
 from tests.methods.test_methods import make_batch
 
-PAGE = (Path(__file__).parents[1] / "docs" / "plugins.md").read_text("utf-8")
-CODE = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = (DOCS / "plugins.md").read_text("utf-8")
+FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CODE = FENCE.findall(PAGE)
 REGISTRIES: tuple[Registry[Any], ...] = (METHODS, AUGMENTATIONS, POOLINGS, HEADS, TASKS, DATASETS, RECIPES)
 
 
@@ -88,11 +88,13 @@ PROMISED = """
 """
 
 
-def test_the_promised_names_stay_and_have_a_description() -> None:
+def test_the_promised_names_stay_and_have_a_description_and_an_example() -> None:
     assert set(PROMISED.split()) == set(isotune.__all__)
+    code = "".join(block for page in DOCS.glob("*.md") for block in FENCE.findall(page.read_text("utf-8")))
     for name in isotune.__all__:
         assert getattr(isotune, name) is not None
         assert re.search(rf"`{name}[`(]", PAGE), name
+        assert re.search(rf"\bisotune(\.| import .*\b){name}\b", code), name
 
 
 def test_a_plugin_trains_evaluates_saves_and_loads_and_is_needed_again(
@@ -133,6 +135,18 @@ def test_a_plugin_trains_evaluates_saves_and_loads_and_is_needed_again(
     plugin.write_text(CODE[0])
     isotune.load_plugin(plugin)
     assert isotune.train(out=result.folder, resume=True, quiet=True).folder == result.folder
+
+
+def test_the_second_example_trains_on_pairs_from_memory(
+    plugin: Path, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    plugin_code, program, rows = CODE[2:5]
+    Path("partners.py").write_text(plugin_code)
+    names: dict[str, Any] = {"isotune": isotune}
+    exec(program.replace("rows=", f"model={str(tiny_model)!r}, steps=1, dev='none', quiet=True, rows="), names)
+    assert names["result"].encoder.is_dir()
+    exec(rows, names)
 
 
 def test_the_command_line_takes_the_plugin(
@@ -282,3 +296,41 @@ def test_a_dataset_and_a_recipe_from_toml(plugin: Path, tmp_path: Path, pairs: P
     file.write_text("[other]\nlicense = ''\n")
     with pytest.raises(InputError, match=r"notes.toml: .*'license'"):
         isotune.add_datasets(file)
+
+
+def watcher(title: str, **names: Any) -> dict[str, Any]:
+    """What the page's example for a tracker defines, once it has seen a record of each sort."""
+    (code,) = re.findall(rf"^{title}:\n\n```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    exec(code, names)
+    names["watch"]({"kind": "train", "stage": 1, "step": 1, "loss": 0.5, "terms": {"nt_xent": 0.5}})
+    names["watch"]({"kind": "dev", "stage": 1, "step": 2, "metric": "spearman", "score": 0.7, "best": True})
+    names["watch"]({"kind": "warning", "step": 2, "message": "the space collapses"})
+    return names
+
+
+def test_the_example_for_weights_and_biases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wandb = pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.chdir(tmp_path)
+    run = watcher("Weights & Biases", wandb=wandb)["run"]
+    assert (run.summary["train/loss"], run.summary["dev/score"]) == (0.5, 0.7)
+    run.finish()
+
+
+def test_the_example_for_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    mlflow.set_tracking_uri((tmp_path / "mlruns").as_uri())
+    with mlflow.start_run() as run:
+        watcher("MLflow", mlflow=mlflow)
+    assert mlflow.get_run(run.info.run_id).data.metrics == {"train/loss": 0.5, "dev/score": 0.7}
+
+
+def test_the_example_for_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    from torch.utils.tensorboard import SummaryWriter
+
+    monkeypatch.chdir(tmp_path)
+    watcher("TensorBoard", SummaryWriter=SummaryWriter)["writer"].close()
+    written = events.EventAccumulator("runs/notes/tensorboard").Reload()
+    assert written.Scalars("dev/score")[0].value == pytest.approx(0.7)

@@ -7,8 +7,6 @@ STS tasks, for the licences and the attribution. It keeps only the subsets of ST
 on.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import shutil

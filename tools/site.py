@@ -1,7 +1,5 @@
 """Adds pages to the documentation site: those of the root, a page for each public name, and the stories' notebooks."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Executes the notebooks of docs/stories and stores their outputs: `python tools/stories.py [NAME...]`."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -7,8 +7,6 @@ no lower layer for the second layer; it multiplies a layer's mean cosine by the 
 few others around it weighs more; and it compares the others with the layer's projection on all of them.
 """
 
-from __future__ import annotations
-
 import argparse
 
 import torch

@@ -8,8 +8,6 @@ and using an `Encoder` change no setting of the process; `tune_process` does, fo
 their meaning from version to version; `docs/plugins.md` explains those that extend isotune.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 from isotune.errors import InputError

@@ -5,8 +5,6 @@ its own, and moves that file into place. A large file has one such name, so that
 What is moved into place is on the disk before, and its name is on the disk afterwards, so it outlives a power cut.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

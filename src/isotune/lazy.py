@@ -1,7 +1,5 @@
 """Names that a package gives and imports from its modules when they are first used."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module

@@ -4,8 +4,6 @@ A plugin is a Python file that the user names, or an installed package with an e
 `isotune.plugins`. Files are never searched for. Runs and encoders remember the files by path and SHA-256.
 """
 
-from __future__ import annotations
-
 import hashlib
 import sys
 import traceback

@@ -5,8 +5,6 @@ can be listed without torch; the others stand in the registry themselves. A deco
 Installed plugins are loaded when a registry is listed or lacks a name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from pkgutil import resolve_name
 from typing import Any, Generic, TypeVar

@@ -1,7 +1,5 @@
 """The command line, called as a user calls it, and a run of a few steps."""
 
-from __future__ import annotations
-
 import io
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`isotune analyse`: the list, an analysis and its files, and errors."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Calibration from the command line: `isotune evaluate --calibrate`, and the commands that give probabilities then."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Callable

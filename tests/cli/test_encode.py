@@ -1,7 +1,5 @@
 """`isotune encode` and `isotune similarity`: vectors, cosines, complete files, and errors."""
 
-from __future__ import annotations
-
 import io
 import re
 import sys

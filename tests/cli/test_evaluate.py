@@ -1,7 +1,5 @@
 """`isotune evaluate`: the tables, the JSON file, and errors."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

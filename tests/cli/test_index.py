@@ -1,7 +1,5 @@
 """`isotune index`, `search`, `rows`, `duplicates` and `mine`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

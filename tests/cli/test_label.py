@@ -1,7 +1,5 @@
 """`isotune label`: what it asks, and what it says at the end. tests/labelling has the rest."""
 
-from __future__ import annotations
-
 import builtins
 import json
 from collections.abc import Callable

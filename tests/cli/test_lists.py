@@ -1,7 +1,5 @@
 """`isotune recipes`, `isotune datasets` and `isotune doctor`."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """What holds for every command: help that imports little, errors of one line, pipes and Ctrl-C."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """`isotune reproduce`: the list, a table, and errors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

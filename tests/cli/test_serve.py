@@ -1,7 +1,5 @@
 """`isotune serve`: what it refuses before it listens. tests/serve has the rest."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`isotune study` and `isotune report`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

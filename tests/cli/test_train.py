@@ -1,7 +1,5 @@
 """`isotune train`: its flags, its output, and its errors."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re

@@ -4,8 +4,6 @@ A process is forked from a server that has imported the libraries and has starte
 command at once, and may fork.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import re

@@ -1,7 +1,5 @@
 """What the tests of disturbed commands share."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.crashes.commands import command_lines

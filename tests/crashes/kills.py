@@ -8,8 +8,6 @@ Prints, each time when the work is done, how many processes were killed so far, 
 long that took.
 """
 
-from __future__ import annotations
-
 import json
 import mmap
 import os

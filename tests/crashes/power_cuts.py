@@ -8,8 +8,6 @@ From each state the work goes on, and has to end as the undisturbed work. What i
 fsync is seen if Python calls it, so that what a library brings to the disk by itself counts as not brought there.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import random

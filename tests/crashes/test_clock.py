@@ -1,7 +1,5 @@
 """A clock that jumps forward and back changes nothing."""
 
-from __future__ import annotations
-
 import os
 import random
 import time

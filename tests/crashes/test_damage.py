@@ -3,8 +3,6 @@
 The short test damages some places of each file; the slow test damages every byte of small files and many of large ones.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -3,8 +3,6 @@
 The disk is a small tmpfs, which only root may mount. The short test fills it at some places, the slow one at each page.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from contextlib import AbstractContextManager

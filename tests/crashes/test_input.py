@@ -3,8 +3,6 @@
 `ISOTUNE_INPUTS` is how many inputs of each kind the slow tests make; `ISOTUNE_SEED` chooses others.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

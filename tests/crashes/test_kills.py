@@ -4,8 +4,6 @@
 disk after a power cut they try; `ISOTUNE_SEED` chooses other moments.
 """
 
-from __future__ import annotations
-
 import os
 
 import pytest

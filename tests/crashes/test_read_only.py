@@ -3,8 +3,6 @@
 The folder is mounted read-only, which only root may do.
 """
 
-from __future__ import annotations
-
 import shutil
 from contextlib import AbstractContextManager
 from pathlib import Path

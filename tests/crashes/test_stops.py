@@ -6,8 +6,6 @@ chooses other moments, and `ISOTUNE_STOPS` how many of each command. The slow te
 are importing their libraries.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """Without a writable home, a network, a second core, UTF-8 or assertions; in a thread, after fork and with spawn."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

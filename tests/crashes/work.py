@@ -1,7 +1,5 @@
 """Work that can be killed: how to go on with it in a folder, and what has to be there in the end."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

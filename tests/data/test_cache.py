@@ -1,7 +1,5 @@
 """The cache of derived texts: made once, in order, kept in batches."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from itertools import islice

@@ -1,7 +1,5 @@
 """The catalogue of datasets: every table is complete, and tables that could not be are refused."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from dataclasses import fields

@@ -1,7 +1,5 @@
 """Pairs and triplets made from labelled and scored pairs."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path

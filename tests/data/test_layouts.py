@@ -1,7 +1,5 @@
 """Damaged files of published data: each is one line of error that names the place."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import re

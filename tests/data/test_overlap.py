@@ -1,7 +1,5 @@
 """Training text against evaluation sets."""
 
-from __future__ import annotations
-
 import unicodedata
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Packing: shortest first, nothing lost, the caller's order back."""
 
-from __future__ import annotations
-
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st

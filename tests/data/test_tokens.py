@@ -1,7 +1,5 @@
 """The token store and the order of batches."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import astuple
 from pathlib import Path

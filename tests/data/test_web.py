@@ -1,7 +1,5 @@
 """Files fetched from the web: whole or not at all."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer

@@ -1,7 +1,5 @@
 """The packed forward pass against transformers' padded one, for every model type: states, gradients, augmentations."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

@@ -1,8 +1,7 @@
 """The encoder: encoding, saving and loading, and the same vectors in sentence-transformers."""
 
-from __future__ import annotations
-
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,10 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from transformers import AutoModel, AutoTokenizer
 
 from isotune.data.packed import pack
@@ -127,6 +130,14 @@ def test_encode_keeps_order_shape_and_mode(tiny_model: Path, sentences: list[str
     assert encoder.encode([]).shape == (0, 32)
     assert encoder.encode("").shape == (32,)
     np.testing.assert_allclose(np.linalg.norm(encoder.encode(sentences, normalize=True), axis=1), 1, atol=1e-6)
+
+
+def test_an_encoder_is_a_step_of_a_scikit_learn_pipeline(tiny_model: Path, sentences: list[str]) -> None:
+    labels = ["dog" if "dog" in sentence else "none" for sentence in sentences]
+    pipeline = make_pipeline(FunctionTransformer(Encoder.load(tiny_model).encode), LogisticRegression(max_iter=1000))
+    search = GridSearchCV(pipeline, {"logisticregression__C": [1, 1000]}, cv=2, error_score="raise")
+    search.fit(np.array(sentences), labels)
+    assert list(pickle.loads(pickle.dumps(search)).predict(sentences)) == list(search.predict(sentences))
 
 
 def test_all_minilm_agrees_with_sentence_transformers(real_models: Path) -> None:

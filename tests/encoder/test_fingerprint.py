@@ -1,7 +1,5 @@
 """The fingerprint: the same for the same encoder in any folder and precision, another for any other encoder."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

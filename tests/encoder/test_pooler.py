@@ -1,7 +1,5 @@
 """Pooling by the model's own pooler, against transformers' pooler_output."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pooling of packed states against pooling of single sentences."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Streams in parts: the same vectors in order, read one part ahead, by one thread or several."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread

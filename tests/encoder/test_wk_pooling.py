@@ -1,7 +1,5 @@
 """WK pooling: against its transcription, saved and loaded."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The hub with tiny copies of everything published."""
 
-from __future__ import annotations
-
 import pytest
 
 from isotune.data.records import Opened

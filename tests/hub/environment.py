@@ -4,8 +4,6 @@ They read HF_ENDPOINT and HF_HOME when they are imported, so that a fixture woul
 hub, connecting to it is refused at once, so that no test can reach a network by their help.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from tempfile import TemporaryDirectory

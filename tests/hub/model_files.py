@@ -1,7 +1,5 @@
 """The files of a tiny model, in each form that published models have."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

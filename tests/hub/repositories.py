@@ -4,8 +4,6 @@ There are a few rows in each split. What a real repository has besides is left o
 other libraries.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

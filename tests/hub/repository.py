@@ -1,7 +1,5 @@
 """What is in the local hub's repositories, and how the hub tells it."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """SentEval's archive of data, as SimCSE publishes it: senteval.tar."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 

@@ -5,8 +5,6 @@ and GET, ETag and Range. A repository that is missing or gated says so by the st
 know. Nothing else is answered.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import socket

@@ -1,7 +1,5 @@
 """Data and models are fetched ahead of their use, checked, and read where there is no network."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """With nothing but the hub, every table and figure of the papers finds its data and models, and can be made."""
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile

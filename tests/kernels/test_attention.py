@@ -1,7 +1,5 @@
 """The attention of CPUs agrees with torch's fused attention, in values, gradients and all types."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """The arguments of torch's variable-length attention, checked by a slow stand-in for it; on a GPU, the real kernel."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Dropout with cheap random masks: its rate, independence, gradient, and seed."""
 
-from __future__ import annotations
-
 from math import sqrt
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which library computes float32 products: oneDNN is exact too, and the setting is put back afterwards."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Linear layers in 8-bit integers: the rounding, its cost in precision, and what is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

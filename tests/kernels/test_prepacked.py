@@ -1,7 +1,5 @@
 """Packed weights change nothing but the speed, and are gone after their block."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """Denormal numbers count as 0 in the threads that compute, and nowhere else."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest

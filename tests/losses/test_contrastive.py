@@ -1,7 +1,5 @@
 """The contrastive losses: closed forms, symmetries, and never more than a block of all similarities."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The likelihoods: of a flow against its transcription and a normal distribution, of tokens against torch's own."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

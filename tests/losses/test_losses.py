@@ -1,7 +1,5 @@
 """Every loss: value and gradient against its transcription, in float32 and under autocast."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The losses of pairs: where they are 0, and where they have no gradient."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Small random translation models."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

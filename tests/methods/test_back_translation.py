@@ -1,7 +1,5 @@
 """Learning from paraphrases: where they are from, and where each text of a pair goes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

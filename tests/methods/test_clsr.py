@@ -1,7 +1,5 @@
 """CLSR: its loss on the paper's networks, and that nothing below them changes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

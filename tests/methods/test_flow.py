@@ -1,7 +1,5 @@
 """MirrorBERT, BERT-flow and BERT-CF: their views, their losses, and what each of them trains."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 from pathlib import Path

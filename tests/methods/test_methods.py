@@ -1,7 +1,5 @@
 """The methods: which views they ask for, and that their loss is the paper's on what comes back."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Masked language modelling: its loss against that of transformers; alone, and beside other methods."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Negated sentences: the rules on parses made by hand, and on those that a word list guesses."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

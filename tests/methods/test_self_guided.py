@@ -1,7 +1,5 @@
 """Self-guidance: what is compared with what, what is trained, and what holds the rest in place."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

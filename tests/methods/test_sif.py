@@ -1,7 +1,5 @@
 """SIF as a method: one pass, no steps, and an encoder whose tokens weigh as their counts in the text say."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections import Counter

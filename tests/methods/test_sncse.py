@@ -1,7 +1,5 @@
 """SNCSE: prompts, negations, and the two losses added."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

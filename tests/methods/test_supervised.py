@@ -1,7 +1,5 @@
 """The methods with labels: what they ask for, and that their losses are the papers' on what comes back."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Translation there and back, with small random models made here."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from typing import Any

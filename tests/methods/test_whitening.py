@@ -1,7 +1,5 @@
 """Whitening: the map and the covariance it leads to; as a method, one pass without steps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Data on this machine stand in for published data that are only on the hub, if the user says so."""
 
-from __future__ import annotations
-
 import pytest
 
 from isotune.data import DATASETS

@@ -1,7 +1,5 @@
 """What the papers state of their runs (stated.toml), against their recipes and all runs of their studies."""
 
-from __future__ import annotations
-
 import os
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """CLSR's two networks, a vector at a time in float64."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch

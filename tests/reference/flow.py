@@ -3,8 +3,6 @@
 `Weights` are the state_dict of a `NormalizingFlow`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """The measures of a space, pair by pair as the papers write them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The losses, sum by sum as the papers write them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """SentEval's classifier and protocol, one classifier after another, with torch's own layers and optimiser."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 

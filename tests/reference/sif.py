@@ -1,7 +1,5 @@
 """SIF, line by line as Algorithm 1 of Arora et al. (2017) writes it, in float64."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

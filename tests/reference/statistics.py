@@ -1,7 +1,5 @@
 """A literal transcription of the bootstrap."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import pearsonr, spearmanr

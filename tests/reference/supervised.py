@@ -1,7 +1,5 @@
 """The supervised losses, number by number as the papers write them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

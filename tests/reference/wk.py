@@ -1,7 +1,5 @@
 """WK pooling, a token and a layer at a time as SBERT-WK, section IV writes it, in float64."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

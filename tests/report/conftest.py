@@ -1,7 +1,5 @@
 """A run folder as training leaves it, with generated numbers."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """The model card: what it tells of a run, and what it calls unknown."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

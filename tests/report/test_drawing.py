@@ -1,7 +1,5 @@
 """Panels and legends, as they are drawn for paper and for a page."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What training changed between sentences, against distances by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A run on the tiny model, the options that make it short, and what stops, resumes and compares runs."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

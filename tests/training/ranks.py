@@ -1,7 +1,5 @@
 """A process of a group that makes steps together; it leaves its results in a folder."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Steps of every method on the tiny model, to compare ways of making them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Runs whose methods add a flow to the encoder: it is trained, checkpointed, kept, and read back."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """From views to vectors: one pass for each kind, frozen copies, layers, tokens, cached vectors, adversarial views."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import deepcopy
 

@@ -1,7 +1,5 @@
 """What isn't trained costs nothing backward: the matrix products of a pass are counted."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Who may work in a run folder, and what stops a run."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

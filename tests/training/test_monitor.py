@@ -1,7 +1,5 @@
 """The monitor: which sentences it encodes, and what it measures."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Stages whose method brings new layers: they stay only if they are worth it, on a resume too."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

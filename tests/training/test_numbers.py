@@ -1,7 +1,5 @@
 """NaN and overflow end in one line that says what to do, in every method and in both precisions."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The optimiser: its updates, the schedule, and a state that comes back."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

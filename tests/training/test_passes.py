@@ -1,7 +1,5 @@
 """The passes of a step: however they are cut and whoever makes them, the gradient is that of the whole batch."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Processes that make a step together: the loss and the gradient are those of a single process, on all of them."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import random
@@ -16,11 +14,8 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from torch import Tensor
-from torch.nn.functional import cross_entropy, normalize
 
 from isotune.errors import InputError
-from isotune.losses import info_nce
 from isotune.methods import self_guided
 from isotune.training.run_folder import is_finished
 from tests.conftest import WORDS
@@ -63,53 +58,6 @@ def test_every_process_gets_the_loss_and_gradient_of_a_single_process(
                 # Weights can't drift apart.
                 assert all(np.array_equal(result, results[0], equal_nan=True) for result in results), name
                 assert_same(torch.from_numpy(results[0]), expected)
-
-
-def no_gathering(first: Tensor, second: Tensor, own: slice) -> Tensor:
-    """Each worker compares its own sentences only (sentence-transformers' default)."""
-    return info_nce(first[own], second[own], 0.05)
-
-
-def own_slice(first: Tensor, second: Tensor, own: slice) -> Tensor:
-    """The whole loss, whose gradient reaches the worker's own vectors only (SimCSE, GradCache)."""
-    return info_nce(only(first, own), only(second, own), 0.05)
-
-
-def detached(first: Tensor, second: Tensor, own: slice) -> Tensor:
-    """The loss of the worker's own rows, with the others' vectors detached (OpenCLIP's local loss)."""
-    queries, keys = normalize(first[own], dim=-1), normalize(only(second, own), dim=-1)
-    return cross_entropy(queries @ keys.T / 0.05, torch.arange(len(first))[own])
-
-
-def only(vectors: Tensor, own: slice) -> Tensor:
-    """The vectors with a gradient for a slice of them only."""
-    kept = vectors.detach().clone()
-    kept[own] = vectors[own]
-    return kept
-
-
-@pytest.mark.parametrize(("mistake", "size"), [(no_gathering, 1.0), (own_slice, 0.5), (detached, 1.0)])
-def test_the_mistakes_of_others_would_be_seen(
-    mistake: Callable[[Tensor, Tensor, slice], Tensor], size: float, tiny_model: Path, sentences: list[str]
-) -> None:
-    """Two workers with four sentences each, whose gradients are averaged."""
-    encoder, objectives, batch = make("simcse", tiny_model, sentences)
-    objectives.method.projection = torch.nn.Identity()
-    with encoder.backbone.dropout(0.0):
-        (tokens,) = batch.texts
-        vectors = encoder(tokens), encoder(tokens) + 0.1 * torch.randn(9, 32)
-    weights = [weight for weight in encoder.parameters() if weight.requires_grad]
-
-    def at_weights(loss: Tensor) -> Tensor:
-        gradients = torch.autograd.grad(loss, weights, retain_graph=True, materialize_grads=True)
-        return torch.cat([loss.detach()[None], *(x.flatten() for x in gradients)])
-
-    right = at_weights(info_nce(*vectors, 0.05))
-    wrong = torch.stack([at_weights(mistake(*vectors, own)) for own in (slice(0, 5), slice(5, 9))]).mean(0)
-    with pytest.raises(AssertionError):
-        assert_same(wrong, right, 1e-2)
-    if size != 1:
-        torch.testing.assert_close(wrong[1:], size * right[1:])
 
 
 @pytest.mark.parametrize("error", [InputError("no such model"), OSError(28, "No space left on device", "report.html")])

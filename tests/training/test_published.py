@@ -1,7 +1,5 @@
 """A run of a recipe with a published score says in its report's first lines what is not as published."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Runs from a text file to an encoder and a report: what is kept, how they stop, how they go on."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence

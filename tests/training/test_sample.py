@@ -1,7 +1,5 @@
 """Training on some of the rows, drawn by the seed."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """A run that starts from an encoder in memory: isotune's, or sentence-transformers'."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runs with labels: classified, scored, and of several tasks at once."""
 
-from __future__ import annotations
-
 import itertools
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A browser: Debian's Chromium, or that of $CHROMIUM."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Augmentations: exact counts, what is left alone, randomness from the sentences' seeds alone."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

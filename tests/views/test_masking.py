@@ -1,7 +1,5 @@
 """Masked tokens: which are chosen, and what becomes of them."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

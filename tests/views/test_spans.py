@@ -1,7 +1,5 @@
 """Masked spans: where they are, how long, and what is never masked."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 The README.md of each folder names the source and the licence of its content.
 """
 
-from __future__ import annotations
-
 from importlib.resources import files
 from pathlib import Path
 

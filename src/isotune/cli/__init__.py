@@ -3,8 +3,6 @@
 This module imports the standard library only. Everything else is imported inside `main`, where Ctrl-C is caught.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

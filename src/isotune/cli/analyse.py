@@ -1,7 +1,5 @@
 """`isotune analyse`: an analysis of encoders, as a table and a figure."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -4,8 +4,6 @@ The top-level help, the version and the error of a mistyped command use neither 
 some hundredths of a second. Errors and Ctrl-C are caught in `cli/__init__.py`.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple

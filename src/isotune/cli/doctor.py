@@ -1,7 +1,5 @@
 """`isotune doctor`: what this machine has, and whether the encoder computes correctly on it."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from isotune.cli.parameters import JSON

@@ -1,7 +1,5 @@
 """`isotune duplicates`: sentences that say the same, and the file without them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`isotune encode`: the vectors of the sentences in a file or stream, or in many files."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """`isotune evaluate`: the scores of encoders, side by side."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """`isotune export`: an encoder as a folder that needs no torch."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Literal
 

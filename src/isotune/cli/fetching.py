@@ -1,7 +1,5 @@
 """Fetches datasets and models ahead of their use: what `isotune datasets fetch` and `isotune reproduce --fetch` do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """`isotune index`: a search index of the rows of files, made or brought up to date."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

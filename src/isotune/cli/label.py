@@ -1,7 +1,5 @@
 """`isotune label`: score pairs of your own sentences, to choose between encoders by them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated

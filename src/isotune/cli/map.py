@@ -1,7 +1,5 @@
 """`isotune map`: a page on which the sentences of a file lie in the plane."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`isotune mine`: pairs of sentences that mean the same, as training data."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -3,8 +3,6 @@
 The function's parameters are the command's arguments and options; its docstring is the command's help.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path

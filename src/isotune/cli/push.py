@@ -1,7 +1,5 @@
 """`isotune push`: an encoder's folder as a repository on the Hugging Face hub."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`isotune recipes`: the table of recipes."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`isotune report`: the page of a run or of a study, written again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

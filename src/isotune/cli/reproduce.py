@@ -1,7 +1,5 @@
 """`isotune reproduce`: the papers' tables and figures, made again or listed."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping, Sequence
 from math import inf

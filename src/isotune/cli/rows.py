@@ -1,7 +1,5 @@
 """`isotune rows`: what an index is, and a list of its rows; also deletes rows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

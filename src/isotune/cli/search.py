@@ -1,7 +1,5 @@
 """`isotune search`: the rows of an index that are nearest to a query."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`isotune serve`: encoders over HTTP."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

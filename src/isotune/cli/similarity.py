@@ -1,7 +1,5 @@
 """`isotune similarity`: the cosine similarity of two sentences."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from cyclopts import Parameter

@@ -1,7 +1,5 @@
 """`isotune study`: a comparison of methods, models or options, which a file describes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """How a command prints a table or JSON on standard output."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

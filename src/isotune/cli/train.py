@@ -5,12 +5,14 @@ Which options there are, and the defaults that their help shows, depend on --rec
 field of that recipe (PEP 692), and hold those that were given.
 """
 
-from __future__ import annotations
-
+import ast
+import inspect
 import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, TypedDict, Unpack, get_type_hints
 
@@ -128,11 +130,11 @@ def _of_model(options: BaseModel, panel: Group, names: Iterable[str] = ()) -> di
     The recipe checks the limits of a value, so only the type is passed on.
     """
     model = type(options)
-    types = get_type_hints(model)
+    types, docs = get_type_hints(model), field_docs(model)
     annotated: dict[str, Any] = {}
     for name in names or model.model_fields:
         value = getattr(options, name)
-        text = " ".join((model.model_fields[name].description or "").split())
+        text = docs.get(name, "")
         parameter = Parameter(
             help=text if value in (None, (), {}) else text.partition(" Unset:")[0],
             group=panel,
@@ -145,6 +147,27 @@ def _of_model(options: BaseModel, panel: Group, names: Iterable[str] = ()) -> di
             Annotated[types[name], parameter, PAIRS] if name == "columns" else Annotated[types[name], parameter]
         )
     return annotated
+
+
+def field_docs(model: type[BaseModel]) -> dict[str, str]:
+    """The docstring below each field of a model, in one line; of a field without one, that of the class above.
+
+    Only help reads them, so they are not pydantic's descriptions, for which every option model would be parsed.
+    """
+    docs: dict[str, str] = {}
+    for code in reversed(model.__mro__[:-2]):  # without BaseModel and object
+        for part in _parsed(inspect.getfile(code)):
+            for line, below in pairwise(part.body) if getattr(part, "name", "") == code.__name__ else ():
+                match line, below:
+                    case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+                        docs[name] = " ".join(text.split())
+    return docs
+
+
+@cache
+def _parsed(file: str) -> list[Any]:
+    """The statements of a Python file."""
+    return ast.parse(Path(file).read_text("utf-8")).body
 
 
 def _as_typed(name: str, value: object) -> str:

@@ -1,7 +1,5 @@
 """Rows from files, the hub and named datasets; their tokens; packed batches of these."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from isotune.data.catalogue import DATASETS, Dataset

@@ -6,8 +6,6 @@ batch, and two runs that make the same text agree on one of the results. Each en
 text is never trained on.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

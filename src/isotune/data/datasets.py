@@ -4,8 +4,6 @@ A split is looked for in this package, then in `$ISOTUNE_DATA`, then where it is
 papers used: the content of a file must have the SHA-256 of the catalogue, and a split its number of rows.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from dataclasses import replace

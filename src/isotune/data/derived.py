@@ -10,8 +10,6 @@ The k-th entailed hypothesis of a premise goes with its k-th contradicted hypoth
 hypothesis is used twice. A triplet is given as soon as its last part is read; memory grows with the distinct premises.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -8,8 +8,6 @@ The numbers are those of SplitMix64 (Steele, Lea and Flood, 2014, "Fast Splittab
 counter, stirred by two multiplications. Number k of a seed follows from k alone, so all numbers are computed at once.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

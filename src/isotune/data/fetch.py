@@ -4,8 +4,6 @@ Single files of the hub go into the cache of `huggingface_hub`; configurations, 
 cache folder. Afterwards each dataset is read once from there, which checks its counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial

@@ -4,14 +4,12 @@ A configuration is streamed. `fetch.py` keeps a configuration in the user's cach
 are in the cache of `huggingface_hub`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from isotune.data.cache import cache_folder
 from isotune.data.layouts import read_layout
@@ -34,7 +32,7 @@ class HubSource:
     file: str = ""  # the path in the repository; empty to read a configuration
 
     @classmethod
-    def parse(cls, text: str) -> HubSource:
+    def parse(cls, text: str) -> Self:
         """The source that "owner/name[@revision][/config or file]" names.
 
         A name with an ending that isotune reads, such as .csv or .txt.gz, is a file; another name is a configuration.

@@ -5,8 +5,6 @@ archive (.tar or .zip) a part is a path, which may also stand below a folder. Se
 its files are read, and which of them are ISO 8859-1.
 """
 
-from __future__ import annotations
-
 import csv
 import tarfile
 import zipfile

@@ -3,8 +3,6 @@
 Files of the web are fetched into the user's cache folder, whole or not at all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPException

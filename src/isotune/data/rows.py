@@ -4,8 +4,6 @@ A row type is a NamedTuple class. Its text fields come first; they hold stripped
 text, a score is a finite float. A record is one line of a source as {column name: value}.
 """
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping

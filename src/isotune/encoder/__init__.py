@@ -4,8 +4,6 @@ Importing this package itself loads no torch, so that the command line can read 
 import the names below.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Literal
 
 from isotune.lazy import lazy

@@ -4,8 +4,6 @@
 fingerprint names. All commands and the server turn cosines into probabilities here.
 """
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,13 +1,11 @@
 """The sentence encoder that a user keeps: tokenizer, pretrained model, pooling and heads, in one folder."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -118,7 +116,7 @@ class Encoder(nn.Module):
         prompt: str | None = None,
         precision: Precision | None = None,
         device: str | torch.device | None = None,
-    ) -> Encoder:
+    ) -> Self:
         """Loads a sentence-transformers folder, or any pretrained language model in Hugging Face's format.
 
         Args:

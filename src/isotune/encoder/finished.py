@@ -3,8 +3,6 @@
 All this happens before the model is loaded. Loads no torch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache

@@ -40,7 +40,7 @@ def pooling(name: str) -> Callable[[P], P]:
 class EncoderOptions(BaseModel):
     """How sentence vectors are made from the pretrained model. Unset options are taken from the model's folder."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     pooling: Annotated[str, AfterValidator(POOLINGS.check)] | None = None
     """How the vectors of tokens become one vector: cls, mean, max, weightedmean (later tokens weigh more), mask (the

@@ -6,11 +6,10 @@ numbers: 0 is the output of the embedding layer, k the output of block k, and ne
 of the three is called "first-last" or "last-2" in some paper; a number can't be misread.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -50,11 +49,11 @@ class Pooling:
             raise InputError(f"pooling wk weighs three or more layers by itself; got layers {list(self.layers)}")
         return {number: weight / sum(weights) for number, weight in zip(numbers, weights, strict=True)}
 
-    def on_last_layer(self) -> Pooling:
+    def on_last_layer(self) -> Self:
         """The same pooling of the last layer alone; ConSERT trains on it in every setting (section 4.1)."""
         return replace(self, layers=(-1,), weights=None)
 
-    def numbered(self, blocks: int) -> Pooling:
+    def numbered(self, blocks: int) -> Self:
         """The same pooling, with layers from 0 to `blocks`. Raises errors as `resolve`."""
         return replace(self, layers=tuple(self.resolve(blocks)))
 
@@ -153,7 +152,7 @@ class EachLayer:
     mode: str
     layers: tuple[int, ...]
 
-    def numbered(self, blocks: int) -> EachLayer:
+    def numbered(self, blocks: int) -> Self:
         """The same pooling, with layers from 0 to `blocks`."""
         return replace(self, layers=Pooling(layers=self.layers).numbered(blocks).layers)
 
@@ -170,7 +169,7 @@ class TokenStates:
     places: Tensor  # [M] int64, the tokens' places in the packed row
     layers: tuple[int, ...] = (-1,)
 
-    def numbered(self, blocks: int) -> TokenStates:
+    def numbered(self, blocks: int) -> Self:
         """The same, with the number of the last layer."""
         return replace(self, layers=(blocks,))
 

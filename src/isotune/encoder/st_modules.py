@@ -5,10 +5,8 @@ wants permission to import from another library: `SentenceTransformer(folder, tr
 a module is any `nn.Module` with `load` and `save` that maps features to features; so nothing of it is imported here.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -36,7 +34,7 @@ class Flow(nn.Module):
         write_module(Path(output_path), self.head.config(), self.head.state_dict())
 
     @classmethod
-    def load(cls, input_path: str) -> Flow:
+    def load(cls, input_path: str) -> Self:
         """Reads a folder that `save` has written."""
         return cls(read_head(NormalizingFlow, Path(input_path)))
 
@@ -61,7 +59,7 @@ class RegisteredPooling(nn.Module):
         write_module(Path(output_path), self.config, {})
 
     @classmethod
-    def load(cls, input_path: str) -> RegisteredPooling:
+    def load(cls, input_path: str) -> Self:
         """Reads a folder that `save` has written."""
         return cls(read_json(Path(input_path, "config.json")))
 

@@ -18,8 +18,6 @@ authors' code, this leaves out the last token, [SEP], unless the sentence has no
 constants.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

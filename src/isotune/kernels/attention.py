@@ -10,8 +10,6 @@ call; the packed batch is one of them. Importing this module adds our function t
 `PACKED`. This is the one lasting change to another library: it affects no model that doesn't ask for that name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any
@@ -26,6 +24,7 @@ from transformers import AttentionInterface
 from isotune.data.draws import random_shares
 from isotune.data.packed import Packed
 from isotune.kernels.dropout import DRAWS, draws_for, ragged_dropout_factors
+from isotune.kernels.precision import AMPERE
 
 PACKED = "isotune_packed"
 # torch's softmax on a CPU computes a row in registers of 16 numbers in float32, of 32 in bfloat16. It computes a row
@@ -43,7 +42,6 @@ ONE_THREAD = 2**18
 MASKED = 2**21
 # The GPU kernels take heads of up to this many features, in multiples of 8.
 LARGEST_HEAD = 256
-AMPERE = (8, 0)  # the first GPUs that have these kernels, by compute capability
 
 
 def packed_attention(

@@ -5,8 +5,6 @@ draws other numbers. 64 bits decide on four elements, by 16 bits each. So rates 
 kept elements are scaled by the rounded rate. On a CPU this takes less than half of the time of torch's dropout.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar

@@ -5,8 +5,6 @@ every product of two matrices, when its precision setting allows bfloat16. oneDN
 unless the CPU has matrix units for bfloat16 (AMX). On Intel's CPUs, MKL is as fast or faster.
 """
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager

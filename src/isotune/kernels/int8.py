@@ -9,8 +9,6 @@ and q . v is exact. Embeddings, attention and normalisation stay in float32. one
 unsigned input: it gets q + 128, and 128 as the number that stands for 0.
 """
 
-from __future__ import annotations
-
 import hashlib
 
 import torch

@@ -7,8 +7,6 @@ oneDNN bit for bit. In addition, oneDNN computes a GELU that follows the layer b
 may change afterwards.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache, partial

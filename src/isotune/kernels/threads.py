@@ -6,8 +6,6 @@ token is a sum of products of the weights that other tokens give it, over all la
 in the last digits only. torch has this as a setting of each thread, and a new thread begins with that of its parent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager

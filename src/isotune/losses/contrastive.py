@@ -10,8 +10,6 @@
 Similarity is the cosine, and `temperature` divides it. A loss is the mean over the queries, in nats.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, logsigmoid, normalize

@@ -1,7 +1,5 @@
 """Negative log-likelihoods: of vectors under a normalising flow, and of tokens under a language model."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

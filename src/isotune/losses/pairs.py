@@ -1,7 +1,5 @@
 """What is computed of the two vectors of a pair: losses of the cosine, and the input of a classifier."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, relu

@@ -5,8 +5,6 @@ gradient of the similarities is passed on to the vectors at once, so only [Q, d]
 pass.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec

@@ -8,8 +8,6 @@ The paraphrases are the second texts of the corpus, or two sequence-to-sequence 
 cache keeps them. Beam search draws no random numbers: the same models and beam width make the same paraphrase.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property

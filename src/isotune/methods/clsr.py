@@ -8,8 +8,6 @@ The paper describes e as "an MLP with 1 hidden layer and ReLU nonlinearity on th
 each followed by a ReLU: without a nonlinearity on the hidden layer the two would be a single linear map.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from torch import Tensor, nn

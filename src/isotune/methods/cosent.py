@@ -4,8 +4,6 @@ The cosines of a batch's pairs should have the order of their scores. The size o
 scale will do, the labels 1 and 0 too. The in-batch form in the library uniem, for pairs without scores, is InfoNCE.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from torch import Tensor

@@ -9,8 +9,6 @@ BERT's released code, which the papers' numbers are of, puts the pretrained pool
 `heads` and the encoder's pooling "pooler", this method does so too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from torch import Tensor, nn

@@ -6,8 +6,6 @@ L = lambda_mirror L_mirror + L_flow. In its ablation "joint" the encoder is trai
 term (section 6.1): the likelihood treats the encoder's vectors as data.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 

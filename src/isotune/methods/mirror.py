@@ -5,8 +5,6 @@ only the unmasked sentences are queries. There is no projection. In the authors'
 it is the mean over the tokens, as their paper says.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from torch import Tensor

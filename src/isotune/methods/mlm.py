@@ -9,8 +9,6 @@ The language head stays with the encoder and is saved in its folder. A later sta
 drops the head, because it would no longer fit the model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

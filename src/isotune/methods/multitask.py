@@ -5,8 +5,6 @@ compare the hinged cosine of two projected vectors: paraphrase by the cosine emb
 error from the score scaled to [h, 1]. The mean of two accuracies and Pearson's correlation chooses the best step.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from torch import Tensor, nn

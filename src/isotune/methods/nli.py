@@ -4,8 +4,6 @@ Two sentences are encoded separately, from the last layer. A linear layer, which
 from their vectors u and v and the difference |u - v| whether the second sentence follows from the first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from torch import Tensor, nn
@@ -15,7 +13,7 @@ from isotune.data.rows import LabelledPair
 from isotune.encoder.encoder import Encoder
 from isotune.losses import pair_features
 from isotune.methods.method import Batch, Method
-from isotune.methods.options import ConSERTJointOptions, NLIOptions
+from isotune.methods.options import NLIOptions
 
 NLI_CLASSES = ("contradiction", "entailment", "neutral")  # in the order of the authors' class numbers
 
@@ -40,7 +38,7 @@ class NLI(Method):
     rows = LabelledPair
     classes = NLI_CLASSES
 
-    def __init__(self, options: NLIOptions | ConSERTJointOptions, encoder: Encoder) -> None:
+    def __init__(self, options: NLIOptions, encoder: Encoder) -> None:
         super().__init__(options, encoder)
         self.pooling = encoder.pooling.on_last_layer()
         self.classifier = PairClassifier(encoder.dimension, len(NLI_CLASSES), options.max_square)

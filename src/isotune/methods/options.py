@@ -1,13 +1,11 @@
 """The options of the methods. No torch here: recipes and the command line's help read these models.
 
 The name of a field is its key in a recipe's TOML file, its flag on the command line, and its entry in the record of a
-run. Its docstring is the help of the flag. Defaults are those of the paper's text; if the authors' code differs, the
-docstring says so.
+run. Its docstring, or else that of the field in the class above, is the help of the flag. Defaults are those of the
+paper's text; if the authors' code differs, the docstring says so.
 """
 
-from __future__ import annotations
-
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -28,7 +26,7 @@ class MethodOptions(BaseModel):
     if its fields name data or models; most do not.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     takes_steps: ClassVar[bool] = True
     """Whether weights are trained step by step. A closed form has no batches, no rate and no schedule."""
@@ -136,7 +134,7 @@ class SNCSEOptions(AugmentedOptions):
     folder, or auto (spaCy's en_core_web_sm, which the authors use, if it is installed, otherwise words)."""
 
     @model_validator(mode="after")
-    def _ordered_margins(self) -> SNCSEOptions:
+    def _ordered_margins(self) -> Self:
         if self.alpha > self.beta:
             raise ValueError(f"alpha {self.alpha:g} is above beta {self.beta:g}: no difference would do for both")
         return self
@@ -217,7 +215,7 @@ class NLIOptions(MethodOptions):
     """Classify from max(u, v)^2 too, besides u, v and |u - v| (ConSERT, equation 2). The published numbers did."""
 
 
-class ConSERTJointOptions(AugmentedOptions):
+class ConSERTJointOptions(NLIOptions, AugmentedOptions):
     """ConSERT with labels: pairs are classified from their two vectors, and the views of each side are compared."""
 
     temperature: Positive = 0.1
@@ -234,9 +232,6 @@ class ConSERTJointOptions(AugmentedOptions):
 
     adversarial_norm: Positive = 1.0
     """Length of the noise that adversarial adds to each token. The authors' code; the text names none."""
-
-    max_square: bool = False
-    """Classify from max(u, v)^2 too, besides u, v and |u - v| (ConSERT, equation 2). The published numbers did."""
 
 
 class SimCSESupervisedOptions(MethodOptions):
@@ -445,18 +440,9 @@ class BERTCFOptions(FlowShape, MirrorOptions):
     """BERT-CF's second stage: a flow on a frozen encoder, trained by its likelihood and by a contrastive loss."""
 
     mixing: Literal["reversal", "lu"] = "lu"
-    """What a step does between its ActNorm and its coupling: reversal reverses the features (BERT-flow's code); lu
-    multiplies them by a learned matrix, an invertible 1x1 convolution in LU form (BERT-CF, section 4.2)."""
-
     levels: Count = 1
-    """Levels of the flow. After each level but the last, half of the features is finished. BERT-CF, section 4.2."""
-
     spans: Literal["characters", "tokens"] = "tokens"
-    """What is masked: characters of the text, all by one mask (MirrorBERT), or tokens, each by a mask (BERT-CF, section
-    4.1)."""
-
     symmetric: bool = False
-    """Both views are queries, as in MirrorBERT. In BERT-CF's formula only the unmasked view is (section 4.1)."""
 
     contrastive_weight: Positive = 0.3
     """Weight of the contrastive loss, lambda_mirror; the likelihood, in bits for each feature, has weight 1. BERT-CF,

@@ -1,7 +1,5 @@
 """Layers between the pooled vector and the loss, initialised as BERT initialises its layers."""
 
-from __future__ import annotations
-
 from torch import nn
 
 from isotune.encoder.heads import Dense

@@ -1,7 +1,5 @@
 """What only a few methods do. The trainer asks with `isinstance` which of these classes a method is."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ layer for each sentence in each step; opt3 uses all layers. The embedding layer 
 squared distance of all other weights from the fixed copy's is part of the loss.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 

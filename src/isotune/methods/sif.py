@@ -14,8 +14,6 @@ the lengths of the vectors that u is computed from, and so u a little.
 The weights stay in the encoder as `token_weights`. The projection is the encoder's last head.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

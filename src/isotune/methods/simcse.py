@@ -9,8 +9,6 @@ The vectors pass a linear layer with tanh (`projection`), as the authors' [CLS] 
 dropped after training. With labels it stays a part of the encoder.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from torch import Tensor, nn

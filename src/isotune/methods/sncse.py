@@ -11,8 +11,6 @@ differ only by dropout: the soft task of the small-BERT paper (section 5.3). The
 it stays here, as in equation 3, because the margin loss does not compare different sentences.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace

@@ -8,8 +8,6 @@ A direction without variance becomes a feature that is always 0. Every BERT has 
 leaves one.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

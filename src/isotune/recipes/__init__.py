@@ -1,7 +1,5 @@
 """Recipes: the configuration of a run as data. One TOML file for each published setting. No torch here."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable

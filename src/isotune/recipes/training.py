@@ -1,8 +1,6 @@
 """Training options: how long, how fast and how carefully a stage trains. No torch here."""
 
-from __future__ import annotations
-
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -17,7 +15,7 @@ WITHOUT_STEPS = ("max_length", "precision", "metric", "sample", "upsample", "min
 class TrainingOptions(BaseModel):
     """How long, how fast and how carefully a stage trains."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     batch_size: Annotated[int, Field(ge=2)] = 64
     """Rows in a step. A contrastive loss takes the other rows of the step as negatives. 64: SimCSE, BERT-base."""
@@ -135,12 +133,12 @@ class TrainingOptions(BaseModel):
     of a named dataset."""
 
     @model_validator(mode="after")
-    def _one_length(self) -> TrainingOptions:
+    def _one_length(self) -> Self:
         if self.epochs is not None and self.steps is not None:
             raise ValueError("epochs and steps are both given; give one of them")
         return self
 
-    def for_width(self, width: int) -> TrainingOptions:
+    def for_width(self, width: int) -> Self:
         """These options with the learning rate for a model of this width."""
         if self.rate_width is None:
             return self

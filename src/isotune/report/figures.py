@@ -1,7 +1,5 @@
 """The figures of a run's report, each an SVG element. The page's tables have their numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any

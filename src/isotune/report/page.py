@@ -4,8 +4,6 @@ A run that crashed or was stopped has a report too: only metrics.jsonl is needed
 left out. Paths, names, warnings and settings are escaped.
 """
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Callable, Mapping, Sequence

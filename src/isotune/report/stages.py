@@ -4,8 +4,6 @@ Steps count through all stages: a stage begins at the step where the stage befor
 the encoder that it starts from.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The templates of the package: HTML pages, the model card, and the example of an ONNX folder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template

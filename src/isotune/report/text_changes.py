@@ -4,8 +4,6 @@ Training changes the scale of the cosines, so the cosines of two encoders are no
 compared is their order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any

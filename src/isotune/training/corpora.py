@@ -1,7 +1,5 @@
 """From a stage's sources to tokens: what is trained on, what is scored, and what the log says about the data."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """The batches of a stage."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Mapping

@@ -4,13 +4,12 @@
 `main` in `cli/__init__.py` ends the command: what is on disk is whole then.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import threading
 from contextlib import suppress
 from types import FrameType
+from typing import Self
 
 HANGUP = getattr(signal, "SIGHUP", None)  # Windows has none
 STOPPING = b"\nthe run stops after the step or the evaluation that it is in; Ctrl-C again stops it at once\n"
@@ -29,7 +28,7 @@ class StopSignal:
         self.tell = tell
         self.received: signal.Signals | None = None
 
-    def __enter__(self) -> StopSignal:
+    def __enter__(self) -> Self:
         numbers: tuple[signal.Signals, ...] = self.SIGNALS
         if threading.current_thread() is not threading.main_thread():
             numbers = ()  # only the main thread may set handlers; elsewhere there is nobody to press Ctrl-C

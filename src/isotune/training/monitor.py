@@ -4,8 +4,6 @@ Contrastive learning should spread the vectors: their mean cosine falls and thei
 a collapse, which the loss alone can hide. A fixed sample of training sentences is encoded at every evaluation.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

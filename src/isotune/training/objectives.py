@@ -3,8 +3,6 @@
 The first objective is the stage's method. Masked language modelling can stand beside it as a second one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 

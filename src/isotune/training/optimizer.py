@@ -1,7 +1,5 @@
 """The optimiser and the schedule of the learning rate."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 

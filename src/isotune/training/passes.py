@@ -15,8 +15,6 @@ backward, the pass is made again. So memory does not grow with the batch, at the
 numbers belong to the sentences (`data/draws.py`), so the second pass draws the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain

@@ -1,14 +1,12 @@
 """What a run says: metrics.jsonl for programs, train.log and standard error for people."""
 
-from __future__ import annotations
-
 import json
 import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -47,7 +45,7 @@ class Recorder:
         self._bar = Progress(*columns, shown, console=self._console, disable=quiet or not self._console.is_terminal)
         self._shown: dict[str, str] = {}
 
-    def __enter__(self) -> Recorder:
+    def __enter__(self) -> Self:
         self._bar.start()
         return self
 

@@ -5,8 +5,6 @@ metrics and checkpoints, then the kept encoder, and last its evaluation and the 
 `_Run.run` reads top to bottom: prepare, train the stages (`stage.py`), finish (`outcome.py`).
 """
 
-from __future__ import annotations
-
 import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +26,7 @@ from isotune.encoder.pooling import change_pooling
 from isotune.errors import InputError
 from isotune.evaluation import STSTask, Task, load_tasks
 from isotune.files import inside
-from isotune.kernels.precision import compare_bfloat16, faster_precision, warn_of_bfloat16
+from isotune.kernels.precision import faster_precision, warn_of_bfloat16
 from isotune.methods import method_class
 from isotune.methods.method import Method
 from isotune.methods.protocols import ScoresRows
@@ -232,7 +230,7 @@ class _Run:
         last = "" if self.recipe.dev_pairs else "; the last encoder is kept, not the best"
         self.recorder.say(f"dev pairs: {self.recipe.dev}{last}")
         precisions = dict.fromkeys(stage.training.precision for stage in self.recipe.stages)
-        self.recorder.say(f"precision: {', '.join(precisions)}; {compare_bfloat16(_device())}")
+        self.recorder.say(f"precision: {', '.join(precisions)}")
         if "bfloat16" in precisions and (warning := warn_of_bfloat16(_device())):
             self.recorder.warn(0, warning)
 

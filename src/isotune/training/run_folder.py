@@ -33,7 +33,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from isotune.errors import InputError
-from isotune.files import make_folder, remove, replacing, write_text
+from isotune.files import make_folder, read_json, remove, replacing, write_text
 from isotune.plugins import loaded_plugins, require_plugins
 from isotune.recipes import Recipe, read_recipe
 from isotune.training.optimizer import Optimizer
@@ -172,7 +172,7 @@ def check_new(folder: Path) -> None:
         raise InputError(f"{folder}: this is a file; choose another --out, a new folder")
     if folder.exists():
         names = {path.name for path in folder.iterdir()}
-        begun = {LOCK, ENVIRONMENT} if CHECKSUM in _read_json(folder / ENVIRONMENT) else {LOCK}
+        begun = {LOCK, ENVIRONMENT} if CHECKSUM in _environment(folder) else {LOCK}
         if any(name not in begun and not FIRST_PARTS.fullmatch(name) for name in names):
             raise InputError(f"{folder}: this folder exists already; choose another --out, or continue with --resume")
 
@@ -201,26 +201,23 @@ def create(folder: Path, plan: Recipe) -> None:
 
 def mark_finished(folder: Path) -> None:
     """Stores the fact that the run is finished: its end time in environment.json."""
-    environment = {**_read_json(folder / ENVIRONMENT), "finished": _now()}
+    environment = {**_environment(folder), "finished": _now()}
     write_text(folder / ENVIRONMENT, json.dumps(environment, indent=2) + "\n")
 
 
 def is_finished(folder: Path) -> bool:
     """Whether the run in this folder is finished."""
-    return "finished" in _read_json(folder / ENVIRONMENT)
+    return "finished" in _environment(folder)
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in a file; an empty one if the file is missing or damaged."""
-    with suppress(OSError, ValueError):
-        if isinstance(content := json.loads(path.read_text("utf-8")), dict):
-            return content
-    return {}
+def _environment(folder: Path) -> dict[str, Any]:
+    """What `create` has written about the machine; empty if there is no such file."""
+    return dict(read_json(folder / ENVIRONMENT, missing_ok=True))
 
 
 def started_recipe(folder: Path) -> Recipe:
     """The recipe of the run that was started in this folder."""
-    path, environment = folder / RECIPE, _read_json(folder / ENVIRONMENT)
+    path, environment = folder / RECIPE, _environment(folder)
     if changed := require_plugins(environment.get("plugins", {}), f"run {folder}"):
         raise InputError(
             f"run {folder}: the plugin {changed[0]} has changed since the run was started; put the file back, or start "

@@ -4,8 +4,6 @@ A checkpoint follows every evaluation, and a second file has the weights of the 
 killed at any moment, and on a CPU a resumed run gives the same bits as one that was never stopped.
 """
 
-from __future__ import annotations
-
 import shlex
 import signal
 import time

@@ -4,8 +4,6 @@ Step k of a stage is a function of (seed, stage, k), the weights and the optimis
 passes. So there is no random state to save.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

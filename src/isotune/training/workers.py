@@ -8,8 +8,6 @@ and no gradient passes through them. Here the gradients of processes are added; 
 first process leads: it alone writes files.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ gradient of each token at the output of the embedding layer, scaled to a fixed l
 adversarial view needs a loss on the clean sentence first, and is encoded in a second pass.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self

@@ -9,8 +9,6 @@ Each number is floor(rate * n) for each sentence. As in the authors' code, what 
 rescaled, and special tokens are tokens like any other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, TypeVar

@@ -5,8 +5,6 @@ an exact number in each sentence. Of the chosen tokens, 80 % become [MASK], 10 %
 Special tokens are never chosen, and never take the place of a token.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch

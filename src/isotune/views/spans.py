@@ -6,8 +6,6 @@ tokenizer's, and the cut is at the drawn place. BERT-CF follows SpanBERT: it mas
 length. All random numbers come from the given `torch.Generator`, which is on the CPU.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

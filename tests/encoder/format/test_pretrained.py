@@ -1,7 +1,5 @@
 """Names and folders of models. An unusable folder gives an error of one clear line; nothing is newly initialised."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Prompts around a sentence: the same ids as the whole text has, and the same vectors in every library."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast

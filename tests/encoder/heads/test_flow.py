@@ -1,7 +1,5 @@
 """The flow: its Jacobian, that it can be inverted, its start, and saving and loading."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The masked-LM head against transformers' models, for every type; and how its weights are loaded and saved."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Pairs with scores, encoders with known vectors, and a model's hidden states one sentence at a time."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The table of analyses, what any of them looks at, and the files that it leaves."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tables, figures and the page, of numbers that are made up."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The papers' tables and figures: each file holds together, and says what the paper's text says where that is here."""
 
-from __future__ import annotations
-
 import os
 import re
 import tomllib
@@ -119,22 +117,6 @@ def test_averages_are_those_of_their_row(name: str) -> None:
             assert _mean_is_printed(row, average, AVERAGES[average]) is not bool(marked), row.arm
 
 
-@pytest.mark.parametrize("name", ["small-bert/table2", "small-bert/figure2"])
-def test_numbers_of_others_are_marked(name: str) -> None:
-    """The paper's lines without contrastive training are GLUE's server's: the checkpoints' card and BERT's Table 1."""
-    for row in read_study(name).published:
-        plain = re.fullmatch(r"BERT-(Base|Large|Mini|Small)( on (\S+))?", row.arm)
-        assert row.note.startswith("From ") is bool(plain)
-        if plain and plain[3] in (None, "STSB"):
-            assert row.note.endswith("Pearson." if plain[1] in ("Mini", "Small") else "Spearman.")
-
-
-def test_the_defect_of_small_bert_is_marked() -> None:
-    study = read_study("small-bert/table1")
-    assert all(row.scores["sts15"] < 15 and "STS15 is a defect" in row.note for row in study.published)
-    assert not any(_mean_is_printed(row, "average", 5) for row in study.published)
-
-
 @pytest.fixture(scope="module")
 def texts() -> dict[str, list[list[str]]]:
     """The numbers in each line of the papers' texts, in $ISOTUNE_PAPERS."""
@@ -210,8 +192,3 @@ def test_what_small_bert_prints_is_the_best_of_its_grid() -> None:
     for size in ("Mini", "Small"):  # section 5.3
         rates = {run.cell["learning_rate"] for run in runs if run.arm == f"BERT-{size} (Soft)"}
         assert rates == {2e-4, 3e-5, 5e-5}
-
-
-def test_what_drops_a_flow_can_be_seen() -> None:
-    """Where no step is better than the start, the flow goes and the start's score stays: kept_step is 0 then."""
-    assert all("kept_step" in read_study(f"bert-cf/{name}").scores for name in ("ablation", "table1"))

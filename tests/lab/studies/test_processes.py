@@ -1,7 +1,5 @@
 """One process for each run: how it ends, and that none is left of a study that was stopped."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The papers' tables as commands: other models and options, and published beside measured."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Studies from their file to their page, on the tiny model."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The order in which the runs of a study are made, the time limit, and failures that others depend on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

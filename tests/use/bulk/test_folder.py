@@ -1,7 +1,5 @@
 """A folder of vectors: its files and manifest, what is refused, and how the same job goes on."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """One file of text to one file of vectors: every row's columns and types, in order, in blocks of any size."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from datetime import UTC, datetime

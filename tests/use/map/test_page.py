@@ -1,7 +1,5 @@
 """The page of a map in Chromium: what is drawn, found, selected, saved, by mouse and by keyboard; and its table."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

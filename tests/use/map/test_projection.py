@@ -1,7 +1,5 @@
 """The plane: similar sentences lie together, equal seeds give equal planes, and too few sentences are refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

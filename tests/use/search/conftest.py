@@ -1,7 +1,5 @@
 """A small index, made by the tiny model."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

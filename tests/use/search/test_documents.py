@@ -1,7 +1,5 @@
 """Documents read from files: ids, texts and all other columns."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Duplicates and mined pairs against slow loops over all pairs."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Exact neighbours and pairs against numpy's sort of all products."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

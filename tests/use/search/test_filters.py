@@ -1,7 +1,5 @@
 """Filters: a filter selects what its tree says, and nothing but SQL of our own reaches LanceDB."""
 
-from __future__ import annotations
-
 import operator
 import re
 from datetime import date, datetime

@@ -1,7 +1,5 @@
 """An index: what a search gives, what a change does, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A server in this process, answering over a real socket."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -6,8 +6,6 @@ that the request may get. Prints as JSON how many requests were sent, and how ma
 is that of `test_fuzz.py`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

@@ -1,7 +1,5 @@
 """What each route answers, over HTTP and through OpenAI's client."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

@@ -1,7 +1,5 @@
 """Batches are filled by tokens from all requests in turn, and every request gets its own vectors."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

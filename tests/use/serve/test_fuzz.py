@@ -3,8 +3,6 @@
 The long test sends as many requests as $ISOTUNE_REQUESTS says, or a million.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """What is refused before a route: wrong keys and hosts, too much, too slow; and what is logged."""
 
-from __future__ import annotations
-
 import json
 import logging
 import socket

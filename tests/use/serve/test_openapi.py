@@ -1,7 +1,5 @@
 """The server against its OpenAPI description, with requests that schemathesis makes up."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page at the server's root in a browser."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

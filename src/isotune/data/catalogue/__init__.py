@@ -11,8 +11,6 @@ holds the same rows, as lines of text or as tab-separated columns with a header.
 dataset that stands in for it on machines that can't reach the public source (`stand_in`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import resources

@@ -1,7 +1,5 @@
 """SHA256SUMS in a folder: the file that `sha256sum -c` reads, so that a changed byte is noticed before it is used."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from isotune.errors import InputError

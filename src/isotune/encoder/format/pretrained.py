@@ -5,8 +5,6 @@ pickles. No code of the folder runs. A weight that is missing, or that the model
 missing weight is drawn at random.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import pickle

@@ -7,8 +7,6 @@ sentence that doesn't end in punctuation, as SNCSE does. So transformers and sen
 from a saved encoder, without code of isotune.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path

@@ -15,8 +15,6 @@ Two things always hold: every part can be inverted; and the determinant of the J
 since a coupling only adds.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import torch

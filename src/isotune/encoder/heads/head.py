@@ -3,8 +3,6 @@
 `Borrowed` is for modules that refer to a module which is not a part of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass

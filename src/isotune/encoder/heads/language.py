@@ -6,8 +6,6 @@ model. Only weights that the encoder's model doesn't have are registered here, s
 saved once.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from torch import Tensor, nn

@@ -4,8 +4,6 @@ They share the grouping of a table's rows, rank correlations, and the cosines of
 inside a language model, pooled in many ways in one forward pass.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

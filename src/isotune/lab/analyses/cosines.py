@@ -4,8 +4,6 @@ A language model gives almost all pairs a high cosine, whatever their gold score
 the gold score.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -9,8 +9,6 @@ The mean is taken over the layers that the encoder pools. Its heads are applied 
 they are trained for the encoder's pooling.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

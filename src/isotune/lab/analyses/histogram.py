@@ -3,8 +3,6 @@
 The bands are fifths of the range of gold scores, which on STS-13 are the whole points from 0 to 5.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from math import floor
 

@@ -5,8 +5,6 @@ of the embeddings, layer k that of block k. Layers are scored without the encode
 complete encoder. All layers and poolings come from one forward pass.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import itemgetter

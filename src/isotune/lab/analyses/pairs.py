@@ -5,8 +5,6 @@ least like them ("worst"). Cosines of different encoders are not on one scale, s
 pairs, from 0 (least similar) to 1.
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Mapping, Sequence
 

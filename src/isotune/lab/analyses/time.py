@@ -5,8 +5,6 @@ other load on the machine meets all of them alike. The result is the median. The
 as in the paper, shortest first; an encoder that chooses its batches by itself is faster.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import median
 from time import perf_counter

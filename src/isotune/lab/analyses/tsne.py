@@ -6,8 +6,6 @@ scaled to length 1 first, because the encoder is used by its cosines. t-SNE pres
 the findings are about cosines.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 

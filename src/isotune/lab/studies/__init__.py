@@ -14,8 +14,6 @@ The papers' tables and figures are in `papers/`, with the numbers that they prin
 claim are in `claims/`, and other studies in `own/`.
 """
 
-from __future__ import annotations
-
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path

@@ -5,8 +5,6 @@ gives an interval. Tests that assume no normality, such as Wilcoxon's, can't rea
 are several comparisons, Holm's correction keeps the chance of any false positive at 5 %.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache

@@ -3,8 +3,6 @@
 Published values are drawn beside the measured ones. Scores have the scale of the study's table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite, nan
 from operator import itemgetter

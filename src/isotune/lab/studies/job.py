@@ -9,8 +9,6 @@ in RUNS/KEY.log, and the last line there says why the run failed. A process ends
 So no process is left of a study that was killed.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -23,7 +21,7 @@ from pathlib import Path
 from statistics import fmean
 from tempfile import NamedTemporaryFile
 from threading import Thread
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import tomli_w
@@ -215,7 +213,7 @@ class Processes:
         self._devices = [visible[i % len(visible)] for i in range(self.count)]  # one for each process that may start
         self._running: dict[subprocess.Popen[bytes], tuple[Job, str]] = {}  # with the device of each
 
-    def __enter__(self) -> Processes:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -1,7 +1,5 @@
 """The lines of a study's table: every arm at every place in the grid, with its scores over the seeds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial

@@ -4,8 +4,6 @@ The page is one file, made of the study's folder alone (study.json, analyses/), 
 when the runs are gone. Each figure is also written beside it, as PNG.
 """
 
-from __future__ import annotations
-
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from functools import partial

@@ -1,9 +1,8 @@
 """A study's results on disk: study.json."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -39,7 +38,7 @@ class Results(BaseModel):
         write_text(folder / "study.json", self.model_dump_json(indent=2) + "\n")
 
     @classmethod
-    def read(cls, folder: Path) -> Results:
+    def read(cls, folder: Path) -> Self:
         """Reads the study.json that `write` wrote.
 
         Raises:

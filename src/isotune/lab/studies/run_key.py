@@ -5,8 +5,6 @@ Data and tasks count by name and content; the content of a named dataset is what
 count by their names.
 """
 
-from __future__ import annotations
-
 import glob
 import hashlib
 import json

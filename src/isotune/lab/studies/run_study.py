@@ -5,8 +5,6 @@ uses the runs that are there. Then the study's folder is written anew, also if r
 the page last.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import time

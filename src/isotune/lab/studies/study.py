@@ -4,10 +4,8 @@ An arm is a recipe, a method, or a model that is evaluated untrained. Every arm 
 every seed. Options are those of `Recipe.with_options`. An option of the study applies to the arms that have it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -69,7 +67,7 @@ class Arm(_Table):
         return bool(self.recipe or self.method)
 
     @model_validator(mode="after")
-    def _of_one_kind(self) -> Arm:
+    def _of_one_kind(self) -> Self:
         if self.start and self.model:
             raise ValueError(f"arm {self.name}: start {self.start} and model {self.model} are both given")
         if not self.trained and (self.data or self.start):
@@ -154,7 +152,7 @@ class Study(_Table):
     analysed: tuple[str, ...] = ()
 
     @classmethod
-    def from_table(cls, table: Mapping[str, Any], name: str = "study") -> Study:
+    def from_table(cls, table: Mapping[str, Any], name: str = "study") -> Self:
         """Validates a study's table.
 
         Raises:
@@ -206,7 +204,7 @@ class Study(_Table):
         return arms
 
     @model_validator(mode="after")
-    def _names_exist(self) -> Study:
+    def _names_exist(self) -> Self:
         given = {*self.axes, *self.options, *(key for arm in self.arms for key in arm.options)}
         if twice := sorted(given & STUDY_KEYS):
             raise ValueError(f"{twice[0]} isn't given as an option: a study and its arms have a key for it")

@@ -3,8 +3,6 @@
 A measured correlation is in [-1, 1]. The table prints it times the study's scale, as the paper does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from isotune.evaluation import MEASURES, task_title

@@ -15,8 +15,6 @@ on. A lock saves work, and protects no file: two processes that make the same pa
 put it into place whole.
 """
 
-from __future__ import annotations
-
 import glob
 import json
 import logging

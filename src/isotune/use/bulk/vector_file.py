@@ -4,8 +4,6 @@ A parquet file keeps its types. The columns of .csv and .tsv are text. The types
 its first block of rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path

@@ -4,8 +4,6 @@ The graph is the whole path from token ids to sentence vectors: model, pooling a
 own attention with a mask. The vectors equal those of `Encoder.encode` up to rounding, whatever ids the padding has.
 """
 
-from __future__ import annotations
-
 from functools import reduce
 from operator import add
 

@@ -12,8 +12,6 @@ sentence_bert_config.json say so.
 The folder appears only after the example, run from it, has given the vectors of `Encoder.encode`.
 """
 
-from __future__ import annotations
-
 import logging
 import runpy
 import warnings

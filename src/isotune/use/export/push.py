@@ -1,7 +1,5 @@
 """Uploads an encoder, or its ONNX folder, to a repository on the Hugging Face hub."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from isotune.encoder.encoder import Encoder

@@ -1,7 +1,5 @@
 """The map as files: a page without outside resources, and a parquet table with the same rows."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """From sentence vectors to the plane: t-SNE, which keeps neighbours together, or PCA, which takes seconds."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 import numpy as np

@@ -4,8 +4,6 @@ A document's id is the value of a column, or the file and the number of the line
 same ids each time that the file is read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path

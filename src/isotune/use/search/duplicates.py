@@ -5,8 +5,6 @@ each other text is near to a kept one. A kept text and the texts that are left o
 by following pairs from text to text would join texts that are far from each other.)
 """
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Exact nearest neighbours by cosine: products in float32, a block at a time, so that memory stays small."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

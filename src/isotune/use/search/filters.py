@@ -11,8 +11,6 @@ of a filter. What it gets has what this grammar has, and nothing else:
     literal   = number | text | TRUE | FALSE | DATE text | TIMESTAMP text
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from datetime import date, datetime

@@ -4,8 +4,6 @@ Two texts are a pair if each is among the other's nearest, their cosine is large
 case, spaces and punctuation, because equal texts teach nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

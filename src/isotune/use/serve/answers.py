@@ -1,7 +1,5 @@
 """What the server answers: refusals in the form of OpenAI's errors, and large answers part by part."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterable, Iterator, Mapping
 

@@ -9,8 +9,6 @@ On a CPU there are as many workers as torch has threads, and each computes batch
 has one worker. `gate.py` decides how many requests may wait.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections import deque

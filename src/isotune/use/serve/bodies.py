@@ -1,7 +1,5 @@
 """The bodies of requests and responses. Their docstrings and descriptions become the server's OpenAPI pages."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator

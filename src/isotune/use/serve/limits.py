@@ -1,7 +1,5 @@
 """What the server accepts of a request, and how long it waits."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

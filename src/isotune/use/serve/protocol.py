@@ -4,8 +4,6 @@ uvicorn closes a connection that is idle between two requests. It does not close
 or takes its answer slowly; `Patience` does. A request's body has a time-out in `gate.py`, where it can be answered.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Runs the server until it is told to stop."""
 
-from __future__ import annotations
-
 import logging
 import os
 import socket
