@@ -197,7 +197,7 @@ BAD = {
     "no model": (["text.txt", "--model="], "model: String should have at least 1 character"),
     "out of range": (["text.txt", "--temperature", "0"], "temperature: Input should be greater than 0 (got 0.0)"),
     "semicolons": (["semicolons.csv"], "semicolons.csv:1: the columns seem to be separated by semicolons; separate"),
-    "a model for text": (["encoder"], "encoder: a folder with a model, where text is needed; the encoder stands"),
+    "a model for text": (["encoder"], "encoder: this is a model, and text is needed here; isotune train takes"),
     "missing task": (["text.txt", "--tasks", "missing.tsv"], "missing.tsv: no such file"),
     "dev without variance": (["text.txt", "--dev", "flat.tsv"], "flat.tsv: the scores have no variance"),
 }

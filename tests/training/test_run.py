@@ -1,5 +1,6 @@
 """Runs from a text file to an encoder and a report: what is kept, how they stop, how they go on."""
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -317,6 +318,12 @@ def test_resume_needs_a_run_and_nothing_else(train: Train, text: Path, sentences
     refused("this checkpoint is damaged")
     save_file({"x": torch.zeros(1)}, checkpoint)
     refused("another version of isotune wrote")
+    recipe, environment = result.folder / "recipe.toml", result.folder / "environment.json"
+    sha256 = hashlib.sha256(recipe.read_bytes()).hexdigest()
+    recipe.write_text(recipe.read_text().replace("max_length", "longest"))
+    refused("recipe.toml: it has changed since the run was started")
+    environment.write_text(environment.read_text().replace(sha256, hashlib.sha256(recipe.read_bytes()).hexdigest()))
+    refused("recipe.toml: another version of isotune wrote it, with other options")
 
 
 def test_metrics_after_the_checkpoint_are_forgotten(tmp_path: Path) -> None:

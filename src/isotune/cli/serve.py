@@ -48,7 +48,7 @@ def serve(
     names = list(dict.fromkeys(encoder))
     short = labels(names)
     if queue < 1 or timeout <= 0:
-        raise InputError(f"--queue {queue}, --timeout {timeout:g}: at least one request, and more than no time")
+        raise InputError(f"--queue {queue}, --timeout {timeout:g}: --queue must be 1 or more, --timeout more than 0")
     require_extra("serve", "fastapi", "prometheus_client", "starlette", "uvicorn")
     from isotune.encoder.encoder import Encoder
     from isotune.use.serve.app import LOCAL_NAMES, application

@@ -108,7 +108,7 @@ def _open(name: str, split: str, gold: str) -> Opened:
 
 
 def _of_split(records: Records, dataset: Dataset, split: str) -> Records:
-    """The records of a split among those of its file."""
+    """Leaves out the records of the file that belong to another split, or to another dataset."""
     names = dataset.splits[split].names_in_file or (split,)
     for number, record in records:
         # A file with one split may have no column that names it.

@@ -46,8 +46,8 @@ def read_file(path: Path) -> Records:
     """The records of a file, in the format that its name ends with. The file is opened with the first record."""
     if any((path / file).exists() for file in MODEL_FILES):
         raise InputError(
-            f"{path}: a folder with a model, where text is needed; the encoder stands before the text, but isotune "
-            "train takes it as --model"
+            f"{path}: this is a model, and text is needed here; isotune train takes the model as --model, other "
+            "commands take it before the text"
         )
     if path.is_dir():
         raise InputError(f"{path}: a folder; name its files with a pattern, such as '{path}/*.txt'")

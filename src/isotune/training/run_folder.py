@@ -223,13 +223,17 @@ def started_recipe(folder: Path) -> Recipe:
             f"run {folder}: the plugin {changed[0]} has changed since the run was started; put the file back, or start "
             "again in another folder"
         )
-    recipe = Recipe.from_table(read_recipe(path), str(path))
     if environment.get(CHECKSUM) != hashlib.sha256(path.read_bytes()).hexdigest():
         raise InputError(
             f"{path}: it has changed since the run was started (or {ENVIRONMENT} has, which knows its SHA-256); put it "
             "back, or start again in another folder"
         )
-    return recipe
+    try:
+        return Recipe.from_table(read_recipe(path), str(path))
+    except InputError as error:
+        raise InputError(
+            f"{path}: another version of isotune wrote it, with other options; start the run again in another folder"
+        ) from error
 
 
 def last_checkpoint(folder: Path) -> tuple[dict[str, Tensor], Progress]:

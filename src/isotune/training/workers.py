@@ -86,7 +86,7 @@ class Workers:
         return x
 
     def count_once(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Drops gradients that every process has computed alike, in all processes but the first."""
+        """Clears gradients that every process has computed, in all but the first, so that the sum counts them once."""
         if not self.leads:
             for parameter in parameters:
                 parameter.grad = None

@@ -184,7 +184,7 @@ class Study(_Table):
         return axes
 
     def group(self, arm: str) -> str:
-        """What lines of an arm may be ranked with: the arm that they are compared `against`; "" if no arm names one."""
+        """The name that arms whose lines are ranked together share: the arm they are compared `against`, or ""."""
         against = {each.name: each.against for each in self.arms if each.against}
         return against.get(arm, arm) if against else ""
 
