@@ -8,8 +8,6 @@ these steps, picked as `isotune label` picks them; the change is on the other pa
 command goes on where it was stopped.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """The JSON of the commands has the fields that AGENTS.md names, and no others."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Calibration: the curve against closed forms and simulations, and what binds it to its encoder."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

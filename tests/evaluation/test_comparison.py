@@ -1,7 +1,5 @@
 """Comparisons of encoders: differences, intervals, ties and ranks."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Sequence
 

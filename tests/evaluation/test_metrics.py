@@ -1,7 +1,5 @@
 """The metrics of classes and scores, against their definitions."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

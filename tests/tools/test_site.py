@@ -1,7 +1,5 @@
 """The documentation site, by `make docs`."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

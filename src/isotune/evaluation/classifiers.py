@@ -4,8 +4,6 @@ A task has the part train; train and test; or train, dev and test. With train al
 each row is tested by a classifier that has not seen it. All folds are stratified, and shuffled by SentEval's seed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias

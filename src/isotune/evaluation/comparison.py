@@ -3,8 +3,6 @@
 Encoders that are compared are scored on the same resampled rows.
 """
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

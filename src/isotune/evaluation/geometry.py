@@ -4,8 +4,6 @@ Every measure first scales the vectors to length 1, because encoders are used by
 they go over all vectors, or all pairs of vectors, in blocks, so the memory they need beside the vectors is bounded.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """How sure a score is: the bootstrap resamples the rows of a task, and scores all encoders on the same samples."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

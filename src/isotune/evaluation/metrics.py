@@ -4,8 +4,6 @@ They are GLUE's: accuracy; F1 of class 1 (MRPC); Matthews' correlation (CoLA); P
 numbers are scikit-learn's and scipy's. If all predictions are equal, a correlation is undefined and counts as 0.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

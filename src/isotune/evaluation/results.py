@@ -6,8 +6,6 @@ given in the three aggregations that the literature uses: they differ by several
 its numbers, which studies and reports read.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, TypeAlias, get_args
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field

@@ -5,8 +5,6 @@ its cosines with the gold scores: Spearman's, of their ranks, and Pearson's, of 
 correlations are scipy's.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Tables that compare encoders: one for each kind of task and each group of tasks that has an average."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple

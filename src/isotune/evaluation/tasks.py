@@ -1,7 +1,5 @@
 """The table of tasks that an encoder can be scored on, and the groups of tasks that have an average."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

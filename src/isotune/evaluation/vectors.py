@@ -3,8 +3,6 @@
 `SharedWords` makes vectors without a model.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any, Protocol

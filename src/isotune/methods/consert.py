@@ -16,8 +16,6 @@ The paper trains on the last layer and evaluates the mean of the last two (secti
 pooled from the last layer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

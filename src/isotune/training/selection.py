@@ -14,8 +14,6 @@ encoder: "dev" and "test", or "dev:NAME" and "test:NAME" if the method has sever
 rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Which pairs are chosen to be scored by a person."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

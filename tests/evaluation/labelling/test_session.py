@@ -1,7 +1,5 @@
 """A session of scoring pairs: answers, undo, and going on later."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 

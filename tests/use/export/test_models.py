@@ -1,7 +1,5 @@
 """Every type of model as an ONNX folder, and real encoders."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """ONNX folders: the vectors of `encode`, from a process without torch, for every pooling, head and prompt."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

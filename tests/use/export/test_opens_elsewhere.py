@@ -3,8 +3,6 @@
 Each tool is installed, in the version that docs/export.md names, into a folder of its own. `-s` shows the differences.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

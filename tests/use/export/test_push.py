@@ -1,7 +1,5 @@
 """`isotune push`: which files are uploaded, what comes back from the hub, and what is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

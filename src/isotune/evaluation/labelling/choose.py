@@ -5,8 +5,6 @@ nothing in common. So the chosen pairs are spread evenly over the range of the e
 the same cosine, those are taken on whose place the encoders disagree most: an answer there decides between them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Every answer is written at once, so that a session may end at any moment. The fi
 columns sentence1, sentence2 and score, separated by tabs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
