@@ -107,6 +107,6 @@ def test_a_table_of_each_paper_is_made(
     assert outcome.failed == 0
     assert all(run.values for run in results.runs)
     assert results.stand_ins == ()
-    assert "stand in for" not in outcome.page.read_text("utf-8")
+    assert "In place of" not in outcome.page.read_text("utf-8")
     commits = [json.loads(path.read_text("utf-8")) for path in (tmp_path / "out" / "runs").glob("*/data.json")]
     assert commits
