@@ -19,7 +19,7 @@ from tests.hub.server import LocalHub
 from tests.lab.studies.conftest import InThisProcess
 
 COUNTS = {"sts-train.csv": 24, "sts-dev.csv": 12, "sts-test-student.csv": 12, "quora-dev.csv": 20}
-COUNTS |= {"quora-train.csv": 24, "quora-test-student.csv": 12}
+COUNTS |= {"quora-train.csv": 24, "quora-test-student.csv": 12, "ids-cfimdb-train.csv": 24, "ids-cfimdb-dev.csv": 12}
 
 
 @pytest.fixture
@@ -45,16 +45,30 @@ def everywhere(published: LocalHub, monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 def _cs224n() -> dict[str, str]:
     """CS224N's tables: tabs, quotes as in a .csv, and a first column without a name."""
+    values = {"quora": "is_duplicate", "sts": "similarity", "ids": "sentiment"}
     files = {}
     for name, count in COUNTS.items():
-        value = "is_duplicate" if name.startswith("quora") else "similarity"
-        header = ["", "id", "sentence1", "sentence2", *([] if "student" in name else [value])]
+        value = values[name.partition("-")[0]]
+        texts = ["sentence"] if value == "sentiment" else ["sentence1", "sentence2"]
+        header = ["", "id", *texts, *([] if "student" in name else [value])]
         rows = []
-        for number, (first, second, score) in enumerate(scored(count, start=7)):
-            gold = [] if "student" in name else [f"{score if value == 'similarity' else float(number % 2)}"]
-            rows.append([f"{number}", f"{number:024x}", f'"{first}"' if number % 3 else first, second, *gold])
+        for number, (first, second, score) in enumerate(scored(count, start=6)):
+            label = f"{number % 2}" if value == "sentiment" else f"{number % 2:.1f}"
+            gold = [] if "student" in name else [f"{score}" if value == "similarity" else label]
+            fields = [f'"{first}"' if number % 3 else first, second][: len(texts)]
+            rows.append([f"{number}", f"{number:024x}", *fields, *gold])
         files[name] = "".join("\t".join(row) + "\n" for row in (header, *rows))
     return files
+
+
+@pytest.mark.parametrize("name", [name for name, dataset in DATASETS.items() if dataset.hub or dataset.web])
+def test_every_published_split_is_read_as_rows_of_each_type(everywhere: LocalHub, uncounted: None, name: str) -> None:
+    dataset = DATASETS[name]
+    for split in dataset.splits:
+        for row_type in dataset.row_types:
+            row = next(iter(read(f"{name}:{split}", row_type)))
+            assert isinstance(row, row_type), split
+            assert all(value not in ("", None) for value in row), (split, row)
 
 
 def test_every_table_finds_its_data_and_models(everywhere: LocalHub, uncounted: None, tiny_model: Path) -> None:
@@ -91,6 +105,6 @@ def test_a_table_of_each_paper_is_made(
     assert outcome.failed == 0
     assert all(run.values for run in results.runs)
     assert results.stand_ins == ()
-    assert "stand in for" not in outcome.page.read_text("utf-8")
+    assert "In place of" not in outcome.page.read_text("utf-8")
     commits = [json.loads(path.read_text("utf-8")) for path in (tmp_path / "out" / "runs").glob("*/data.json")]
     assert commits

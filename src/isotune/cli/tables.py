@@ -24,7 +24,7 @@ def print_json(content: object) -> None:
 
 def print_table(columns: Sequence[str | Column], rows: Iterable[Sequence[str | Text]]) -> None:
     """Prints a table with a line under its header and no frame."""
-    table = Table(*columns, box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table = Table(*columns, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_edge=False)
     for row in rows:
         table.add_row(*row)
     stdout_console().print(table)

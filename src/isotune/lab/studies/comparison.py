@@ -120,6 +120,8 @@ def sentence(study: Study, comparison: Comparison) -> str:
     ahead, behind = (comparison.first, comparison.second)[::sign]
     seeds = {0: "", 1: " at one seed"}.get(comparison.n, f" at {comparison.n} seeds")
     points = " points" if is_share(study, study.judged) and study.scale == 100 else ""
+    if not comparison.difference:
+        return f"No difference: {comparison.first} and {comparison.second} have equal scores{seeds}."
     text = f"{ahead} is {number(abs(comparison.difference))}{points} ahead of {behind}{seeds}"
     test, pairs = comparison.test, comparison.pairs
     if test and comparison.p is not None:

@@ -64,7 +64,7 @@ def _problems(results: Results, lines: Sequence[Line]) -> list[str]:
     study = results.study
     problems = []
     if study.paper and results.stand_ins:
-        problems.append(f"Trained on {', '.join(results.stand_ins)}, which stand in for the published data.")
+        problems.append(f"In place of the published data, trained on {', '.join(results.stand_ins)}.")
     problems += [f"{line.title}: {problem}" for line in lines for problem in dict.fromkeys(line.problems)]
     if waiting := sum(line.waiting for line in lines):
         problems.append(f"{waiting} of {len(results.runs)} runs have not been made yet. The same command makes them.")
