@@ -80,8 +80,17 @@ def ranked(scores: list[float], scale: float) -> tuple[Loss, Loss]:
     )
 
 
+def without_false_negatives(temperature: float) -> tuple[Loss, Loss]:
+    groups = torch.tensor([[0, 1], [2, 3], [1, 4], [5, 6], [5, 7], [8, 9], [10, 11]])
+    return (
+        lambda a, b, c: nt_xent(a, b, temperature, groups),
+        lambda a, b, c: losses.nt_xent_of_groups(a, b, [set(row) for row in groups.tolist()], temperature),
+    )
+
+
 LOSSES: dict[str, tuple[Loss, Loss]] = {
     **{f"nt_xent {t}": of_two(nt_xent, losses.nt_xent, t) for t in TEMPERATURES},
+    **{f"groups {t}": without_false_negatives(t) for t in TEMPERATURES},
     **{f"mirror_info_nce {t}": of_two(mirror_info_nce, losses.mirror_info_nce, t) for t in TEMPERATURES},
     **{f"info_nce {t}": of_two(info_nce, losses.info_nce, t) for t in TEMPERATURES},
     **{f"opt3 {t}": opt3(t) for t in TEMPERATURES},

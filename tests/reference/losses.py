@@ -35,6 +35,16 @@ def nt_xent(first: Vectors, second: Vectors, temperature: float) -> Tensor:
     )
 
 
+def nt_xent_of_groups(first: Vectors, second: Vectors, groups: Sequence[set[int]], temperature: float) -> Tensor:
+    """NT-Xent, where rows with a group in common are no negatives of each other."""
+    r, n = [*first, *second], len(first)
+    terms = []
+    for i in range(2 * n):
+        j = (i + n) % (2 * n)
+        terms.append(share(r[i], r[j], [r[k] for k in range(2 * n) if not groups[i % n] & groups[k % n]], temperature))
+    return mean(terms)
+
+
 def mirror_info_nce(clean: Vectors, masked: Vectors, temperature: float) -> Tensor:
     """L_mirror (BERT-CF, section 4.1): N(x_i) is f'(x'_i) and, for all j != i, f'(x'_j) and f(x_j); also L^opt1."""
     b = range(len(clean))

@@ -39,6 +39,14 @@ RECIPE = (
     f"Unset: {ENCODER_RECIPE} for a finished encoder (its folder has modules.json), {DEFAULT_RECIPE} for any other "
     "model, the bundled one included."
 )
+PAIRED = (
+    "The columns of two texts that belong together, such as title body or question answer; the recipe is then pairs. "
+    "Each text has to find the other among those of other rows."
+)
+NEIGHBOURS = (
+    "Learn from sentences that stand one after the other: in a .txt file in a paragraph, between blank lines; in other "
+    "files in a text of several sentences. It is short for --recipe neighbours."
+)
 METHOD = "Train with this method and its default options, instead of a recipe."
 RESUME = "Resume the run in --out. No other option is allowed."
 DRY_RUN = "Only print the recipe of the run, with every option written out, in TOML."
@@ -55,6 +63,8 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
         out: Annotated[Path | None, Parameter(help=OUT, group=RUN, metavar="DIR")] = None,
         recipe: Annotated[str | None, Parameter(help=RECIPE, group=RUN, metavar="NAME")] = None,
         method: Annotated[str | None, Parameter(help=METHOD, group=RUN, choices=tuple(METHODS))] = None,
+        pairs: Annotated[tuple[str, str] | None, Parameter(help=PAIRED, group=RUN, metavar="COLUMN COLUMN")] = None,
+        neighbours: Annotated[bool, Parameter(help=NEIGHBOURS, group=RUN, negative="")] = False,
         stand_ins: Annotated[bool, STAND_INS, Parameter(group=RUN)] = False,
         resume: Annotated[bool, Parameter(help=RESUME, group=RUN)] = False,
         dry_run: Annotated[bool, Parameter(help=DRY_RUN, group=RUN)] = False,
@@ -63,6 +73,11 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
         """Train a sentence encoder on text and report what it gained."""
         from isotune.training import train as train_encoder
 
+        recipe = _recipe_of_documents(recipe, method, pairs, neighbours)
+        if pairs:
+            if "columns" in options:
+                raise InputError("--pairs and --columns both name columns; give one of them")
+            options["columns"] = {"sentence1": pairs[0], "sentence2": pairs[1]}
         if resume and out is None:
             raise InputError("--resume needs --out: the folder of the run to resume")
         several, leads = os.environ.get("WORLD_SIZE", "1") != "1", os.environ.get("RANK", "0") == "0"
@@ -87,6 +102,16 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
     return train
 
 
+def _recipe_of_documents(
+    recipe: str | None, method: str | None, pairs: tuple[str, str] | None, neighbours: bool
+) -> str | None:
+    """The recipe that is given, or that of --pairs or --neighbours."""
+    if neighbours and (recipe or method or pairs):
+        given = f"--recipe {recipe}" if recipe else f"--method {method}" if method else "--pairs"
+        raise InputError(f"--neighbours and {given} are both given; --neighbours is short for --recipe neighbours")
+    return "neighbours" if neighbours else "pairs" if pairs and not (recipe or method) else recipe
+
+
 def where_option_is(option: str, words: Sequence[str]) -> str:
     """Which methods have an option that the recipe of the words does not have; empty if none has it."""
     field = option.removeprefix("--").replace("-", "_").removeprefix("no_")
@@ -106,7 +131,15 @@ def _chosen_recipe(words: Sequence[str]) -> Recipe:
     app = App(help_flags=(), version_flags=())
 
     @app.default
-    def plan(*, recipe: str | None = None, method: str | None = None, model: str | None = None) -> Recipe:
+    def plan(
+        *,
+        recipe: str | None = None,
+        method: str | None = None,
+        model: str | None = None,
+        pairs: tuple[str, str] | None = None,
+        neighbours: bool = False,
+    ) -> Recipe:
+        recipe = _recipe_of_documents(recipe, method, pairs, neighbours)
         return Recipe.from_table(plan_table(recipe, method, model), recipe or method or "recipe")
 
     _, chosen, *_ = app.parse_known_args(words)  # all other words are ignored

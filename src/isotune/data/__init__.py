@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING
 from isotune.data.catalogue import DATASETS, Dataset
 from isotune.data.datasets import available, is_stand_in, stand_ins
 from isotune.data.overlap import Overlap, Shared
-from isotune.data.rows import LabelledPair, LabelledSentence, Pair, Row, ScoredPair, Sentence, Triplet
+from isotune.data.rows import (
+    LabelledPair,
+    LabelledSentence,
+    NeighbourPair,
+    Pair,
+    Row,
+    ScoredPair,
+    Sentence,
+    Triplet,
+)
 from isotune.data.sources import ScoredPairs, read, read_scored_pairs
 from isotune.lazy import lazy
 
@@ -17,6 +26,7 @@ __all__ = [
     "Dataset",
     "LabelledPair",
     "LabelledSentence",
+    "NeighbourPair",
     "Overlap",
     "Packed",
     "Pair",

@@ -5,20 +5,24 @@
 | `Pair` | labelled pairs | pairs that mean the same; in natural language inference, the entailed pairs |
 | `Pair` | scored pairs | pairs with at least a given score |
 | `Triplet` | labelled pairs | a premise, a hypothesis that it entails, and a hypothesis that it contradicts |
+| `NeighbourPair` | texts of several sentences | every two sentences that stand one after the other in a text |
 
 The k-th entailed hypothesis of a premise goes with its k-th contradicted hypothesis, in the order of the source, so no
 hypothesis is used twice. A triplet is given as soon as its last part is read; memory grows with the distinct premises.
 """
 
+import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from hashlib import blake2b
+from itertools import chain, islice, pairwise
 from types import MappingProxyType
 from typing import Generic, cast
 
 from isotune.data.rows import (
     LabelledPair,
+    NeighbourPair,
     Pair,
     R,
     Record,
@@ -34,6 +38,12 @@ from isotune.errors import InputError
 
 # The labels of natural language inference; "-" is SNLI's label of pairs on which the annotators disagree.
 NLI_LABELS = frozenset({"entailment", "neutral", "contradiction", "not_entailment", "-"})
+# Where a text is cut into sentences: at a line feed, and after a final mark (also the Chinese ones). Initials and
+# the most frequent titles end no sentence.
+_SENTENCE_END = re.compile(
+    r"\n|(?<=[\u3002\uff01\uff1f])|(?:(?<=[.!?])|(?<=[.!?][\"')\u201d\u2019]))"
+    r"(?<!\b[A-Z]\.)(?<!\b(?:Mr|Ms|Dr|St|vs)\.)(?<!\bMrs\.)\s+(?![a-z])"
+)
 _OPPOSITE = MappingProxyType({"entailment": "contradiction", "contradiction": "entailment"})
 
 
@@ -52,7 +62,7 @@ class RowQuery(Generic[R]):
     @property
     def labelled(self) -> bool:
         """Whether a record's label, if there is one, is read as the name of a class."""
-        return self.row_type not in (Sentence, ScoredPair) and self.min_score is None
+        return self.row_type not in (Sentence, ScoredPair, NeighbourPair) and self.min_score is None
 
 
 def make_rows(source: str, records: Iterable[tuple[int, Record]], query: RowQuery[R]) -> Iterator[R]:
@@ -80,6 +90,11 @@ def _derive(source: str, records: Iterator[tuple[int, Record]], query: RowQuery[
         scored = to_rows(source, records, ScoredPair, columns)
         similar = (Pair(pair.sentence1, pair.sentence2) for pair in scored if pair.score >= least)
         return similar, [f"a score of at least {least:g}"]
+    if row_type is NeighbourPair:
+        texts = to_rows(source, records, Sentence, columns)
+        return _neighbours(text.sentence for text in texts), [
+            "two sentences in a paragraph (in a .txt file, blank lines separate these; elsewhere, each text is one)"
+        ]
 
     first = list(islice(records, 1))
     records = chain(first, records)
@@ -106,6 +121,13 @@ def _label(record: Record, columns: Mapping[str, str]) -> str | None:
     for *_, column in match_columns(LabelledPair, list(record), columns):
         return str(record[column]).strip().casefold()
     return None
+
+
+def _neighbours(texts: Iterable[str]) -> Iterator[NeighbourPair]:
+    for text in texts:
+        number = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), signed=True)  # a copy has the same
+        sentences = [sentence.strip() for sentence in _SENTENCE_END.split(text)]
+        yield from (NeighbourPair(*pair, number) for pair in pairwise(filter(None, sentences)))
 
 
 def _triplets(pairs: Iterable[LabelledPair]) -> Iterator[Triplet]:

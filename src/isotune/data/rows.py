@@ -57,7 +57,15 @@ class ScoredPair(NamedTuple):
     score: float
 
 
-Row: TypeAlias = Sentence | Pair | Triplet | LabelledPair | LabelledSentence | ScoredPair
+class NeighbourPair(NamedTuple):
+    """Two sentences that stand one after the other in a paragraph, and the number of the paragraph."""
+
+    sentence1: str
+    sentence2: str
+    paragraph: int
+
+
+Row: TypeAlias = Sentence | Pair | Triplet | LabelledPair | LabelledSentence | ScoredPair | NeighbourPair
 ROW_TYPES: Mapping[str, type[Row]] = MappingProxyType({row_type.__name__: row_type for row_type in get_args(Row)})
 R = TypeVar("R", bound=Row)
 T = TypeVar("T")
@@ -88,12 +96,13 @@ VALUE_COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "label": ("label", "gold_label", "entailment", "entailment_judgment"),
         "score": ("score", "similarity_score", "relatedness_score", "label"),
+        "paragraph": (),  # no source has it
     }
 )
 
 
 def text_fields(row_type: type[R]) -> tuple[str, ...]:
-    """The text fields of a row type: all fields but the label or score."""
+    """The text fields of a row type: all fields but the label, score or paragraph."""
     return tuple(field for field in row_type._fields if field not in VALUE_COLUMNS)
 
 

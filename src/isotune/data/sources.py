@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -19,8 +19,8 @@ from isotune.data.catalogue import DATASETS
 from isotune.data.datasets import dataset_records
 from isotune.data.derived import RowQuery, make_rows
 from isotune.data.hub import HubSource, open_hub
-from isotune.data.records import Opened, read_file, read_text
-from isotune.data.rows import Pair, R, Records, Row, ScoredPair, to_rows
+from isotune.data.records import Opened, format_of, read_file, read_text
+from isotune.data.rows import NeighbourPair, Pair, R, Records, Row, ScoredPair, to_rows
 from isotune.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ def read(
             one of the endings above; a dataset as "name" (all of its splits) or "name:split"; an iterable of
             sentences or of rows.
         row_type: the row type to make. `Sentence` takes every text column of a source. `Pair` and `Triplet` are made
-            from labelled pairs too (`data/derived.py`); for triplets, memory grows with the premises.
+            from labelled pairs too (`data/derived.py`); for triplets, memory grows with the premises. `NeighbourPair`
+            is made from texts of several sentences.
         columns: field -> column, for columns that do not have a usual name.
         min_words: rows with a text of fewer words (split at white space) are left out.
         min_score: for `Pair`: scored pairs with at least this score, on the source's own scale, are taken.
@@ -165,11 +166,22 @@ def _records(source: Source, query: RowQuery[R]) -> list[Opened]:
     if source == "-":
         if sys.stdin is None:
             raise InputError("-: standard input is closed; name a file, or pipe text in")
-        return [Opened("<stdin>", read_text(sys.stdin.buffer, "<stdin>"))]
+        return [Opened("<stdin>", _lines(read_text(sys.stdin.buffer, "<stdin>"), query))]
     if str(source).startswith("hub:"):
         dataset, _, split = str(source).removeprefix("hub:").partition(":")
         return [replace(open_hub(HubSource.parse(dataset), split, labelled=query.labelled), place=str(source))]
-    return [Opened(str(path), read_file(path)) for path in files_of(source)]
+    opened = [(path, read_file(path)) for path in files_of(source)]
+    return [Opened(str(path), _lines(file, query) if format_of(path) is read_text else file) for path, file in opened]
+
+
+def _lines(records: Records, query: RowQuery[R]) -> Records:
+    """The lines of a text; or its paragraphs, lines without a blank line between them, to make neighbours of."""
+    if query.row_type is not NeighbourPair:
+        yield from records
+        return
+    for _, group in groupby(enumerate(records), lambda line: line[1][0] - line[0]):  # it grows with a blank line
+        lines = [line for _, line in group]
+        yield lines[0][0], {"sentence": "\n".join(str(record["sentence"]) for _, record in lines)}
 
 
 def files_of(source: str | Path) -> list[Path]:

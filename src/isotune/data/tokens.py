@@ -63,7 +63,7 @@ class TokenStore:
     columns: int  # sequences in a row
     max_length: int  # the length in tokens to which texts were cut
     fingerprint: Fingerprint
-    targets: Tensor | None  # [rows] int64 class numbers or float32 scores; None if rows have neither
+    targets: Tensor | None  # [rows] int64 numbers of classes or paragraphs, or float32 scores; None if rows have none
     _ids: _Flat  # [rows * columns] sequences
     _firsts: NDArray[np.int32] | None  # [rows]
     _texts: _Flat | None  # [rows * text fields] sequences of UTF-8
@@ -93,7 +93,7 @@ class TokenStore:
         width = columns = len(text_fields(row_type))
         has_targets = len(row_type._fields) > width
         numbers = {label: number for number, label in enumerate(classes)}
-        targets: array[Any] = array("q" if "label" in row_type._fields else "f")
+        targets: array[Any] = array("f" if "score" in row_type._fields else "q")
         digests, firsts = _Digests(), array("i")
         with TemporaryFile(dir=folder) as id_file, TemporaryFile(dir=folder) as text_file:
             ids, kept = _FlatWriter(id_file, np.int32), _FlatWriter(text_file, np.uint8)

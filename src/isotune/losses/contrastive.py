@@ -18,17 +18,19 @@ from isotune.losses.similarities import contrastive_loss, in_float32, mean_over_
 
 
 @in_float32
-def nt_xent(first: Tensor, second: Tensor, temperature: float) -> Tensor:
+def nt_xent(first: Tensor, second: Tensor, temperature: float, groups: Tensor | None = None) -> Tensor:
     """The mean over all views of -log softmax of the similarity with the other view of the sentence (NT-Xent).
 
     `first` and `second` are [N, d], two views of N sentences in the same order. The loss is log(2N - 1) if all vectors
     are equal. ConSERT, section 3.1, equation 1 (after SimCLR), and L^base of the self-guided paper. ConSERT's code adds
     the means of the two directions; the text averages over all 2N views, which is half of that. This is the text's.
+    Sentences that share one of their `groups`, [N, G] int64, are not compared: neither is a negative of the other.
     """
     views = normalize(torch.cat([first, second]), dim=-1)  # [2N, d]
     numbers = torch.arange(len(views), device=views.device)  # [2N]
     other_views = numbers.roll(len(first))  # [2N]
-    return contrastive_loss(views, views, temperature, positive=other_views, itself=numbers)
+    of_views = None if groups is None else groups.repeat(2, 1)  # [2N, G]
+    return contrastive_loss(views, views, temperature, positive=other_views, itself=numbers, groups=of_views)
 
 
 @in_float32

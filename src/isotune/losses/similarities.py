@@ -37,17 +37,27 @@ def in_float32(loss: Callable[P, Tensor]) -> Callable[P, Tensor]:
 
 
 def contrastive_loss(
-    queries: Tensor, candidates: Tensor, temperature: float, positive: Tensor, itself: Tensor
+    queries: Tensor,
+    candidates: Tensor,
+    temperature: float,
+    positive: Tensor,
+    itself: Tensor,
+    groups: Tensor | None = None,
 ) -> Tensor:
     """The mean over queries of -log softmax of the similarity with the positive, among all candidates but the query.
 
     `queries` [Q, d] and `candidates` [K, d] are normalised, and each query is one of the candidates. `positive` and
-    `itself`, [Q] int64, are the numbers of each query's positive and of the query among the candidates.
+    `itself`, [Q] int64, are the numbers of each query's positive and of the query among the candidates. `groups`,
+    [K, G] int64, are the groups of each candidate; candidates that share a group with the query are left out.
     """
 
     def loss(logits: Tensor, numbers: Tensor) -> Tensor:  # [B, K], [B]
-        without_itself = logits.scatter(1, itself[numbers][:, None], -torch.inf)  # [B, K]
-        return cross_entropy(without_itself, positive[numbers], reduction="sum")
+        others = logits.scatter(1, itself[numbers][:, None], -torch.inf)  # [B, K]
+        if groups is not None:
+            own = groups[itself[numbers]]  # [B, G]
+            shared = (own[:, None, :, None] == groups[:, None, :]).flatten(2).any(2)  # [B, K]
+            others = others.masked_fill(shared.scatter(1, positive[numbers][:, None], False), -torch.inf)
+        return cross_entropy(others, positive[numbers], reduction="sum")
 
     return mean_over_queries(loss, queries, candidates, temperature)
 

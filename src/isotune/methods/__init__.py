@@ -43,7 +43,9 @@ METHODS: Registry[MethodEntry] = Registry(
         "mirror": MethodEntry("options:MirrorOptions", "mirror:Mirror"),
         "mlm": MethodEntry("options:MLMOptions", "mlm:MLM"),
         "multitask": MethodEntry("options:MultitaskOptions", "multitask:Multitask"),
+        "neighbours": MethodEntry("options:PairsOptions", "pairs:Neighbours"),
         "nli": MethodEntry("options:NLIOptions", "nli:NLI"),
+        "pairs": MethodEntry("options:PairsOptions", "pairs:Pairs"),
         "self-guided": MethodEntry("options:SelfGuidedOptions", "self_guided:SelfGuided"),
         "self-guided-bt": MethodEntry(
             "options:SelfGuidedBackTranslationOptions", "back_translation:SelfGuidedBackTranslation"

@@ -42,7 +42,7 @@ class Batch:
     """The tokens of N rows."""
 
     texts: tuple[Packed, ...] = ()  # N sentences for each text of a row: one for sentences, two for pairs
-    targets: Tensor | None = None  # [N] int64 class numbers or float32 scores, where rows have labels or scores
+    targets: Tensor | None = None  # [N] int64 class or paragraph numbers, or float32 scores, where rows have these
     sentences: tuple[list[str], ...] = ()  # the texts as strings, where the method `needs_text`
     max_length: int | None = None  # the number of tokens that texts were cut to; None is the encoder's limit
     vectors: tuple[Tensor, ...] = ()  # [N, d] pooled vectors in place of each of `texts`, where the method is `cached`
@@ -118,6 +118,9 @@ class Method(nn.Module, ABC):
 
     needs_text: bool = False
     """Whether batches carry the texts as strings beside their tokens."""
+
+    separates_copies: bool = True
+    """Whether the loss pushes a text apart from its copy in another row."""
 
     cached: bool = False
     """Whether the backbone is frozen and sees unchanged sentences. The trainer then encodes the corpus once."""

@@ -244,6 +244,13 @@ class SimCSESupervisedOptions(MethodOptions):
     """Add a linear layer with tanh to the encoder and keep it, as the authors do on the [CLS] vector."""
 
 
+class PairsOptions(MethodOptions):
+    """Two texts that belong together, such as a title and its body, or neighbours in a paragraph, by NT-Xent."""
+
+    temperature: Positive = 0.05
+    """Divides the cosine similarities. 0.05: sentence-transformers' loss for pairs, with which all-MiniLM was made."""
+
+
 class CLSROptions(MethodOptions):
     """CLSR: layers on a frozen sentence encoder, trained by NT-Xent on pairs of sentences that mean the same."""
 

@@ -108,7 +108,7 @@ class Corpora:
                 method.check(len(store))
             title = f"stage {number + 1}, {name}".removesuffix(", ")
             self._record(title, feed.data, store.fingerprint, shared, source_rows.commits)
-            self._describe(name, store.fingerprint, shared, length)
+            self._describe(name, store.fingerprint, shared, length, method)
         dev, test = (
             {
                 name: build(self._read(feed.data, feed, stage.training), feed.rows, classes=feed.classes)
@@ -185,12 +185,14 @@ class Corpora:
         content = json.dumps({**known, title: entry}, indent=2) + "\n"
         self.workers.by_leader(partial(write_text, path, content))
 
-    def _describe(self, name: str, data: Fingerprint, shared: Mapping[str, Shared], length: int) -> None:
+    def _describe(
+        self, name: str, data: Fingerprint, shared: Mapping[str, Shared], length: int, method: Method
+    ) -> None:
         """Says in the log what a feed holds, and warns of what may spoil the training or its scores."""
         title = f"data of {name}" if name else "data"
         self.recorder.say(f"{title}: {data.rows:,} rows, {data.distinct:,} different texts, {data.tokens:,} tokens")
         repeats = 1 - data.distinct / data.sentences
-        if repeats > MANY_REPEATS:
+        if repeats > MANY_REPEATS and method.separates_copies:
             self.recorder.warn(0, f"{repeats:.0%} of the texts are repeats; training pushes a text and its copy apart")
         if data.cut > MANY_CUT * data.sentences:
             self.recorder.warn(0, f"{data.cut / data.sentences:.0%} of the texts are cut at {length} tokens")

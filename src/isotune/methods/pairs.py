@@ -1,0 +1,68 @@
+"""Texts that belong together: a title and its body, a question and its answer, or neighbours in a paragraph.
+
+Both texts of a row go through the encoder, and NT-Xent compares them: each text has to find the other text of its row
+among all texts of the batch. Titles and bodies are positives in E5 (Wang et al. 2022, section 3.1), and sentences that
+follow one another in Quick-Thoughts (Logeswaran and Lee 2018, section 3).
+
+A batch may hold texts that belong together though they are in different rows: false negatives, which the loss would
+push apart. Two rows are not compared, in either direction, if
+
+- they have a text in common, such as a title with two bodies, or a body that was posted twice (letters and digits are
+  compared), or
+- they are neighbours from the same paragraph.
+
+sentence-transformers keeps such copies out of a batch (its `NoDuplicatesBatchSampler`). Leaving them out of the
+denominator instead needs no other order of the rows. Texts that mean the same in other words stay negatives.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from isotune.data.overlap import normalized
+from isotune.data.rows import NeighbourPair, Pair, Row
+from isotune.errors import InputError
+from isotune.losses import nt_xent
+from isotune.methods.method import Batch, Method
+from isotune.methods.options import PairsOptions
+
+
+class Pairs(Method):
+    """Two texts of a row; rows that share a text are not compared."""
+
+    rows: type[Row] = Pair
+    needs_text = True
+    separates_copies = False
+    options: PairsOptions
+
+    def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
+        """NT-Xent between the texts, without false negatives."""
+        first, second = encoded
+        return {"nt_xent": nt_xent(first, second, self.options.temperature, groups(batch).to(first.device))}
+
+
+class Neighbours(Pairs):
+    """Two sentences that stand one after the other; rows of one paragraph are not compared either."""
+
+    rows = NeighbourPair
+
+
+def groups(batch: Batch) -> Tensor:
+    """[N, G] int64: the numbers of the texts of each row and of its paragraph; rows that share one belong together.
+
+    Raises:
+        InputError: all rows share a title, a body or a paragraph.
+    """
+    numbers: dict[bytes, int] = {}
+    columns = [[numbers.setdefault(normalized(text), len(numbers)) for text in texts] for texts in batch.sentences]
+    if batch.targets is not None:
+        # Numbers of their own, below those of the texts.
+        columns.append((-1 - batch.targets.unique(return_inverse=True)[1]).tolist())
+    table = torch.tensor(columns).T
+    if (table == table[0]).all(0).any():
+        raise InputError(
+            "all rows of a step are of one document or share a text, so that none is left to compare with: give more "
+            "documents; in a .txt file of paragraphs, blank lines separate these"
+        )
+    return table

@@ -1,0 +1,46 @@
+"""Pairs and neighbours: which rows belong together, and how paragraphs become neighbours."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from isotune.data import NeighbourPair, read
+from isotune.errors import InputError
+from isotune.methods.method import Batch
+from isotune.methods.pairs import groups
+
+
+def related(batch: Batch) -> list[tuple[int, int]]:
+    rows = [set(row) for row in groups(batch).tolist()]
+    return [(i, j) for i, a in enumerate(rows) for j, b in enumerate(rows) if i < j and a & b]
+
+
+def test_rows_that_share_a_text_or_a_paragraph_belong_together() -> None:
+    titles, bodies = ["a", "A!", "b", "c", "d"], ["1", "2", "3", "3", "a"]
+    assert related(Batch(sentences=(titles, bodies))) == [(0, 1), (0, 4), (1, 4), (2, 3)]
+    numbers = torch.tensor([2**62, 5, 6, 2**62, 7])
+    assert related(Batch(sentences=(list("abcde"), list("fghij")), targets=numbers)) == [(0, 3)]
+
+
+def test_rows_of_one_document_are_refused() -> None:
+    with pytest.raises(InputError, match="blank lines separate"):
+        groups(Batch(sentences=(["a", "b"], ["c", "d"]), targets=torch.tensor([7, 7])))
+
+
+def test_blank_lines_separate_the_paragraphs_of_a_text(tmp_path: Path) -> None:
+    text = tmp_path / "notes.txt"
+    text.write_text("Dr. J. Smith came. He left at 3.5 p.m. on foot!\nThen?\n\nAlone.\n \nOne. Two.\n")
+    rows = list(read(text, NeighbourPair))
+    first, second, third = rows
+    assert first[:2] == ("Dr. J. Smith came.", "He left at 3.5 p.m. on foot!")
+    assert second[:2] == (first.sentence2, "Then?")
+    assert third[:2] == ("One.", "Two.")
+    assert first.paragraph == second.paragraph != third.paragraph
+
+
+def test_a_text_without_neighbours_is_refused(tmp_path: Path) -> None:
+    text = tmp_path / "lines.txt"
+    text.write_text("One.\n\nTwo.\n")
+    with pytest.raises(InputError, match=r"lines.txt: no NeighbourPair in it with two sentences in a paragraph"):
+        list(read(text, NeighbourPair))
