@@ -1,6 +1,7 @@
 """A run that starts from an encoder in memory: isotune's, or sentence-transformers'."""
 
 import json
+import signal
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -100,3 +101,21 @@ def test_dev_pairs_choose_among_the_steps_that_forget_little(
     allowed = [score for score, kept in zip(scores, within, strict=True) if kept]
     assert not within[-1]
     assert result.evaluation.selected_step == allowed.index(max(allowed))
+
+
+def test_a_stop_between_two_evaluations_does_not_change_which_step_is_kept(
+    start: Encoder, options: dict[str, Any], text: Path, tmp_path: Path
+) -> None:
+    bound = {**options, **FORGETTING, "learning_rate": 1e-3, "steps": 20, "eval_every": 20, "most_forgotten": 1.0}
+
+    def stop(record: dict[str, Any]) -> None:
+        if record["kind"] == "train" and record["step"] == 10:
+            signal.raise_signal(signal.SIGINT)
+
+    start.save(tmp_path / "saved")
+    model = str(tmp_path / "saved")
+    whole = train(text, out=tmp_path / "whole", model=model, **bound)
+    assert train(text, out=tmp_path / "stopped", model=model, watch=stop, **bound).stopped == "SIGINT"
+    resumed = train(out=tmp_path / "stopped", resume=True, quiet=True)
+    assert lost(resumed.folder) == lost(whole.folder)
+    assert resumed.evaluation.selected_step == whole.evaluation.selected_step

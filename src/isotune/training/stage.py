@@ -114,7 +114,7 @@ class StageTraining:
     def _save_stopped(self) -> None:
         """Writes a checkpoint from which the stage goes on."""
         progress = self.progress
-        if self.selection.scorer is None:
+        if self.selection.scorer is None and self.selection.general is None:
             self.evaluate()  # which keeps the weights of the step where the run was stopped
         self.run.workers.by_leader(self._write_checkpoint)
         command = shlex.join(["isotune", "train", "--out", str(self.run.folder), "--resume", *plugin_words()])
