@@ -3,8 +3,8 @@
     ISOTUNE_DATA=... python benchmarks/adapt.py ENCODER OUT [--seeds 0 1 2] [--domains sick quora]
 
 trains in OUT, and prints for each domain the change of Spearman x 100 on its scored pairs, mean over the seeds. Without
-labels the recipe keeps the last step that loses no general ability. With labels, 50 of the scored pairs choose among
-these steps, picked as `isotune label` picks them; the change is on the other pairs, mean over 20 draws. The same
+labels the recipe keeps the last step that loses little on general pairs. With labels, 50 of the scored pairs choose
+among these steps, picked as `isotune label` picks them; the change is on the other pairs, mean over 20 draws. The same
 command goes on where it was stopped.
 """
 

@@ -102,8 +102,8 @@ class TrainingOptions(BaseModel):
 
     most_forgotten: NotNegative | None = None
     """The most that the encoder may lose on general pairs (stsb-open:dev, Spearman x 100). The first evaluation that
-    finds a greater loss ends the stage, and the step before it is kept, or an earlier one that the dev pairs prefer.
-    Unset: general pairs are not looked at."""
+    finds a greater loss ends the stage. The step of the evaluation before it is kept, or an earlier one that the dev
+    pairs prefer. Unset: general pairs are not looked at."""
 
     dev_layers: Annotated[tuple[int, ...], Field(min_length=1)] | None = None
     """The layers that are averaged where the dev pairs choose the best step, such as -1. Unset: the layers of the

@@ -232,7 +232,8 @@ def started_recipe(folder: Path) -> Recipe:
         return Recipe.from_table(read_recipe(path), str(path))
     except InputError as error:
         raise InputError(
-            f"{path}: another version of isotune wrote it, with other options; start the run again in another folder"
+            f"{path}: another version of isotune wrote it, with other options ({error}); start the run again in "
+            "another folder"
         ) from error
 
 
