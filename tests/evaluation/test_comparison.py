@@ -108,5 +108,5 @@ def test_a_run_decides_by_its_intervals(compared: Comparison, step: int, ends: t
     run = RunEvaluation(before=start, after=kept, selected_step=step, differences=(difference,))
     assert run.decision == words
     dev = DevGain(name="mine", pairs=50, before=0.5, after=0.52, low=-0.01, high=0.05, ahead=0.8)
-    chosen = "mine, which chose the step, +2.00 (-1.00 to +5.00); "
+    chosen = "dev pairs (mine), which chose the step, +2.00 (-1.00 to +5.00); "
     assert run.model_copy(update={"dev": dev}).decision == (words.replace(": ", f": {chosen}", 1) if step else words)

@@ -234,7 +234,9 @@ class RunEvaluation(_Result):
         changes = [f"{each.score} {100 * each.difference:+.2f} ({each.words})" for each in judged]
         if self.dev:
             gain, low, high = (100 * x for x in (self.dev.after - self.dev.before, self.dev.low, self.dev.high))
-            changes.insert(0, f"{self.dev.name}, which chose the step, {gain:+.2f} ({low:+.2f} to {high:+.2f})")
+            changes.insert(
+                0, f"dev pairs ({self.dev.name}), which chose the step, {gain:+.2f} ({low:+.2f} to {high:+.2f})"
+            )
         worse = any(each.difference < 0 and not each.tied for each in judged)
         if not self.selected_step:
             return "KEEP the start: no step was better"
