@@ -166,19 +166,21 @@ def _records(source: Source, query: RowQuery[R]) -> list[Opened]:
     if source == "-":
         if sys.stdin is None:
             raise InputError("-: standard input is closed; name a file, or pipe text in")
-        return [Opened("<stdin>", _lines(read_text(sys.stdin.buffer, "<stdin>"), query))]
+        return [Opened("<stdin>", _of_text(read_text(sys.stdin.buffer, "<stdin>"), query))]
     if str(source).startswith("hub:"):
         dataset, _, split = str(source).removeprefix("hub:").partition(":")
         return [replace(open_hub(HubSource.parse(dataset), split, labelled=query.labelled), place=str(source))]
     opened = [(path, read_file(path)) for path in files_of(source)]
-    return [Opened(str(path), _lines(file, query) if format_of(path) is read_text else file) for path, file in opened]
+    return [Opened(str(path), _of_text(file, query) if format_of(path) is read_text else file) for path, file in opened]
 
 
-def _lines(records: Records, query: RowQuery[R]) -> Records:
-    """The lines of a text; or its paragraphs, lines without a blank line between them, to make neighbours of."""
-    if query.row_type is not NeighbourPair:
-        yield from records
-        return
+def _of_text(lines: Records, query: RowQuery[R]) -> Records:
+    """The lines of a text; or its paragraphs, to make neighbours of."""
+    return _paragraphs(lines) if query.row_type is NeighbourPair else lines
+
+
+def _paragraphs(records: Records) -> Records:
+    """Joins lines without a blank line between them."""
     for _, group in groupby(enumerate(records), lambda line: line[1][0] - line[0]):  # it grows with a blank line
         lines = [line for _, line in group]
         yield lines[0][0], {"sentence": "\n".join(str(record["sentence"]) for _, record in lines)}

@@ -9,9 +9,8 @@ comes from the first of these that a run has:
 Without either of them the last step is kept. A stage may also bound what the encoder forgets (`most_forgotten`): the
 first evaluation at which too much is lost on general pairs ends the stage, and its weights are not kept.
 
-When a stage is over, predictions.npz gets the predictions of the kept
-encoder: "dev" and "test", or "dev:NAME" and "test:NAME" if the method has several tasks, [N] each, in the order of the
-rows.
+When a stage is over, predictions.npz gets the predictions of the kept encoder: "dev" and "test", or "dev:NAME" and
+"test:NAME" if the method has several tasks, [N] each, in the order of the rows.
 """
 
 from collections.abc import Callable, Mapping, Sequence
