@@ -16,8 +16,7 @@ from unittest.mock import patch
 
 import numpy as np
 from domains import DEVELOPMENT, TEST, write_domains
-from numpy.typing import NDArray
-from scipy.stats import spearmanr
+from labels import DRAWS, Floats, score
 
 import isotune
 from isotune.data import ScoredPairs, read_scored_pairs
@@ -26,14 +25,7 @@ from isotune.evaluation import cosine_similarities
 from isotune.evaluation.labelling.choose import choose
 from isotune.training import stage
 
-LABELS, DRAWS = 50, 20
-
-Floats = NDArray[np.float64]
-
-
-def score(gold: Floats, cosines: Floats) -> float:
-    """Spearman x 100; 0 if one side is constant."""
-    return 100 * float(spearmanr(gold, cosines).statistic) if np.ptp(gold) and np.ptp(cosines) else 0.0
+LABELS = 50
 
 
 def adapt(model: str, text: Path, pairs: ScoredPairs, seed: int, out: Path) -> list[Floats]:
