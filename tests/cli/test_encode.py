@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 from isotune.encoder.encoder import Encoder
 from tests.cli.conftest import Call
@@ -103,3 +104,27 @@ def test_similarity(isotune: Call, refused: Refused, tiny_model: Path) -> None:
     a, b = Encoder.load(tiny_model).encode(["a dog", "-a cat"], normalize=True)
     assert isotune("similarity", tiny_model, "--", "a dog", "-a cat").out == f"{a @ b:.4f}\n"
     assert "there is no such folder" in refused("similarity", "no/model", "a", "b")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "encode MODEL text.txt",
+        "encode MODEL text.txt --out v.parquet",
+        "encode MODEL text.txt text.txt --out vectors/",
+        "similarity MODEL text.txt text.txt",
+        "map MODEL text.txt",
+        "index MODEL text.txt --out index",
+        "duplicates MODEL text.txt",
+        "mine MODEL text.txt",
+        "evaluate MODEL --tasks stsb-open:dev",
+        "label text.txt --encoders MODEL",
+    ],
+)
+def test_a_model_whose_vectors_overflow_is_refused(words: str, refused: Refused, tiny_model: Path, text: Path) -> None:
+    encoder = Encoder.load(tiny_model)
+    *_, last = (module for module in encoder.backbone.modules() if isinstance(module, torch.nn.LayerNorm))
+    last.weight.data *= 3e38
+    encoder.save(Path("model"))
+    assert "its vector has NaN or infinity" in refused(*words.replace("MODEL", "model").split())
+    assert not [path for path in Path().rglob("*.*") if path.suffix in (".npy", ".parquet", ".csv", ".html", ".tsv")]

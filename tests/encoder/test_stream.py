@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from isotune.data.packed import Packed
 from isotune.encoder import encoder as encoder_module
 from isotune.encoder.encoder import Encoder
-from isotune.errors import InputError
+from isotune.errors import InputError, UselessVectors
 
 
 @pytest.fixture
@@ -107,6 +108,37 @@ def test_calls_that_overlap_leave_torch_its_threads(encoder: Encoder, sentences:
         calls[-1].start()
         calls[-1].join()
     assert seen == [2] * 18
+
+
+def test_calls_that_overlap_share_the_mode_of_the_encoder(encoder: Encoder, sentences: list[str]) -> None:
+    encoder.train()
+    first, second = encoder.encode_parts(sentences), encoder.encode_parts(sentences)
+    made = [next(first), next(second), next(first)]
+    first.close()
+    assert not encoder.training
+    made += [next(second)]
+    second.close()
+    assert encoder.training
+    expected = encoder.encode(sentences[:14])
+    for part, start in zip(made, (0, 0, 7, 7), strict=True):
+        np.testing.assert_allclose(part[1], expected[start : start + 7], atol=1e-5)
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_a_vector_that_is_no_number_is_refused(
+    encoder: Encoder, sentences: list[str], number: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forward, seventh = encoder.forward, torch.from_numpy(encoder.encode(sentences[7]))
+
+    def wrong(tokens: Packed) -> torch.Tensor:
+        vectors = forward(tokens)
+        is_seventh = (vectors - seventh).abs().amax(1, keepdim=True) < 1e-4
+        return torch.where(is_seventh & (torch.arange(vectors.shape[1]) == 3), number, vectors)
+
+    monkeypatch.setattr(encoder, "forward", wrong)
+    assert len(encoder.encode(sentences[:7])) == 7
+    with pytest.raises(UselessVectors, match=rf"^row '{sentences[7]}': its vector has NaN .* give --precision float32"):
+        encoder.encode(sentences[:8])
 
 
 @pytest.mark.usefixtures("two_threads")

@@ -79,6 +79,6 @@ def test_a_model_whose_vectors_overflow_ends_in_one_line(
     encoder.save(tmp_path / "large")
     steps = {"steps": None, "batch_size": None, "learning_rate": None} if method == "whitening" else {}
     for dev in ({"dev": "none"}, {}):
-        with pytest.raises(InputError, match="vectors with NaN or infinite values") as failure:
+        with pytest.raises(InputError, match="NaN or infinit") as failure:
             train(f"run-{len(dev)}", method=method, model=str(tmp_path / "large"), **dev, **steps)
         assert "\n" not in str(failure.value)

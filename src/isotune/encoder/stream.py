@@ -13,7 +13,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from threading import Lock
 from typing import TYPE_CHECKING, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -22,7 +24,7 @@ from torch import Tensor
 
 from isotune.data.packed import pack
 from isotune.data.rows import blocks, is_unicode
-from isotune.errors import InputError
+from isotune.errors import InputError, UselessVectors
 from isotune.kernels.memory import give_back
 from isotune.kernels.prepacked import prepacked
 from isotune.kernels.threads import single_threads
@@ -37,6 +39,9 @@ Advance: TypeAlias = Callable[[int], object]
 """Is called with the number of sentences encoded since the last call."""
 Parts: TypeAlias = Iterator[tuple[list[str], NDArray[np.float32]]]
 """The parts of a stream, in order: n sentences and their vectors [n, d]."""
+
+_lock = Lock()
+_modes: WeakKeyDictionary[Encoder, list[bool]] = WeakKeyDictionary()  # an encoder's mode, once for each open call
 
 if hasattr(os, "register_at_fork"):  # Windows has no forks
     # A forked process has none of torch's threads, and an operation that is shared among them would wait forever.
@@ -79,11 +84,35 @@ def parts_of(sentences: Iterable[str]) -> Iterator[list[str]]:
         done += len(part)
 
 
+def refuse_no_numbers(vectors: NDArray[np.float32], names: Sequence[object]) -> None:
+    """Raises UselessVectors with the name of the first vector of [n, d] that has NaN or infinity."""
+    finite = np.isfinite(vectors).all(axis=1)  # [n]
+    if not finite.all():
+        raise UselessVectors(
+            f"row {str(names[int(finite.argmin())])[:50]!r}: its vector has NaN or infinity, which can't be compared; "
+            "give --precision float32 (in Python, an encoder in float32)"
+        )
+
+
+@contextmanager
+def _evaluating(encoder: Encoder) -> Iterator[None]:
+    """Has an encoder in evaluation mode; calls may overlap, and the last to end puts the mode back."""
+    with _lock:
+        modes = _modes.setdefault(encoder, [])
+        modes.append(modes[0] if modes else encoder.training)
+        encoder.eval()
+    try:
+        yield
+    finally:
+        with _lock:
+            training = modes.pop()
+            if not modes:
+                encoder.train(training)
+
+
 def encode_stream(encoder: Encoder, sentences: Iterable[str], normalize: bool, advance: Advance | None) -> Parts:
     """Encodes a stream, with the encoder in evaluation mode; arguments as `Encoder.encode_parts` has them."""
-    training = encoder.training
-    encoder.eval()
-    try:
+    with _evaluating(encoder):
         parts = parts_of(sentences)
         part = next(parts, [])
         ids = encoder.tokenize(part) if part else []
@@ -96,12 +125,11 @@ def encode_stream(encoder: Encoder, sentences: Iterable[str], normalize: bool, a
                 ids = next_ids.result() if next_ids else []
             finally:
                 workers.shutdown(cancel_futures=True)  # after an error, no further batch is begun
+            refuse_no_numbers(vectors, part)
             yield part, vectors
             part = next_part
             if part:
                 give_back()
-    finally:
-        encoder.train(training)
 
 
 def _encode(

@@ -110,16 +110,3 @@ def test_texts_without_letters_are_kept_apart() -> None:
     letters: Callable[[str], str] = mining._letters
     assert letters("A dog, 7!") == letters("a DOG 7") == "adog7"
     assert letters("?") != letters("!")
-
-
-@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
-def test_a_vector_without_numbers_is_refused(
-    encoder: Encoder, sentences: list[str], wrong: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    vectors = np.array(encoder.encode(sentences, normalize=True))
-    vectors[7, 3] = wrong
-    monkeypatch.setattr(encoder, "encode", lambda *_, **__: vectors)
-    with pytest.raises(InputError, match=r"^row d7: its vector has NaN or infinity, .* give --precision float32"):
-        find_duplicates([Document(f"d{i}", text) for i, text in enumerate(sentences)], encoder, 0.9)
-    with pytest.raises(InputError, match=rf"^row '{sentences[7]}': its vector has NaN or infinity"):
-        mine_pairs(sentences, encoder, 0.9)

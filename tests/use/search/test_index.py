@@ -184,7 +184,7 @@ def test_vectors_with_numbers_that_are_not_finite_are_refused(index: Index, numb
     rows = index.store.to_table(["a", "b"], ["a dog", "a cat"], [{}, {}])
     vectors = np.eye(2, 32, dtype=np.float32)
     vectors[1, 7] = number
-    with pytest.raises(InputError, match="row b: its vector has NaN or infinity, which can't be compared; give"):
+    with pytest.raises(InputError, match="row 'b': its vector has NaN or infinity, which can't be compared; give"):
         index.store.put(rows, vectors)
     assert len(index) == 60
 

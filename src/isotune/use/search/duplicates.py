@@ -7,8 +7,9 @@ by following pairs from text to text would join texts that are far from each oth
 
 import csv
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +20,9 @@ from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.use.search.documents import Document
 from isotune.use.search.exact import pairs as near_pairs
-from isotune.use.search.exact import refuse_no_numbers
 
-MOST_PAIRS = 20_000_000  # half a gigabyte
+MOST_PAIRS = 5_000_000  # which are sorted in less than a second, so that Ctrl-C is heard
+AT_ONCE = 100_000  # pairs that become Python's numbers, which take several times the memory
 
 
 @dataclass(frozen=True)
@@ -58,10 +59,10 @@ class Duplicates:
         With the encoder's calibration, pairs.csv has probabilities.
         """
         documents = self.documents
-        pairs = [
+        pairs = (
             (f"{cosine:.4f}", documents[i].id, documents[j].id, documents[i].text, documents[j].text)
-            for (i, j), cosine in zip(self.pairs.tolist(), self.cosines, strict=True)
-        ]
+            for (i, j), cosine in zip(_numbers(self.pairs), self.cosines, strict=True)
+        )
         clusters = [
             (number, documents[i].id, documents[i].text)
             for number, cluster in enumerate(self.clusters(), 1)
@@ -90,7 +91,6 @@ def find_duplicates(
     same = np.array([first[document.text] for document in documents], np.int64)  # [N]: the first with its text
     again = np.flatnonzero(same != np.arange(len(same)))
     vectors = encoder.encode(list(first), normalize=True, show_progress=show_progress)
-    refuse_no_numbers(vectors, [documents[i].id for i in first.values()])
     numbers = np.array(list(first.values()), np.int64)  # [D], of the documents that the vectors belong to
     pairs, cosines = [np.stack([same[again], again], 1)], [np.ones(len(again), np.float32)]
     count = 0
@@ -111,15 +111,21 @@ def write_csv(
 ) -> None:
     """Writes a table to a file; the probabilities of the rows, if there are any, are its last column."""
     if chances is not None:
-        header, rows = [*header, "probability"], [(*row, f"{p:.4f}") for row, p in zip(rows, chances, strict=True)]
+        header, rows = [*header, "probability"], ((*row, f"{p:.4f}") for row, p in zip(rows, chances, strict=True))
     with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([header, *rows])
+        csv.writer(file, lineterminator="\n").writerows(chain([header], rows))
+
+
+def _numbers(pairs: NDArray[np.int64]) -> Iterator[list[int]]:
+    """The pairs [m, 2] as Python's numbers."""
+    for start in range(0, len(pairs), AT_ONCE):
+        yield from pairs[start : start + AT_ONCE].tolist()
 
 
 def _keep(pairs: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """For each of `count` documents, the nearest kept one before it, or itself; the pairs [m, 2] come nearest first."""
     kept = np.arange(count)
-    for i, j in pairs[np.argsort(pairs[:, 1], kind="stable")].tolist():
+    for i, j in _numbers(pairs[np.argsort(pairs[:, 1], kind="stable")]):
         if kept[j] == j and kept[i] == i:
             kept[j] = i
     return kept

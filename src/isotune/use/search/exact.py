@@ -1,13 +1,12 @@
 """Exact nearest neighbours by cosine: products in float32, a block at a time, so that memory stays small."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isotune.errors import InputError
 from isotune.kernels.float32 import fast_float32
 
 QUERIES, ROWS = 256, 65_536  # of a block of products, which takes 67 MB
@@ -42,16 +41,6 @@ def pairs(
             is_later = j + start > i + first
             i, j = i[is_later], j[is_later]
             yield (i + first).numpy(), (j + start).numpy(), cosines[i, j].numpy()
-
-
-def refuse_no_numbers(vectors: NDArray[np.float32], names: Sequence[object]) -> None:
-    """Raises an InputError with the name of the first vector of [n, d] that has NaN or infinity."""
-    finite = np.isfinite(vectors.sum(axis=1))  # [n]; NaN and infinity stay in a sum
-    if not finite.all():
-        raise InputError(
-            f"row {names[int(finite.argmin())]}: its vector has NaN or infinity, which can't be compared; "
-            "give --precision float32 (in Python, an encoder in float32)"
-        )
 
 
 def _products(queries: NDArray[np.float32], rows: NDArray[np.float32]) -> Tensor:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from isotune.encoder.encoder import Encoder
-from isotune.use.search.exact import QUERIES, nearest, refuse_no_numbers
+from isotune.use.search.exact import QUERIES, nearest
 
 NEIGHBOURS = 3  # of each text
 
@@ -27,7 +27,6 @@ def mine_pairs(texts: Iterable[str], encoder: Encoder, least: float, *, show_pro
     """The pairs of texts with at least the cosine `least`, the nearest first."""
     sentences = list({_letters(text): text for text in texts}.values())
     vectors = encoder.encode(sentences, normalize=True, show_progress=show_progress)
-    refuse_no_numbers(vectors, [repr(sentence[:50]) for sentence in sentences])
     near: dict[tuple[int, int], float] = {}  # the cosine of a text and each of its nearest
     for start in range(0, len(vectors), QUERIES):
         # A text is the nearest to itself.

@@ -20,9 +20,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from isotune.encoder.stream import refuse_no_numbers
 from isotune.errors import InputError, require_extra
 from isotune.files import sync
-from isotune.use.search.exact import refuse_no_numbers
 from isotune.use.search.filters import parse, refusal
 
 Row = dict[str, Any]
