@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from isotune.errors import InputError
 
-CHUNK_VECTORS = 65_536  # vectors that pass through the heads at once
+CHUNK_VECTORS = 8192  # vectors that are multiplied at once: half a second at 1,024 features, so that Ctrl-C is heard
 
 M = TypeVar("M", bound=nn.Module)
 
