@@ -1,6 +1,6 @@
 # make demo          train and evaluate a first encoder; the last line that it prints is the path of the report
 # make test          run all checks that a change has to pass
-# make test-slow     run the slow tests, file by file, and print a table of the files, results and seconds
+# make test-slow     run the slow tests: that of the server by itself, since it holds a client's waiting time
 # make docs          build the documentation site into site/; a dead link is an error
 # make package       build wheel and sdist into dist/, and list what they need, with versions and licences (CycloneDX)
 # make test-package  build, and run the tests of the core with the wheel in a bare environment of PYTHON
@@ -18,7 +18,7 @@ PIP_PACKAGE := PIP_PYTHON=.venv-package/bin/python $(PIP)
 
 CORE := tests/data tests/kernels tests/losses tests/recipes tests/views
 
-SLOW := $(shell grep -rl --include='test_*.py' 'mark\.slow' tests | sort)
+ALONE := tests/use/serve/test_fuzz.py
 
 .PHONY: audit demo docs package test test-oldest test-package test-slow
 
@@ -32,12 +32,8 @@ test: .venv/installed-dev
 	.venv/bin/pytest -n 2 --dist worksteal
 
 test-slow: .venv/installed-dev
-	@rm -f slow-tests.txt; failed=0; for file in $(SLOW); do \
-		start=$$(date +%s); .venv/bin/pytest -m slow $$file | tee slow-tests.log; \
-		test $${PIPESTATUS[0]} = 0 || failed=1; \
-		result=$$(tail -1 slow-tests.log | tr -d =); \
-		printf '%-45s %6d s %s\n' $$file $$(($$(date +%s) - start)) "$$result" >> slow-tests.txt; \
-	done; rm slow-tests.log; cat slow-tests.txt; exit $$failed
+	.venv/bin/pytest -m slow -s $(ALONE)
+	.venv/bin/pytest -m slow -n 2 --dist worksteal --durations 20 --ignore $(ALONE)
 
 docs: .venv-docs/installed
 	PYTHONPATH=src NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build
