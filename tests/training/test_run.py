@@ -408,6 +408,16 @@ def test_a_run_killed_while_it_is_shown_is_not_finished(
         resume(tmp_path / "run")
 
 
+@pytest.mark.parametrize("content", [b"", b"{}", b"seed", b"\xff"])
+def test_damaged_files_beside_a_run_do_no_harm(train: Train, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "beside").mkdir()
+    for name in ("recipe.toml", "evaluation.json", "environment.json", "data.json", "metrics.jsonl", "lock"):
+        (tmp_path / "beside" / name).write_bytes(content)
+    run = train(steps=1).folder
+    unfinish(run)
+    assert resume(run).report.exists()
+
+
 def test_a_stage_that_gets_no_better_keeps_what_it_started_from(train: Train, two_stages: dict[str, Any]) -> None:
     result = train(**{**two_stages, "learning_rate": 1e-12, "model_dropout": 0.0})
     assert result.evaluation.selected_step == 0

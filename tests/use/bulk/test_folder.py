@@ -165,6 +165,11 @@ def test_a_file_system_without_locks_is_refused(encode: Encode, monkeypatch: pyt
         encode()
 
 
+def test_a_file_system_needs_no_hard_links(encode: Encode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "link")
+    assert encode().parts_encoded_here == COUNT
+
+
 def test_a_damaged_record_is_named(encode: Encode) -> None:
     encode()
     (STATE / "4.parquet.json").write_text("{")

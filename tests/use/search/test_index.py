@@ -1,6 +1,7 @@
 """An index: what a search gives, what a change does, and what is refused."""
 
 import json
+import tracemalloc
 from functools import partial
 from pathlib import Path
 
@@ -171,6 +172,20 @@ def test_all_parts_of_an_approximate_index_are_searched_after_most_rows_are_dele
     large.delete("id NOT IN ('d7', 'd18', 'd29', 'd40', 'd51', 'd53')")
     left = [documents[i] for i in (7, 18, 29, 40, 51, 53)]
     assert [hit.id for hit in reading.search(QUERY, 6)] == expected_ids(encoder, left)
+
+
+def test_a_large_index_whose_vectors_are_not_indexed_yet_is_not_read_into_memory(tmp_path: Path) -> None:
+    description = {"encoder": None, "precision": None, "fingerprint": "", "dimension": 1000}
+    (tmp_path / "index.json").write_text(json.dumps(description))
+    index, ids = Index.open(tmp_path, exact_rows=50), [f"{row}" for row in range(5000)]
+    vectors = np.random.default_rng(0).standard_normal((len(ids), 1000), np.float32)  # 20 MB
+    index.store.put(index.store.to_table(ids, ids, [{}] * len(ids)), vectors)
+    tracemalloc.start()
+    (hit,) = index.search("a", 1, vector=vectors[7])
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert hit.id == "7"
+    assert most < 5_000_000
 
 
 def indexed_rows(index: Index) -> int:
