@@ -1,6 +1,6 @@
 """Hostile clients (`hostile.py`) harm neither the server nor the client beside them.
 
-The long test sends as many requests as $ISOTUNE_REQUESTS says, or a million.
+The long test sends as many requests as $ISOTUNE_REQUESTS says, or 100,000.
 """
 
 import json
@@ -23,7 +23,7 @@ from tests.use.serve.conftest import Process, serving
 from tests.use.serve.hostile import MODEL, WORDS
 
 ROOT = Path(__file__).parents[3]
-MOST = 1000  # MB of memory: docs/reliability.md
+MOST = 1500  # MB of memory: docs/reliability.md
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ class Good:
     ("requests", "slowest", "latest"),
     [
         (400, 1, 5.0),  # other tests run beside it
-        pytest.param(int(os.environ.get("ISOTUNE_REQUESTS", 1_000_000)), 90, 1.0, marks=pytest.mark.slow),
+        pytest.param(int(os.environ.get("ISOTUNE_REQUESTS", 100_000)), 90, 1.0, marks=pytest.mark.slow),
     ],
 )
 def test_hostile_clients_do_no_harm(
