@@ -27,6 +27,7 @@ import isotune
 from isotune.encoder.calibration import required
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
+from isotune.use.search.exact import refuse_no_numbers
 from isotune.use.serve import bodies
 from isotune.use.serve.answers import FAILED, ErrorBody, Refused, answer, as_base64
 from isotune.use.serve.batcher import Batcher, Encoded
@@ -105,6 +106,7 @@ class Service:
                 raise Refused(400, f"more than {limit:,} tokens; send fewer texts in a request", param=param)
             self.tokens.take(scope, tokens)
         encoded = await self.batcher.encode(encoder, ids)
+        refuse_no_numbers(encoded.vectors, range(len(texts)))
         self.metrics.texts.labels(model).inc(len(texts))
         self.metrics.tokens.labels(model).inc(encoded.tokens)
         self.metrics.cut.labels(model).inc(encoded.cut)
