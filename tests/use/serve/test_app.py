@@ -54,13 +54,17 @@ def test_answers_are_written_outside_of_the_event_loop(searching: Running, monke
 
 def test_nothing_waits_for_slow_searches(searching: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     done = threading.Event()
-    monkeypatch.setattr(Index, "search", lambda *_, **options: done.wait(30) and [])
+    threads = set()
+    monkeypatch.setattr(
+        Index, "search", lambda *_, **options: threads.add(threading.get_ident()) or (done.wait(30) and [])
+    )
     with ThreadPoolExecutor(40) as pool:
         searches = [pool.submit(searching.post, "/search", query="a dog") for _ in range(40)]
         until(lambda: in_progress(searching) == 40)
         assert searching.embed(["a dog"] * 2000).status_code == 200
         done.set()
         assert {search.result().status_code for search in searches} == {200}
+    assert len(threads) == app.SEARCHES
 
 
 @pytest.mark.parametrize(
