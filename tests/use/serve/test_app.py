@@ -19,7 +19,7 @@ import pytest
 from isotune.encoder.calibration import Calibration
 from isotune.encoder.encoder import Encoder
 from isotune.use.search import Document, Index
-from isotune.use.serve import app, bodies
+from isotune.use.serve import app, batcher, bodies
 from isotune.use.serve.limits import Limits
 from tests.use.serve.conftest import Running, Serve, in_progress, until
 
@@ -54,13 +54,17 @@ def test_answers_are_written_outside_of_the_event_loop(searching: Running, monke
 
 def test_nothing_waits_for_slow_searches(searching: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     done = threading.Event()
-    monkeypatch.setattr(Index, "search", lambda *_, **options: done.wait(30) and [])
+    threads = set()
+    monkeypatch.setattr(
+        Index, "search", lambda *_, **options: threads.add(threading.get_ident()) or (done.wait(30) and [])
+    )
     with ThreadPoolExecutor(40) as pool:
         searches = [pool.submit(searching.post, "/search", query="a dog") for _ in range(40)]
         until(lambda: in_progress(searching) == 40)
         assert searching.embed(["a dog"] * 2000).status_code == 200
         done.set()
         assert {search.result().status_code for search in searches} == {200}
+    assert len(threads) == app.SEARCHES
 
 
 @pytest.mark.parametrize(
@@ -85,6 +89,19 @@ def test_four_megabytes_of_mistakes_are_refused_at_the_first(server: Running, pa
     assert len(answer.content) < 500
     assert time.monotonic() - parsed < 0.3 + 3 * (parsed - start)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 100_000  # kB
+
+
+def test_vectors_that_are_not_finite_are_refused(searching: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    encode = batcher._encode
+    monkeypatch.setattr(batcher, "_encode", lambda batch: encode(batch) * np.float32("nan"))
+    for path, body in (
+        ("/v1/embeddings", {"model": "tiny", "input": ["a dog", "a cat"]}),
+        ("/similarity", {"first": ["a dog"]}),
+        ("/search", {"query": "a dog"}),
+    ):
+        answer = searching.post(path, **body)
+        assert answer.status_code == 400
+        assert answer.json()["error"]["message"].startswith("row 0: its vector has NaN or infinity")
 
 
 def test_bytes_of_an_index_are_written_in_base64(tiny: Encoder, serve: Serve, tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_texts_of_several_requests_and_encoders_come_back_in_order(
         filled = Batcher([tiny, other])
 
         async def check(encoder: Encoder, texts: list[str]) -> None:
-            ids = await filled.tokenize(encoder, texts)
+            ids = [tokens async for part in filled.tokenize(encoder, texts) for tokens in part]
             encoded = await filled.encode(encoder, ids)
             np.testing.assert_allclose(encoded.vectors, encoder.encode(texts, normalize=True), atol=1e-6)
             assert encoded.tokens == sum(map(len, encoder.tokenize(texts)))

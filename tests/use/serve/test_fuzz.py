@@ -23,7 +23,7 @@ from tests.use.serve.conftest import Process, serving
 from tests.use.serve.hostile import MODEL, WORDS
 
 ROOT = Path(__file__).parents[3]
-MOST = 1500  # MB of memory: docs/reliability.md
+MOST = 1200  # MB of memory: docs/reliability.md
 
 
 @pytest.fixture(scope="module")
@@ -74,14 +74,14 @@ class Good:
 
 
 @pytest.mark.parametrize(
-    ("requests", "slowest", "latest"),
+    ("requests", "slowest", "latest", "growth"),
     [
-        (400, 1, 5.0),  # other tests run beside it
-        pytest.param(int(os.environ.get("ISOTUNE_REQUESTS", 100_000)), 90, 1.0, marks=pytest.mark.slow),
+        (400, 1, 5.0, np.inf),  # other tests run beside it, and the server still warms up
+        pytest.param(int(os.environ.get("ISOTUNE_REQUESTS", 100_000)), 90, 1.0, 1.2, marks=pytest.mark.slow),
     ],
 )
 def test_hostile_clients_do_no_harm(
-    server: Process, index: Index, requests: int, slowest: float, latest: float, tmp_path: Path
+    server: Process, index: Index, requests: int, slowest: float, latest: float, growth: float, tmp_path: Path
 ) -> None:
     good, chance, start, sizes = Good(server.port, index), random.Random(0), time.monotonic(), []
     command = [sys.executable, "-m", "tests.use.serve.hostile", *map(str, (server.port, 0, requests, slowest))]
@@ -105,6 +105,7 @@ def test_hostile_clients_do_no_harm(
     assert json.loads(out)["requests"] >= requests
     assert times.max() < latest  # seconds
     assert most < MOST
+    assert last < growth * third
     assert server.stop() == 130
     said = (tmp_path / "log").read_text()
     assert not re.findall(r"Traceback|in answering|Exception|Error", said), said[-5000:]

@@ -2,12 +2,14 @@
 
 import json
 import logging
+import re
 import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
+import httpx2
 import numpy as np
 import pytest
 
@@ -131,10 +133,64 @@ def test_large_bodies_are_refused(serve: Serve) -> None:
     assert server.embed("a dog").status_code == 200
 
 
-def test_many_tokens_are_refused(serve: Serve) -> None:
-    refused = serve(limits=Limits(tokens=10)).embed(["a dog"] * 3)
-    assert refused.status_code == 400
-    assert refused.json()["error"]["message"] == "12 tokens; a request may have 10"
+@pytest.mark.parametrize(
+    ("limits", "status", "message"),
+    [
+        (Limits(tokens=10), 400, "more than 10 tokens; send fewer texts in a request"),
+        (
+            Limits(tokens_in_progress=10),
+            429,
+            "the requests in progress have 8 tokens, and may have 10; try again later",
+        ),
+    ],
+)
+def test_texts_are_tokenised_only_up_to_the_limits(
+    serve: Serve, limits: Limits, status: int, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenised, tokenize = [], Encoder.tokenize
+    monkeypatch.setattr(batcher, "PART_CHARACTERS", 1)
+    monkeypatch.setattr(Encoder, "tokenize", lambda self, part: tokenised.append(part) or tokenize(self, part))
+    refused = serve(limits=limits).embed(["a dog"] * 30)
+    assert (refused.status_code, refused.json()["error"]["message"]) == (status, message)
+    assert tokenised == [["a dog"]] * 3
+
+
+def large(server: Running, size: int) -> httpx2.Response:
+    """Asks with a body of so many bytes."""
+    body = json.dumps({"model": "tiny", "input": "a dog"}).ljust(size)
+    return server.client.post("/v1/embeddings", content=body, headers={"content-type": "application/json"})
+
+
+def test_large_bodies_have_a_limit_together_and_leave_room_for_small_ones(serve: Serve, slow: threading.Event) -> None:
+    server = serve(limits=Limits(bytes_in_progress=250_000))
+    with ThreadPoolExecutor(21) as pool:
+        several = [pool.submit(large, server, 125_000) for _ in range(20)]
+        until(lambda: sum(future.done() for future in several) == 18)
+        small = pool.submit(server.embed, "a dog")
+        until(lambda: in_progress(server) == 3)
+        slow.set()
+        assert small.result().status_code == 200
+    answers = [future.result() for future in several]
+    refused = [given.json()["error"]["message"] for given in answers if given.status_code == 429]
+    assert sorted(given.status_code for given in answers) == [200] * 2 + [429] * 18
+    for message in refused:
+        assert re.fullmatch(r"the requests in progress have [\d,]+ bytes, and may have 250,000; try.*", message)
+    until(lambda: large(server, 250_000).status_code == 200)
+    assert large(server, 250_001).status_code == 429
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+def test_bytes_of_bodies_that_are_never_complete_are_given_back(serve: Serve, breaks: bool) -> None:
+    server = serve(limits=Limits(bytes_in_progress=250_000, body_seconds=60 if breaks else 2))
+    with ExitStack() as stack:
+        for _ in range(3):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            connection.sendall(f"{HEAD}content-length: 100000\r\n\r\n".encode() + b" " * 80_000)
+        until(lambda: large(server, 100_000).status_code == 429)
+        assert server.embed("a dog").status_code == 200
+        if breaks:
+            stack.close()
+        until(lambda: large(server, 250_000).status_code == 200, 30)
 
 
 def test_half_a_body_is_refused_after_a_while(serve: Serve) -> None:

@@ -27,6 +27,7 @@ import isotune
 from isotune.encoder.calibration import required
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
+from isotune.use.search.exact import refuse_no_numbers
 from isotune.use.serve import bodies
 from isotune.use.serve.answers import FAILED, ErrorBody, Refused, answer, as_base64
 from isotune.use.serve.batcher import Batcher, Encoded
@@ -78,7 +79,7 @@ class Service:
         self.calibrations = {name: encoder.calibration for name, encoder in encoders.items()}
         self.batcher = Batcher(list(encoders.values()))
         self.searching = ThreadPoolExecutor(SEARCHES, "search")
-        self.budget = Budget(limits.tokens_in_progress)
+        self.tokens = Budget(limits.tokens_in_progress, "tokens")
         self.created = int(time.time())
 
     def close(self) -> None:
@@ -96,11 +97,16 @@ class Service:
         if (longest := max(map(len, texts))) > (limit := self.limits.characters):
             raise Refused(400, f"a text of {longest:,} characters; a text may have {limit:,}", param=param)
         encoder = self.encoders[model]
-        ids = await self.batcher.tokenize(encoder, texts)
-        if (tokens := sum(map(len, ids))) > self.limits.tokens:
-            raise Refused(400, f"{tokens:,} tokens; a request may have {self.limits.tokens:,}", param=param)
-        self.budget.take(scope, tokens)
+        ids: list[list[int]] = []
+        tokens = 0
+        async for part in self.batcher.tokenize(encoder, texts):
+            ids += part
+            tokens += sum(map(len, part))
+            if tokens > (limit := self.limits.tokens):
+                raise Refused(400, f"more than {limit:,} tokens; send fewer texts in a request", param=param)
+            self.tokens.take(scope, tokens)
         encoded = await self.batcher.encode(encoder, ids)
+        refuse_no_numbers(encoded.vectors, range(len(texts)))
         self.metrics.texts.labels(model).inc(len(texts))
         self.metrics.tokens.labels(model).inc(encoded.tokens)
         self.metrics.cut.labels(model).inc(encoded.cut)
@@ -157,7 +163,7 @@ def application(
         keys=Keys(keys),
         open_paths=[*PAGE, HEALTH, SCHEMA],
         paths=[*PAGE, SCHEMA, *api.openapi()["paths"]],
-        budget=service.budget,
+        tokens=service.tokens,
     )
     if hosts and not keys:
         app = TrustedHostMiddleware(app, hosts, www_redirect=False)

@@ -12,7 +12,7 @@ has one worker. `gate.py` decides how many requests may wait.
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -31,7 +31,8 @@ from isotune.kernels.threads import compute_alone
 # A batch has this share of the tokens that a batch of `Encoder.encode` has. Its encoding takes a sixth longer in all,
 # and a new request waits for a batch a quarter as long.
 SHARE = 4
-# Texts are tokenised in parts of this many characters, a few milliseconds, so that no request waits for a large one.
+# Texts are tokenised in parts, so that no request waits for a large one. A part ends with the text that reaches this
+# number of characters, which takes some milliseconds, or a tenth of a second if that text is the longest allowed.
 PART_CHARACTERS = 16_384
 
 
@@ -85,13 +86,11 @@ class Batcher:
         for worker in self._workers:
             worker.start()
 
-    async def tokenize(self, encoder: Encoder, texts: Sequence[str]) -> list[list[int]]:
-        """The token ids of texts, as `Encoder.tokenize` gives them."""
+    async def tokenize(self, encoder: Encoder, texts: Sequence[str]) -> AsyncIterator[list[list[int]]]:
+        """The token ids of texts, part by part, as `Encoder.tokenize` gives them."""
         loop = asyncio.get_running_loop()
-        ids: list[list[int]] = []
         for part in _parts(texts):
-            ids += await loop.run_in_executor(self._tokenizing, encoder.tokenize, part)
-        return ids
+            yield await loop.run_in_executor(self._tokenizing, encoder.tokenize, part)
 
     async def encode(self, encoder: Encoder, ids: Sequence[Sequence[int]]) -> Encoded:
         """Encodes the token ids of texts, at least one. If the caller is cancelled, the rest is not encoded."""
@@ -161,7 +160,7 @@ class Batcher:
 
 
 def _parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Cuts texts into parts of about `PART_CHARACTERS` characters."""
+    """Cuts texts into parts that end with the text that reaches `PART_CHARACTERS` characters."""
     start = characters = 0
     for end, text in enumerate(texts, 1):
         characters += len(text)

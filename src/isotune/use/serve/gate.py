@@ -4,7 +4,7 @@ A request is refused as early as possible: key, declared size and queue are chec
 The queue has one rule for every kind and size of request: if `Limits.requests` are in progress, the next one is
 answered with 429. (A GET request encodes nothing and needs no place.) Texts of all requests are encoded in turn
 (`batcher.py`), so the wait of a small request depends on the number of requests before it, not on their size. A request
-is in progress until its client has taken the answer, so the limits of requests and tokens bound the memory.
+is in progress until its client has taken the answer, so the limits of requests, bytes and tokens bound the memory.
 
 A request whose client has gone, or that takes too long, is cancelled, and what is left of it is not encoded.
 """
@@ -28,6 +28,7 @@ from isotune.use.serve.metrics import Metrics
 
 logger = logging.getLogger("isotune.use.serve")
 
+SMALL_BODY = 2**16  # bytes; a body up to this size is not counted, so that large ones can't shut it out
 SECURITY_HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -54,22 +55,24 @@ class Keys:
 
 
 class Budget:
-    """The tokens of all requests in progress."""
+    """The bytes or the tokens of all requests in progress."""
 
-    def __init__(self, tokens: int) -> None:
-        self._tokens = self._left = tokens
+    def __init__(self, limit: int, unit: str) -> None:
+        self._limit = self._left = limit
+        self._unit, self._key = unit, f"isotune.{unit}"
 
-    def take(self, scope: Scope, tokens: int) -> None:
-        """Counts the tokens of a request, or refuses it if too few are left."""
-        if tokens > self._left:
-            taken = self._tokens - self._left
-            raise Busy(f"the requests in progress have {taken:,} tokens, and may have {self._tokens:,}")
-        self._left -= tokens
-        scope["isotune.tokens"] = tokens
+    def take(self, scope: Scope, count: int) -> None:
+        """Counts what a request has by now, in place of what it had before, or refuses it if too few are left."""
+        more = count - scope.get(self._key, 0)
+        if more > self._left:
+            taken = self._limit - self._left
+            raise Busy(f"the requests in progress have {taken:,} {self._unit}, and may have {self._limit:,}")
+        self._left -= more
+        scope[self._key] = count
 
     def give_back(self, scope: Scope) -> None:
-        """Forgets the tokens of a request that is no longer in progress."""
-        self._left += scope.pop("isotune.tokens", 0)
+        """Forgets what a request has that is no longer in progress."""
+        self._left += scope.pop(self._key, 0)
 
 
 class Gate:
@@ -84,14 +87,15 @@ class Gate:
         keys: Keys,
         open_paths: Sequence[str],
         paths: Sequence[str],
-        budget: Budget,
+        tokens: Budget,
     ) -> None:
         """Takes the routes' application and what to ask of requests.
 
         `paths` are the names by which requests are logged and counted; those of `open_paths` need no key. The routes
         take tokens from the budget, and the gate gives them back at the end of the request.
         """
-        self.app, self.limits, self.metrics, self.keys, self.budget = app, limits, metrics, keys, budget
+        self.app, self.limits, self.metrics, self.keys = app, limits, metrics, keys
+        self.tokens, self.bytes = tokens, Budget(limits.bytes_in_progress, "bytes")
         self.open_paths, self.paths = frozenset(open_paths), frozenset(paths)
         self._in_progress = 0
 
@@ -132,10 +136,11 @@ class Gate:
         self._in_progress += 1
         self.metrics.in_progress.inc()
         try:
-            body = await request.read(self.limits)
+            body = await request.read(self.limits, self.bytes)
             await request.run(self.app, body, self.limits)
         finally:
-            self.budget.give_back(request.scope)
+            self.tokens.give_back(request.scope)
+            self.bytes.give_back(request.scope)
             self._in_progress -= 1
             self.metrics.in_progress.dec()
 
@@ -148,8 +153,8 @@ class _Request:
         self.headers = Headers(scope=scope)
         self.status = 0  # of the answer; 0 before it
 
-    async def read(self, limits: Limits) -> bytes:
-        """The whole body."""
+    async def read(self, limits: Limits, budget: Budget) -> bytes:
+        """The whole body; its bytes are taken from the budget as they come."""
         body, declared = bytearray(), self.headers.get("content-length", "")
         if declared.isdecimal() and int(declared) > limits.body_bytes:
             raise _too_large(limits)
@@ -162,6 +167,8 @@ class _Request:
                     body += message.get("body", b"")
                     if len(body) > limits.body_bytes:
                         raise _too_large(limits)
+                    if len(body) > SMALL_BODY:
+                        budget.take(self.scope, len(body))
                     if not message.get("more_body"):
                         return bytes(body)
         except TimeoutError:

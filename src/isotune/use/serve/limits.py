@@ -13,7 +13,8 @@ class Limits:
     characters: int = 65_536  # of a text
     tokens: int = 300_000  # of all texts of a request, as at OpenAI
     hits: int = 4 * 2**20  # characters of all rows that a search gives, as JSON
-    tokens_in_progress: int = 1_000_000  # of all requests in progress; what is beyond them is answered with 429
+    bytes_in_progress: int = 32 * 2**20  # of the bodies over 64 KiB of all requests in progress; beyond them: 429
+    tokens_in_progress: int = 1_000_000  # of all requests in progress; beyond them: 429
     seconds: float = 60.0  # from the whole request to the first byte of its answer
     header_seconds: float = 10.0  # from the connection, or the last answer, to the end of the next request's header
     body_seconds: float = 20.0  # from the end of a request's header to the end of its body
