@@ -26,8 +26,8 @@ from starlette.types import ASGIApp, Scope
 import isotune
 from isotune.encoder.calibration import required
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.stream import refuse_no_numbers
 from isotune.errors import InputError
-from isotune.use.search.exact import refuse_no_numbers
 from isotune.use.serve import bodies
 from isotune.use.serve.answers import FAILED, ErrorBody, Refused, answer, as_base64
 from isotune.use.serve.batcher import Batcher, Encoded
