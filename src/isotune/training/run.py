@@ -117,6 +117,7 @@ def train(
             with (
                 Recorder(folder if leads else None, progress.metrics_bytes, *shown) as recorder,
                 torch.random.fork_rng(),
+                workers.one_error(),  # before the first process removes the folder of a run that has failed
             ):
                 stop = StopSignal(tell=leads and not quiet)
                 if fitting:
