@@ -290,9 +290,8 @@ class _Run:
             if not self.progress.done:
                 break
             if isinstance(objectives.method, ScoresRows):
-                score_kept(
-                    encoder, objectives.method, data, self.folder, self.recorder, self.progress, self.context.workers
-                )
+                size, workers = options.chunk_size, self.context.workers
+                score_kept(encoder, objectives.method, data, self.folder, self.recorder, self.progress, workers, size)
 
     def _describe_stage(self, number: int, method: Method, encoder: Encoder) -> None:
         """Says in the log what is particular about a stage."""
