@@ -127,6 +127,11 @@ def test_a_wrong_command_line_is_refused_in_one_line(
     assert message in refused(*words)
 
 
+@pytest.mark.parametrize("command", [name for name in COMMANDS if not COMMANDS[name].usage.startswith("[")])
+def test_a_command_without_its_arguments_is_refused_in_one_line(refused: Callable[..., str], command: str) -> None:
+    refused(command)
+
+
 def test_a_closed_pipe_is_no_error() -> None:
     for unbuffered in ("", "1"):
         environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}

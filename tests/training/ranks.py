@@ -1,5 +1,7 @@
 """A process of a group that makes steps together; it leaves its results in a folder."""
 
+import os
+import sys
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -9,10 +11,11 @@ import tests.conftest  # noqa: F401 (before all else: it sets the environment of
 
 # isort: on
 import numpy as np
+import pytest
 import torch
 import torch.distributed as dist
 
-from isotune.errors import InputError
+from isotune.cli import main
 from isotune.methods import self_guided
 from isotune.training.workers import Workers
 from tests.training.steps import gradient, make
@@ -40,15 +43,16 @@ def make_steps(rank: int, names: Sequence[str], model: Path, sentences: list[str
     dist.destroy_process_group()
 
 
-def meet_error(rank: int, error: Exception, folder: Path) -> None:
-    """Has the first of two processes raise an error that all get; each leaves what it got."""
+def train_with_error(rank: int, failing: int, place: str, error: Exception, words: Sequence[str], folder: Path) -> None:
+    """Calls `isotune train` as one of two processes, of which one meets an error; leaves what it says and its code."""
 
-    def fail() -> None:
+    def fail(*_: object, **__: object) -> None:
         raise error
 
+    os.environ["WORLD_SIZE"] = "2"
+    os.dup2(os.open(folder / f"{rank}.txt", os.O_WRONLY | os.O_CREAT), 2)
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
-    try:
-        Workers(1, dist.group.WORLD).by_leader(fail)
-    except (InputError, OSError) as caught:
-        (folder / f"{rank}.txt").write_text(repr(caught))
-    dist.destroy_process_group()
+    with pytest.MonkeyPatch.context() as patch:
+        if rank == failing:
+            patch.setattr(place, fail)
+        sys.exit(main(words))

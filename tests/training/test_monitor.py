@@ -2,20 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-from isotune.data.packed import Packed
 from isotune.data.rows import Pair, Row, Sentence
 from isotune.data.tokens import Tokenized, TokenStore
-from isotune.encoder import encoder as encoder_module
-from isotune.encoder.backbone import Backbone
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.training.monitor import Monitor
-from tests.training.conftest import Train
 
 
 def store(rows: Sequence[Row]) -> TokenStore:
@@ -44,21 +39,3 @@ def test_the_same_encoder_measures_the_same(tiny_model: Path, sentences: list[st
     encoder.backbone.model.get_submodule("embeddings").word_embeddings.weight.data[5:] = torch.nan
     with pytest.raises(InputError, match="NaN"):
         monitor.measure(encoder)
-
-
-@pytest.mark.parametrize("options", [{"chunk_size": 2}, {"batch_size": 4}])
-def test_no_pass_of_an_evaluation_is_larger_than_those_of_a_step(
-    options: dict[str, int], train: Train, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sizes: list[int] = []
-    monkeypatch.setitem(encoder_module.BATCH_BYTES, "cpu", 30 * 32 * 4)  # two sentences or three
-    forward = Backbone.forward
-
-    def watched(self: Backbone, tokens: Packed, *arguments: Any) -> Any:
-        sizes.append(len(tokens))
-        return forward(self, tokens, *arguments)
-
-    monkeypatch.setattr(Backbone, "forward", watched)
-    consert = {"method": "consert", "augmentations": ["token_cutoff", "token_cutoff"]}
-    train(**{**consert, "dev": "none", "steps": 1, "most_forgotten": 100, **options})
-    assert max(sizes) <= 30

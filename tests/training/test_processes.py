@@ -20,7 +20,7 @@ from isotune.methods import self_guided
 from isotune.training.run_folder import is_finished
 from tests.conftest import WORDS
 from tests.training.conftest import metrics
-from tests.training.ranks import CHUNK_SIZES, GROUPS, PROCESSES, make_steps, meet_error
+from tests.training.ranks import CHUNK_SIZES, GROUPS, PROCESSES, make_steps, train_with_error
 from tests.training.steps import OPTIONS, assert_same, gradient, make
 
 SOME = {"simcse and mlm", "adversarial", "bert-cf, joint", "self-guided, one layer"}
@@ -28,14 +28,14 @@ FORKSERVER = multiprocessing.get_context("forkserver")
 FORKSERVER.set_forkserver_preload(["tests.training.ranks"])  # so that torch is imported once
 
 
-def in_processes(count: int, act: Callable[..., object], *arguments: object) -> None:
-    """Has so many processes act, each with its rank."""
+def in_processes(count: int, act: Callable[..., object], *arguments: object) -> list[int | None]:
+    """Has so many processes act, each with its rank; returns their exit codes."""
     processes = [FORKSERVER.Process(target=act, args=(rank, *arguments)) for rank in range(count)]
     for process in processes:
         process.start()
     for process in processes:
         process.join(600)
-        assert process.exitcode == 0
+    return [process.exitcode for process in processes]
 
 
 @pytest.fixture
@@ -48,7 +48,8 @@ def test_every_process_gets_the_loss_and_gradient_of_a_single_process(
     names: set[str], tiny_model: Path, sentences: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(self_guided, "PROJECTION_WIDTH", 32)
-    in_processes(PROCESSES, make_steps, sorted(names), tiny_model, sentences, tmp_path)
+    codes = in_processes(PROCESSES, make_steps, sorted(names), tiny_model, sentences, tmp_path)
+    assert codes == [0] * PROCESSES
     steps = [dict(np.load(tmp_path / f"{rank}.npz")) for rank in range(PROCESSES)]
     for name in names:
         expected = gradient(*make(name, tiny_model, sentences))
@@ -60,11 +61,33 @@ def test_every_process_gets_the_loss_and_gradient_of_a_single_process(
                 assert_same(torch.from_numpy(results[0]), expected)
 
 
-@pytest.mark.parametrize("error", [InputError("no such model"), OSError(28, "No space left on device", "report.html")])
-def test_an_error_of_the_first_process_ends_all_of_them(error: Exception, tmp_path: Path) -> None:
-    """At once, and each of them with the same error."""
-    in_processes(2, meet_error, error, tmp_path)
-    assert {(tmp_path / f"{rank}.txt").read_text() for rank in range(2)} == {repr(error)}
+ERRORS = {
+    "error: no such model\n": InputError("no such model"),
+    "error: report.html: No space left on device\n": OSError(28, "No space left on device", "report.html"),
+    "ZeroDivisionError: a mistake in the code\n": ZeroDivisionError("a mistake in the code"),
+}
+PLACES = [
+    (0, "isotune.training.run_folder.create"),
+    (0, "isotune.data.tokens.TokenStore.build"),
+    (1, "isotune.data.tokens.TokenStore.build"),
+    (1, "isotune.training.step.Stepper.update"),
+]
+
+
+@pytest.mark.parametrize("message", ERRORS)
+@pytest.mark.parametrize(("failing", "place"), PLACES)
+def test_an_error_of_one_process_ends_all_of_them(
+    failing: int, place: str, message: str, tiny_model: Path, text: Path, tmp_path: Path
+) -> None:
+    """At once, with the error of this process and a line in each other process that points to it."""
+    options = [f"--model={tiny_model}", "--dev=none", "--tasks=stsb-open", "--steps=2", "--batch-size=8"]
+    words = ["train", str(text), "--method=simcse", *options, f"--out={tmp_path / 'run'}"]
+    codes = in_processes(2, train_with_error, failing, place, ERRORS[message], words, tmp_path)
+    said, other = ((tmp_path / f"{rank}.txt").read_text() for rank in (failing, 1 - failing))
+    assert said.endswith(message)
+    assert [text.count("Traceback") for text in (said, other)] == [not message.startswith("error"), 0]
+    assert other.endswith("error: another process of the run has ended; what it has printed says why\n")
+    assert (codes[failing], codes[1 - failing]) == (2 if message.startswith("error") else 1, 2)
 
 
 COMMAND = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--max-restarts=3"]

@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file
 
+from isotune.data.packed import Packed
+from isotune.encoder import encoder as encoder_module
+from isotune.encoder.backbone import Backbone
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from tests.training.conftest import Train, assert_same_end, metrics, stop_and_resume
@@ -152,3 +155,24 @@ def test_three_tasks_in_one_update_go_on_after_a_signal_as_if_there_had_been_non
     assert_same_end(whole.folder, part.folder)
     assert any(key.endswith("paraphrase.weight") for key in load_file(whole.folder / "last.safetensors"))
     assert (whole.folder / "predictions.npz").read_bytes() == (part.folder / "predictions.npz").read_bytes()
+
+
+def test_no_pass_of_an_evaluation_is_larger_than_the_options_say(
+    train: Train, labelled: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows that are predicted make passes as those of a step, and the sentences of the monitor batches of encode.
+
+    A pass has about two sentences, or 30 tokens, and may take one sentence more, which has 32 tokens at most.
+    """
+    sizes: list[int] = []
+    monkeypatch.setitem(encoder_module.BATCH_BYTES, "cpu", 30 * 32 * 4)
+    forward = Backbone.forward
+
+    def watched(self: Backbone, tokens: Packed, *arguments: Any) -> Any:
+        if not self.training:
+            sizes.append(len(tokens.ids))
+        return forward(self, tokens, *arguments)
+
+    monkeypatch.setattr(Backbone, "forward", watched)
+    train(method="finetune-sentence", sources=labelled, dev_data=[labelled], chunk_size=2, steps=1)
+    assert max(sizes) < 30 + 32

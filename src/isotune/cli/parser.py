@@ -40,6 +40,10 @@ def call(command: str, usage: str, words: Sequence[str]) -> int:
         help_format="plaintext",
         default_parameter=Parameter(negative=(), show_default=lambda value: str(value) if value else None),
         suppress_keyboard_interrupt=False,
+        exit_on_error=False,
+        print_error=False,
+        verbose=False,
+        result_action="return_value",
     )
     app.meta.help_flags = app.meta.version_flags = ()  # `app` answers them, when the plugins are loaded
     app.meta.suppress_keyboard_interrupt = False
@@ -70,7 +74,7 @@ def call(command: str, usage: str, words: Sequence[str]) -> int:
         # To cyclopts a lone hyphen, which means standard input, is an option unless it stands after "--".
         words = [*(word for word in words if word != "-"), "--", "-"]
     try:
-        result = app.meta(words, exit_on_error=False, print_error=False, verbose=False, result_action="return_value")
+        result = app.meta(words)
     except CycloptsError as error:
         raise _one_line(error, command, words) from error
     return result if isinstance(result, int) else 0

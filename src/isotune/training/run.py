@@ -117,6 +117,7 @@ def train(
             with (
                 Recorder(folder if leads else None, progress.metrics_bytes, *shown) as recorder,
                 torch.random.fork_rng(),
+                workers.one_error(),  # before the first process removes the folder of a run that has failed
             ):
                 stop = StopSignal(tell=leads and not quiet)
                 if fitting:
@@ -289,9 +290,8 @@ class _Run:
             if not self.progress.done:
                 break
             if isinstance(objectives.method, ScoresRows):
-                score_kept(
-                    encoder, objectives.method, data, self.folder, self.recorder, self.progress, self.context.workers
-                )
+                size, workers = options.chunk_size, self.context.workers
+                score_kept(encoder, objectives.method, data, self.folder, self.recorder, self.progress, workers, size)
 
     def _describe_stage(self, number: int, method: Method, encoder: Encoder) -> None:
         """Says in the log what is particular about a stage."""

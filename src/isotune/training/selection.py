@@ -67,7 +67,7 @@ def choose_scorer(
 ) -> Scorer | None:
     """What scores the steps of a stage; None if the last step is kept."""
     if isinstance(method, ScoresRows):
-        return partial(score_rows, method=method, dev_rows=dev_rows, workers=workers)
+        return partial(score_rows, method=method, dev_rows=dev_rows, workers=workers, chunk_size=options.chunk_size)
     if dev is not None:
         return partial(score_pairs, pairs=dev, metric=options.metric, workers=workers, layers=options.dev_layers)
     return None
@@ -96,11 +96,13 @@ def score_pairs(
     return Score(getattr(score(pairs, cosines), metric).all, metric)
 
 
-def score_rows(encoder: Encoder, method: Method, dev_rows: Mapping[str, TokenStore], workers: Workers) -> Score:
+def score_rows(
+    encoder: Encoder, method: Method, dev_rows: Mapping[str, TokenStore], workers: Workers, chunk_size: int | None
+) -> Score:
     """Scores by the mean of all metrics of a method's predictions, over all of its dev feeds."""
     assert isinstance(method, ScoresRows)
     feeds = method.dev_feeds()
-    parts = measure_all(feeds, predict(encoder, method, feeds, dev_rows, workers))
+    parts = measure_all(feeds, predict(encoder, method, feeds, dev_rows, workers, chunk_size))
     value = fmean(parts.values())
     return Score(value, "mean", parts) if len(parts) > 1 else Score(value, next(iter(parts)))
 
@@ -183,9 +185,14 @@ class Predictions(NamedTuple):
 @fast_float32()
 @torch.no_grad()
 def predict(
-    encoder: Encoder, method: Method, feeds: Mapping[str, Feed], rows: Mapping[str, TokenStore], workers: Workers
+    encoder: Encoder,
+    method: Method,
+    feeds: Mapping[str, Feed],
+    rows: Mapping[str, TokenStore],
+    workers: Workers,
+    chunk_size: int | None,
 ) -> dict[str, Predictions]:
-    """The predictions for the rows of each feed, which the workers encode together."""
+    """The predictions for the rows of each feed, which the workers encode together, in passes as those of a step."""
     assert isinstance(method, ScoresRows)
     encoder.eval()
     method.eval()
@@ -198,7 +205,7 @@ def predict(
         for places in np.array_split(np.arange(first, end), -(-(end - first) // ROWS_AT_ONCE)):
             batch = Batch(tuple(tokens.to(encoder.device) for tokens in store.pack(places)))
             asked = Batch(tasks={name: batch}) if isinstance(method, SeveralFeeds) else batch
-            encoded = StepEncoding(encoder, workers).encode(method.views(asked))
+            encoded = StepEncoding(encoder, workers, chunk_size=chunk_size).encode(method.views(asked))
             predicted.append(method.predict(name, encoded))
         assert store.targets is not None
         result[name] = Predictions(torch.cat(predicted).cpu().numpy(), store.targets[first:end].numpy())
@@ -222,6 +229,7 @@ def score_kept(
     recorder: Recorder,
     progress: Progress,
     workers: Workers,
+    chunk_size: int | None,
 ) -> None:
     """Scores a stage's best weights on the test rows, if there are any, and writes predictions.npz.
 
@@ -231,7 +239,7 @@ def score_kept(
     splits = {"dev": (method.dev_feeds(), data.dev), "test": (method.test_feeds(), data.test)}
     arrays: dict[str, Values] = {}
     for split, (feeds, rows) in splits.items():
-        predictions = predict(encoder, method, feeds, rows, workers)
+        predictions = predict(encoder, method, feeds, rows, workers, chunk_size)
         arrays |= {f"{split}:{name}".rstrip(":"): of_feed.predicted for name, of_feed in predictions.items()}
         if split == "test" and feeds:
             parts = measure_all(feeds, predictions)

@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
 from torch.distributed.rendezvous import rendezvous
 
 from isotune.encoder.encoder import Encoder
@@ -115,35 +115,43 @@ class Workers:
         return int(numbers)
 
     def by_leader(self, act: Callable[[], T]) -> T:
-        """Has the first process act; all processes get its result, or raise its error.
-
-        Raises:
-            InputError, OSError: as `act`.
-        """
-        if self._group is None:
-            return act()
-        outcome: list[T | InputError | OSError | None] = [None]
-        if self.leads:
-            try:
-                outcome = [act()]
-            except (InputError, OSError) as error:
-                outcome = [error]
-        dist.broadcast_object_list(outcome, group=self._group, group_src=0)
-        (result,) = outcome
-        if isinstance(result, InputError | OSError):
-            raise result
-        return result  # type: ignore[return-value]
+        """Has the first process act; all processes get its result."""
+        outcome = [act() if self.leads else None]
+        if self._group is not None:
+            dist.broadcast_object_list(outcome, group=self._group, group_src=0)
+        return outcome[0]  # type: ignore[return-value]
 
     @contextmanager
     def leader_first(self) -> Iterator[None]:
-        """A block that the first process has left before the others enter it."""
-        if self._group is not None and not self.leads:
-            dist.barrier(self._group)
+        """A block that the first process has left, without an error, before the others enter it."""
+        if not self.leads:
+            self.highest(0)  # waits for the first process
+        yield
+        if self.leads:
+            self.highest(0)
+
+    @contextmanager
+    def one_error(self) -> Iterator[None]:
+        """Leaves the error of the process that is the first to end as it is; the others get a line that points to it.
+
+        They fail too, because they wait for that process, or because it has removed the run folder.
+
+        Raises:
+            InputError: another process has ended.
+        """
         try:
             yield
-        finally:
-            if self._group is not None and self.leads:
-                dist.barrier(self._group)
+        except BaseException as error:
+            if self._group is not None and not self._ends_first() and isinstance(error, Exception):
+                raise InputError("another process of the run has ended; what it has printed says why") from error
+            raise
+
+    def _ends_first(self) -> bool:
+        """Whether no other process has asked this before."""
+        try:
+            return _get_default_store().compare_set("ended", "", str(self.rank)).decode() == str(self.rank)
+        except RuntimeError:  # the store was in the first process, which has ended
+            return False
 
     def close(self) -> None:
         """Ends the threads."""
@@ -168,7 +176,8 @@ def workers_of_run() -> Iterator[Workers]:
     threads = 1 if torch.cuda.is_available() else torch.get_num_threads()
     workers = Workers(threads, dist.group.WORLD if launched else None)
     try:
-        yield workers
+        with workers.one_error():
+            yield workers
     finally:
         workers.close()
         if starts:

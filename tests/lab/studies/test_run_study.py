@@ -12,7 +12,7 @@ from filelock import FileLock
 
 from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError
-from isotune.lab.studies.job import RESULT, Job, make
+from isotune.lab.studies.job import COSINES, RESULT, SUMS, Job, make
 from isotune.lab.studies.results import Results
 from isotune.lab.studies.run_study import StudyOutcome, run_study
 
@@ -23,9 +23,11 @@ Write = Callable[[dict[str, Any]], Path]
 def study(table: dict[str, Any], write: Write, tiny_model: Path, tmp_path: Path) -> Callable[..., StudyOutcome]:
     """Runs the small study, with what is given over its table."""
 
-    def run(out: str = "out", runs: str | None = None, seeds: tuple[int, ...] = (), **changes: Any) -> StudyOutcome:
+    def run(
+        out: str = "out", runs: str | None = None, seeds: tuple[int, ...] = (), quiet: bool = True, **changes: Any
+    ) -> StudyOutcome:
         path = write({**table, **changes})
-        return run_study(path, tmp_path / out, runs=runs, model=str(tiny_model), seeds=seeds, quiet=True)
+        return run_study(path, tmp_path / out, runs=runs, model=str(tiny_model), seeds=seeds, quiet=quiet)
 
     return run
 
@@ -58,6 +60,41 @@ def test_every_run_is_made_once_and_is_in_the_table(
     assert len(made) == 5
     study(**two, seeds=(1, 2), grid={"temperature": [0.5]})
     assert len(made) == 5 + 1  # that of seed 2
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "cut": lambda content: content[: len(content) // 2],
+    "empty": lambda content: b"",
+    "other JSON": lambda content: b"[]\n",
+    "one bit": lambda content: content[:-30] + bytes([content[-30] ^ 1]) + content[-29:],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_run_is_made_again(
+    damage: str,
+    study: Callable[..., StudyOutcome],
+    made: list[str],
+    tmp_path: Path,
+    table: dict[str, Any],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arms = [{"name": pooling, "options": {"pooling": pooling}} for pooling in ("cls", "max")]
+    three: dict[str, Any] = {"arms": [*arms, table["arms"][1]], "grid": {}, "seeds": (0,)}
+    study(**three)
+    before = Results.read(tmp_path / "out").runs
+    for run, name in zip(before, (SUMS, RESULT, COSINES), strict=True):
+        path = tmp_path / "out" / "runs" / run.run / name
+        path.write_bytes(DAMAGES[damage](path.read_bytes()))
+    del made[:]
+    study(**three, quiet=False)
+    said = capsys.readouterr().err
+    for run, again in zip(before, Results.read(tmp_path / "out").runs, strict=True):
+        assert run.run in made
+        assert f"{run.run}: a file in it is damaged; the run is made again\n" in said
+        assert again.values.keys() == run.values.keys()
+        assert all(again.values[score] == run.values[score] for score in table["scores"] if score in run.values)
+    assert len(made) == 3
 
 
 def test_a_baseline_without_a_model_stays_where_another_model_takes_the_place_of_all(
@@ -169,6 +206,6 @@ def test_a_run_that_another_study_makes_is_waited_for(tmp_path: Path) -> None:
         waiting.join(0.3)
         assert waiting.is_alive()
         job.folder.mkdir()
-        (job.folder / RESULT).touch()
+        (job.folder / SUMS).touch()  # of a run without files
     waiting.join(60)
-    assert [path.name for path in job.folder.iterdir()] == [RESULT]
+    assert [path.name for path in job.folder.iterdir()] == [SUMS]

@@ -19,6 +19,7 @@ from isotune.encoder.heads import Dense, Head, Normalize, NormalizingFlow
 from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
 from isotune.methods.whitening import whitening
+from isotune.use.export import graph
 from isotune.use.export import onnx as onnx_export
 from isotune.use.export.graph import PaddedEncoder
 from isotune.use.export.onnx import Exported, export_onnx
@@ -74,6 +75,14 @@ def test_every_pooling(load: Callable[..., Encoder], sentences: list[str], mode:
     encoder = load(pooling=mode, layers=layers, prompt="a {sentence} is {mask}")
     expected = encoder.encode(sentences)
     np.testing.assert_allclose(encode_padded(PaddedEncoder(encoder), encoder, sentences), expected, atol=TOLERANCE)
+
+
+def test_no_pooling_is_exported_as_another(monkeypatch: pytest.MonkeyPatch, load: Callable[..., Encoder]) -> None:
+    monkeypatch.setattr(graph, "PADDED", ("new",))
+    encoder = load()
+    encoder.pooling = Pooling("new")
+    with pytest.raises(NotImplementedError, match="pooling new"):
+        encode_padded(PaddedEncoder(encoder), encoder, ["A dog runs."])
 
 
 def test_layers_with_weights(load: Callable[..., Encoder], sentences: list[str]) -> None:

@@ -1,5 +1,7 @@
 """One run of a study: trained unless it is there already, evaluated on the study's tasks, and kept as result.json.
 
+The checksums of the files that a study reads are written last: a run is done if its files are those.
+
 A run has its own folder. While it is made, the lock file beside the folder is held, so two studies that share their
 runs never make the same run at the same time.
 
@@ -47,14 +49,15 @@ from isotune.evaluation import (
     load_tasks,
     score,
 )
-from isotune.files import make_folder, remove, replacing, sync, write_text
+from isotune.files import file_sha256, make_folder, remove, replacing, sync, write_text
 from isotune.lab.studies.study import WORDS
 from isotune.plugins import load_plugin
 from isotune.report import group_by_stage, read_records
-from isotune.training import is_finished, train
+from isotune.training import PREDICTIONS, is_finished, train
 
 RESULT = "result.json"
 COSINES = "study-cosines.npz"
+SUMS = "SHA256SUMS"
 PAIRS = "pairs"  # the cosines of the study's pairs among those of its tasks
 
 COMMAND = (sys.executable, "-m", "isotune.lab.studies.job")
@@ -79,13 +82,26 @@ class Job(BaseModel):
 
     @property
     def is_done(self) -> bool:
-        """Whether the run has been made, with its encoder if that is needed."""
-        return (self.folder / RESULT).exists() and (not self.keep or (self.folder / "encoder").exists())
+        """Whether the run has been made and is not damaged, and has its encoder if that is needed."""
+        has_encoder = not self.keep or (self.folder / "encoder").exists()
+        return has_encoder and (self.folder / SUMS).exists() and not self.is_damaged
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether the run has been made, and its files are no longer those that were written."""
+        sums = self.folder / SUMS
+        return sums.exists() and sums.read_bytes() != checksums(self.folder).encode()
 
     @property
     def log(self) -> Path:
         """What the process of the run printed."""
         return self.folder.with_name(f"{self.folder.name}.log")
+
+
+def checksums(folder: Path) -> str:
+    """The checksums of the files of a run that a study reads, as `sha256sum` writes them."""
+    files = [folder / name for name in (RESULT, COSINES, PREDICTIONS)]
+    return "".join(f"{file_sha256(file)}  {file.name}\n" for file in files if file.exists())
 
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
@@ -105,8 +121,8 @@ def make(job: Job) -> None:
     with FileLock(f"{folder}.lock"):
         if job.is_done:
             return
-        if (folder / RESULT).exists() or not (folder / "recipe.toml").exists():
-            _drop(folder)  # it was made without the encoder that is needed now, or killed before it began
+        if (folder / SUMS).exists() or not (folder / "recipe.toml").exists():
+            _drop(folder)  # it is damaged, was made without the encoder that is needed now, or killed before it began
         make_folder(folder)
         if job.recipe is None:
             encoder: SentenceEncoder = load_untrained(job.model, job.encoder)
@@ -124,6 +140,7 @@ def make(job: Job) -> None:
         scores = _training_scores(folder) if job.recipe else {}
         result = {"scores": scores, "evaluation": evaluation.model_dump(mode="json")}
         write_text(folder / RESULT, json.dumps(result, indent=2) + "\n")
+        write_text(folder / SUMS, checksums(folder))
         for path in (*folder.glob("*.safetensors"), folder / "start", *(() if job.keep else (folder / "encoder",))):
             _drop(path)
 

@@ -63,7 +63,9 @@ def pool_padded(
             weights = (ids == pooling.mask_id) * mask  # [N, L]
         case "weightedmean":
             weights = mask.cumsum(1) * mask
-        case _:  # mean: `PaddedEncoder` takes no other pooling
+        case "mean":
             weights = mask if token_weights is None else token_weights[ids] * mask
+        case _:
+            raise NotImplementedError(f"pooling {pooling.mode}")  # `PaddedEncoder` refuses those that are not `PADDED`
     weights = weights[:, :, None].to(states.dtype)  # [N, L, 1]
     return (states * weights).sum(1) / weights.sum(1).clamp(min=LEAST_WEIGHT)
