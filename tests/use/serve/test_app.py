@@ -101,7 +101,7 @@ def test_vectors_that_are_not_finite_are_refused(searching: Running, monkeypatch
     ):
         answer = searching.post(path, **body)
         assert answer.status_code == 400
-        assert answer.json()["error"]["message"].startswith("row 0: its vector has NaN or infinity")
+        assert answer.json()["error"]["message"].startswith("row 'a dog': its vector has NaN or infinity")
 
 
 def test_bytes_of_an_index_are_written_in_base64(tiny: Encoder, serve: Serve, tmp_path: Path) -> None:

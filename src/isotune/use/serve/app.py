@@ -106,7 +106,7 @@ class Service:
                 raise Refused(400, f"more than {limit:,} tokens; send fewer texts in a request", param=param)
             self.tokens.take(scope, tokens)
         encoded = await self.batcher.encode(encoder, ids)
-        refuse_no_numbers(encoded.vectors, range(len(texts)))
+        refuse_no_numbers(encoded.vectors, texts)
         self.metrics.texts.labels(model).inc(len(texts))
         self.metrics.tokens.labels(model).inc(encoded.tokens)
         self.metrics.cut.labels(model).inc(encoded.cut)
