@@ -32,8 +32,8 @@ test: .venv/installed-dev
 	.venv/bin/pytest -n 2 --dist worksteal
 
 test-slow: .venv/installed-dev
-	.venv/bin/pytest -m slow -s $(ALONE)
 	.venv/bin/pytest -m slow -n 2 --dist worksteal --durations 20 --ignore $(ALONE)
+	.venv/bin/pytest -m slow -s $(ALONE)
 
 docs: .venv-docs/installed
 	PYTHONPATH=src NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build
