@@ -14,13 +14,17 @@ from tests.crashes.commands import assert_refused, call, goes_on, mount, mounted
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 LARGE = 1 << 14  # pages: 64 MiB
-NAMES = ["train", "evaluate", "analyse", "encode to a file", "encode to a folder", "index", "duplicates", "mine", "map"]
+NAMES = ["train", "analyse", "encode to a file", "encode to a folder", "index", "duplicates", "mine", "map"]
 
 
 def disk(folder: Path, pages: int) -> AbstractContextManager[None]:
     """A disk of so many pages, mounted at a new folder."""
     folder.mkdir()
     return mounted(folder, f"-t tmpfs -o size={pages * PAGE} tmpfs")
+
+
+def test_the_commands_are_those_that_write(command_words: dict[str, list[str]]) -> None:
+    assert {*NAMES, "label"} == {*command_words}
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,16 @@ import pytest
 from tests.crashes.commands import assert_refused, call, mounted
 
 NAMES = ["train", "encode to a file", "index"]
-OTHERS = ["evaluate", "analyse", "encode to a folder", "duplicates", "mine", "map", "label"]
+OTHERS = ["analyse", "encode to a folder", "duplicates", "mine", "map", "label"]
 
 
 def read_only(folder: Path) -> AbstractContextManager[None]:
     """A folder in which nothing can be changed."""
     return mounted(folder, f"--bind {folder}", "-o remount,ro,bind")
+
+
+def test_the_commands_are_those_that_write(command_words: dict[str, list[str]]) -> None:
+    assert {*NAMES, *OTHERS} == {*command_words}
 
 
 @pytest.mark.parametrize("name", [*NAMES, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])

@@ -1,9 +1,8 @@
 """Ctrl-C ends each command within two seconds, quietly and with code 130, and the same command goes on.
 
-Each command works for some seconds with the bundled model, and is interrupted at moments spread over its whole time. A
-run that is interrupted in its steps ends them as soon; a second Ctrl-C then ends its last evaluation. `ISOTUNE_SEED`
-chooses other moments, and `ISOTUNE_STOPS` how many of each command. The slow test also interrupts new processes, which
-are importing their libraries.
+Each command works for some seconds with the bundled model, and is interrupted at moments spread over its whole time.
+`ISOTUNE_SEED` chooses other moments, and `ISOTUNE_STOPS` how many of each command. The slow test also interrupts new
+processes, which are importing their libraries.
 """
 
 import os
@@ -144,28 +143,20 @@ def worked(command: Running, seconds: float) -> float:
 
 
 def stop(command: Running) -> float | None:
-    """Interrupts a command, and a run in its last evaluation once more.
-
-    Returns the seconds that the command took to hear this; None if the command had ended.
-    """
-    log, sent, heard, twice = command.folder / "out" / "run" / "train.log", time.time(), [], False
+    """Interrupts a command; returns the seconds until its end, or None if it had ended."""
+    sent = time.time()
     watch = Watch(command.process.pid)
     command.signal(signal.SIGINT)
     while command.process.is_alive():
         watch.look()
         assert watch.seconds() < 60, beside(command.folder, "stderr").read_text()
-        if not twice and log.exists() and "stopped after step" in log.read_text():
-            heard.append(watch.seconds())
-            watch, twice = Watch(command.process.pid), True
-            command.signal(signal.SIGINT)
         time.sleep(0.005)
-    heard.append(watch.seconds())
-    outcome = command.outcome()
+    seconds, outcome = watch.seconds(), command.outcome()
     if (ended := beside(command.folder, "ended")).exists() and ended.stat().st_mtime < sent:
         return None
     assert outcome.code == 130, outcome
     assert "Traceback" not in outcome.err, outcome.err
-    return max(heard)
+    return seconds
 
 
 class Watch:

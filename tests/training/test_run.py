@@ -133,7 +133,8 @@ def test_a_stopped_run_goes_on_bit_for_bit(train: Train, method: str, tmp_path: 
     with stopped_at(6):
         stopped = train("parts", method=method)
     assert stopped.stopped == "SIGTERM"
-    assert stopped.report.exists()
+    assert stopped.report is stopped.evaluation is None
+    assert Encoder.load(stopped.encoder).encode("a dog").shape == (32,)
     assert not is_finished(stopped.folder)
     assert resume(stopped.folder).stopped is None
     assert_same_end(train("whole", method=method).folder, stopped.folder)
@@ -307,7 +308,7 @@ def test_resume_needs_a_run_and_nothing_else(train: Train, text: Path, sentences
     refused("started with sources; leave out the rows", rows=sentences)
     text.write_text(text.read_text() + "another sentence\n")
     refused("the data has changed since the run was started")
-    assert result.report.exists()
+    assert result.encoder.exists()
     (result.folder / "data.json").write_text("{")
     refused("data.json: it can't be read as JSON")
     for shape in ("[]", "3"):

@@ -93,7 +93,7 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
             return 0
         options |= {"stand_ins": stand_ins, "resume": resume}
         result = train_encoder(text, out=out, recipe=recipe, method=method, **options)
-        if leads:
+        if leads and result.report:
             print(result.report)
         return 128 + signal.Signals[result.stopped] if result.stopped else 0
 

@@ -45,7 +45,7 @@ class Result:
     Attributes:
         folder: the run folder.
         encoder: the folder of the kept encoder, in sentence-transformers' form.
-        report: the report page.
+        report: the report page; None if a signal stopped the run, as for `evaluation`.
         evaluation: the scores of the start (`before`) and of the kept encoder (`after`) on the same tasks; correlations
             in [-1, 1], accuracies in [0, 1].
         stopped: the name of the signal that stopped the run early, such as "SIGINT"; None if the run is finished.
@@ -53,8 +53,8 @@ class Result:
 
     folder: Path
     encoder: Path
-    report: Path
-    evaluation: RunEvaluation
+    report: Path | None
+    evaluation: RunEvaluation | None
     stopped: str | None
 
 

@@ -325,9 +325,12 @@ class _Run:
         self.recorder.say(f'  isotune search {index} "YOUR QUESTION"')
 
     def _finish(self, encoder: Encoder, scored_on: Scored) -> Result:
-        """Saves the kept encoder, compares it with the start, and writes the report."""
-        workers = self.context.workers
+        """Saves the kept encoder, compares it with the start, and writes the report; a stopped run only saves it."""
+        workers, signal = self.context.workers, self.context.stop.received
         kept = workers.by_leader(partial(save_kept, encoder, self.folder))
+        if signal and not self.progress.done:
+            self.recorder.say(f"the best encoder so far: {kept}")
+            return Result(self.folder, kept, None, None, signal.name)
         comparison = compare_with_start(self.context, self.recipe, self.model, kept, scored_on, self.progress)
         workers.by_leader(partial(write_card, encoder, kept))
         report = workers.by_leader(partial(write_report, self.folder))
@@ -337,6 +340,4 @@ class _Run:
             self._say_what_next(kept)
             if not self._by_rows:
                 self.recorder.say(comparison.decision)
-        signal = self.context.stop.received
-        stopped = signal.name if signal and not self.progress.done else None
-        return Result(self.folder, kept, report, comparison, stopped)
+        return Result(self.folder, kept, report, comparison, None)
