@@ -97,8 +97,8 @@ def test_a_stopped_study_leaves_no_process_and_repeats_no_run(
     path, out = write(table), tmp_path / "out"
     runs = out / "runs"
     process = start(path, out, tiny_model)
-    wait_for(lambda: len([*runs.glob("*/result.json")]) >= 3 and any(runs.glob("*/last.safetensors")))
-    before = {path: path.stat().st_mtime_ns for path in runs.glob("*/result.json")}
+    wait_for(lambda: len([*runs.glob("*/SHA256SUMS")]) >= 3 and any(runs.glob("*/last.safetensors")))
+    before = {path: path.stat().st_mtime_ns for path in runs.glob("*/SHA256SUMS")}
     process.send_signal(number)
     for lock in runs.glob("*.lock"):  # held by each process that makes a run
         FileLock(lock).acquire(timeout=2)
