@@ -48,7 +48,7 @@ WORDS = {
     "encode many": ["encode", "bert-tiny", "PARTS", "--out", "out/vectors"],
     "index": ["index", "bert-tiny", "TEXT", "--out", "out/index"],
     "search": ["search", "INDEX", "a dog", "--hybrid"],
-    "duplicates": ["duplicates", "bert-tiny", "TEXT", "--above", "0.98", "--out", "out/duplicates"],
+    "duplicates": ["duplicates", "bert-tiny", "TEXT", "--above", "0.99", "--out", "out/duplicates"],
     "mine": ["mine", "bert-tiny", "TEXT", "--above", "0.9", "--out", "out/pairs.csv"],
     "map": ["map", "bert-tiny", "FEW", "--out", "out/map.html"],
     "export": ["export", "bert-tiny", "--out", "out/onnx"],
