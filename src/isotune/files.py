@@ -11,7 +11,7 @@ import os
 import shutil
 import tomllib
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 
 from isotune.errors import InputError, unknown
 
+CHECKSUMS = "SHA256SUMS"  # in a folder: the file that `sha256sum -c` reads
 TOML = ".toml"
 WINDOWS = os.name == "nt"  # Windows syncs a file only if it is open for writing, and no folder
 LARGEST_TOML = 100_000  # bytes; a key with n dots takes tomllib n² steps
@@ -130,6 +131,11 @@ def file_sha256(path: Path) -> str:
     """The SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def checksums(folder: Path, names: Iterable[str]) -> str:
+    """The lines of SHA256SUMS for these files of a folder."""
+    return "".join(f"{file_sha256(folder / name)}  {name}\n" for name in names)
 
 
 def inside(folder: Path, name: str) -> Path:

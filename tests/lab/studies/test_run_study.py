@@ -12,7 +12,8 @@ from filelock import FileLock
 
 from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError
-from isotune.lab.studies.job import COSINES, RESULT, SUMS, Job, make
+from isotune.files import CHECKSUMS
+from isotune.lab.studies.job import COSINES, RESULT, Job, make
 from isotune.lab.studies.results import Results
 from isotune.lab.studies.run_study import StudyOutcome, run_study
 
@@ -83,7 +84,7 @@ def test_a_damaged_run_is_made_again(
     three: dict[str, Any] = {"arms": [*arms, table["arms"][1]], "grid": {}, "seeds": (0,)}
     study(**three)
     before = Results.read(tmp_path / "out").runs
-    for run, name in zip(before, (SUMS, RESULT, COSINES), strict=True):
+    for run, name in zip(before, (CHECKSUMS, RESULT, COSINES), strict=True):
         path = tmp_path / "out" / "runs" / run.run / name
         path.write_bytes(DAMAGES[damage](path.read_bytes()))
     del made[:]
@@ -206,6 +207,6 @@ def test_a_run_that_another_study_makes_is_waited_for(tmp_path: Path) -> None:
         waiting.join(0.3)
         assert waiting.is_alive()
         job.folder.mkdir()
-        (job.folder / SUMS).touch()  # of a run without files
+        (job.folder / CHECKSUMS).touch()  # of a run without files
     waiting.join(60)
-    assert [path.name for path in job.folder.iterdir()] == [SUMS]
+    assert [path.name for path in job.folder.iterdir()] == [CHECKSUMS]

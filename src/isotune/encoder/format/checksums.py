@@ -3,17 +3,15 @@
 from pathlib import Path
 
 from isotune.errors import InputError
-from isotune.files import file_sha256, write_text
+from isotune.files import CHECKSUMS, checksums, file_sha256, write_text
 
-CHECKSUMS = "SHA256SUMS"
 NOTES = "README.md"  # people may write into it
 
 
 def write_checksums(folder: Path) -> None:
     """Writes the checksums of all files in a folder but README.md."""
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    lines = [f"{file_sha256(folder / name)}  {name}\n" for name in names if name not in (CHECKSUMS, NOTES)]
-    (folder / CHECKSUMS).write_text("".join(lines), "utf-8")
+    (folder / CHECKSUMS).write_text(checksums(folder, (n for n in names if n not in (CHECKSUMS, NOTES))), "utf-8")
 
 
 def write_checked(folder: Path, name: str, text: str) -> None:
@@ -28,7 +26,7 @@ def write_checked(folder: Path, name: str, text: str) -> None:
     others = "".join(line for line in sums.read_text("utf-8").splitlines(True) if not line.endswith(f"  {name}\n"))
     write_text(sums, others)
     write_text(folder / name, text)
-    write_text(sums, f"{others}{file_sha256(folder / name)}  {name}\n")
+    write_text(sums, others + checksums(folder, [name]))
 
 
 def verify_checksums(folder: Path) -> None:

@@ -49,7 +49,7 @@ from isotune.evaluation import (
     load_tasks,
     score,
 )
-from isotune.files import file_sha256, make_folder, remove, replacing, sync, write_text
+from isotune.files import CHECKSUMS, checksums, make_folder, remove, replacing, sync, write_text
 from isotune.lab.studies.study import WORDS
 from isotune.plugins import load_plugin
 from isotune.report import group_by_stage, read_records
@@ -57,7 +57,6 @@ from isotune.training import PREDICTIONS, is_finished, train
 
 RESULT = "result.json"
 COSINES = "study-cosines.npz"
-SUMS = "SHA256SUMS"
 PAIRS = "pairs"  # the cosines of the study's pairs among those of its tasks
 
 COMMAND = (sys.executable, "-m", "isotune.lab.studies.job")
@@ -84,13 +83,13 @@ class Job(BaseModel):
     def is_done(self) -> bool:
         """Whether the run has been made and is not damaged, and has its encoder if that is needed."""
         has_encoder = not self.keep or (self.folder / "encoder").exists()
-        return has_encoder and (self.folder / SUMS).exists() and not self.is_damaged
+        return has_encoder and (self.folder / CHECKSUMS).exists() and not self.is_damaged
 
     @property
     def is_damaged(self) -> bool:
         """Whether the run has been made, and its files are no longer those that were written."""
-        sums = self.folder / SUMS
-        return sums.exists() and sums.read_bytes() != checksums(self.folder).encode()
+        sums = self.folder / CHECKSUMS
+        return sums.exists() and sums.read_bytes() != sums_of(self.folder).encode()
 
     @property
     def log(self) -> Path:
@@ -98,10 +97,9 @@ class Job(BaseModel):
         return self.folder.with_name(f"{self.folder.name}.log")
 
 
-def checksums(folder: Path) -> str:
-    """The checksums of the files of a run that a study reads, as `sha256sum` writes them."""
-    files = [folder / name for name in (RESULT, COSINES, PREDICTIONS)]
-    return "".join(f"{file_sha256(file)}  {file.name}\n" for file in files if file.exists())
+def sums_of(folder: Path) -> str:
+    """The checksums of the files of a run that a study reads."""
+    return checksums(folder, (name for name in (RESULT, COSINES, PREDICTIONS) if (folder / name).exists()))
 
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
@@ -121,7 +119,7 @@ def make(job: Job) -> None:
     with FileLock(f"{folder}.lock"):
         if job.is_done:
             return
-        if (folder / SUMS).exists() or not (folder / "recipe.toml").exists():
+        if (folder / CHECKSUMS).exists() or not (folder / "recipe.toml").exists():
             _drop(folder)  # it is damaged, was made without the encoder that is needed now, or killed before it began
         make_folder(folder)
         if job.recipe is None:
@@ -140,7 +138,7 @@ def make(job: Job) -> None:
         scores = _training_scores(folder) if job.recipe else {}
         result = {"scores": scores, "evaluation": evaluation.model_dump(mode="json")}
         write_text(folder / RESULT, json.dumps(result, indent=2) + "\n")
-        write_text(folder / SUMS, checksums(folder))
+        write_text(folder / CHECKSUMS, sums_of(folder))
         for path in (*folder.glob("*.safetensors"), folder / "start", *(() if job.keep else (folder / "encoder",))):
             _drop(path)
 

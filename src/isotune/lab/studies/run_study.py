@@ -194,8 +194,9 @@ class StudyRuns:
             first.setdefault(self.jobs[run].folder, run)
         waiting = [run for run in first.values() if not self.jobs[run].is_done]
         self._say(f"{self.study.title}: {len(first)} runs, {len(first) - len(waiting)} of them already done")
-        for folder in (job.folder for job in map(self.jobs.get, waiting) if job and job.is_damaged):
-            self._say(f"{folder}: a file in it is damaged; the run is made again")
+        for job in (self.jobs[run] for run in waiting):
+            if job.is_damaged:
+                self._say(f"{job.folder}: a file in it is damaged; the run is made again")
         begun, making = monotonic(), 0
         while waiting or making:
             failed = next((run for run in waiting if run.start in self.problems), None)
