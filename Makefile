@@ -32,7 +32,7 @@ test: .venv/installed-dev
 	.venv/bin/pytest -n 2 --dist worksteal
 
 test-slow: .venv/installed-dev
-	.venv/bin/pytest -m slow -n 2 --dist worksteal --durations 20 --ignore $(ALONE)
+	.venv/bin/pytest -m slow -v -n 2 --dist worksteal --durations 40 --ignore $(ALONE)
 	.venv/bin/pytest -m slow -s $(ALONE)
 
 docs: .venv-docs/installed
