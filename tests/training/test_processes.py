@@ -120,11 +120,12 @@ def test_a_run_by_two_processes_is_finished_once(tmp_path: Path) -> None:
 def test_a_run_whose_rank_is_killed_goes_on_by_itself_to_the_same_end(tmp_path: Path, seed: int) -> None:
     assert start(tmp_path / "alone").wait() == 0
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    began = time.monotonic()
     assert start(whole, *COMMAND).wait() == 0
-    seconds = time.monotonic() - began
-    process = start(killed, *COMMAND)
-    time.sleep(random.Random(seed).uniform(0.2, 0.8) * seconds)
+    process, records = start(killed, *COMMAND), killed / "metrics.jsonl"
+    recorded = random.Random(seed).random() * (whole / "metrics.jsonl").stat().st_size
+    while not (records.exists() and records.stat().st_size >= recorded):
+        assert process.poll() is None
+        time.sleep(0.01)
     children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True).stdout
     os.kill(int(random.Random(seed).choice(children.split())), signal.SIGKILL)
     assert process.wait() == 0
