@@ -150,6 +150,8 @@ def check_whole(folder: Path) -> None:
         parts = path.relative_to(folder).parts
         if any(part.endswith((".part", ".new", ".old", ".lance")) for part in parts) or path.name == "lock":
             continue
+        if ".no_exist" in parts:  # huggingface_hub's empty files, for what the hub doesn't have
+            continue
         if path.name == "SHA256SUMS":
             verify_checksums(path.parent)
         elif path.suffix == ".safetensors" and path.name.startswith(("best-", "last")):  # others are in SHA256SUMS

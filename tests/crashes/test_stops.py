@@ -32,7 +32,10 @@ STUDY = {
     "tasks": ["stsb-open"],
     "scores": ["stsb-open", "dev"],
     "options": {"steps": 10, "eval_every": 5},
-    "arms": [{"name": "as it is", "options": {"pooling": "mean"}}, {"name": "SimCSE", "method": "simcse"}],
+    "arms": [
+        {"name": "as it is", "options": {"pooling": "mean"}},
+        {"name": "SimCSE", "method": "simcse", "data": ["stsb-open:train"]},
+    ],
 }
 WORDS = {
     "train": ["train", "TEXT", *RUN],
@@ -79,7 +82,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         **{f"part-{i}": lines[i::5] for i in range(5)},
     }.items():
         (folder / f"{name}.txt").write_text("\n".join(content) + "\n", "utf-8")
-    (folder / "study.toml").write_text(tomli_w.dumps({**STUDY, "data": [f"{folder}/few.txt"]}))
+    (folder / "study.toml").write_text(tomli_w.dumps(STUDY))
     found = {"FEW": "few.txt", "TEXT": "text.txt", "PARTS": "part-*.txt", "STUDY": "study.toml", "INDEX": "out/index"}
     return {name: str(folder / path) for name, path in found.items()}
 
