@@ -19,6 +19,12 @@ from isotune.training.step import Stepper
 Train = Callable[..., Result]
 
 
+@pytest.fixture(autouse=True)
+def _a_share_for_each_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the tests' batches, too, which are small."""
+    monkeypatch.setattr("isotune.training.workers.SMALLEST", 1)
+
+
 @pytest.fixture
 def short(tiny_model: Path, text: Path, pairs: Path) -> dict[str, Any]:
     """Keyword arguments of a run of 12 steps, in float32 on every machine."""

@@ -17,6 +17,7 @@ import torch.distributed as dist
 
 from isotune.cli import main
 from isotune.methods import self_guided
+from isotune.training import workers
 from isotune.training.workers import Workers
 from tests.training.steps import gradient, make
 
@@ -28,6 +29,7 @@ CHUNK_SIZES = (None, 2)
 def make_steps(rank: int, names: Sequence[str], model: Path, sentences: list[str], folder: Path) -> None:
     """Makes a step of each method, in each group that this process belongs to, with and without a gradient cache."""
     torch.set_num_threads(1)
+    workers.SMALLEST = 1  # as in this folder's tests
     self_guided.PROJECTION_WIDTH = 32
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=PROCESSES)
     groups = {count: dist.new_group(list(range(count))) for count in (2, 4)}
@@ -36,9 +38,9 @@ def make_steps(rank: int, names: Sequence[str], model: Path, sentences: list[str
         for count, threads in GROUPS:
             if rank < count:
                 step = make(name, model, sentences)  # anew: a flow's first batch sets its weights
-                with closing(Workers(threads, groups[count])) as workers:
+                with closing(Workers(threads, groups[count])) as group:
                     for chunk_size in CHUNK_SIZES:
-                        results[f"{name} {count} {threads} {chunk_size}"] = gradient(*step, workers, chunk_size).numpy()
+                        results[f"{name} {count} {threads} {chunk_size}"] = gradient(*step, group, chunk_size).numpy()
     np.savez(folder / f"{rank}.npz", **results)
     dist.destroy_process_group()
 

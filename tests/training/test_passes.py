@@ -17,6 +17,7 @@ from isotune.methods.options import SimCSEOptions
 from isotune.methods.simcse import SimCSE
 from isotune.training.forward import StepEncoding
 from isotune.training.objectives import Objectives
+from isotune.training.passes import Pass
 from isotune.training.workers import Workers
 from tests.conftest import WORDS, encode_views
 from tests.training.conftest import Train, metrics
@@ -32,9 +33,8 @@ def _small_projection(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def threads() -> Iterator[Workers]:
-    workers = Workers(3)
-    yield workers
-    workers.close()
+    with closing(Workers(3)) as made:
+        yield made
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -49,6 +49,32 @@ def test_every_cut_gives_the_gradient_of_one_graph(
     if any(weight.requires_grad for weight in run[0].backbone.parameters()):
         with run[0].backbone.dropout(0.0):
             assert gradient(*run)[0] != expected[0]
+
+
+@pytest.mark.parametrize(("shares", "threads_of_each"), [(3, 1), (2, 1), (1, 3)])
+def test_a_small_batch_has_fewer_shares_and_each_has_more_threads(
+    shares: int, threads_of_each: int, tiny_model: Path, sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, used = make("simcse", tiny_model, sentences), []
+    expected = gradient(*run)
+    forward = Pass.forward
+
+    def watched(made: Pass) -> Tensor:
+        used.append(torch.get_num_threads())
+        return forward(made)
+
+    monkeypatch.setattr(Pass, "forward", watched)
+    monkeypatch.setattr(
+        "isotune.training.workers.SMALLEST", 2 * len(run[2].texts[0].ids) // shares
+    )  # the batch has two views
+    torch.set_num_threads(3)
+    try:
+        with closing(Workers(3)) as threads:
+            assert_same(gradient(*run, threads), expected)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(1)
+    assert used == [threads_of_each] * shares
 
 
 @pytest.mark.parametrize("name", ["simcse", "consert", "adversarial"])

@@ -87,7 +87,7 @@ class StepEncoding:
     def _pool(self, row: _Row, watched: Collection[View]) -> tuple[Tensor, ...]:
         """Pooled states of each view of a group: [N, d] in the caller's order, or [M, d] of single tokens."""
         workers, kind = self._workers, row.kind
-        parts = row.tokens.cut(workers.count)
+        parts = row.tokens.cut(workers.processes * workers.shares(len(row.tokens.ids)))
         shares = [self._passes(row, part, watched) for part in workers.own(parts)]
         outputs = [output for share in workers.run([partial(_forward, share) for share in shares]) for output in share]
         if not outputs:  # fewer sentences than processes: this process makes a pass to know the shape of the vectors

@@ -17,7 +17,7 @@ Random numbers belong to the sentences (`data/draws.py`), so the second pass dra
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, zip_longest
 from typing import NamedTuple
 
 import torch
@@ -82,7 +82,7 @@ def backward(encoded: Sequence[Encoded], parameters: Sequence[nn.Parameter], wor
     Autocast, and the dropout of the model, have to be as they were.
     """
     of_groups = [group.gradients(group.leaf.grad) for group in encoded if group.leaf.grad is not None]
-    shares = [list(chain.from_iterable(share)) for share in zip(*of_groups, strict=True)]  # of each thread
+    shares = [list(chain.from_iterable(share)) for share in zip_longest(*of_groups, fillvalue=())]  # of each thread
     jobs = [partial(_backward_share, share, parameters) for share in shares]
     for gradients in workers.run(jobs):  # added in the order of the threads, whichever ends first
         for parameter, gradient in zip(parameters, gradients, strict=True):

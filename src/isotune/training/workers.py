@@ -1,7 +1,10 @@
 """Who makes the passes of a step: the threads of this process, and those of the other processes of the run.
 
-Each thread of each process is a worker. Torch computes with a single thread in each of them, so that workers never wait
-for each other within a pass. Processes are started by torchrun or any other launcher that sets RANK and WORLD_SIZE.
+Each thread of each process is a worker. A large batch has a share for each of them, and torch computes with a single
+thread in each, so that workers never wait for each other within a pass. A small batch has fewer shares, and the threads
+that are left over help with the products of a share: products of few tokens are slow, and each share costs a gradient
+of the whole model and the calls that make it. Processes are started by torchrun or any other launcher that sets RANK
+and WORLD_SIZE.
 
 Every process computes the same loss from the vectors of all workers. So collectives only join and add plain tensors,
 and no gradient passes through them. Here the gradients of processes are added; `passes.py` adds those of threads. The
@@ -27,6 +30,9 @@ from isotune.kernels.threads import single_threads
 
 T = TypeVar("T")
 
+# Tokens of the smallest share (`python benchmarks/workers.py`).
+SMALLEST = 768
+
 
 class Workers:
     """The workers of a run, seen from one of its processes."""
@@ -36,7 +42,8 @@ class Workers:
         self.threads, self._group = threads, group
         self.processes = dist.get_world_size(group) if group else 1
         self.rank = dist.get_rank(group) if group else 0  # the number of this process
-        self._pool = single_threads("worker", threads) if threads > 1 else None
+        # A job has the same thread in every step: a thread's memory, once freed, is kept for that thread.
+        self._pools = [single_threads("worker", 1) for _ in range(threads)] if threads > 1 else []
 
     @property
     def leads(self) -> bool:
@@ -48,26 +55,36 @@ class Workers:
         """The number of workers of all processes, which have equally many threads."""
         return self.processes * self.threads
 
+    def shares(self, tokens: int) -> int:
+        """How many shares each process makes of a batch of so many tokens: up to one for each thread."""
+        return max(1, min(self.threads, tokens // (self.processes * SMALLEST)))
+
     def own(self, shares: Sequence[T], rank: int | None = None) -> Sequence[T]:
-        """The shares of process `rank`, or else of this process, of a share for each worker."""
-        rank = self.rank if rank is None else rank
-        return shares[rank * self.threads : (rank + 1) * self.threads]
+        """The part of process `rank`, or else of this process, of the shares of all processes."""
+        rank, each = self.rank if rank is None else rank, -(-len(shares) // self.processes)
+        return shares[rank * each : (rank + 1) * each]
 
     def run(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
-        """Does jobs, one in each thread, in the gradient mode and with the autocast of the caller.
+        """Does jobs, up to one in each thread, in the gradient mode and with the autocast of the caller.
 
-        A single job is done in the caller's thread, and all of torch's threads share it.
+        Torch's threads are divided among the jobs. A single job is done in the caller's thread, and has all of them.
         """
-        if self._pool is None or len(jobs) == 1:
+        if len(jobs) < 2 or not self._pools:
             return [job() for job in jobs]
         gradient, enabled = torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")
-        dtype = torch.get_autocast_dtype("cpu")
+        dtype, threads = torch.get_autocast_dtype("cpu"), torch.get_num_threads()
 
         def run(job: Callable[[], T]) -> T:
+            if torch.get_num_threads() != (each := self.threads // len(jobs)):  # that of this thread
+                torch.set_num_threads(each)
             with torch.set_grad_enabled(gradient), torch.autocast("cpu", dtype, enabled=enabled):
                 return job()
 
-        return list(self._pool.map(run, jobs))
+        try:
+            running = [pool.submit(run, job) for pool, job in zip(self._pools, jobs, strict=False)]
+            return [job.result() for job in running]
+        finally:
+            torch.set_num_threads(threads)  # threads that start later have the number that was set last
 
     def gather(self, rows: Tensor, counts: Sequence[int]) -> Tensor:
         """Joins the rows [n, ...] of all processes, in their order; `counts` are the numbers of rows of each."""
@@ -155,8 +172,8 @@ class Workers:
 
     def close(self) -> None:
         """Ends the threads."""
-        if self._pool is not None:
-            self._pool.shutdown()
+        for pool in self._pools:
+            pool.shutdown()
 
 
 @contextmanager
