@@ -296,6 +296,17 @@ def test_no_heads_are_dropped_of_a_model_that_runs_padded(train: Train, tmp_path
     assert not (tmp_path / "run").exists()
 
 
+def test_a_finished_run_that_a_launcher_starts_again_stays_as_it_is(
+    train: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process may be killed at its very end, after the first has finished the run."""
+    result = train()
+    before = {path: path.read_bytes() for path in result.folder.rglob("*") if path.is_file()}
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    assert train() == result
+    assert {path: path.read_bytes() for path in result.folder.rglob("*") if path.is_file()} == before
+
+
 def test_resume_needs_a_run_and_nothing_else(train: Train, text: Path, sentences: list[str], tmp_path: Path) -> None:
     def refused(message: str, name: str = "run", **options: Any) -> None:
         with pytest.raises(InputError, match=message):

@@ -58,6 +58,12 @@ class Result:
     stopped: str | None
 
 
+def finished_result(folder: Path) -> Result:
+    """The result of a run that is finished."""
+    evaluation = RunEvaluation.model_validate_json((folder / "evaluation.json").read_text("utf-8"))
+    return Result(folder, folder / "encoder", folder / "report.html", evaluation, None)
+
+
 def save_kept(encoder: Encoder, folder: Path) -> Path:
     """Saves the kept encoder in the run folder. An encoder that lies there already stays until the new one is whole."""
     new, kept, old = (folder / name for name in ("encoder.new", "encoder", "encoder.old"))

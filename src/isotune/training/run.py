@@ -38,7 +38,7 @@ from isotune.training import run_folder
 from isotune.training.corpora import Corpora
 from isotune.training.interrupt import StopSignal
 from isotune.training.objectives import build_objectives
-from isotune.training.outcome import Result, Scored, compare_with_start, save_kept
+from isotune.training.outcome import Result, Scored, compare_with_start, finished_result, save_kept
 from isotune.training.recorder import Recorder, Watch
 from isotune.training.run_folder import Progress
 from isotune.training.selection import choose_scorer, score_kept
@@ -97,6 +97,8 @@ def train(
         raise InputError("sources and rows are both given; give one of them")
     if resume and (recipe or method or options or names or stand_ins):
         raise InputError("resume continues a run as it was started; leave out the sources and all options")
+    if was_restarted() and run_folder.is_finished(folder):  # another process was killed at the very end
+        return finished_result(folder)
     resume = resume or (was_restarted() and (folder / "recipe.toml").exists())
     with workers_of_run() as workers:
         new = fitting = None
