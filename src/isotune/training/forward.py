@@ -1,7 +1,7 @@
 """From the views of a step to their vectors.
 
 1. Views with the same backbone, pooling and heads form a group. The sentences of a group are joined in one row.
-2. The row is cut into a share for each worker, and with a gradient cache a share into passes (`passes.py`).
+2. The row is cut into shares, up to one for each worker, and with a gradient cache a share into passes (`passes.py`).
 3. A pass encodes some of the sentences: backbone, then pooling. The vectors of all passes are gathered.
 4. The heads get the vectors of the whole group at once: some heads look at the whole batch (a flow at its first one).
 

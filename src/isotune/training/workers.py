@@ -61,7 +61,8 @@ class Workers:
 
     def own(self, shares: Sequence[T], rank: int | None = None) -> Sequence[T]:
         """The part of process `rank`, or else of this process, of the shares of all processes."""
-        rank, each = self.rank if rank is None else rank, -(-len(shares) // self.processes)
+        rank = self.rank if rank is None else rank
+        each = -(-len(shares) // self.processes)
         return shares[rank * each : (rank + 1) * each]
 
     def run(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
@@ -81,7 +82,7 @@ class Workers:
                 return job()
 
         try:
-            running = [pool.submit(run, job) for pool, job in zip(self._pools, jobs, strict=False)]
+            running = [pool.submit(run, job) for pool, job in zip(self._pools[: len(jobs)], jobs, strict=True)]
             return [job.result() for job in running]
         finally:
             torch.set_num_threads(threads)  # threads that start later have the number that was set last
