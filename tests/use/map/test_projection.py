@@ -1,11 +1,15 @@
 """The plane: similar sentences lie together, equal seeds give equal planes, and too few sentences are refused."""
 
+import signal
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 
 from isotune.errors import InputError
 from isotune.use.map import Projection
 from isotune.use.map.projection import project
+from tests.crashes.commands import in_new_process
 
 
 def groups(count: int = 40) -> np.ndarray:
@@ -23,6 +27,33 @@ def test_a_neighbour_in_the_plane_is_of_the_same_group(projection: Projection) -
     distances = np.linalg.norm(plane[:, None] - plane[None], axis=2) + 1e9 * np.eye(120)
     assert (distances.argmin(1) // 40 == np.arange(120) // 40).mean() > 0.95
     np.testing.assert_array_equal(plane, project(groups(), projection))
+
+
+def pressed() -> tuple[int, bool]:
+    """Presses Ctrl-C once while openTSNE makes a tree: how often the tree was made, and whether the stop was heard."""
+    trees = 0
+    least = np.min
+
+    def minimum(values, *arguments, **options):  # type: ignore[no-untyped-def]
+        nonlocal trees
+        if np.shape(values) == (120, 2):
+            trees += 1
+            if trees == 1:
+                signal.raise_signal(signal.SIGINT)
+        return least(values, *arguments, **options)
+
+    with patch.object(np, "min", minimum):
+        try:
+            project(groups())
+        except KeyboardInterrupt:
+            return trees, True
+    return trees, False
+
+
+def test_ctrl_c_is_heard_between_two_steps() -> None:
+    trees, heard = in_new_process(pressed)  # which crashed when the exception was raised within the tree
+    assert heard
+    assert 1 < trees <= 5
 
 
 def test_three_sentences_are_enough_and_two_are_not() -> None:

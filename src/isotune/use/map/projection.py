@@ -1,16 +1,20 @@
 """From sentence vectors to the plane: t-SNE, which keeps neighbours together, or PCA, which takes seconds."""
 
+import signal
+from contextlib import nullcontext
 from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isotune.errors import InputError, require_extra, unknown
+from isotune.training.interrupt import StopSignal
 from isotune.use.map import Projection
 
 FEATURES = 50  # the main directions that t-SNE works on; van der Maaten and Hinton (2008, section 4.2) take 30
 PERPLEXITY = 30.0  # openTSNE's default
-THREADED = 10_000  # vectors from which on several threads pay; on a busy machine they wait for each other
+INTERPOLATED = 10_000  # vectors from which on interpolation is used in the place of trees, and several threads pay
+HEARD = 5  # steps, after which Ctrl-C is heard
 SMALLEST = 3  # sentences that a plane needs
 
 
@@ -32,7 +36,19 @@ def project(vectors: NDArray[np.float32], projection: Projection = "tsne", seed:
     require_extra("map", "openTSNE")
     from openTSNE import TSNE
 
-    perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
-    threads = 1 if len(vectors) < THREADED else -1
-    plane = TSNE(perplexity=perplexity, initialization="pca", random_state=seed, n_jobs=threads).fit(main)
+    trees, stop = len(vectors) < INTERPOLATED, StopSignal()
+    tsne = TSNE(
+        perplexity=min(PERPLEXITY, (len(vectors) - 1) / 3),
+        initialization="pca",
+        random_state=seed,
+        n_jobs=1 if trees else -1,  # on a busy machine, threads wait for each other
+        negative_gradient_method="bh" if trees else "fft",
+        callbacks=[lambda *_: stop.received is not None] if trees else None,
+        callbacks_every_iters=HEARD,
+    )
+    start = tsne.prepare_initial(main)
+    with stop if trees else nullcontext():  # an exception in openTSNE's tree would crash the process
+        plane = tsne.fit(main, start.affinities, np.asarray(start))
+    if stop.received:
+        signal.raise_signal(stop.received)
     return np.asarray(plane, np.float32)
