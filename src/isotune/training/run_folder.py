@@ -44,6 +44,7 @@ ENVIRONMENT = "environment.json"
 RECIPE = "recipe.toml"
 LOCK = "lock"
 CHECKSUM = "recipe_sha256"  # of environment.json
+UNFINISHED = ("*.part", ".tmp*")  # the names of isotune and of safetensors for files that are not yet whole
 FIRST_PARTS = re.compile(rf"\.({re.escape(ENVIRONMENT)}|{re.escape(RECIPE)})\.[0-9a-f]{{32}}\.part")  # of `create`
 
 
@@ -148,8 +149,9 @@ def held(folder: Path, new: bool) -> Iterator[None]:
         elif not (folder / RECIPE).exists():
             raise InputError(f"{folder}: there is no run to resume (the folder has no {RECIPE})")
         lock.acquire()
-        for part in folder.glob("*.part"):  # what a killed process has left
-            remove(part)
+        for pattern in UNFINISHED:
+            for part in folder.glob(pattern):  # what a killed process has left
+                remove(part)
         (folder / LOCK).write_text(f"process {os.getpid()} on {socket.gethostname()}, since {_now()}", "utf-8")
     except Timeout:
         with suppress(OSError):  # the other process may end now
