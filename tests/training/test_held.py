@@ -89,16 +89,26 @@ def test_a_signal_is_remembered_and_a_second_one_acts_as_before(
         signal.signal(number, before)
 
 
-@pytest.mark.parametrize("ignored", [True, False])
-def test_two_hangups_of_a_closed_terminal_are_remembered_alike_unless_nohup_is_in_force(ignored: bool) -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
+def test_two_hangups_of_a_closed_terminal_are_remembered_alike() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
         with StopSignal() as stop:
             for _ in range(2):
                 os.kill(os.getpid(), signal.SIGHUP)
-                assert stop.received == (None if ignored else signal.SIGHUP)
+                assert stop.received == signal.SIGHUP
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("number", StopSignal.SIGNALS)
+def test_a_signal_that_was_ignored_before_is_still_ignored(number: signal.Signals) -> None:
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        with StopSignal() as stop:
+            os.kill(os.getpid(), number)
+            assert stop.received is None
+    finally:
+        signal.signal(number, before)
 
 
 def test_a_folder_with_files_of_others_is_no_run_that_was_killed(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """A clean stop of the steps: Ctrl-C, SIGTERM or SIGHUP is remembered, and the loop ends after the step it is in.
 
-`stage.py` hears the stop. Before the first step and after the last, these signals act as in any program, at once, and
-`main` in `cli/__init__.py` ends the command: what is on disk is whole then.
+`stage.py` hears the stop, and so does the t-SNE of a map. Before the first step and after the last, these signals act
+as in any program, at once, and `main` in `cli/__init__.py` ends the command: what is on disk is whole then.
 """
 
 import os
@@ -18,7 +18,7 @@ STOPPING = b"\nthe run stops after the step or the evaluation that it is in; Ctr
 class StopSignal:
     """Within it, the first of these signals sets `received`; a second Ctrl-C or SIGTERM acts as it would without this.
 
-    A program that was started to ignore a hangup, as by nohup, goes on ignoring it. With `tell`, standard error says
+    A signal that the program was started to ignore, as by nohup, is still ignored. With `tell`, standard error says
     that the signal was heard.
     """
 
@@ -32,9 +32,10 @@ class StopSignal:
         numbers: tuple[signal.Signals, ...] = self.SIGNALS
         if threading.current_thread() is not threading.main_thread():
             numbers = ()  # only the main thread may set handlers; elsewhere there is nobody to press Ctrl-C
-        elif HANGUP and signal.getsignal(HANGUP) == signal.SIG_IGN:
-            numbers = tuple(number for number in numbers if number != HANGUP)
-        self._before = {number: signal.signal(number, self._handle) for number in numbers}
+        handlers = {number: signal.getsignal(number) for number in numbers}
+        self._before = {number: handler for number, handler in handlers.items() if handler != signal.SIG_IGN}
+        for number in self._before:
+            signal.signal(number, self._handle)
         return self
 
     def _handle(self, number: int, frame: FrameType | None) -> None:

@@ -13,8 +13,8 @@ from isotune.use.map import Projection
 
 FEATURES = 50  # the main directions that t-SNE works on; van der Maaten and Hinton (2008, section 4.2) take 30
 PERPLEXITY = 30.0  # openTSNE's default
-INTERPOLATED = 10_000  # vectors from which on interpolation is used in the place of trees, and several threads pay
-HEARD = 5  # steps, after which Ctrl-C is heard
+INTERPOLATED = 10_000  # vectors from which on interpolation is used in place of trees, and several threads pay
+HEAR_EVERY = 5  # steps between two looks for Ctrl-C
 SMALLEST = 3  # sentences that a plane needs
 
 
@@ -44,11 +44,12 @@ def project(vectors: NDArray[np.float32], projection: Projection = "tsne", seed:
         n_jobs=1 if trees else -1,  # on a busy machine, threads wait for each other
         negative_gradient_method="bh" if trees else "fft",
         callbacks=[lambda *_: stop.received is not None] if trees else None,
-        callbacks_every_iters=HEARD,
+        callbacks_every_iters=HEAR_EVERY,
     )
-    start = tsne.prepare_initial(main)
-    with stop if trees else nullcontext():  # an exception in openTSNE's tree would crash the process
+    start = tsne.prepare_initial(main)  # before the block, so that Ctrl-C acts at once
+    with stop if trees else nullcontext():  # an exception of Ctrl-C in openTSNE's tree would crash the process
         plane = tsne.fit(main, start.affinities, np.asarray(start))
     if stop.received:
         signal.raise_signal(stop.received)
+        raise KeyboardInterrupt  # the plane is unfinished, also where the signal's handler returns
     return np.asarray(plane, np.float32)
