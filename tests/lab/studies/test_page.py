@@ -110,6 +110,12 @@ def test_lines_of_runs_come_before_published_ones(results: Results) -> None:
     assert lines[5].problems == ["the disk <is> full"] * 3
 
 
+def test_the_page_names_what_stands_in_for_published_data(results: Results, tmp_path: Path) -> None:
+    study = STUDY.model_copy(update={"paper": ""})
+    results.model_copy(update={"study": study, "stand_ins": ("nli-sample:train",)}).write(tmp_path)
+    assert "In place of the published data, trained on nli-sample:train." in Page(write_page(tmp_path)).text
+
+
 def links(page: Page) -> list[str]:
     return [str(value) for _, attributes in page.tags for key, value in attributes.items() if key in ("src", "href")]
 

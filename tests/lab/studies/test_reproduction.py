@@ -40,7 +40,7 @@ def test_given_options_replace_those_of_arms() -> None:
     assert not any("temperature" in arm.options for arm in changed.arms)
     said = departures(changed, study, "", {"temperature": 0.05, "steps": 3})
     assert said == [
-        "Options that differ from the published ones: temperature = 0.05, steps = 3.",
+        "Options that differ from the study's: temperature = 0.05, steps = 3.",
         "Seeds 5, not 1, 2, 3, 4, 1234, 2345, 3456, 7890.",
     ]
 
@@ -53,7 +53,7 @@ def test_an_option_that_the_study_varies_cannot_be_given() -> None:
 def test_another_model_is_told() -> None:
     study, base_only = read_study("clsr/table3"), read_study("consert/table4")
     (said,) = departures(study, study, "bert-tiny", {})
-    assert said.startswith("The model is bert-tiny, not the published google-bert/bert-base-uncased or google-bert/")
+    assert said.startswith("The model is bert-tiny, not the study's google-bert/bert-base-uncased or google-bert/")
     assert departures(study, study, "google-bert/bert-base-uncased", {}) != []  # for some are BERT-large
     assert departures(base_only, base_only, "google-bert/bert-base-uncased", {}) == []
     assert departures(study, study, "", {}) == []

@@ -34,7 +34,12 @@ def study(table: dict[str, Any], write: Write, tiny_model: Path, tmp_path: Path)
 
 
 def test_every_run_is_made_once_and_is_in_the_table(
-    study: Callable[..., StudyOutcome], made: list[str], tmp_path: Path, pairs: Path, table: dict[str, Any]
+    study: Callable[..., StudyOutcome],
+    made: list[str],
+    tmp_path: Path,
+    pairs: Path,
+    table: dict[str, Any],
+    tiny_model: Path,
 ) -> None:
     two = {"arms": table["arms"][:2]}
     outcome = study(**two)
@@ -47,6 +52,7 @@ def test_every_run_is_made_once_and_is_in_the_table(
     assert all(str(pairs) in run.values for run in (as_it_is, *trained))
     assert {run.values["steps"] for run in trained} == {2.0}
     page = outcome.page.read_text()
+    assert f"The model is {tiny_model}, not the study&#39;s bert-tiny." in page
     assert "SimCSE, temperature 0.05" in page
     assert "95 % interval" in page
     runs = tmp_path / "out" / "runs"

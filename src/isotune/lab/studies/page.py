@@ -63,7 +63,7 @@ def _problems(results: Results, lines: Sequence[Line]) -> list[str]:
     """What a reader has to know before the numbers."""
     study = results.study
     problems = []
-    if study.paper and results.stand_ins:
+    if results.stand_ins:
         problems.append(f"In place of the published data, trained on {', '.join(results.stand_ins)}.")
     problems += [f"{line.title}: {problem}" for line in lines for problem in dict.fromkeys(line.problems)]
     if waiting := sum(line.waiting for line in lines):

@@ -195,13 +195,13 @@ def changed_study(study: Study, seeds: Sequence[int], options: Mapping[str, Any]
 
 
 def departures(study: Study, published: Study, model: str, options: Mapping[str, Any]) -> list[str]:
-    """What is not as published, in sentences."""
+    """What is not as in the study's file, in sentences."""
     sentences = []
     if model and set(published.models) - {model}:
-        sentences.append(f"The model is {model}, not the published {' or '.join(published.models)}.")
+        sentences.append(f"The model is {model}, not the study's {' or '.join(published.models)}.")
     if options:
         given = ", ".join(f"{key} = {value}" for key, value in options.items())
-        sentences.append(f"Options that differ from the published ones: {given}.")
+        sentences.append(f"Options that differ from the study's: {given}.")
     if study.seeds != published.seeds:
         sentences.append(f"Seeds {', '.join(map(str, study.seeds))}, not {', '.join(map(str, published.seeds))}.")
     return sentences

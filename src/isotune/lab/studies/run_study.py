@@ -68,7 +68,7 @@ def run_study(
     threads: int | None = None,
     quiet: bool = False,
 ) -> StudyOutcome:
-    """Makes the runs of a study that are not there yet, and its page, which says what is not as a paper published it.
+    """Makes the runs of a study that are not there yet, and its page, which says what is not as in the study's file.
 
     Args:
         name: a study of the package, or a TOML file.
@@ -91,10 +91,9 @@ def run_study(
             raise InputError(f"{option} {count}: at least 1 is needed")
     published, out = read_study(name), Path(out)
     study = changed_study(published, seeds, options or {})
-    if study.paper:
-        notes = (*departures(study, published, model, options or {}), study.note)
-        study = study.model_copy(update={"note": " ".join(filter(None, notes))})
-    study = study.model_copy(update={"stand_ins": stand_ins or study.stand_ins})
+    notes = (*departures(study, published, model, options or {}), study.note)
+    changes = {"note": " ".join(filter(None, notes)), "stand_ins": stand_ins or study.stand_ins}
+    study = study.model_copy(update=changes)
     folder = Path(runs or out / "runs")
     try:
         make_folder(out)
