@@ -210,6 +210,19 @@ def test_dropout_is_applied_for_a_block_only(name: str, rate: float) -> None:
     assert rates() == before
 
 
+@pytest.mark.parametrize("name", PACKED_TYPES)
+def test_attention_weights_may_have_another_dropout_rate(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = batch()[0]
+    backbone = Backbone(make(name)).train()
+    with backbone.dropout(0.0, of_attention=0.5):
+        assert not torch.equal(last(backbone, tokens), last(backbone, tokens))
+    with backbone.dropout(0.0):
+        assert torch.equal(last(backbone, tokens), last(backbone, tokens))  # the rate was that of the block above
+    monkeypatch.delattr("isotune.kernels.attention._dropout_factors")  # what drops attention weights
+    with backbone.dropout(0.5, of_attention=0.0):
+        assert not torch.equal(last(backbone, tokens), last(backbone, tokens))  # other layers drop
+
+
 def test_every_known_type_is_tested_here() -> None:
     assert {cls.config_class.model_type for cls, _ in ARCHITECTURES.values()} == {*PACKED_TYPES, *PADDED_TYPES}
 
@@ -272,8 +285,11 @@ def test_heads_are_dropped_by_sentence_and_the_others_are_scaled() -> None:
     torch.testing.assert_close(shares, binomial, atol=0.05, rtol=0)
 
 
-def test_a_padded_model_drops_no_heads() -> None:
+def test_a_padded_model_drops_no_heads_and_keeps_its_rate_of_attention_weights() -> None:
     backbone = Backbone(make("mpnet"))
-    backbone.check_drop_heads(0.0)
+    backbone.check_attention_dropout(0.0, None)
+    backbone.check_attention_dropout(0.0, 0.0)  # of a run on a GPU
     with pytest.raises(InputError, match=r"head_dropout 0\.2: models of type mpnet keep their own attention"):
-        backbone.check_drop_heads(0.2)
+        backbone.check_attention_dropout(0.2, None)
+    with pytest.raises(InputError, match=r"attention_dropout 0\.1: models of type mpnet keep their own attention"):
+        backbone.check_attention_dropout(0.0, 0.1)

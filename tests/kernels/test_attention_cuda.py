@@ -60,7 +60,13 @@ def test_attention_on_a_gpu_equals_that_on_a_cpu(batch: Packed, sliding_window: 
     assert can_flash(query, 0.0)
     assert not can_flash(query, 0.1)
     assert not can_flash(query.float(), 0.0)
+    for x in (query, key, value):
+        x.requires_grad_()
     attended = flash_attention(query, key, value, batch.to("cuda"), 32**-0.5, sliding_window)
-    inputs = [x.cpu().float().transpose(0, 1).unsqueeze(0) for x in (query, key, value)]
+    gradients = torch.autograd.grad(attended.float().square().sum(), (query, key, value))
+    on_cpu = [x.detach().cpu().float().requires_grad_() for x in (query, key, value)]
+    inputs = [x.transpose(0, 1).unsqueeze(0) for x in on_cpu]
     expected, _ = packed_attention(torch.nn.Identity(), *inputs, None, packed=batch, sliding_window=sliding_window)
     torch.testing.assert_close(attended.cpu().float().unsqueeze(0), expected, rtol=0.02, atol=0.02)
+    for gradient, wanted in zip(gradients, torch.autograd.grad(expected.square().sum(), on_cpu), strict=True):
+        torch.testing.assert_close(gradient.cpu().float(), wanted, rtol=0.05, atol=0.05)

@@ -218,6 +218,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"method": "flow", "model_dropout": 0.1},
         "leave model_dropout at 0, or .*--no-cached",
     ),
+    "attention weights dropped where vectors are cached": (
+        {"method": "flow", "attention_dropout": 0.1},
+        "leave attention_dropout at 0, or .*--no-cached",
+    ),
     "heads dropped where they always are": (
         {"method": "whitening", "head_dropout": 0.1},
         "without dropout; leave head_dropout at 0",
@@ -263,6 +267,19 @@ def test_sources_and_options_of_all_stages_are_tried_before_the_first_trains(
     assert "no Sentence in it with at least 99 words" in refused_later({"method": "simcse"}, min_words=99)
     assert "dimensions 99" in refused_later({"method": "whitening", "dimensions": 99})
     assert "leaves no room" in refused_later({"method": "sncse", "parser": "words"}, max_length=5)
+
+
+def test_with_flash_attention_a_run_drops_no_attention_weights(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, asked = (
+        train(name, precision="bfloat16", **rate) for name, rate in (("a", {}), ("b", {"attention_dropout": 0}))
+    )
+    monkeypatch.setattr("isotune.training.run.has_flash", lambda device: True)
+    flash = train("c", precision="bfloat16")
+    losses = [[record["loss"] for record in metrics(run.folder, "train")] for run in (plain, asked, flash)]
+    assert losses[0] != losses[1] == losses[2]
+    assert "attention_dropout = 0.0" in (flash.folder / "recipe.toml").read_text()
+    log = "stage 1 drops attention weights at the rate 0, not at the model's"
+    assert [log in (run.folder / "train.log").read_text() for run in (plain, asked, flash)] == [False, True, True]
 
 
 def test_dropout_is_for_the_stages_that_have_a_use_for_it(train: Train, tmp_path: Path) -> None:

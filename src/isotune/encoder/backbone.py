@@ -82,6 +82,7 @@ class Backbone(nn.Module):
             raise InputError("the model is set up as a decoder (is_decoder), whose tokens don't see what follows them")
         replace_dropout(model)
         self.model = model  # without a task head
+        self.attention_dropout: float | None = None  # see `dropout`
         self.head_dropout = 0.0  # see `drop_heads`
         self.padded = model_type in PADDED_TYPES  # inside the model; the results are packed all the same
         if self.padded:
@@ -143,8 +144,8 @@ class Backbone(nn.Module):
         }
         if tokens.types is not None and getattr(self.model.config, "type_vocab_size", 0) > 1:
             inputs["token_type_ids"] = layout.to_model(tokens.types)
-        if self.training and self.head_dropout:
-            inputs["head_dropout"] = self.head_dropout
+        if self.training and not self.padded:
+            inputs |= {"attention_dropout": self.attention_dropout, "head_dropout": self.head_dropout}
 
         def augment(embeddings: Tensor) -> Tensor:
             return layout.to_model(augmentation.embeddings(layout.to_packed(embeddings), tokens))
@@ -169,8 +170,11 @@ class Backbone(nn.Module):
         return using(DRAWS, Draws(tokens.seeds, layout.to_model(seeds)))
 
     @contextmanager
-    def dropout(self, rate: float | None) -> Iterator[None]:
-        """Sets the rate of every dropout layer of the model for a `with` block; None keeps the model's own rates."""
+    def dropout(self, rate: float | None, of_attention: float | None = None) -> Iterator[None]:
+        """Sets the rate of every dropout layer of the model for a `with` block; None keeps the model's own rates.
+
+        `of_attention` is the rate of attention weights, where isotune replaces the attention; None: like other layers.
+        """
         modules = [] if rate is None else list(self.model.modules())
         # A layer's rate is the p of an nn.Dropout, or a number of its own (ModernBERT's attention).
         places: list[tuple[nn.Module, str]] = [(module, "p") for module in modules if isinstance(module, nn.Dropout)]
@@ -182,19 +186,22 @@ class Backbone(nn.Module):
         rates = [getattr(module, name) for module, name in places]
         for module, name in places:
             setattr(module, name, rate)
+        self.attention_dropout = of_attention
         try:
             yield
         finally:
+            self.attention_dropout = None
             for (module, name), model_rate in zip(places, rates, strict=True):
                 setattr(module, name, model_rate)
 
-    def check_drop_heads(self, rate: float) -> None:
-        """Checks that the model can drop attention heads at this rate."""
-        if rate and self.padded:
-            raise InputError(
-                f"head_dropout {rate}: models of type {self.model.config.model_type} keep their own attention, where "
-                "heads can't be dropped; leave it at 0 or choose another model"
-            )
+    def check_attention_dropout(self, of_heads: float, of_weights: float | None) -> None:
+        """Checks that the model can drop attention heads and weights at these rates."""
+        for name, rate in (("head_dropout", of_heads), ("attention_dropout", of_weights)):
+            if rate and self.padded:
+                raise InputError(
+                    f"{name} {rate}: models of type {self.model.config.model_type} keep their own attention, which "
+                    f"isotune can't change; leave {name} out or choose another model"
+                )
 
     @contextmanager
     def drop_heads(self, rate: float) -> Iterator[None]:

@@ -55,6 +55,7 @@ def packed_attention(
     scaling: float | None = None,
     dropout: float = 0.0,
     sliding_window: int | None = None,
+    attention_dropout: float | None = None,
     head_dropout: float = 0.0,
     **_: Any,
 ) -> tuple[Tensor, None]:
@@ -63,11 +64,13 @@ def packed_attention(
     Query, key and value are [1, heads, T, features of a head]; the output is [1, T, heads, features of a head], and
     None in place of the weights. `scaling` is the factor of the logits; None for 1 / sqrt(features of a head). With a
     `sliding_window`, a token sees the tokens less than this many places away (ModernBERT's local layers). `dropout`
-    drops single weights, `head_dropout` whole heads of a sentence (`_drop_heads`). `attention_mask` is None, because
-    transformers builds no mask, since no mask function is registered for ours.
+    drops single weights, at the model's rate, or else at `attention_dropout`; `head_dropout` drops whole heads of a
+    sentence (`_drop_heads`). `attention_mask` is None, because transformers builds no mask, since no mask function is
+    registered for ours.
     """
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))  # [T, heads, features]
     scaling = q.shape[-1] ** -0.5 if scaling is None else scaling
+    dropout = dropout if attention_dropout is None else attention_dropout
     if can_flash(q, dropout):
         output = flash_attention(q, k, v, packed, scaling, sliding_window)
     elif q.is_cpu or dropout:

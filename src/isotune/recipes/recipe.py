@@ -178,12 +178,17 @@ class Recipe(BaseModel):
                     part.pop(rival, None)
         return Recipe.from_table(table, name)
 
-    def with_precision(self, precision: str) -> Recipe:
-        """This recipe with a precision in place of each "auto"."""
+    def with_precision(self, precision: str, flash: bool = False) -> Recipe:
+        """This recipe with a precision in place of each "auto".
+
+        Where flash attention is at hand, stages in bfloat16 drop no attention weights, unless the recipe has a rate.
+        """
         table = self.table()
         for stage in table["stages"]:
             if stage["precision"] == "auto":
                 stage["precision"] = precision
+            if flash and stage["precision"] == "bfloat16" and METHODS[stage["method"]].options.takes_steps:
+                stage.setdefault("attention_dropout", 0.0)
         return Recipe.from_table(table)
 
     def with_stand_ins(self) -> Recipe:

@@ -134,6 +134,8 @@ def _remarks(run: RunFiles) -> list[str]:
     tasks |= {*run.evaluation.after.averages} if run.evaluation else set()
     if missing := [task for task in recipe.get("published_on", ()) if run.evaluation and task not in tasks]:
         remarks.append(f"Not evaluated as published, on {', '.join(missing)}.")
+    if any(stage.get("attention_dropout") == 0 for stage in recipe["stages"]):
+        remarks.append("No attention weights were dropped (attention_dropout 0), as in bfloat16 on a GPU.")
     return [*remarks, f"Published: {recipe['published']}."] if remarks else []
 
 

@@ -82,7 +82,7 @@ class Objectives(nn.Module):
 def build_objectives(stage: Stage, encoder: Encoder) -> Objectives:
     """Makes a stage's objectives. The encoder is not changed; see `Objectives.attach`."""
     training = stage.training
-    encoder.backbone.check_drop_heads(training.head_dropout)
+    encoder.backbone.check_attention_dropout(training.head_dropout, training.attention_dropout)
     method = method_class(stage.method)(stage.options, encoder)
     if not training.mlm_weight:
         return Objectives(method)

@@ -26,7 +26,7 @@ from isotune.encoder.pooling import change_pooling
 from isotune.errors import InputError
 from isotune.evaluation import STSTask, Task, load_tasks
 from isotune.files import inside
-from isotune.kernels.precision import faster_precision, warn_of_bfloat16
+from isotune.kernels.precision import faster_precision, has_flash, warn_of_bfloat16
 from isotune.methods import method_class
 from isotune.methods.method import Method
 from isotune.methods.protocols import ScoresRows
@@ -108,7 +108,7 @@ def train(
         if not resume:
             named = names if rows is None else None
             new = resolve(named, recipe or fitting, method, options, with_stand_ins=stand_ins)
-            new = new.with_precision(workers.by_leader(lambda: faster_precision(_device())))
+            new = new.with_precision(*workers.by_leader(lambda: (faster_precision(_device()), has_flash(_device()))))
         with _opened(folder, new, workers) as (plan, tensors, progress):
             if resume and rows is not None and plan.data:
                 raise InputError(f"{folder}: this run was started with sources; leave out the rows")
@@ -250,7 +250,7 @@ class _Run:
             blocks = encoder.backbone.layers
             change_pooling(encoder.pooling, None, stage.training.dev_layers, blocks).numbered(blocks)
             methods.append((stage, objectives.method))
-        for option in ("model_dropout", "head_dropout"):
+        for option in ("model_dropout", "attention_dropout", "head_dropout"):
             asking = [(stage, method) for stage, method in methods if getattr(stage.training, option)]
             if asking and all(method.cached for _, method in asking):
                 stage, _ = asking[0]
@@ -297,6 +297,9 @@ class _Run:
 
     def _describe_stage(self, number: int, method: Method, encoder: Encoder) -> None:
         """Says in the log what is particular about a stage."""
+        rate = self.recipe.stages[number].training.attention_dropout
+        if rate is not None and not encoder.backbone.padded:
+            self.recorder.say(f"stage {number + 1} drops attention weights at the rate {rate:g}, not at the model's")
         if encoder.language_head and (fresh := encoder.language_head.fresh):
             self.recorder.say(f"the model has no whole masked-LM head; new, with random weights: {', '.join(fresh)}")
         if isinstance(method, ScoresRows):

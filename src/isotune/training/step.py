@@ -103,7 +103,8 @@ class Stepper:
         """Within it, forward passes have the stage's precision and dropout rates."""
         options, backbone = self.options, self.encoder.backbone
         autocast = torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=options.precision == "bfloat16")
-        with autocast, backbone.dropout(options.model_dropout), backbone.drop_heads(options.head_dropout):
+        dropout = backbone.dropout(options.model_dropout, options.attention_dropout)
+        with autocast, dropout, backbone.drop_heads(options.head_dropout):
             yield
 
 
