@@ -23,7 +23,13 @@ Run: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.int64]], Vectors]
 
 
 def isotune(
-    model: Path, precision: str, threads: int, cache: Path, batch_bytes: int | None = None, within: bool = False
+    model: Path,
+    precision: str,
+    threads: int,
+    cache: Path,
+    batch_bytes: int | None = None,
+    within: bool = False,
+    device: str = "cpu",
 ) -> Encode:
     """Loads isotune.
 
@@ -34,6 +40,7 @@ def isotune(
         cache: not used; the peers keep converted models there.
         batch_bytes: the size of a batch, if not the encoder's own: the bytes of one hidden state of all its tokens.
         within: all threads share each batch, instead of one batch for each thread.
+        device: the processor or a GPU.
     """
     import torch
 
@@ -43,12 +50,12 @@ def isotune(
     from isotune.kernels.prepacked import prepacked
 
     tune_process()
-    encoder = Encoder.load(model, precision=precision, device="cpu")
-    batch_bytes = batch_bytes or module.BATCH_BYTES["cpu"]
+    encoder = Encoder.load(model, precision=precision, device=device)
+    batch_bytes = batch_bytes or module.BATCH_BYTES[device]
 
     def encode(texts: Sequence[str]) -> Vectors:
         torch.set_num_threads(threads)
-        module.BATCH_BYTES["cpu"] = batch_bytes
+        module.BATCH_BYTES[device] = batch_bytes
         return encoder.encode(texts)
 
     def encode_within(texts: Sequence[str]) -> Vectors:
@@ -64,18 +71,28 @@ def isotune(
     return encode_within if within else encode
 
 
-def sentence_transformers(model: Path, precision: str, threads: int, cache: Path) -> Encode:
-    """Loads sentence-transformers with its defaults."""
+def sentence_transformers(
+    model: Path,
+    precision: str,
+    threads: int,
+    cache: Path,
+    device: str = "cpu",
+    attention: str | None = None,
+    batch: int = BATCH,
+) -> Encode:
+    """Loads sentence-transformers with its defaults, or with another attention of transformers."""
     import torch
     from sentence_transformers import SentenceTransformer
 
-    encoder = SentenceTransformer(str(model), device="cpu", model_kwargs={"dtype": precision})
+    kwargs = {"dtype": precision, **({"attn_implementation": attention} if attention else {})}
+    encoder = SentenceTransformer(str(model), device=device, model_kwargs=kwargs)
 
     def encode(texts: Sequence[str]) -> Vectors:
         torch.set_num_threads(threads)
         return (
-            encoder.encode(list(texts), batch_size=BATCH, show_progress_bar=False, convert_to_tensor=True)
+            encoder.encode(list(texts), batch_size=batch, show_progress_bar=False, convert_to_tensor=True)
             .float()
+            .cpu()
             .numpy()
         )
 

@@ -78,7 +78,7 @@ def launch(count: int, log: Path, folder: Path) -> list[Worker]:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     shared = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "SHARED_FOLDER": str(folder)}
-    return [Worker(log, RANK=str(rank), **shared) for rank in range(count)]
+    return [Worker(log, RANK=str(rank), LOCAL_RANK=str(rank), **shared) for rank in range(count)]
 
 
 def make_steps(group: list[Worker], count: int) -> Timing:

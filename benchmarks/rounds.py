@@ -10,10 +10,11 @@ Key = TypeVar("Key")
 
 
 class Timing(NamedTuple):
-    """The seconds that a run took: wall-clock time and processor time."""
+    """The seconds that a run took: wall-clock time and processor time; and the most gigabytes of a GPU's memory."""
 
     wall: float
     cpu: float
+    gpu_memory: float = 0.0
 
 
 def in_turn(runs: Mapping[Key, Callable[[], Timing]], rounds: int, noise: Noise) -> dict[Key, list[Timing]]:

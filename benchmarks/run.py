@@ -1,11 +1,13 @@
 """Compares the speed of isotune with that of its peers, and writes a dated file of tables.
 
     python benchmarks/run.py [encoding] [training] [batch] [threads] [cores] [--models NAME ...] [--rounds N] [--short]
+    python benchmarks/run.py gpu
 
-Without a table's name, all five are measured, in about 20 minutes on two cores. The models are folders of
-$ISOTUNE_MODELS. The text is STS-B's from $ISOTUNE_DATA, or the bundled text. The peers are installed once, into the
-environment .benchmark/ in the repository. The file is benchmarks/results/DATE-MACHINE.md, or DATE-MACHINE-TABLES.md if
-only some tables are measured. With --models or --short, the tables are printed but not written.
+Without a table's name, the first five are measured, in about 20 minutes on two cores. The models are folders of
+$ISOTUNE_MODELS. `gpu` measures a GPU, and all GPUs together, on models with random weights (gpu.py). The text is
+STS-B's from $ISOTUNE_DATA, or the bundled text. The peers are installed once, into the environment .benchmark/ in the
+repository. The file is benchmarks/results/DATE-MACHINE.md, or DATE-MACHINE-TABLES.md if only some tables are measured.
+With --models or --short, the tables are printed but not written.
 """
 
 import argparse
@@ -47,7 +49,7 @@ SHORT = 20  # --short measures this many times less
 def main() -> None:
     """Installs the peers, measures, and writes the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tables", nargs="*", choices=[*TABLES, []], metavar="TABLE")
+    parser.add_argument("tables", nargs="*", choices=[*TABLES, "gpu", []], metavar="TABLE")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument(
         "--threads", nargs="+", type=int, default=[1, 2], help="numbers of threads for encoding and training"
@@ -55,7 +57,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--short", action="store_true")
     options = parser.parse_args()
-    if "ISOTUNE_MODELS" not in os.environ:
+    if "ISOTUNE_MODELS" not in os.environ and options.tables != ["gpu"]:
         parser.error(f"set ISOTUNE_MODELS to a folder with {', '.join(MODELS)}")
     if Path(sys.prefix) != ENVIRONMENT:
         install()
@@ -81,17 +83,18 @@ def install() -> None:
 def measure(tables: Sequence[str], names: list[str], counts: list[int], rounds: int, short: bool) -> None:
     """Measures the tables, prints them, and writes them to the file of results."""
     import encoding
+    import gpu
     import parallel
     import training
     from machine import Noise, cores, describe, processor, short_name
 
-    folder = Path(os.environ["ISOTUNE_MODELS"])
+    folder = Path(os.environ.get("ISOTUNE_MODELS", ""))
     divisor = SHORT if short else 1
     models = {folder / name: Size(MODELS[name].pairs // divisor, -(-MODELS[name].steps // divisor)) for name in names}
     pairs = {model: size.pairs for model, size in models.items()}
     noise, parts = Noise(), []
     log = ENVIRONMENT / "workers.log"
-    suffix = "-".join(["", *tables]) if set(tables) < set(TABLES) else ""
+    suffix = "-".join(["", *tables]) if set(tables) != set(TABLES) else ""
     today = date.today()
     path = RESULTS / f"{today}-{short_name()}{suffix}.md"
 
@@ -103,6 +106,9 @@ def measure(tables: Sequence[str], names: list[str], counts: list[int], rounds: 
             head = f"# {today}\n\n{describe()}\n{noise.verdict()}\n"
             path.write_text("\n\n".join([head, *parts]) + "\n")
 
+    if "gpu" in tables:
+        gpu.measure(add, "cuda", 1 if short else rounds, ENVIRONMENT / "models", log)
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the other tables are of the processor
     with encoding.encoders(ENVIRONMENT / "models") as contenders:
         for threads in counts:
             for model, size in models.items():

@@ -3,7 +3,8 @@
 isotune trains SimCSE; sentence-transformers trains MultipleNegativesRankingLoss on pairs of equal sentences, which is
 the same. Both encode each sentence twice, in batches of 64, cut to 64 tokens. The loss is InfoNCE at temperature 0.05
 (scale 20). The optimiser is AdamW; the learning rate falls linearly without warm-up, and gradients are clipped at 1.
-Both keep float32 weights, and use autocast for bfloat16.
+Both keep float32 weights, and use autocast for bfloat16. With `chunk`, both use the gradient cache, with so many
+sentences in a pass. isotune takes a GPU where there is one; on a GPU in bfloat16 it drops no attention weights.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ def isotune(
     batch: int,
     dropout: float,
     pairs: Sequence[Sequence[str]] = (),
+    chunk: int | None = None,
 ) -> dict[str, Any]:
     """Trains one epoch; returns the loss and the row numbers of each step, and the cosine of each pair.
 
@@ -84,6 +86,7 @@ def isotune(
             rows=list(texts), out=out, model=model, method="simcse", projection=False, pooling="mean",
             batch_size=batch, max_length=MAX_LENGTH, learning_rate=RATE, warmup=0.0, epochs=1, eval_every=10**6,
             model_dropout=dropout, precision=precision, dev="none", tasks=["stsb-open:test"], quiet=True,
+            chunk_size=chunk,
         )  # fmt: skip
         return {"losses": losses, "order": order, "cosines": cosines(Encoder.load(result.encoder).encode, pairs)}
 
@@ -97,6 +100,9 @@ def sentence_transformers(
     batch: int,
     dropout: float,
     pairs: Sequence[Sequence[str]] = (),
+    chunk: int | None = None,
+    device: str = "cpu",
+    attention: str | None = None,
 ) -> dict[str, Any]:
     """Trains one epoch on the rows in the given order; returns the losses and the cosine of each pair."""
     import torch
@@ -106,17 +112,21 @@ def sentence_transformers(
         SentenceTransformerTrainer,
         SentenceTransformerTrainingArguments,
     )
-    from sentence_transformers.losses import MultipleNegativesRankingLoss
+    from sentence_transformers.losses import CachedMultipleNegativesRankingLoss, MultipleNegativesRankingLoss
     from torch.utils.data import BatchSampler, SequentialSampler
     from transformers import TrainerCallback
 
     torch.set_num_threads(threads)
     rates = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
-    encoder = SentenceTransformer(model, device="cpu", config_kwargs=rates, model_kwargs={"dtype": "float32"})
+    kwargs = {"dtype": "float32", **({"attn_implementation": attention} if attention else {})}
+    encoder = SentenceTransformer(model, device=device, config_kwargs=rates, model_kwargs=kwargs)
     encoder.max_seq_length = MAX_LENGTH
     losses: list[float] = []
 
-    class Loss(MultipleNegativesRankingLoss):
+    base = MultipleNegativesRankingLoss if chunk is None else CachedMultipleNegativesRankingLoss
+    cache = {} if chunk is None else {"mini_batch_size": chunk}
+
+    class Loss(base):  # type: ignore[misc, valid-type]
         def forward(self, *args: Any, **kwargs: Any) -> Any:
             value = super().forward(*args, **kwargs)
             losses.append(value.item())
@@ -133,8 +143,8 @@ def sentence_transformers(
         arguments = SentenceTransformerTrainingArguments(
             output_dir=folder, num_train_epochs=1, per_device_train_batch_size=batch, learning_rate=RATE,
             lr_scheduler_type="linear", warmup_steps=0, weight_decay=0.01, adam_epsilon=1e-6, max_grad_norm=1.0,
-            bf16=precision == "bfloat16", use_cpu=True, save_strategy="no", eval_strategy="no", report_to="none",
-            logging_strategy="no", disable_tqdm=True, dataloader_drop_last=True,
+            bf16=precision == "bfloat16", use_cpu=device == "cpu", save_strategy="no", eval_strategy="no",
+            report_to="none", logging_strategy="no", disable_tqdm=True, dataloader_drop_last=True,
             batch_sampler=lambda rows, batch_size, drop_last, **_: BatchSampler(
                 SequentialSampler(rows), batch_size, drop_last
             ),
@@ -143,7 +153,7 @@ def sentence_transformers(
             encoder,
             arguments,
             train_dataset=Dataset.from_dict({"anchor": list(texts), "positive": list(texts)}),
-            loss=Loss(encoder, scale=20.0),
+            loss=Loss(encoder, scale=20.0, **cache),
             callbacks=[Gates()],
         ).train()
     return {"losses": losses, "cosines": cosines(encoder.encode, pairs)}

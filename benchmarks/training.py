@@ -68,10 +68,10 @@ def speed(model: Path, steps: int, threads: int, rounds: int, noise: Noise, log:
     return "\n".join(lines)
 
 
-def learned(model: Path, log: Path) -> str:
+def learned(model: Path, log: Path, device: str = "cpu") -> str:
     """The table of losses, and of Spearman after training, for one model, in Markdown.
 
-    Both libraries train on the same rows in the same batches, without dropout.
+    Both libraries train on the same rows in the same batches, without dropout; isotune on a GPU where there is one.
     """
     texts = sentences(BATCH * LEARNED_STEPS)
     dev, scores = scored_pairs(DEV_PAIRS)
@@ -80,8 +80,8 @@ def learned(model: Path, log: Path) -> str:
     options["pairs"] = list(zip(dev[:half], dev[half:], strict=True))
     results: dict[tuple[str, str], dict[str, Any]] = {}
     for contender, precision in reversed(CONTENDERS):
-        worker = Worker(log)
-        result = worker.ask("train", contender=contender, precision=precision, texts=texts, **options)
+        worker, place = Worker(log), {} if contender == "isotune" else {"device": device}
+        result = worker.ask("train", contender=contender, precision=precision, texts=texts, **options, **place)
         results[contender, precision] = result
         worker.close()
         if "order" in result:

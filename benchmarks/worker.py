@@ -54,14 +54,30 @@ class Worker:
 
 
 class Timer:
-    """Measures the wall-clock and processor time of this process, from its construction on."""
+    """Measures the wall-clock and processor time of this process, and its GPU memory, from its construction on."""
 
     def __init__(self) -> None:
+        if gpu := used_gpu():
+            gpu.synchronize()  # waits for the work before
+            gpu.reset_peak_memory_stats()
         self.start = time.perf_counter(), time.process_time()
 
     def stop(self) -> dict[str, float]:
-        """The seconds since construction."""
-        return {"wall": time.perf_counter() - self.start[0], "cpu": time.process_time() - self.start[1]}
+        """The seconds since construction, and the most gigabytes that tensors had on the GPU."""
+        gpu = used_gpu()
+        if gpu:
+            gpu.synchronize()
+        return {
+            "wall": time.perf_counter() - self.start[0],
+            "cpu": time.process_time() - self.start[1],
+            "gpu_memory": gpu.max_memory_allocated() / 1e9 if gpu else 0.0,
+        }
+
+
+def used_gpu() -> Any:
+    """torch.cuda, if this process uses a GPU."""
+    torch = sys.modules.get("torch")
+    return torch.cuda if torch and torch.cuda.is_initialized() else None
 
 
 class Serving:

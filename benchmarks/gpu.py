@@ -1,0 +1,190 @@
+"""The tables of a GPU: whether attention equals a CPU's, training, encoding, memory, and several GPUs together.
+
+`python benchmarks/run.py gpu` prints and writes the tables. The models have random weights, because speed does not
+depend on weights. A line has the GPU for itself, one after another. If flash-attn is installed in .benchmark/,
+sentence-transformers is measured with it too, and so without padding.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from encoding import encoders, scored_pairs
+from parallel import launch, make_steps
+from rounds import Timing, spread
+from training import DROPOUT, learned, sentences
+from worker import Worker
+
+ROOT = Path(__file__).parents[1]
+SHAPES: dict[str, dict[str, int]] = {
+    "BERT-base": {},
+    "MiniLM": {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536},
+}
+CHUNKS = {64: None, 512: None, 8192: 512}  # sentences of a step: those of a pass of the gradient cache, if there is one
+SENTENCES = 2048  # of a round of training; at least a step
+ENCODED = 50_000  # sentences of a round of encoding
+PEER_BATCH = 512  # of sentence-transformers' encoding; its default of 32 is slow on a GPU
+FLASH = "flash_attention_2"
+DROPPED = (
+    "In bfloat16 isotune drops no attention weights, which flash attention can't; sentence-transformers drops a tenth."
+)
+
+
+class Line(NamedTuple):
+    """A library, its precision, and the attention that sentence-transformers asks for."""
+
+    library: str
+    precision: str
+    attention: str | None = None
+
+
+def measure(add: Callable[[str, str], None], device: str, rounds: int, cache: Path, log: Path) -> None:
+    """Gives the title and the text of each table to `add`."""
+    import torch
+
+    if device == "cuda" and not torch.cuda.is_available():
+        raise SystemExit("gpu: torch sees no GPU; `python -m torch.utils.collect_env` says what it sees")
+    gpus = torch.cuda.device_count()
+    name = f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}" if gpus else "no GPU"
+    if gpus:
+        add("Attention on a GPU and on a CPU", attention(log))
+    for model in (make_model(shape, cache) for shape in SHAPES):
+        title = f"{model.name}, {name}"
+        with one_gpu():
+            for batch, chunk in CHUNKS.items():
+                passes = f", {chunk} in a pass" if chunk else ""
+                text = training(model, batch, device, rounds, log)
+                add(f"Training, {title}, {batch:,} sentences a step{passes}", f"{text}\n\n{DROPPED}")
+            add(f"Encoding, {title}", encoding(model, device, rounds, cache))
+            add(f"Losses after training, {title}", learned(model, log, device))
+        if gpus > 1:
+            add(f"Training on {gpus} GPUs, {title}, 512 sentences a step", together(model, 512, gpus, rounds, log))
+
+
+@contextmanager
+def one_gpu() -> Iterator[None]:
+    """Within it, new processes see the first GPU alone: sentence-transformers would divide batches among all."""
+    before = os.environ.get("CUDA_VISIBLE_DEVICES")
+    os.environ["CUDA_VISIBLE_DEVICES"] = (before or "0").split(",")[0]
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["CUDA_VISIBLE_DEVICES"]
+        else:
+            os.environ["CUDA_VISIBLE_DEVICES"] = before
+
+
+def lines() -> list[Line]:
+    """The lines of a table."""
+    peers = [Line("sentence-transformers", "float32"), Line("sentence-transformers", "bfloat16")]
+    if find_spec("flash_attn"):
+        peers.append(Line("sentence-transformers", "bfloat16", FLASH))
+    return [*peers, Line("isotune", "float32"), Line("isotune", "bfloat16")]
+
+
+def make_model(name: str, folder: Path) -> Path:
+    """Writes a BERT with random weights, and the bundled model's tokenizer."""
+    import torch
+    from transformers import AutoTokenizer, BertConfig, BertModel
+
+    from isotune.bundled import bundled_model
+
+    path = folder / name
+    torch.manual_seed(0)
+    BertModel(BertConfig(**SHAPES[name])).save_pretrained(path)  # type: ignore[arg-type]
+    AutoTokenizer.from_pretrained(bundled_model()).save_pretrained(path)
+    return path
+
+
+def attention(log: Path) -> str:
+    """What the tests of attention on a GPU say; ends the program if one fails or is skipped."""
+    tests = [sys.executable, "-m", "pytest", "-q", "--noconftest", "tests/kernels/test_attention_cuda.py"]
+    done = subprocess.run(tests, cwd=ROOT, capture_output=True, text=True, check=False)
+    with log.open("a") as file:
+        file.write(done.stdout + done.stderr)
+    if done.returncode or "skipped" in done.stdout:
+        raise SystemExit(done.stdout + done.stderr)
+    return f"`{' '.join(tests[1:])}`: {done.stdout.strip().splitlines()[-1]}"
+
+
+def training(model: Path, batch: int, device: str, rounds: int, log: Path) -> str:
+    """The table of training speed and memory, in Markdown."""
+    count = max(1, SENTENCES // batch)
+    options: dict[str, Any] = {"model": str(model), "threads": 1, "batch": batch, "dropout": DROPOUT}
+    options |= {"texts": sentences(batch * (count * (rounds + 1) + 1)), "chunk": CHUNKS[batch], "timed": True}
+    timings: dict[Line, list[Timing]] = {}
+    for line in lines():
+        place = {} if line.library == "isotune" else {"device": device, "attention": line.attention}
+        worker = Worker(log)
+        try:
+            worker.tell("train", contender=line.library, precision=line.precision, **options, **place)
+            timings[line] = [Timing(**worker.ask("steps", count=count)) for _ in range(rounds + 1)][1:]
+        except RuntimeError:  # the process has ended: memory is the usual reason
+            timings[line] = []
+        finally:
+            worker.close()
+    return table(timings, batch * count, log)
+
+
+def encoding(model: Path, device: str, rounds: int, cache: Path) -> str:
+    """The table of encoding speed and memory, in Markdown."""
+    texts, _ = scored_pairs(ENCODED)
+    texts = (texts * (ENCODED // len(texts) + 1))[:ENCODED]
+    timings: dict[Line, list[Timing]] = {}
+    for line in lines():
+        peer = {} if line.library == "isotune" else {"attention": line.attention, "batch": PEER_BATCH}
+        with encoders(cache) as loaded:
+            encode = loaded.load(line.library, model, precision=line.precision, threads=1, device=device, **peer)
+            timings[line] = [encode(texts) for _ in range(rounds + 1)][1:]
+    return table(timings, len(texts), cache / "workers.log")
+
+
+def table(timings: Mapping[Line, Sequence[Timing]], count: int, log: Path) -> str:
+    """The speeds of rounds of `count` sentences by the clock, and how they compare with the peer's padded bfloat16."""
+    seconds = {line: median(timing.wall for timing in times) for line, times in timings.items() if times}
+    base = seconds.get(Line("sentence-transformers", "bfloat16"))
+    rows = [
+        "| library | precision | sentences a second | speed-up against sentence-transformers in bfloat16 | spread "
+        "| peak GPU memory, GB |",
+        "|---|---|---|---|---|---|",
+    ]
+    for line, times in timings.items():
+        name = f"| {line.library}{', flash-attn' if line.attention else ''} | {line.precision} |"
+        if not times:
+            rows.append(f"{name} ended early, see the end of {log.name} | | | |")
+            continue
+        ratio = f"**{base / seconds[line]:.2f}**" if base else ""
+        memory = max(timing.gpu_memory for timing in times)
+        rows.append(
+            f"{name} {count / seconds[line]:,.0f} | {ratio} | {spread([timing.wall for timing in times]):.0%} "
+            f"| {memory:.1f} |"
+        )
+    return "\n".join(rows)
+
+
+def together(model: Path, batch: int, gpus: int, rounds: int, log: Path) -> str:
+    """The table of isotune's training by one process and by one for each GPU, in Markdown."""
+    count = max(1, SENTENCES // batch)
+    options: dict[str, Any] = {"model": str(model), "threads": 1, "batch": batch, "dropout": DROPOUT, "timed": True}
+    options["texts"] = sentences(batch * (count * (rounds + 1) + 1))
+    rows = ["| processes | sentences a second | spread |", "|---|---|---|"]
+    for processes in (1, gpus):
+        with TemporaryDirectory() as folder:
+            group = launch(processes, log, Path(folder, "run"))
+            try:
+                for worker in group:
+                    worker.tell("train", contender="isotune", precision="bfloat16", **options)
+                walls = [make_steps(group, count).wall for _ in range(rounds + 1)][1:]
+            finally:
+                for worker in group:
+                    worker.close()
+        rows.append(f"| {processes} | {batch * count / median(walls):,.0f} | {spread(walls):.0%} |")
+    return "\n".join(rows)
