@@ -53,11 +53,11 @@ def set_evaluation(run: Path, before: dict[str, float], after: dict[str, float],
 @pytest.mark.parametrize(
     ("after", "low", "high", "words"),
     [
-        (0.50, 0.02, 0.18, "Training helped: STS-B 40.0 → 50.0 (+10.0), best at step 150 of 300."),
-        (0.41, -0.02, 0.04, "Training may have helped: STS-B 40.0 → 41.0 (+1.0), best at step 150 of 300. The change"),
-        (0.39, -0.04, 0.02, "Training may have made the encoder worse: STS-B 40.0 → 39.0 (-1.0), best"),
-        (0.30, -0.18, -0.02, "Training made the encoder worse: STS-B 40.0 → 30.0 (-10.0), best"),
-        (0.40, -0.02, 0.02, "Training made no difference: STS-B 40.0 → 40.0 (+0.0), best at step 150 of 300."),
+        (0.50, 0.02, 0.18, "Training helped: STS-B 40.0 → 50.0 (+10.0), kept at step 150 of 300."),
+        (0.41, -0.02, 0.04, "Training may have helped: STS-B 40.0 → 41.0 (+1.0), kept at step 150 of 300. The change"),
+        (0.39, -0.04, 0.02, "Training may have made the encoder worse: STS-B 40.0 → 39.0 (-1.0), kept"),
+        (0.30, -0.18, -0.02, "Training made the encoder worse: STS-B 40.0 → 30.0 (-10.0), kept"),
+        (0.40, -0.02, 0.02, "Training made no difference: STS-B 40.0 → 40.0 (+0.0), kept at step 150 of 300."),
     ],
 )
 def test_a_change_within_its_interval_may_be_chance(
@@ -111,7 +111,7 @@ def test_a_finished_run(finished: Page) -> None:
         "Environment",
         "Load the encoder",
     ]
-    assert finished.verdict == "Training helped: STS average 40.9 → 51.3 (+10.4), best at step 150 of 300."
+    assert finished.verdict == "Training helped: STS average 40.9 → 51.3 (+10.4), kept at step 150 of 300."
     for text in (
         "STS12 1,500 31.00 44.00 +13.00",
         "STS average 40.86 51.29 +10.43",
@@ -169,7 +169,7 @@ def test_every_stage_is_shown(run: Path) -> None:
     assert "cross_entropy 1.5 → 1" in page.text
     assert (
         page.verdict
-        == "Training helped: Dev mean 30.0 → 67.5 (+37.5), STS-B 40.0 → 38.0 (-2.0), best at step 400 of 400."
+        == "Training helped: Dev mean 30.0 → 67.5 (+37.5), STS-B 40.0 → 38.0 (-2.0), kept at step 400 of 400."
     )
 
 
@@ -180,7 +180,7 @@ def test_the_score_on_labelled_dev_data_decides_the_verdict(run: Path) -> None:
     set_evaluation(run, {"stsb": 0.4}, {"stsb": 0.5}, step=150)
     assert report(run).verdict == (
         "<strong>Warning.</strong> Training made no difference: Dev mean 30.0 → 30.0 (+0.0), "
-        "STS-B 40.0 → 50.0 (+10.0), best at step 150 of 400."
+        "STS-B 40.0 → 50.0 (+10.0), kept at step 150 of 400."
     )
 
 
@@ -192,7 +192,7 @@ def test_a_method_without_steps(run: Path) -> None:
     write_metrics(run, records)
     set_evaluation(run, {"stsb": 0.3}, {"stsb": 0.4}, step=1)
     page = report(run)
-    assert page.verdict == "Training helped: STS-B 30.0 → 40.0 (+10.0), best at step 1 of 1."
+    assert page.verdict == "Training helped: STS-B 30.0 → 40.0 (+10.0), kept at step 1 of 1."
     assert "1 consert 0 to 1 Spearman 30.00 → 40.00" in page.text
     assert "training loss" not in page.text
 
@@ -213,9 +213,9 @@ def test_the_overlap_of_training_and_evaluation_data_is_shown(run: Path) -> None
     [
         ({"stsb": 0.409}, {"stsb": 0.409}, 0, "did not help: the encoder kept is the untouched start (STS-B 40.9)."),
         ({"stsb": 0.409}, {"stsb": 0.38}, 0, "with the method&#39;s layers, untrained (STS-B 40.9 → 38.0 (-2.9))."),
-        ({"stsb": 0.4, "sickr": 0.5}, {"stsb": 0.5, "sickr": 0.48}, 150, "(+10.0), SICK-R 50.0 → 48.0 (-2.0), best"),
-        ({"stsb": 0.4}, {"stsb": 0.38}, 150, "made the encoder worse: STS-B 40.0 → 38.0 (-2.0), best at step 150 of"),
-        ({"stsb": 0.4}, {"stsb": 0.4001}, 150, "made no difference: STS-B 40.0 → 40.0 (+0.0), best at step 150 of"),
+        ({"stsb": 0.4, "sickr": 0.5}, {"stsb": 0.5, "sickr": 0.48}, 150, "(+10.0), SICK-R 50.0 → 48.0 (-2.0), kept"),
+        ({"stsb": 0.4}, {"stsb": 0.38}, 150, "made the encoder worse: STS-B 40.0 → 38.0 (-2.0), kept at step 150 of"),
+        ({"stsb": 0.4}, {"stsb": 0.4001}, 150, "made no difference: STS-B 40.0 → 40.0 (+0.0), kept at step 150 of"),
     ],
 )
 def test_the_verdict_without_an_average(
@@ -245,7 +245,7 @@ def add_results(run: Path, accuracy: tuple[float, float], geometry: bool, *, alo
 def test_accuracies_and_geometry_have_a_table(run: Path) -> None:
     add_results(run, (0.7, 0.75), geometry=True, alone=False)
     page = report(run)
-    assert page.verdict.startswith("Training helped: STS average 40.9 → 51.3 (+10.4), best at")
+    assert page.verdict.startswith("Training helped: STS average 40.9 → 51.3 (+10.4), kept at")
     assert "STS average 40.86 51.29 +10.43" in page.text
     assert "Measure Before After Change 95 % interval of the change, x 100 MR 0.7000 0.7500 +0.0500" in page.text
     assert "uniformity -2.3000 -2.2500 +0.0500" in page.text
@@ -254,7 +254,7 @@ def test_accuracies_and_geometry_have_a_table(run: Path) -> None:
 @pytest.mark.parametrize(
     ("accuracy", "geometry", "verdict"),
     [
-        ((0.7, 0.65), False, "Training made the encoder worse: MR 70.0 → 65.0 (-5.0), best at"),
+        ((0.7, 0.65), False, "Training made the encoder worse: MR 70.0 → 65.0 (-5.0), kept at"),
         ((0, 0), True, "No verdict: the run was evaluated on geometry alone"),
     ],
 )

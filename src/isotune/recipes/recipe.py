@@ -26,7 +26,7 @@ class Inputs(NamedTuple):
     """The data and models that a stage reads, besides the encoder that it trains."""
 
     data: tuple[str, ...]  # sources that it trains on
-    dev: tuple[str, ...]  # labelled sources that it is scored on; empty if the recipe's dev pairs choose the best step
+    dev: tuple[str, ...]  # labelled sources that it is scored on; empty if the recipe's dev pairs choose the step
     models: tuple[str, ...]  # extra models that it loads, such as translation models
 
 
@@ -109,8 +109,8 @@ class Recipe(BaseModel):
     bert-tiny, the bundled model."""
 
     dev: str = "stsb-open:dev"
-    """How the best step is chosen: by the correlation with the scores of these pairs (a named dataset or a file). With
-    none, the last step is kept."""
+    """Which step is kept: the one with the highest correlation with the scores of these pairs (a named dataset or a
+    file). With most_forgotten another rule holds, which its help tells. With none, the last step is kept."""
 
     tasks: tuple[str, ...] = ()
     """The tasks on which the start and the result are evaluated: names or files of scored pairs. Unset: those of the
@@ -123,7 +123,7 @@ class Recipe(BaseModel):
     """How sentence vectors are made from the model."""
 
     stages: tuple[Stage, ...]
-    """The stages, in order. Each starts from the best encoder of the stage before."""
+    """The stages, in order. Each starts from the encoder that the stage before has kept."""
 
     @model_validator(mode="after")
     def _some_stage(self) -> Recipe:
@@ -134,7 +134,7 @@ class Recipe(BaseModel):
 
     @property
     def dev_pairs(self) -> str | None:
-        """The scored pairs that choose the best step; None if `dev` is "none"."""
+        """The scored pairs that choose the step; None if `dev` is "none"."""
         return None if self.dev == "none" else self.dev
 
     def inputs(self, stage: Stage) -> Inputs:

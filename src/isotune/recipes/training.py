@@ -94,7 +94,7 @@ class TrainingOptions(BaseModel):
     code."""
 
     metric: Literal["spearman", "pearson"] = "spearman"
-    """The correlation on the dev pairs that chooses the best step."""
+    """The correlation on the dev pairs that chooses the step."""
 
     patience: Count | None = None
     """The stage ends after this many evaluations in a row without a new best score. Unset: it runs to its last step."""
@@ -106,11 +106,12 @@ class TrainingOptions(BaseModel):
 
     most_forgotten: NotNegative | None = None
     """The most that the encoder may lose on general pairs (stsb-open:dev, Spearman x 100). The first evaluation that
-    finds a greater loss ends the stage. The step of the evaluation before it is kept, or an earlier one that the dev
-    pairs prefer. Unset: general pairs are not looked at."""
+    finds a greater loss ends the stage, and the evaluation before it counts as the last. Without dev pairs its step is
+    kept. With dev pairs, the last step is kept that scores higher than the start and is below the best step by at most
+    the standard error of their difference; if there is none, the start. Unset: general pairs are not looked at."""
 
     dev_layers: Annotated[tuple[int, ...], Field(min_length=1)] | None = None
-    """The layers that are averaged where the dev pairs choose the best step, such as -1. Unset: the layers of the
+    """The layers that are averaged where the dev pairs choose the step, such as -1. Unset: the layers of the
     encoder. ConSERT's code has the last layer, on which it trains."""
 
     whole_epochs: bool = False

@@ -196,9 +196,7 @@ def _verdict(run: RunFiles) -> tuple[str, bool]:
         effect = "may have helped" if tied else "helped"
     elif gain < 0:
         effect = "may have made the encoder worse" if tied else "made the encoder worse"
-    chosen = f"best at step {step} of {last}"
-    if not run.has_dev:
-        chosen = f"kept at step {step} of {last}, without a dev set to choose by"
+    chosen = f"kept at step {step} of {last}" + ("" if run.has_dev else ", without a dev set to choose by")
     chance = " The change may be chance: no 95 % interval is on its side of 0." if tied and gain else ""
     return f"Training {effect}: {scores}, {chosen}.{chance}", gain > 0 and not tied
 

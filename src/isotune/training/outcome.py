@@ -121,7 +121,7 @@ class Scored(NamedTuple):
     """What the start and the kept encoder are compared on."""
 
     tasks: Sequence[Task]
-    dev: ScoredPairs | None  # the pairs that chose the best step
+    dev: ScoredPairs | None  # the pairs that chose the step
     sentences: Sequence[str]  # of the text that was trained on; empty if it can't be read again
 
     @property

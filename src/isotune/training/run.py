@@ -85,7 +85,7 @@ def train(
 
     Raises:
         InputError: the input can't be used. Nothing that existed before is lost.
-        isotune.training.TrainingFailed: loss, gradient or vectors are not finite. It names the best encoder so far.
+        isotune.training.TrainingFailed: loss, gradient or vectors are not finite. It names the encoder kept so far.
     """
     folder = Path(out)
     start = None if isinstance(options.get("model"), str | Path | None) else options["model"]
@@ -204,7 +204,7 @@ class _Run:
             failure = error
         result = self._finish(encoder, Scored(tasks, None if self._by_rows else dev, sentences))
         if failure:
-            raise TrainingFailed(f"{failure}; the best encoder so far is {result.encoder}", result.encoder)
+            raise TrainingFailed(f"{failure}; the encoder kept so far is {result.encoder}", result.encoder)
         return result
 
     @property
@@ -263,7 +263,7 @@ class _Run:
     def _train_stages(
         self, corpora: Corpora, dev: ScoredPairs | None, encoder: Encoder, tensors: Mapping[str, Tensor]
     ) -> None:
-        """Trains the stages from the current one on. Afterwards, failed or not, the encoder has the best weights."""
+        """Trains the stages from the current one on. Afterwards, failed or not, the encoder has the weights kept."""
         for number in range(self.progress.stage, len(self.recipe.stages)):
             if number > self.progress.stage:
                 self.progress = self.progress.next_stage()
@@ -308,7 +308,7 @@ class _Run:
             self.recorder.say(text)
 
     def _load_best(self, kept: run_folder.Parts, encoder: Encoder, method: Method) -> None:
-        """Loads the best weights of the stage. New heads and weights of tokens that are worse than none are dropped."""
+        """Loads the weights kept of the stage. Drops new heads and weights of tokens that are worse than none."""
         progress = self.progress
         if not progress.best_file:
             return
@@ -334,7 +334,7 @@ class _Run:
         workers, signal = self.context.workers, self.context.stop.received
         kept = workers.by_leader(partial(save_kept, encoder, self.folder))
         if signal and not self.progress.done:
-            self.recorder.say(f"the best encoder so far: {kept}")
+            self.recorder.say(f"the encoder kept so far: {kept}")
             return Result(self.folder, kept, None, None, signal.name)
         comparison = compare_with_start(self.context, self.recipe, self.model, kept, scored_on, self.progress)
         workers.by_leader(partial(write_card, encoder, kept))

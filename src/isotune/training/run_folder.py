@@ -57,7 +57,9 @@ class Progress:
     step: int = 0  # the number of updates made in the current stage
     best_step: int = 0  # the step whose encoder is kept so far, counted over all stages
     best_file: str = ""  # the name of the file with the weights of that encoder
+    first_score: float | None = None  # the score of the first encoder that may be kept, mostly the start
     best_score: float | None = None  # None before the stage's first evaluation, or where the last step is kept
+    best_resampled: list[float] | None = None  # the best score on samples of the dev pairs, if it is asked for
     last_score: float | None = None  # the score at the last evaluation
     start_general: float | None = None  # the score on general pairs at step 0 of the stage, if it is asked for
     stale: int = 0  # the number of evaluations that count against patience
@@ -73,7 +75,7 @@ class Progress:
 
 
 def best_file(stage: int, step: int) -> str:
-    """The name of the file with the weights of a stage's best step."""
+    """The name of the file with the weights of the step that a stage keeps."""
     return f"best-{stage}-{step}.safetensors"
 
 
@@ -254,7 +256,7 @@ def last_checkpoint(folder: Path) -> tuple[dict[str, Tensor], Progress]:
 
 
 def remove_former_best(folder: Path, progress: Progress) -> None:
-    """Deletes best weights that the checkpoint does not name."""
+    """Deletes kept weights that the checkpoint does not name."""
     for path in folder.glob("best-*.safetensors"):
         if path.name != progress.best_file:
             path.unlink(missing_ok=True)

@@ -1,13 +1,15 @@
 """Selection: which step's encoder is kept, and what a method predicts on labelled rows.
 
-At every evaluation the encoder gets a score, and the weights with the best score so far are written to disk. The score
+At every evaluation the encoder gets a score, and the weights of the step to keep so far are written to disk. The score
 comes from the first of these that a run has:
 
 - labelled dev rows, on which the method predicts (`score_rows`);
 - dev pairs with scores (`score_pairs`).
 
 Without either of them the last step is kept. A stage may also bound what the encoder forgets (`most_forgotten`): the
-first evaluation at which too much is lost on general pairs ends the stage, and its weights are not kept.
+first evaluation at which too much is lost on general pairs ends the stage, and its weights are not kept. In such a
+stage more steps are mostly better, and dev pairs are few. So the last step is kept that scores higher than the start
+and is below the best step by at most the standard error of their difference.
 
 When a stage is over, predictions.npz gets the predictions of the kept encoder: "dev" and "test", or "dev:NAME" and
 "test:NAME" if the method has several tasks, [N] each, in the order of the rows.
@@ -28,7 +30,9 @@ from isotune.data.tokens import TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import change_pooling
 from isotune.errors import InputError
+from isotune.evaluation.intervals import Floats, correlated_pairs, resampled_correlations
 from isotune.evaluation.metrics import Values, measure
+from isotune.evaluation.results import Metric
 from isotune.evaluation.sts import cosine_similarities, score
 from isotune.files import replacing
 from isotune.kernels.float32 import fast_float32
@@ -53,6 +57,7 @@ class Score(NamedTuple):
     value: float  # higher is better
     name: str  # the metric
     parts: Mapping[str, float] = {}  # the values whose mean is `value`, where it is a mean
+    resampled: Floats | None = None  # [R] the score on samples of the pairs, which are the same for every encoder
 
 
 Scorer = Callable[[Encoder], Score]
@@ -69,7 +74,14 @@ def choose_scorer(
     if isinstance(method, ScoresRows):
         return partial(score_rows, method=method, dev_rows=dev_rows, workers=workers, chunk_size=options.chunk_size)
     if dev is not None:
-        return partial(score_pairs, pairs=dev, metric=options.metric, workers=workers, layers=options.dev_layers)
+        return partial(
+            score_pairs,
+            pairs=dev,
+            metric=options.metric,
+            workers=workers,
+            layers=options.dev_layers,
+            resamples=options.most_forgotten is not None,
+        )
     return None
 
 
@@ -81,9 +93,14 @@ def general_scorer(options: TrainingOptions, workers: Workers) -> Scorer | None:
 
 
 def score_pairs(
-    encoder: Encoder, pairs: ScoredPairs, metric: str, workers: Workers, layers: Sequence[int] | None = None
+    encoder: Encoder,
+    pairs: ScoredPairs,
+    metric: Metric,
+    workers: Workers,
+    layers: Sequence[int] | None = None,
+    resamples: bool = False,
 ) -> Score:
-    """Scores by the correlation ("spearman" or "pearson") of cosines with gold scores, over all pairs.
+    """Scores by the correlation of cosines with gold scores, over all pairs; with `resamples` on samples of them, too.
 
     `layers` are averaged in place of the encoder's.
     """
@@ -93,7 +110,8 @@ def score_pairs(
         cosines = cosine_similarities(SharedEncoder(encoder, workers), pairs)
     finally:
         encoder.pooling = pooling
-    return Score(getattr(score(pairs, cosines), metric).all, metric)
+    resampled = resampled_correlations(correlated_pairs(pairs, cosines), metric) if resamples else None
+    return Score(getattr(score(pairs, cosines), metric).all, metric, resampled=resampled)
 
 
 def score_rows(
@@ -109,7 +127,7 @@ def score_rows(
 
 @dataclass
 class Selection:
-    """Scores the encoder at every evaluation, and says whether it is the best so far."""
+    """Scores the encoder at every evaluation, and says whether to keep it."""
 
     scorer: Scorer | None  # None if the last step is kept
     general: Scorer | None  # None if the stage doesn't bound what is forgotten
@@ -117,7 +135,7 @@ class Selection:
     options: TrainingOptions
     recorder: Recorder
 
-    def is_best(self, encoder: Encoder, progress: Progress, total: int) -> bool:
+    def keeps(self, encoder: Encoder, progress: Progress, total: int) -> bool:
         """Evaluates the encoder, writes the records of the evaluation, and updates the scores in `progress`.
 
         The stage is over where the encoder has forgotten too much.
@@ -129,14 +147,14 @@ class Selection:
         counts = bool(progress.step) or not self.options.whole_epochs
         lost = self._lost(encoder, progress)
         forgotten = lost > (self.options.most_forgotten or 0)
-        best = not forgotten and (result is None or not counts or self._judge(result.value, progress))
+        kept = not forgotten and (result is None or not counts or self.judge(result, progress))
         record = partial(self.recorder.record, stage=progress.stage + 1, step=progress.offset + progress.step)
         record("space", **space)
         text = ""
         if result:
-            record("dev", metric=result.name, score=result.value, best=best, **result.parts)
+            record("dev", metric=result.name, score=result.value, best=kept, **result.parts)  # kept so far
             self.recorder.show("dev", f"{100 * result.value:.2f}")
-            text = f"dev {result.name} {100 * result.value:.2f}{' (best)' if best else ''}, "
+            text = f"dev {result.name} {100 * result.value:.2f}{' (kept so far)' if kept else ''}, "
         if self.general:
             record("general", lost=lost)
             text += f"general pairs {0 - lost:+.2f}, "
@@ -151,7 +169,7 @@ class Selection:
                 f"the encoder has lost {lost:.2f} on the general pairs ({GENERAL_PAIRS}), more than most_forgotten "
                 f"{self.options.most_forgotten:g}: training ends, and an earlier step is kept",
             )
-        return best
+        return kept
 
     def _lost(self, encoder: Encoder, progress: Progress) -> float:
         """How far the encoder is below the stage's start on general pairs, Spearman x 100; 0 if nobody asks."""
@@ -162,17 +180,31 @@ class Selection:
             progress.start_general = score
         return 100 * (progress.start_general - score)
 
-    def _judge(self, value: float, progress: Progress) -> bool:
-        """Whether this score is a new best. Updates the best score, and the count for patience."""
+    def judge(self, score: Score, progress: Progress) -> bool:
+        """Whether to keep an encoder with this score. Updates the best score, and the count for patience."""
+        value = score.value
+        if progress.first_score is None:
+            progress.first_score = value
         best = progress.best_score is None or value > progress.best_score
         if self.options.early_stopping == "previous":
             progress.stale += progress.last_score is not None and value < progress.last_score
         else:
             progress.stale = 0 if best else progress.stale + 1
-        progress.best_score = value if best else progress.best_score
+        if best:
+            progress.best_score = value
+            progress.best_resampled = None if score.resampled is None else score.resampled.tolist()
         progress.last_score = value if progress.step else None
         progress.done |= self.options.patience is not None and progress.stale >= self.options.patience
-        return best
+        return best or _within_one_error(score, progress)
+
+
+def _within_one_error(score: Score, progress: Progress) -> bool:
+    """Whether a score is above the first one, and below the best by at most the standard error of their difference."""
+    first, best, of_best = progress.first_score, progress.best_score, progress.best_resampled
+    if first is None or best is None or of_best is None or score.resampled is None:
+        return False
+    error = np.std(np.subtract(of_best, score.resampled))
+    return bool(score.value > first and best - score.value <= error)
 
 
 class Predictions(NamedTuple):
@@ -231,7 +263,7 @@ def score_kept(
     workers: Workers,
     chunk_size: int | None,
 ) -> None:
-    """Scores a stage's best weights on the test rows, if there are any, and writes predictions.npz.
+    """Scores a stage's kept weights on the test rows, if there are any, and writes predictions.npz.
 
     The metrics are the record "test" of metrics.jsonl, for the step that they belong to.
     """

@@ -1,6 +1,6 @@
 """The training of one stage: steps, evaluations and checkpoints.
 
-A checkpoint follows every evaluation, and a second file has the weights of the best step so far. So the run can be
+A checkpoint follows every evaluation, and a second file has the weights of the step kept so far. So the run can be
 killed at any moment, and on a CPU a resumed run gives the same bits as one that was never stopped.
 """
 
@@ -46,7 +46,7 @@ class RunContext:
 
 
 class StageTraining:
-    """Trains an encoder by the objectives of one stage, and keeps the best weights on disk."""
+    """Trains an encoder by the objectives of one stage, and keeps the weights of one step on disk."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class StageTraining:
         self.stepper = Stepper(encoder, objectives, feeder, options, self.total, run.seed, progress.stage, run.workers)
         # What a checkpoint holds and a resumed run loads.
         self.parts: Parts = {"encoder": encoder, "objectives": objectives, "optimizer": self.stepper.optimizer}
-        # What a file of best weights holds. Layers that predict are scored again when the stage is over.
+        # What a file of kept weights holds. Layers that predict are scored again when the stage is over.
         self.kept: Parts = {"encoder": encoder, **({"method": method} if isinstance(method, ScoresRows) else {})}
         monitor = Monitor(feeder.monitored, progress.start_space)
         general = general_scorer(options, run.workers)
@@ -150,7 +150,7 @@ class StageTraining:
         return bool(number)
 
     def evaluate(self) -> None:
-        """Scores the encoder, keeps its weights if they are the best so far, and writes a checkpoint.
+        """Scores the encoder, keeps its weights if the selection says so, and writes a checkpoint.
 
         Before the first step, the encoder is scored without the heads that the stage's method adds.
 
@@ -161,14 +161,14 @@ class StageTraining:
         added_heads = 0 if progress.step else len(self.objectives.method.adds.heads)
         try:
             with self.encoder.heads.without_last(added_heads):
-                best = self.selection.is_best(self.encoder, progress, self.total)
+                kept = self.selection.keeps(self.encoder, progress, self.total)
         except InputError as error:
             advice = f"; {use_lower_rate(self.options)}" if isinstance(error, UselessVectors) else ""
             raise TrainingFailed(
                 f"after step {progress.step}: {error}{advice}" if progress.step else str(error)
             ) from error
-        if best:
-            # At step 0 of a later stage, the encoder is still that of the best step of the stage before.
+        if kept:
+            # At step 0 of a later stage, the encoder is still that of the step that the stage before kept.
             progress.best_step = progress.offset + progress.step if progress.step else progress.best_step
             progress.best_file = best_file(progress.stage, progress.step)
             path = self.run.folder / progress.best_file

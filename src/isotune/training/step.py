@@ -26,7 +26,7 @@ from isotune.training.workers import Workers
 class TrainingFailed(InputError):
     """The loss, its gradient or the encoder's vectors are not finite.
 
-    `encoder` is the folder of the best encoder so far, if any.
+    `encoder` is the folder of the encoder kept so far, if any.
     """
 
     def __init__(self, reason: str, encoder: Path | None = None) -> None:
