@@ -359,3 +359,22 @@ def test_the_advice_gives_the_better_guess_and_how_sure_it_is(run: Path, dev: di
     evaluation = json.loads(path.read_text())
     path.write_text(json.dumps({**evaluation, "dev": {"name": "mine dev", "pairs": 50, "before": 0.4, **dev}}))
     assert advice in report(run).text
+
+
+@pytest.mark.parametrize(
+    "dev", [None, {"name": "mine", "pairs": 50, "before": 0.4, "after": 0.5, "low": 0.05, "high": 0.2, "ahead": 1}]
+)
+@pytest.mark.parametrize("high", [-0.01, 0.01])
+def test_the_advice_is_the_decision_of_the_log(run: Path, dev: dict[str, Any] | None, high: float) -> None:
+    difference = {
+        "encoder": "kept",
+        "against": "start",
+        "score": "sts",
+        "difference": -0.02,
+        "low": -0.03,
+        "high": high,
+    }
+    evaluation = json.loads((run / "evaluation.json").read_text()) | {"differences": [difference], "dev": dev}
+    (run / "evaluation.json").write_text(json.dumps(evaluation))
+    keeps = "Keep what you had: the new encoder is worse by more than chance on STS average." in report(run).text
+    assert keeps == RunEvaluation.model_validate(evaluation).decision.startswith("KEEP") == (high < 0)

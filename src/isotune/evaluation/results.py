@@ -6,6 +6,7 @@ given in the three aggregations that the literature uses: they differ by several
 its numbers, which studies and reports read.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, Literal, TypeAlias, get_args
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
@@ -225,19 +226,27 @@ class RunEvaluation(_Result):
     dev: DevGain | None = None  # None without dev pairs
 
     @property
+    def _judged(self) -> Sequence[Difference]:
+        """The differences of the averages, or else of the tasks."""
+        return [each for each in self.differences if each.score in self.after.averages] or self.differences
+
+    @property
+    def worse(self) -> list[Difference]:
+        """The averages, or else the tasks, on which the encoder kept is worse than the start by more than chance."""
+        return [each for each in self._judged if each.difference < 0 and not each.tied]
+
+    @property
     def decision(self) -> str:
         """Which encoder to use, in one line: NEW or KEEP (the start), and the changes with their intervals.
 
         KEEP says that no step was better, or that the encoder kept is worse on a task by more than chance.
         """
-        judged = [each for each in self.differences if each.score in self.after.averages] or self.differences
-        changes = [f"{each.score} {100 * each.difference:+.2f} ({each.words})" for each in judged]
+        changes = [f"{each.score} {100 * each.difference:+.2f} ({each.words})" for each in self._judged]
         if self.dev:
             gain, low, high = (100 * x for x in (self.dev.after - self.dev.before, self.dev.low, self.dev.high))
             changes.insert(
                 0, f"dev pairs ({self.dev.name}), which chose the step, {gain:+.2f} ({low:+.2f} to {high:+.2f})"
             )
-        worse = any(each.difference < 0 and not each.tied for each in judged)
         if not self.selected_step:
             return "KEEP the start: no step was better"
-        return f"{'KEEP the start' if worse else 'NEW'}: {'; '.join(changes) or 'nothing was scored'}"
+        return f"{'KEEP the start' if self.worse else 'NEW'}: {'; '.join(changes) or 'nothing was scored'}"

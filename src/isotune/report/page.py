@@ -208,18 +208,23 @@ def _advice(run: RunFiles) -> str:
         return ""
     if evaluation.selected_step == 0:
         return "Keep what you had: the encoder that the run saved is the start."
-    if not (dev := evaluation.dev):
+    gain = ""
+    if dev := evaluation.dev:
+        old, new, low, high = (100 * value for value in (dev.before, dev.after, dev.low, dev.high))
+        gain = (
+            f"On the {dev.pairs:,} pairs of {dev.name} that chose the step, {old:.1f} became {new:.1f} "
+            f"({new - old:+.1f}; 95 % interval over the pairs {low:+.1f} to {high:+.1f})."
+        )
+    if evaluation.worse:
+        titles = ", ".join(task_title(each.score) for each in evaluation.worse)
+        return f"Keep what you had: the new encoder is worse by more than chance on {titles}. {gain}".rstrip()
+    if not dev:
         if run.has_dev:
             return ""
         return (
             "Nobody scored pairs of these sentences, so whether the new encoder is better for them is not known. Read "
             "the examples below. To measure it, score some pairs with isotune label, and train with --dev."
         )
-    old, new, low, high = (100 * value for value in (dev.before, dev.after, dev.low, dev.high))
-    gain = (
-        f"On the {dev.pairs:,} pairs of {dev.name} that chose the step, {old:.1f} became {new:.1f} ({new - old:+.1f}; "
-        f"95 % interval over the pairs {low:+.1f} to {high:+.1f})."
-    )
     if low > 0:
         return f"Use the new encoder. {gain} Pairs that choose flatter the choice a little."
     if new > old:
