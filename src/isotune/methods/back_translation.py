@@ -122,8 +122,8 @@ def _load(name: str) -> tuple[Any, Any]:
     """The tokenizer and the model of a translation model."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
+    folder = local_folder(name)
     try:
-        folder = local_folder(name)
         with quiet():
             tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         model, info = load_weights(AutoModelForSeq2SeqLM, folder, torch.float32)
