@@ -34,7 +34,7 @@ STUDY = Study.from_table(
             {"name": "SimCSE", "recipe": "simcse-unsup", "data": ["stsb:train"], "grid": {"batch_size": [16, 64]}},
         ],
         "published": [
-            {"arm": "BERT", "scores": {"sts": 53.86}},
+            {"arm": "BERT", "scores": {"sts": 53.86}, "note": "For reference."},
             {"arm": "SBERT", "scores": {"sts": 74.19}, "note": "For reference."},
             {"arm": "SimCSE", "at": {"batch_size": 64}, "scores": {"sts": 63.86}, "deviation": {"sts": 0.5}},
             {
@@ -128,7 +128,7 @@ def test_the_page_shows_published_beside_measured(results: Results, tmp_path: Pa
     for expected in (
         f"SimCSE, batch size 64 {measured} 63.86 ± 0.50",
         "SBERT 74.19",
-        "SBERT, published: For reference.",
+        "BERT; SBERT, published: For reference.",
         "Measured on bert-tiny; the published numbers are of google-bert/bert-base-uncased.",
         "SimCSE, batch size 16: the disk <is> full",
         "3 of 19 runs have not been made yet",
