@@ -159,6 +159,15 @@ CONTENDERS: dict[str, tuple[Callable[[Path, str, int, Path], Encode], Sequence[s
 """Each contender's loader and precisions."""
 
 
+def precisions(contender: str) -> list[str]:
+    """The precisions of a contender that this processor has instructions for."""
+    from isotune.kernels.int8 import is_exact
+    from isotune.kernels.precision import has_bfloat16
+
+    has = {"float32": True, "bfloat16": has_bfloat16("cpu"), "int8": is_exact()}
+    return [precision for precision in CONTENDERS[contender][1] if has[precision]]
+
+
 def _loop(model: Path, run: Run) -> Encode:
     """Encodes sentences by a runtime's forward pass: sorts them by their number of tokens and runs them in batches."""
     from transformers import AutoTokenizer

@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from contenders import CONTENDERS
+from contenders import CONTENDERS, precisions
 from machine import Noise
 from rounds import Timing, in_turn, seconds, speedup, spread
 from scipy.stats import spearmanr
@@ -83,8 +83,8 @@ def against_peers(contenders: Encoders, model: Path, count: int, threads: int, r
     texts, scores = scored_pairs(count)
     runs = {
         (name, precision): contenders.load(name, model, precision=precision, threads=threads)
-        for name, (_, precisions) in CONTENDERS.items()
-        for precision in precisions
+        for name in CONTENDERS
+        for precision in precisions(name)
     }
     with TemporaryDirectory() as folder:
         vectors = {}
@@ -127,7 +127,7 @@ def by_batch(contenders: Encoders, models: Mapping[Path, int], rounds: int, nois
     for model, count in models.items():
         contenders.forget()
         texts, _ = scored_pairs(count)
-        for precision in CONTENDERS["isotune"][1]:
+        for precision in precisions("isotune"):
             load = partial(contenders.load, "isotune", model, precision=precision, threads=1)
             runs = {size: partial(load(batch_bytes=size), texts) for size in BATCH_BYTES}
             rounds_of = {size: seconds(timings, 1) for size, timings in in_turn(runs, rounds, noise).items()}
@@ -146,7 +146,7 @@ def by_threads(contenders: Encoders, models: Mapping[Path, int], threads: int, r
     for model, count in models.items():
         contenders.forget()
         texts, _ = scored_pairs(count)
-        for precision in CONTENDERS["isotune"][1]:
+        for precision in precisions("isotune"):
             load = partial(contenders.load, "isotune", model, precision=precision)
             single = [load(process=f"isotune {i}", threads=1) for i in range(threads)]
             runs = {

@@ -15,13 +15,15 @@ from worker import Worker
 
 BATCH = 64
 DROPOUT = 0.1
-CONTENDERS = [
-    ("sentence-transformers", "float32"),
-    ("sentence-transformers", "bfloat16"),
-    ("isotune", "float32"),
-    ("isotune", "bfloat16"),
-]
 LEARNED_STEPS, DEV_PAIRS = 40, 500
+
+
+def contenders(device: str = "cpu") -> list[tuple[str, str]]:
+    """The libraries and the precisions that a kind of device has instructions for."""
+    from isotune.kernels.precision import has_bfloat16
+
+    precisions = ["float32", "bfloat16"] if has_bfloat16(device) else ["float32"]
+    return [(library, precision) for library in ("sentence-transformers", "isotune") for precision in precisions]
 
 
 def sentences(count: int) -> list[str]:
@@ -44,7 +46,7 @@ def speed(model: Path, steps: int, threads: int, rounds: int, noise: Noise, log:
     options = {"model": str(model), "threads": threads, "texts": texts, "batch": BATCH, "dropout": DROPOUT}
     workers = {}
     try:
-        for contender, precision in CONTENDERS:
+        for contender, precision in contenders():
             worker = workers[contender, precision] = Worker(log)
             worker.tell("train", contender=contender, precision=precision, timed=True, **options)
         runs = {key: partial(_steps, worker, steps) for key, worker in workers.items()}
@@ -53,17 +55,17 @@ def speed(model: Path, steps: int, threads: int, rounds: int, noise: Noise, log:
         for worker in workers.values():
             worker.close()
     unit = "processor second" if threads == 1 else "second"
-    ratio = "speed-up against sentence-transformers in"
+    bases = {key: times for key, times in rounds_of.items() if key[0] == "sentence-transformers"}
+    ratios = " | ".join(f"speed-up against {library} in {precision}" for library, precision in bases)
     lines = [
-        f"| library | precision | sentences a {unit} | {ratio} float32 | {ratio} bfloat16 | spread |",
-        "|---|---|---|---|---|---|",
+        f"| library | precision | sentences a {unit} | {ratios} | spread |",
+        "|---|---|---|" + "---|" * len(bases) + "---|",
     ]
-    float32, bfloat16 = rounds_of[CONTENDERS[0]], rounds_of[CONTENDERS[1]]
     for (contender, precision), times in rounds_of.items():
         noise.spreads.append(spread(times))
+        cells = " | ".join(f"{speedup(base, times):.2f}" for base in bases.values())
         lines.append(
-            f"| {contender} | {precision} | {BATCH * steps / median(times):,.0f} | **{speedup(float32, times):.2f}** "
-            f"| {speedup(bfloat16, times):.2f} | {spread(times):.0%} |"
+            f"| {contender} | {precision} | {BATCH * steps / median(times):,.0f} | {cells} | {spread(times):.0%} |"
         )
     return "\n".join(lines)
 
@@ -79,22 +81,23 @@ def learned(model: Path, log: Path, device: str = "cpu") -> str:
     options = {"model": str(model), "threads": 1, "batch": BATCH, "dropout": 0.0, "timed": False}
     options["pairs"] = list(zip(dev[:half], dev[half:], strict=True))
     results: dict[tuple[str, str], dict[str, Any]] = {}
-    for contender, precision in reversed(CONTENDERS):
+    lines_of = contenders(device)
+    for contender, precision in reversed(lines_of):
         worker, place = Worker(log), {} if contender == "isotune" else {"device": device}
-        result = worker.ask("train", contender=contender, precision=precision, texts=texts, **options, **place)
+        rows = texts if contender == "isotune" else in_order
+        result = worker.ask("train", contender=contender, precision=precision, texts=rows, **options, **place)
         results[contender, precision] = result
         worker.close()
         if "order" in result:
-            # isotune trains first, twice, and shuffles the rows; sentence-transformers gets them in that order.
-            in_order = [texts[i] for rows in result["order"] for i in rows]
-        texts = in_order if len(results) > 1 else texts
-    base = results[CONTENDERS[0]]["losses"]
+            # isotune trains first and shuffles the rows; sentence-transformers gets them in that order.
+            in_order = [texts[i] for numbers in result["order"] for i in numbers]
+    base = results[lines_of[0]]["losses"]
     shown = range(0, LEARNED_STEPS, LEARNED_STEPS // 4)
     lines = [
         f"| library | precision | {' | '.join(f'loss {step + 1}' for step in shown)} | mean difference | Spearman |",
         "|---|---|" + "---|" * (len(shown) + 2),
     ]
-    for key in CONTENDERS:
+    for key in lines_of:
         losses = results[key]["losses"]
         difference = fmean(abs(a - b) for a, b in zip(losses, base, strict=True))
         cells = " | ".join(f"{losses[step]:.4f}" for step in shown)
