@@ -236,11 +236,14 @@ class RunEvaluation(_Result):
         return [each for each in self._judged if each.difference < 0 and not each.tied]
 
     @property
-    def decision(self) -> str:
-        """Which encoder to use, in one line: NEW or KEEP (the start), and the changes with their intervals.
+    def keeps_start(self) -> bool:
+        """Whether the encoder kept is the start, worse on a task by more than chance, or no better on the dev pairs."""
+        no_gain = self.dev is not None and self.dev.after <= self.dev.before
+        return not self.selected_step or bool(self.worse) or no_gain
 
-        KEEP says that no step was better, or that the encoder kept is worse on a task by more than chance.
-        """
+    @property
+    def decision(self) -> str:
+        """Which encoder to use, in one line: NEW or KEEP (the start), and the changes with their intervals."""
         changes = [f"{each.score} {100 * each.difference:+.2f} ({each.words})" for each in self._judged]
         if self.dev:
             gain, low, high = (100 * x for x in (self.dev.after - self.dev.before, self.dev.low, self.dev.high))
@@ -249,4 +252,4 @@ class RunEvaluation(_Result):
             )
         if not self.selected_step:
             return "KEEP the start: no step was better"
-        return f"{'KEEP the start' if self.worse else 'NEW'}: {'; '.join(changes) or 'nothing was scored'}"
+        return f"{'KEEP the start' if self.keeps_start else 'NEW'}: {'; '.join(changes) or 'nothing was scored'}"
