@@ -122,7 +122,10 @@ def _load(name: str) -> tuple[Any, Any]:
     """The tokenizer and the model of a translation model."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-    folder = local_folder(name)
+    try:
+        folder = local_folder(name)
+    except InputError as error:
+        raise InputError(f"translation {error}") from error
     try:
         with quiet():
             tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
