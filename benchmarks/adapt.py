@@ -5,7 +5,7 @@
 trains in OUT, and prints for each domain the change of Spearman x 100 on its scored pairs, mean over the seeds. Without
 labels the recipe keeps the last step that loses little on general pairs. With labels, 50 pairs of a random half are the
 dev pairs, picked as `isotune label` picks them; the change is on the other half, mean over 20 draws. The last column is
-of the step that is best on all pairs, which nobody knows. The same command goes on where it was stopped.
+of the best step within the limit, chosen with all scores. The same command goes on where it was stopped.
 """
 
 import argparse
@@ -70,7 +70,7 @@ def kept(gold: Floats, cosines: Floats) -> int:
 def with_labels(pairs: ScoredPairs, cosines: Floats) -> float:
     """The mean change on one half of the pairs, where the labelled ones of the other half are the dev pairs.
 
-    The pairs that `choose` leaves in its half are those that change least, so they would show too small a change.
+    `choose` takes the pairs that change most. The rest of their half would show too small a change.
     """
     changes = []
     numbers = {text: i for i, text in enumerate(dict.fromkeys([*pairs.sentence1, *pairs.sentence2]))}

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from machine import Noise
 from rounds import Timing, in_turn, spread
-from training import BATCH, DROPOUT, contenders, sentences
+from training import BATCH, DROPOUT, libraries, sentences
 from worker import Worker
 
 
@@ -33,7 +33,7 @@ def ways(library: str, cores: int) -> list[Way]:
 def by_ways(model: Path, steps: int, cores: int, rounds: int, noise: Noise, log: Path) -> str:
     """The table for one model, in Markdown, by the clock. A round is `steps` steps of 64 sentences, each twice."""
     texts = sentences(BATCH * (2 * steps * (rounds + 1) + 1))
-    keys = [(*contender, way) for contender in contenders() for way in ways(contender[0], cores)]
+    keys = [(*contender, way) for contender in libraries() for way in ways(contender[0], cores)]
     groups: dict[tuple[str, str, Way], list[Worker]] = {}
     folders = TemporaryDirectory()
     try:

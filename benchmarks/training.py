@@ -18,7 +18,7 @@ DROPOUT = 0.1
 LEARNED_STEPS, DEV_PAIRS = 40, 500
 
 
-def contenders(device: str = "cpu") -> list[tuple[str, str]]:
+def libraries(device: str = "cpu") -> list[tuple[str, str]]:
     """The libraries and the precisions that a kind of device has instructions for."""
     from isotune.kernels.precision import has_bfloat16
 
@@ -46,7 +46,7 @@ def speed(model: Path, steps: int, threads: int, rounds: int, noise: Noise, log:
     options = {"model": str(model), "threads": threads, "texts": texts, "batch": BATCH, "dropout": DROPOUT}
     workers = {}
     try:
-        for contender, precision in contenders():
+        for contender, precision in libraries():
             worker = workers[contender, precision] = Worker(log)
             worker.tell("train", contender=contender, precision=precision, timed=True, **options)
         runs = {key: partial(_steps, worker, steps) for key, worker in workers.items()}
@@ -57,17 +57,17 @@ def speed(model: Path, steps: int, threads: int, rounds: int, noise: Noise, log:
     unit = "processor second" if threads == 1 else "second"
     bases = {key: times for key, times in rounds_of.items() if key[0] == "sentence-transformers"}
     ratios = " | ".join(f"speed-up against {library} in {precision}" for library, precision in bases)
-    lines = [
+    table = [
         f"| library | precision | sentences a {unit} | {ratios} | spread |",
         "|---|---|---|" + "---|" * len(bases) + "---|",
     ]
     for (contender, precision), times in rounds_of.items():
         noise.spreads.append(spread(times))
         cells = " | ".join(f"{speedup(base, times):.2f}" for base in bases.values())
-        lines.append(
+        table.append(
             f"| {contender} | {precision} | {BATCH * steps / median(times):,.0f} | {cells} | {spread(times):.0%} |"
         )
-    return "\n".join(lines)
+    return "\n".join(table)
 
 
 def learned(model: Path, log: Path, device: str = "cpu") -> str:
@@ -81,8 +81,8 @@ def learned(model: Path, log: Path, device: str = "cpu") -> str:
     options = {"model": str(model), "threads": 1, "batch": BATCH, "dropout": 0.0, "timed": False}
     options["pairs"] = list(zip(dev[:half], dev[half:], strict=True))
     results: dict[tuple[str, str], dict[str, Any]] = {}
-    lines_of = contenders(device)
-    for contender, precision in reversed(lines_of):
+    keys, in_order = libraries(device), texts
+    for contender, precision in reversed(keys):
         worker, place = Worker(log), {} if contender == "isotune" else {"device": device}
         rows = texts if contender == "isotune" else in_order
         result = worker.ask("train", contender=contender, precision=precision, texts=rows, **options, **place)
@@ -91,19 +91,19 @@ def learned(model: Path, log: Path, device: str = "cpu") -> str:
         if "order" in result:
             # isotune trains first and shuffles the rows; sentence-transformers gets them in that order.
             in_order = [texts[i] for numbers in result["order"] for i in numbers]
-    base = results[lines_of[0]]["losses"]
+    base = results[keys[0]]["losses"]
     shown = range(0, LEARNED_STEPS, LEARNED_STEPS // 4)
-    lines = [
+    table = [
         f"| library | precision | {' | '.join(f'loss {step + 1}' for step in shown)} | mean difference | Spearman |",
         "|---|---|" + "---|" * (len(shown) + 2),
     ]
-    for key in lines_of:
+    for key in keys:
         losses = results[key]["losses"]
         difference = fmean(abs(a - b) for a, b in zip(losses, base, strict=True))
         cells = " | ".join(f"{losses[step]:.4f}" for step in shown)
         spearman = spearmanr(results[key]["cosines"], scores).statistic
-        lines.append(f"| {key[0]} | {key[1]} | {cells} | {difference:.5f} | {100 * spearman:.2f} |")
-    return "\n".join(lines)
+        table.append(f"| {key[0]} | {key[1]} | {cells} | {difference:.5f} | {100 * spearman:.2f} |")
+    return "\n".join(table)
 
 
 def _steps(worker: Worker, count: int) -> Timing:

@@ -1,8 +1,9 @@
 """Matrix products in float32 through oneDNN, on AMD's CPUs.
 
-torch computes float32 products with MKL, which leaves half of the speed of AMD's CPUs unused. torch uses oneDNN, for
-every product of two matrices, when its precision setting allows bfloat16. oneDNN computes in float32 all the same,
-unless the CPU has matrix units for bfloat16 (AMX). On Intel's CPUs, MKL is as fast or faster.
+torch computes float32 products with MKL, which leaves half of the speed of AMD's CPUs with AVX-512 unused; on an AMD
+with AVX2 alone (Zen 3) both are equally fast. torch uses oneDNN, for every product of two matrices, when its precision
+setting allows bfloat16. oneDNN computes in float32 all the same, unless the CPU has matrix units for bfloat16 (AMX). On
+Intel's CPUs, MKL is as fast or faster.
 """
 
 import platform
@@ -50,7 +51,7 @@ def pays() -> bool:
 def pays_packed() -> bool:
     """Whether oneDNN is to compute float32 products with packed weights.
 
-    With AVX-512 these are faster by 1.1 to 1.2 times, even where oneDNN's other products are not. With AVX2 alone they
-    are slower by as much (AMD Zen 3).
+    With AVX-512 encoding is 1.1 to 1.2 times as fast with them, even where oneDNN's other products are slow. With AVX2
+    alone encoding takes up to 1.3 times as long (AMD Zen 3).
     """
     return torch.backends.cpu.get_cpu_capability() == "AVX512"

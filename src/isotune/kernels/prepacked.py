@@ -2,9 +2,9 @@
 
 oneDNN reads weights in an order of its own, and by default reorders them at every call. Reordering them once saves a
 tenth of the time in float32 and a fifteenth in bfloat16; it pays from the second batch on, and the results are those of
-oneDNN bit for bit. With AVX2 alone packed weights are slower, and are not used in float32. In addition, oneDNN computes
-a GELU that follows the layer before the output is written to memory (in bfloat16 also before it is rounded). The layers
-are changed for the time of a `with` block only, because a weight may change afterwards.
+oneDNN bit for bit. With AVX2 alone, float32 weights are not packed (`pays_packed`). In addition, oneDNN computes a GELU
+that follows the layer before the output is written to memory (in bfloat16 also before it is rounded). The layers are
+changed for the time of a `with` block only, because a weight may change afterwards.
 """
 
 from collections.abc import Iterator
