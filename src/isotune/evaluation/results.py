@@ -236,20 +236,20 @@ class RunEvaluation(_Result):
         return [each for each in self._judged if each.difference < 0 and not each.tied]
 
     @property
-    def keeps_start(self) -> bool:
-        """Whether the encoder kept is the start, worse on a task by more than chance, or no better on the dev pairs."""
-        no_gain = self.dev is not None and self.dev.after <= self.dev.before
-        return not self.selected_step or bool(self.worse) or no_gain
-
-    @property
     def decision(self) -> str:
-        """Which encoder to use, in one line: NEW or KEEP (the start), and the changes with their intervals."""
+        """Which encoder to use, in one line: NEW or KEEP (the start), and the changes with their intervals.
+
+        KEEP says that the encoder kept is the start, is worse on a task by more than chance, or is no better on the
+        dev pairs.
+        """
+        if not self.selected_step:
+            return "KEEP the start: no step was better"
         changes = [f"{each.score} {100 * each.difference:+.2f} ({each.words})" for each in self._judged]
         if self.dev:
             gain, low, high = (100 * x for x in (self.dev.after - self.dev.before, self.dev.low, self.dev.high))
             changes.insert(
                 0, f"dev pairs ({self.dev.name}), which chose the step, {gain:+.2f} ({low:+.2f} to {high:+.2f})"
             )
-        if not self.selected_step:
-            return "KEEP the start: no step was better"
-        return f"{'KEEP the start' if self.keeps_start else 'NEW'}: {'; '.join(changes) or 'nothing was scored'}"
+        no_gain = self.dev is not None and self.dev.after <= self.dev.before
+        word = "KEEP the start" if self.worse or no_gain else "NEW"
+        return f"{word}: {'; '.join(changes) or 'nothing was scored'}"
