@@ -87,14 +87,14 @@ def _encode_to_file(
     if out.suffix not in SUFFIXES:
         raise InputError(f"--out {out}: vectors are written as {' or '.join(SUFFIXES)}, or into a folder")
     schema = pa.schema({"sentence": pa.string()})
-    nothing = schema.empty_table()
+    nothing = pa.Table.from_batches([], schema)  # pyarrow imports pandas to make a table of arrays
     with new_path(out) as path, path.open("wb") as target:
         rows = read(files, Sentence, columns)
         model = Encoder.load(encoder, precision=precision)
         start = time.perf_counter()
         with progress(None) as advance:
             parts = model.encode_parts((row.sentence for row in rows), normalize=normalize, advance=advance)
-            # A .npy file has no sentences, and a table of them would have pyarrow import pandas, which takes a second.
+            # A .npy file has no sentences.
             keep = out.suffix == ".parquet"
             tables = ((pa.table([part], schema=schema) if keep else nothing, vectors) for part, vectors in parts)
             count = write_vectors(target, out.suffix, schema, model.dimension, tables)
