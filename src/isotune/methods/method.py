@@ -90,7 +90,7 @@ class Additions:
         if self.token_weights is not None:
             encoder.token_weights = self.token_weights.to(encoder.device)
         if self.language_head is not None:
-            encoder.language_head = self.language_head
+            encoder.language_head = self.language_head.to(encoder.device)
 
     def drop_from(self, encoder: Encoder) -> None:
         """Removes the new heads and the tokens' weights again, where the encoder is no better with them."""
