@@ -168,9 +168,7 @@ def test_a_run_needs_nothing_that_windows_lacks(tiny_model: Path, sentences: lis
 
 
 @pytest.mark.parametrize(
-    "path",
-    [path for path in sorted(SOURCES.rglob("*.py")) if ">>>" in path.read_text()],
-    ids=lambda path: path.stem,
+    "path", [path for path in sorted(SOURCES.rglob("*.py")) if ">>>" in path.read_text()], ids=lambda path: path.stem
 )
 def test_the_examples_in_the_docstrings_are_right(path: Path) -> None:
     name = ".".join(path.relative_to(SOURCES).with_suffix("").parts)

@@ -102,10 +102,7 @@ def test_no_arguments_give_the_help_on_standard_error(isotune: Call) -> None:
         (["train", "--seed", "x"], 'Invalid value for --seed: unable to convert "x" into int. See isotune train --hel'),
         (["train", "--seed"], "--seed requires an argument"),
         (["train", "--seed", "1", "--seed", "2"], "--seed specified multiple times"),
-        (
-            ["train", "--schedule", "cosin"],
-            'Choose from: "linear", "cosine", "constant". Did you mean "cosine"?',
-        ),
+        (["train", "--schedule", "cosin"], 'Choose from: "linear", "cosine", "constant". Did you mean "cosine"?'),
         (["train", "--pooling", "maen"], "unknown pooling 'maen': did you mean 'mean'? Known: cls, "),
         (["train", "--layers"], "--layers requires at least 1 element"),
         (["train", "--lr", "1"], "Unknown option: --lr. Did you mean"),

@@ -41,11 +41,7 @@ def test_pairs_of_inference_are_the_entailed_ones() -> None:
 
 
 def test_triplets_of_inference_join_hypotheses_in_order() -> None:
-    assert list(read([NLI], Triplet)) == [
-        Triplet("p", "e1", "c1"),
-        Triplet("q", "e", "c"),
-        Triplet("p", "e2", "c2"),
-    ]
+    assert list(read([NLI], Triplet)) == [Triplet("p", "e1", "c1"), Triplet("q", "e", "c"), Triplet("p", "e2", "c2")]
 
 
 hypotheses = st.tuples(

@@ -2,13 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from isotune.evaluation.intervals import (
-    CorrelatedPairs,
-    Floats,
-    interval,
-    resampled_accuracies,
-    resampled_correlations,
-)
+from isotune.evaluation.intervals import CorrelatedPairs, Floats, interval, resampled_accuracies, resampled_correlations
 from isotune.evaluation.results import Metric
 from tests.reference.statistics import score_of_draw
 

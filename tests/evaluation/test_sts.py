@@ -26,9 +26,7 @@ class Lookup:
 
 
 def scored(
-    scores: Sequence[float],
-    subsets: Sequence[str] | None = None,
-    sentences: Sequence[tuple[str, str]] | None = None,
+    scores: Sequence[float], subsets: Sequence[str] | None = None, sentences: Sequence[tuple[str, str]] | None = None
 ) -> ScoredPairs:
     count = len(scores)
     first, second = zip(*(sentences or [(f"a{i}", f"b{i}") for i in range(count)]), strict=True)

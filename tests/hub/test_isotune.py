@@ -275,15 +275,7 @@ def test_a_hub_that_is_down_is_known_soon(published: LocalHub, status: int) -> N
 # -------------------------------------------------------------------------------------------------------- models
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        with_safetensors,
-        with_shards,
-        with_pickle,
-        partial(with_pickle, zipped=True),
-    ],
-)
+@pytest.mark.parametrize("form", [with_safetensors, with_shards, with_pickle, partial(with_pickle, zipped=True)])
 def test_a_model_of_each_form(local_hub: LocalHub, tiny_model: Path, form: Callable[[Path], Files]) -> None:
     local_hub.add("me/tiny", form(tiny_model))
     words = ["a dog sees the cat .", "the ball"]

@@ -87,12 +87,7 @@ def test_every_table_finds_its_data_and_models(everywhere: LocalHub, uncounted: 
     "name", ["consert/figure1", "bert-cf/figure3", "clsr/table4", "self-guided/figure4", "small-bert/table1"]
 )
 def test_a_table_of_each_paper_is_made(
-    everywhere: LocalHub,
-    uncounted: None,
-    with_pooler: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
+    everywhere: LocalHub, uncounted: None, with_pooler: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     everywhere.add("me/tiny", with_safetensors(with_pooler))
     monkeypatch.setattr(InThisProcess, "made", [], raising=False)  # where the catalogue is as the test wants it

@@ -15,8 +15,7 @@ def at(*cosines: float) -> Tensor:
 
 
 @pytest.mark.parametrize(
-    ("soft", "loss"),
-    [(0.9, 0.1), (0.85, 0.05), (0.8, 0.0), (0.7, 0.0), (0.6, 0.0), (0.5, 0.1), (-0.1, 0.7)],
+    ("soft", "loss"), [(0.9, 0.1), (0.85, 0.05), (0.8, 0.0), (0.7, 0.0), (0.6, 0.0), (0.5, 0.1), (-0.1, 0.7)]
 )
 def test_the_margin_loss_is_the_distance_from_the_interval(soft: float, loss: float) -> None:
     value = bidirectional_margin(5 * at(1.0), 2 * at(0.9), 3 * at(soft), alpha=0.1, beta=0.3)

@@ -122,9 +122,7 @@ def test_a_new_head_says_so_and_an_existing_head_is_used(tiny_model: Path, encod
 
 
 @pytest.mark.parametrize(
-    ("kind", "options"),
-    [(SimCSE, SimCSEOptions()), (ConSERT, ConSERTOptions())],
-    ids=["simcse", "consert"],
+    ("kind", "options"), [(SimCSE, SimCSEOptions()), (ConSERT, ConSERTOptions())], ids=["simcse", "consert"]
 )
 def test_beside_a_method_it_adds_a_view_and_a_term(
     kind: type[Method], options: MethodOptions, encoder: Encoder, tokens: Packed

@@ -107,10 +107,7 @@ def test_the_recipe_a_run_starts_from(tiny_model: Path, tmp_path: Path) -> None:
         ("[[stages]]\nmethod = 'simcse'\nrate = 1", "unknown option of method simcse 'rate'"),
         ("[[stages]]\nmethod = 'simcse'\nbatch_size = 1", r"batch_size: .*greater than or equal to 2 \(got 1\)"),
         ("colour = 'red'\n[[stages]]\nmethod = 'simcse'", "colour"),
-        (
-            "[encoder]\npooling = 'median'\n[[stages]]\nmethod = 'simcse'",
-            "unknown pooling 'median'.*Known: cls, ",
-        ),
+        ("[encoder]\npooling = 'median'\n[[stages]]\nmethod = 'simcse'", "unknown pooling 'median'.*Known: cls, "),
     ],
 )
 def test_an_invalid_recipe_is_refused_in_one_line(text: str, message: str, tmp_path: Path) -> None:

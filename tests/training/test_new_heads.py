@@ -44,12 +44,7 @@ def perfect(tiny_model: Path, pairs: Path, tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("dev", ["perfect", "none"])
 def test_layers_that_gain_nothing_are_dropped_in_a_resumed_run_too(
-    train: Train,
-    recipe: Path,
-    perfect: str,
-    dev: str,
-    tiny_model: Path,
-    sentences: list[str],
+    train: Train, recipe: Path, perfect: str, dev: str, tiny_model: Path, sentences: list[str]
 ) -> None:
     gains = dev == "none"  # where nothing is scored, the layers stay
     options: dict[str, Any] = {"method": None, "recipe": recipe, "dev": dev if gains else perfect}

@@ -18,7 +18,6 @@ from safetensors.torch import load_file
 from isotune.errors import InputError
 from isotune.methods import self_guided
 from isotune.training.run_folder import is_finished
-from tests.conftest import WORDS
 from tests.training.conftest import metrics
 from tests.training.ranks import CHUNK_SIZES, GROUPS, PROCESSES, make_steps, train_with_error
 from tests.training.steps import OPTIONS, assert_same, gradient, make
@@ -36,11 +35,6 @@ def in_processes(count: int, act: Callable[..., object], *arguments: object) -> 
     for process in processes:
         process.join(600)
     return [process.exitcode for process in processes]
-
-
-@pytest.fixture
-def sentences() -> list[str]:
-    return [" ".join(random.Random(k).choices(WORDS, k=1 + k % 20)) + f" {WORDS[k % 20]}" for k in range(60)]
 
 
 @pytest.mark.parametrize("names", [SOME, pytest.param({*OPTIONS} - SOME, marks=pytest.mark.slow)], ids=["some", "all"])

@@ -26,15 +26,7 @@ from isotune.training.recorder import Recorder
 from isotune.training.run_folder import is_finished
 from isotune.training.selection import Score
 from tests.conftest import unfinish
-from tests.training.conftest import (
-    Train,
-    assert_same_end,
-    metrics,
-    resume,
-    same,
-    stopped_at,
-    weights,
-)
+from tests.training.conftest import Train, assert_same_end, metrics, resume, same, stopped_at, weights
 
 
 @pytest.mark.parametrize(("method", "precision"), [("simcse", "bfloat16"), ("consert", "float32")])
@@ -128,12 +120,7 @@ def test_patience_can_count_what_is_below_the_evaluation_before_but_not_below_th
     ],
 )
 def test_where_forgetting_is_bounded_few_dev_pairs_keep_a_later_step_if_it_may_be_as_good(
-    train: Train,
-    monkeypatch: pytest.MonkeyPatch,
-    scores: list[float],
-    error: float,
-    bound: float | None,
-    kept: int,
+    train: Train, monkeypatch: pytest.MonkeyPatch, scores: list[float], error: float, bound: float | None, kept: int
 ) -> None:
     def score(*_: Any, resamples: bool = False, **__: Any) -> Score:
         """Of dev pairs: samples whose difference from the best step's has this standard error. Of general pairs: 1."""

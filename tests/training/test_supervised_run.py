@@ -112,11 +112,7 @@ def test_supervised_simcse_keeps_its_layer(train: Train, sentences: list[str], t
 
 
 def test_three_tasks_in_one_update_go_on_after_a_signal_as_if_there_had_been_none(
-    train: Train,
-    labelled: str,
-    paraphrases: str,
-    pairs: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    train: Train, labelled: str, paraphrases: str, pairs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options: dict[str, Any] = {
         "method": "multitask",

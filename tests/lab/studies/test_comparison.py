@@ -8,14 +8,7 @@ from isotune.data import ScoredPairs
 from isotune.evaluation import STSTask
 from isotune.evaluation.intervals import Floats, correlated_pairs
 from isotune.lab.studies import Published, Study
-from isotune.lab.studies.comparison import (
-    Comparison,
-    PairedTest,
-    compare,
-    holm,
-    paired_test,
-    sentence,
-)
+from isotune.lab.studies.comparison import Comparison, PairedTest, compare, holm, paired_test, sentence
 from isotune.lab.studies.lines import Line, MadeRun, table_lines
 
 STUDY = Study(title="x", scores=("task",), tasks=("task",), arms=())
@@ -191,10 +184,7 @@ TEST = PairedTest(0.01, 0.03, 0.004)
             Comparison("A", "B", 0.02, 0, None, None, (-0.01, 0.04)),
             "No clear difference: A is 2.00 points ahead of B; over test pairs, 95 % interval -1.00 to 4.00.",
         ),
-        (
-            Comparison("A", "B", 0.0, 1, None, None, (0.0, 0.0)),
-            "No difference: A and B have equal scores at one seed.",
-        ),
+        (Comparison("A", "B", 0.0, 1, None, None, (0.0, 0.0)), "No difference: A and B have equal scores at one seed."),
         (Comparison("A", "B", 0.02, 1), "A is 2.00 points ahead of B at one seed; a single value can't be tested."),
     ],
 )

@@ -37,11 +37,7 @@ STUDY = Study.from_table(
             {"arm": "BERT", "scores": {"sts": 53.86}, "note": "For reference."},
             {"arm": "SBERT", "scores": {"sts": 74.19}, "note": "For reference."},
             {"arm": "SimCSE", "at": {"batch_size": 64}, "scores": {"sts": 63.86}, "deviation": {"sts": 0.5}},
-            {
-                "arm": "ConSERT",
-                "at": {"batch_size": 16, "augmentations": ["shuffle", "none"]},
-                "scores": {"sts": 70.5},
-            },
+            {"arm": "ConSERT", "at": {"batch_size": 16, "augmentations": ["shuffle", "none"]}, "scores": {"sts": 70.5}},
         ],
         "figures": [
             {"kind": "curve", "x": "batch_size", "y": "sts", "log": True},

@@ -92,10 +92,7 @@ def test_scores_are_those_of_the_tasks(name: str) -> None:
     study = read_study(name)
     tasks = {member for task in study.tasks for member in (task, *GROUPS.get(task, ()))}
     measures = {f"{task}-{measure}" for task in tasks for measure in ("alignment", "uniformity")}
-    assert {key for task in tasks if task not in GROUPS for key in [task.partition(":")[0]]} <= {
-        *TASKS,
-        *DATASETS,
-    }
+    assert {key for task in tasks if task not in GROUPS for key in [task.partition(":")[0]]} <= {*TASKS, *DATASETS}
     rest = {*study.scores} - tasks - measures - {*study.averages} - {"dev", "test", "kept_step", "seconds"}
     assert all(
         re.fullmatch(r"(dev|test):(sentiment|paraphrase|similarity)|cosine:\d+|predicted:\w+:\d+", key) for key in rest

@@ -17,14 +17,7 @@ def results(study: Study, **values: dict[str, float]) -> Results:
         MadeRun(arm=arm, model="bert-tiny", seed=0, cell={}, run=arm, values=scores) for arm, scores in values.items()
     ]
     return Results(
-        name="t",
-        study=study,
-        model="",
-        runs=tuple(runs),
-        statistics={},
-        comparisons=(),
-        analyses=(),
-        facts={},
+        name="t", study=study, model="", runs=tuple(runs), statistics={}, comparisons=(), analyses=(), facts={}
     )
 
 

@@ -115,12 +115,7 @@ def test_a_baseline_without_a_model_stays_where_another_model_takes_the_place_of
 
 
 def test_a_chain_of_arms_with_analyses_and_scores_of_other_kinds(
-    study: Callable[..., StudyOutcome],
-    made: list[str],
-    tmp_path: Path,
-    text: Path,
-    pairs: Path,
-    table: dict[str, Any],
+    study: Callable[..., StudyOutcome], made: list[str], tmp_path: Path, text: Path, pairs: Path, table: dict[str, Any]
 ) -> None:
     """What an arm starts from, and what an analysis looks at, are the encoders of earlier runs, which are kept."""
     score, runs = str(pairs), tmp_path / "out" / "runs"
