@@ -107,8 +107,9 @@ def measure(tables: Sequence[str], names: list[str], counts: list[int], rounds: 
             path.write_text("\n\n".join([head, *parts]) + "\n")
 
     if "gpu" in tables:
+        os.environ["ISOTUNE_DEVICE"] = "cuda"
         gpu.measure(add, "cuda", 1 if short else rounds, ENVIRONMENT / "models", log)
-    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the other tables are of the processor
+    os.environ["ISOTUNE_DEVICE"] = "cpu"  # the other tables are of the processor
     with encoding.encoders(ENVIRONMENT / "models") as contenders:
         for threads in counts:
             for model, size in models.items():

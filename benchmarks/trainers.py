@@ -4,7 +4,7 @@ isotune trains SimCSE; sentence-transformers trains MultipleNegativesRankingLoss
 the same. Both encode each sentence twice, in batches of 64, cut to 64 tokens. The loss is InfoNCE at temperature 0.05
 (scale 20). The optimiser is AdamW; the learning rate falls linearly without warm-up, and gradients are clipped at 1.
 Both keep float32 weights, and use autocast for bfloat16. With `chunk`, both use the gradient cache, with so many
-sentences in a pass. isotune takes a GPU where there is one; on a GPU in bfloat16 it drops no attention weights.
+sentences in a pass. isotune computes where ISOTUNE_DEVICE says; on a GPU in bfloat16 it drops no attention weights.
 """
 
 from __future__ import annotations

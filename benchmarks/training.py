@@ -73,7 +73,7 @@ def speed(model: Path, steps: int, threads: int, rounds: int, noise: Noise, log:
 def learned(model: Path, log: Path, device: str = "cpu") -> str:
     """The table of losses, and of Spearman after training, for one model, in Markdown.
 
-    Both libraries train on the same rows in the same batches, without dropout; isotune on a GPU where there is one.
+    Both libraries train on the same rows in the same batches, without dropout; isotune where ISOTUNE_DEVICE says.
     """
     texts = sentences(BATCH * LEARNED_STEPS)
     dev, scores = scored_pairs(DEV_PAIRS)

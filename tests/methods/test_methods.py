@@ -49,7 +49,8 @@ def make_batch(method: Method, rows: type[Row], encoder: Encoder, sentences: lis
     tokens = store.pack(np.arange(9))
     if method.cached:
         with torch.no_grad():
-            return Batch(vectors=tuple(encoder.pool(one) for one in tokens), targets=targets, generator=generator)
+            vectors = tuple(encoder.pool(one.to(encoder.device)) for one in tokens)
+            return Batch(vectors=vectors, targets=targets, generator=generator)
     return Batch(tokens, targets, tuple(columns) if method.needs_text else (), generator=generator)
 
 

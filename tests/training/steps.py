@@ -38,11 +38,13 @@ OPTIONS |= {
 }
 
 
-def make(name: str, model: Path, sentences: list[str]) -> tuple[Encoder, Objectives, Batch]:
-    """A method in float64, about to train, and nine rows of each of its kinds; twice the same."""
+def make(
+    name: str, model: Path, sentences: list[str], device: str = "cpu", dtype: torch.dtype = torch.float64
+) -> tuple[Encoder, Objectives, Batch]:
+    """A method, about to train, and nine rows of each of its kinds; twice the same."""
     torch.manual_seed(0)
-    encoder = Encoder.load(model)
-    unused = torch.nn.Linear(3, 3)  # as a published model's pooler
+    encoder = Encoder.load(model, device=device)
+    unused = torch.nn.Linear(3, 3, device=device)  # as a published model's pooler
     encoder.backbone.model.add_module("unused", unused)
     for parameter in encoder.parameters():  # weights large enough for all of them to matter
         parameter.data += 0.1 * torch.randn_like(parameter)
@@ -56,10 +58,10 @@ def make(name: str, model: Path, sentences: list[str]) -> tuple[Encoder, Objecti
         parameter.requires_grad_(True)
     rows = partial(make_batch, method, encoder=encoder, sentences=sentences)
     feeds = method.feeds() if isinstance(method, SeveralFeeds) else {}
-    tasks = {task: _in_double(rows(feed.rows, classes=len(feed.classes))) for task, feed in feeds.items()}
-    batch = Batch(tasks=tasks) if tasks else _in_double(rows(method.rows, classes=len(method.classes)))
-    encoder.double()
-    return encoder, objectives.double().train(), batch
+    to = partial(_moved, device=device, dtype=dtype)
+    tasks = {task: to(rows(feed.rows, classes=len(feed.classes))) for task, feed in feeds.items()}
+    batch = Batch(tasks=tasks) if tasks else to(rows(method.rows, classes=len(method.classes)))
+    return encoder.to(dtype), objectives.to(device, dtype).train(), batch
 
 
 def gradient(
@@ -107,8 +109,9 @@ def assert_same(got: Tensor, expected: Tensor, tolerance: float = 1e-9) -> None:
     assert (got - expected).norm() <= tolerance * expected.norm()
 
 
-def _in_double(batch: Batch) -> Batch:
+def _moved(batch: Batch, device: str, dtype: torch.dtype) -> Batch:
     targets = batch.targets
-    if targets is not None and targets.is_floating_point():
-        targets = targets.double()
-    return replace(batch, targets=targets, vectors=tuple(vectors.double() for vectors in batch.vectors))
+    if targets is not None:
+        targets = targets.to(device, dtype if targets.is_floating_point() else None)
+    vectors = tuple(vectors.to(device, dtype) for vectors in batch.vectors)
+    return replace(batch, texts=tuple(text.to(device) for text in batch.texts), targets=targets, vectors=vectors)

@@ -22,6 +22,7 @@ def doctor(*, as_json: Annotated[bool, JSON] = False) -> int:
     from isotune.cli.tables import print_json
     from isotune.data import DATASETS, available
     from isotune.encoder.encoder import Encoder
+    from isotune.kernels.device import gpu_name
 
     facts: dict[str, str] = {}
 
@@ -37,7 +38,7 @@ def doctor(*, as_json: Annotated[bool, JSON] = False) -> int:
         except PackageNotFoundError:
             line(package, "not installed")
     line("processor", f"{platform.machine()}, cores: {os.cpu_count()}, threads: {torch.get_num_threads()}")
-    line("gpu", torch.cuda.get_device_name() if torch.cuda.is_available() else "none")
+    line("gpu", gpu_name())
     line("free disk", f"{shutil.disk_usage('.').free / 1e9:.0f} GB here")
     line("ISOTUNE_DATA", os.environ.get("ISOTUNE_DATA", "not set"))
     line("datasets here", ", ".join(name for name in DATASETS if available(name)))

@@ -28,6 +28,7 @@ from isotune.encoder.pooling import EachLayer, Pooling, TokenStates, change_pool
 from isotune.encoder.stream import Advance, Parts, encode_stream, progress
 from isotune.errors import InputError
 from isotune.files import new_path
+from isotune.kernels.device import default_device
 from isotune.kernels.int8 import is_quantized, quantize
 from isotune.kernels.precision import warn_of_bfloat16
 from isotune.views.augmentation import Augmentation
@@ -128,14 +129,16 @@ class Encoder(nn.Module):
             prompt: the text around each sentence.
             precision: what the pretrained model computes in; None for the type of the saved weights. In int8, for CPUs
                 only, linear layers compute in 8-bit integers and the rest in float32.
-            device: where the encoder computes; None for a GPU if there is one.
+            device: where the encoder computes; None for the device that `ISOTUNE_DEVICE` names, or else a GPU of
+                Nvidia's or AMD's, or else the CPU. int8 needs the CPU.
 
         Raises:
             InputError: the folder lacks a part or has a damaged file, its weights don't fit, it uses a module that is
-                not supported, or it has no pooler and `pooling` wants one; or this machine can't compute in int8.
+                not supported, or it has no pooler and `pooling` wants one; or this machine can't compute in int8 or has
+                no such device.
         """
         if device is None:
-            device = "cuda" if torch.cuda.is_available() and precision != "int8" else "cpu"
+            device = "cpu" if precision == "int8" else default_device()
         if precision == "int8" and torch.device(device).type != "cpu":
             raise InputError(f"precision int8 on {device}: it is for CPUs; use bfloat16 there")
         if precision == "bfloat16" and (warning := warn_of_bfloat16(torch.device(device).type)):

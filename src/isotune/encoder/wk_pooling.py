@@ -25,6 +25,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from isotune.data.packed import Packed
+from isotune.kernels.device import has_float64
 
 WINDOW = 2  # layers on each side; the authors' choice
 
@@ -37,6 +38,8 @@ def wk_layers(blocks: int) -> tuple[int, ...]:
 def wk_pooling(states: Sequence[Tensor], tokens: Packed) -> Tensor:
     """Fuses the hidden states [T, d] of three or more layers, lower layers first, to [N, d], in packed order."""
     x = torch.stack(list(states), dim=1)  # [T, L, d]
+    if not has_float64(x.device):  # the weights need float64
+        return wk_pooling(x.cpu().unbind(1), tokens.to("cpu")).to(x.device)
     layers, importance = _weights(x.detach())  # [T, L], [T]
     last = tokens.positions == tokens.lengths[tokens.segments] - 1  # [T]
     alone = tokens.lengths[tokens.segments] == 1  # [T]

@@ -15,7 +15,7 @@ from torch.nn.functional import normalize
 from isotune.data import DATASETS, LabelledPair, read, read_scored_pairs
 from isotune.errors import InputError
 from isotune.evaluation.results import GeometryResult
-from isotune.evaluation.vectors import SentenceEncoder, sentence_vectors, to_encoder_device
+from isotune.evaluation.vectors import SentenceEncoder, sentence_vectors, to_float64_device
 
 ROWS = 1024
 """Vectors in a block, so that a block, and the products of two blocks, stay in the processor's caches."""
@@ -119,7 +119,7 @@ class GeometryTask:
         """Computes every measure on the encoder's vectors."""
         sentences = self.sentences
         place = {sentence: i for i, sentence in enumerate(sentences)}
-        vectors = to_encoder_device(sentence_vectors(encoder, sentences, self.name), encoder)  # [N, d]
+        vectors = to_float64_device(sentence_vectors(encoder, sentences, self.name), encoder)  # [N, d]
         first, second = (vectors[[place[pair[side]] for pair in self.positives]] for side in (0, 1))
         return GeometryResult(
             name=self.name,

@@ -16,7 +16,7 @@ from isotune.evaluation.classifiers import Classifier, LabelledFeatures, SentEva
 from isotune.evaluation.metrics import measure
 from isotune.evaluation.probes import Integers
 from isotune.evaluation.results import TransferResult
-from isotune.evaluation.vectors import SentenceEncoder, sentence_vectors, to_encoder_device
+from isotune.evaluation.vectors import SentenceEncoder, sentence_vectors, to_float64_device
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class TransferTask:
     def score_rows(self, encoder: SentenceEncoder) -> tuple[TransferResult, NDArray[np.bool_]]:
         """Returns the accuracy, and which of the N rows that were tested are classified rightly, [N]."""
         columns = [column for part in self.parts.values() for column in part.columns]
-        vectors = to_encoder_device(sentence_vectors(encoder, list(chain(*columns)), self.name), encoder)
+        vectors = to_float64_device(sentence_vectors(encoder, list(chain(*columns)), self.name), encoder)
         blocks = iter(vectors.split([len(column) for column in columns]))  # [n, d] each
         result = self.classifier(
             {

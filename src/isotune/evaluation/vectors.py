@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotune.errors import UselessVectors
+from isotune.kernels.device import has_float64
 
 
 class SentenceEncoder(Protocol):
@@ -45,9 +46,10 @@ def unit_length(vectors: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]
     return scaled
 
 
-def to_encoder_device(vectors: NDArray[np.floating[Any]], encoder: SentenceEncoder) -> Tensor:
-    """Returns the vectors [N, d] as float32 on the encoder's device, or on the CPU if the encoder names no device."""
-    return torch.tensor(vectors, dtype=torch.float32, device=getattr(encoder, "device", "cpu"))
+def to_float64_device(vectors: NDArray[np.floating[Any]], encoder: SentenceEncoder) -> Tensor:
+    """Returns the vectors [N, d] as float32, on the encoder's device if there is one and it computes in float64."""
+    device = getattr(encoder, "device", "cpu")
+    return torch.tensor(vectors, dtype=torch.float32, device=device if has_float64(device) else "cpu")
 
 
 class SharedWords:

@@ -1,1 +1,12 @@
 """Code that makes packed batches fast: attention, dropout, matrix products, memory. It knows tensors, not text."""
+
+from typing import TYPE_CHECKING
+
+from isotune.lazy import lazy
+
+if TYPE_CHECKING:
+    from isotune.kernels.device import default_device as default_device
+    from isotune.kernels.device import gpu_name as gpu_name
+
+# Loaded when they are first used, because the module imports torch.
+__getattr__ = lazy(__name__, dict.fromkeys(("default_device", "gpu_name"), "isotune.kernels.device"))

@@ -12,10 +12,10 @@ AMPERE = (8, 0)  # the first GPUs with such instructions, by compute capability
 
 
 def has_bfloat16(device: str) -> bool:
-    """Whether a kind of device, "cpu" or "cuda", has instructions for products in bfloat16."""
+    """Whether a kind of device has instructions for products in bfloat16; of Apple's GPUs (mps) nothing is known."""
     if device == "cuda":
         return torch.cuda.get_device_capability() >= AMPERE
-    return any(torch.cpu.get_capabilities().get(name) for name in INSTRUCTIONS)
+    return device == "cpu" and any(torch.cpu.get_capabilities().get(name) for name in INSTRUCTIONS)
 
 
 def has_flash(device: str) -> bool:

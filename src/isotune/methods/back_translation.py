@@ -22,6 +22,7 @@ from isotune.data.rows import Pair, Row, Sentence
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.pretrained import load_weights, local_folder, quiet
 from isotune.errors import InputError
+from isotune.kernels.device import default_device
 from isotune.losses import nt_xent
 from isotune.methods.method import Batch, Method
 from isotune.methods.options import ParaphraseOptions
@@ -144,7 +145,7 @@ def _load(name: str) -> tuple[Any, Any]:
         raise InputError(
             f"translation model {name}: it can't be loaded; give a folder, or a hub name while online ({_line(error)})"
         ) from error
-    return tokenizer, model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+    return tokenizer, model.to(default_device()).eval()
 
 
 def _line(error: Exception) -> str:

@@ -70,7 +70,7 @@ class StepEncoding:
         if view.tokens is None:
             return replace(view)
         order = view.tokens.order  # [N]
-        of_view = split_seeds(torch.tensor([self._seed], device=order.device), number)
+        of_view = split_seeds(torch.tensor([self._seed]).to(order.device), number)
         return replace(view, tokens=replace(view.tokens, seeds=split_seeds(of_view, order)))
 
     def _vectors(self, views: Sequence[View], watched: Collection[View] = ()) -> list[Tensor]:

@@ -30,7 +30,7 @@ class Monitor:
         """Measures mean_cosine between different sentences (1 is a point), and effective_rank, directions in use."""
         encoder.eval()
         parts = self.sentences.cut(len(encoder.batches(self.sentences.lengths.numpy())))
-        vectors = torch.cat([encoder(part.to(encoder.device)) for part in parts if len(part)])  # [N, d], in any order
+        vectors = torch.cat([encoder(part.to(encoder.device)) for part in parts if len(part)]).cpu()  # [N, d]
         if not vectors.isfinite().all():
             raise UselessVectors("the encoder gives vectors with NaN or infinite values")
         space = {"mean_cosine": mean_cosine(vectors), "effective_rank": effective_rank(vectors)}

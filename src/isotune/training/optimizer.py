@@ -64,7 +64,7 @@ def _leave_out_bias_correction(adamw: AdamW) -> None:
     for group in adamw.param_groups:
         for parameter in group["params"]:
             adamw.state[parameter] = {
-                "step": torch.tensor(math.inf, dtype=torch.float32, device=parameter.device),
+                "step": torch.full((), math.inf, device=parameter.device),
                 "exp_avg": torch.zeros_like(parameter),
                 "exp_avg_sq": torch.zeros_like(parameter),
             }

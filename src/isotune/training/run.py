@@ -26,6 +26,7 @@ from isotune.encoder.pooling import change_pooling
 from isotune.errors import InputError
 from isotune.evaluation import STSTask, Task, load_tasks
 from isotune.files import inside
+from isotune.kernels.device import default_device
 from isotune.kernels.precision import faster_precision, has_flash, warn_of_bfloat16
 from isotune.methods import method_class
 from isotune.methods.method import Method
@@ -108,7 +109,7 @@ def train(
         if not resume:
             named = names if rows is None else None
             new = resolve(named, recipe or fitting, method, options, with_stand_ins=stand_ins)
-            new = new.with_precision(*workers.by_leader(lambda: (faster_precision(_device()), has_flash(_device()))))
+            new = new.with_precision(*workers.by_leader(_precision))
         with _opened(folder, new, workers) as (plan, tensors, progress):
             if resume and rows is not None and plan.data:
                 raise InputError(f"{folder}: this run was started with sources; leave out the rows")
@@ -118,7 +119,7 @@ def train(
             shown = (quiet, watch) if leads else (True, None)
             with (
                 Recorder(folder if leads else None, progress.metrics_bytes, *shown) as recorder,
-                torch.random.fork_rng(),
+                torch.random.fork_rng(() if default_device() == "cpu" else range(torch.accelerator.device_count())),
                 workers.one_error(),  # before the first process removes the folder of a run that has failed
             ):
                 stop = StopSignal(tell=leads and not quiet)
@@ -161,9 +162,10 @@ def _reopen(folder: Path) -> tuple[Recipe, dict[str, Tensor], Progress]:
     return recipe, tensors, progress
 
 
-def _device() -> str:
-    """The kind of device that a run computes on."""
-    return "cuda" if torch.cuda.is_available() else "cpu"
+def _precision() -> tuple[str, bool]:
+    """The faster precision here, and whether there is flash attention."""
+    device = default_device()
+    return faster_precision(device), has_flash(device)
 
 
 class _Run:
@@ -234,7 +236,7 @@ class _Run:
         self.recorder.say(f"dev pairs: {self.recipe.dev}{last}")
         precisions = dict.fromkeys(stage.training.precision for stage in self.recipe.stages)
         self.recorder.say(f"precision: {', '.join(precisions)}")
-        if "bfloat16" in precisions and (warning := warn_of_bfloat16(_device())):
+        if "bfloat16" in precisions and (warning := warn_of_bfloat16(default_device())):
             self.recorder.warn(0, warning)
 
     def _try_stages(self, corpora: Corpora, encoder: Encoder) -> None:

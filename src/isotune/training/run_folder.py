@@ -34,6 +34,7 @@ from torch import Tensor, nn
 
 from isotune.errors import InputError
 from isotune.files import make_folder, read_json, remove, replacing, write_text
+from isotune.kernels.device import gpu_name
 from isotune.plugins import loaded_plugins, require_plugins
 from isotune.recipes import Recipe, read_recipe
 from isotune.training.optimizer import Optimizer
@@ -189,7 +190,7 @@ def create(folder: Path, plan: Recipe) -> None:
         **{name: version(name) for name in ("isotune", "torch", "transformers", "tokenizers", "numpy")},
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else "none",
+        "gpu": gpu_name(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "started": _now(),

@@ -26,6 +26,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
+from isotune.kernels.device import default_device
 from isotune.kernels.threads import single_threads
 
 T = TypeVar("T")
@@ -181,17 +182,18 @@ class Workers:
 def workers_of_run() -> Iterator[Workers]:
     """The workers of a run: as many threads as torch has; and all processes, if a launcher has started several."""
     launched = int(os.environ.get("WORLD_SIZE", "1")) > 1
-    starts = launched and not dist.is_initialized()
+    starts, device = launched and not dist.is_initialized(), default_device()
     if starts:
-        cuda = torch.cuda.is_available()
-        if cuda:
+        if device == "mps":
+            raise InputError("several processes can't share an Apple GPU; set ISOTUNE_DEVICE=cpu")
+        if device == "cuda":
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
         store, rank, processes = next(rendezvous("env://"))
         # A restart may find the store of the processes before, with their addresses.
         store = PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
-        backend = "cpu:gloo,cuda:nccl" if cuda else "gloo"
+        backend = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
         dist.init_process_group(backend, store=store, rank=rank, world_size=processes)
-    threads = 1 if torch.cuda.is_available() else torch.get_num_threads()
+    threads = torch.get_num_threads() if device == "cpu" else 1
     workers = Workers(threads, dist.group.WORLD if launched else None)
     try:
         with workers.one_error():

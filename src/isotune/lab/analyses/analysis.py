@@ -119,9 +119,9 @@ def pooled_cosines(encoder: Encoder, pairs: ScoredPairs, pool: Pool) -> NDArray[
     for batch in batches:
         tokens = pack([side[i] for side in sides for i in batch]).to(encoder.device)  # n first sentences, n second
         states = encoder.backbone(tokens, layers=range(encoder.backbone.layers + 1))
-        unit = normalize(tokens.restore(pool(states, tokens)).double(), dim=-1)  # [2 n, C, d]
+        unit = normalize(tokens.restore(pool(states, tokens)).cpu().double(), dim=-1)  # [2 n, C, d]
         first, second = unit.chunk(2)
-        parts.append((first * second).sum(-1).cpu().numpy())  # [n, C]
+        parts.append((first * second).sum(-1).numpy())  # [n, C]
     cosines: NDArray[np.float64] = np.concatenate(parts)[np.concatenate(batches).argsort()]  # [N, C]
     if not np.isfinite(cosines).all():
         raise InputError(

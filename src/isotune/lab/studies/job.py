@@ -50,6 +50,7 @@ from isotune.evaluation import (
     score,
 )
 from isotune.files import CHECKSUMS, checksums, make_folder, remove, replacing, sync, write_text
+from isotune.kernels import default_device
 from isotune.lab.studies.study import WORDS
 from isotune.plugins import load_plugin
 from isotune.report import group_by_stage, read_records
@@ -221,7 +222,8 @@ class Processes:
             count: None for one process a GPU; without a GPU, one a core, at most `MOST`.
             threads: None for the processes' equal share of the cores.
         """
-        gpus, cores = torch.cuda.device_count(), os.cpu_count() or 1
+        gpus = {"cuda": torch.cuda.device_count(), "mps": 1, "cpu": 0}[default_device()]
+        cores = os.cpu_count() or 1
         self.count = count or gpus or min(cores, MOST)
         self.threads = threads or max(1, cores // self.count)
         visible = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(gpus)))).split(",")

@@ -21,7 +21,6 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
-import torch
 from rich.console import Console
 
 from isotune.data import DATASETS, Sentence, is_stand_in
@@ -29,6 +28,7 @@ from isotune.encoder import Encoder
 from isotune.errors import InputError
 from isotune.evaluation import Evaluation, SentenceEncoder, STSTask, load_tasks
 from isotune.files import make_folder, read_json
+from isotune.kernels import gpu_name
 from isotune.lab.analyses import analyse
 from isotune.lab.studies import read_study
 from isotune.lab.studies.comparison import Comparison, compare
@@ -135,7 +135,7 @@ def _facts(workers: Processes) -> dict[str, str | int]:
         **{name: version(name) for name in ("isotune", "torch", "transformers")},
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else "none",
+        "gpu": gpu_name(),
         "cores": os.cpu_count() or 1,
         "processes": workers.count,
         "threads of each": workers.threads,

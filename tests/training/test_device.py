@@ -1,0 +1,75 @@
+"""Which device computes; and isotune on a GPU that is only pretended."""
+
+import multiprocessing
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from isotune.cli import main
+from isotune.errors import InputError
+from isotune.kernels.device import default_device
+from isotune.training.workers import workers_of_run
+from tests.training import pretend_gpu
+from tests.training.steps import OPTIONS
+
+SPAWN = multiprocessing.get_context("spawn")  # a process without threads, in which torch has no GPU yet
+
+
+def in_process(act: Callable[..., None], *arguments: object, printed: Path) -> None:
+    """Acts in a process that has to end well; what it prints is in the error."""
+    process = SPAWN.Process(target=act, args=(*arguments, printed))
+    process.start()
+    process.join(600)
+    assert process.exitcode == 0, printed.read_text()
+
+
+@pytest.mark.parametrize(
+    ("there", "named", "expected"),
+    [
+        ((), None, "cpu"),
+        (("mps",), None, "cpu"),
+        (("cuda",), None, "cuda"),
+        (("cuda",), "cpu", "cpu"),
+        (("mps",), "mps", "mps"),
+    ],
+)
+def test_the_device_that_is_named_computes_or_else_nvidias(
+    there: tuple[str, ...], named: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: "cuda" in there)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: "mps" in there)
+    monkeypatch.setenv("ISOTUNE_DEVICE", named or "")
+    assert default_device() == expected
+    monkeypatch.setenv("ISOTUNE_DEVICE", "tpu")
+    with pytest.raises(InputError, match=f"^ISOTUNE_DEVICE is 'tpu'; here it can be {' or '.join([*there, 'cpu'])}$"):
+        default_device()
+
+
+def test_several_processes_do_not_share_an_apple_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isotune.training.workers.default_device", lambda: "mps")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(InputError, match=r"ISOTUNE_DEVICE=cpu$"), workers_of_run():
+        pass
+
+
+def test_a_step_on_a_gpu_has_the_gradient_of_a_cpu(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
+    in_process(pretend_gpu.compare_steps, tuple(OPTIONS), tiny_model, sentences, printed=tmp_path / "printed.txt")
+
+
+def test_commands_compute_on_a_gpu_what_they_compute_on_a_cpu(tiny_model: Path, text: Path, tmp_path: Path) -> None:
+    def commands(device: str) -> list[list[str]]:
+        run, folder = str(tmp_path / device), ["--out", str(tmp_path / f"{device}-mlm")]
+        few = ["--model", str(tiny_model), "--batch-size", "8", "--steps", "2", "--eval-every", "1"]
+        return [
+            ["train", str(text), "--out", run, *few, "--precision", "float32"],
+            ["train", str(text), *folder, "--method", "mlm", "--pooling", "wk", *few, "--precision", "float32"],
+            ["evaluate", f"{run}/encoder", "--tasks", "geometry:stsb-open:dev"],
+            ["encode", f"{run}/encoder", str(text), "--out", str(tmp_path / f"{device}.npy")],
+        ]
+
+    in_process(pretend_gpu.run, commands("gpu"), printed=tmp_path / "printed.txt")
+    assert [main(words) for words in commands("cpu")] == [0] * 4
+    np.testing.assert_allclose(np.load(tmp_path / "gpu.npy"), np.load(tmp_path / "cpu.npy"), atol=1e-4)
