@@ -256,9 +256,11 @@ def test_out_folders_that_are_refused(refused: Refused, text: Path, few_steps: l
     assert [path.name for path in Path("mine").iterdir()] == ["notes.txt"]
 
 
-def test_resume_needs_the_folder_and_nothing_else(refused: Refused, text: Path) -> None:
+def test_resume_needs_a_folder_with_a_run(refused: Refused, text: Path) -> None:
     assert "--resume needs --out" in refused("train", "--resume")
+    assert "there is no run to resume" in refused("train", "--resume", "--out", "run")
     assert "leave out the sources and all options" in refused("train", text, "--resume", "--out", "run")
+    assert "leave out the sources and all options" in refused("train", "--seed=1", "--resume", "--out", "run")
 
 
 def test_a_full_disk_leaves_no_run(refused: Refused, text: Path, few_steps: list[str]) -> None:

@@ -117,7 +117,7 @@ def start(printed: Path) -> None:
 
 
 def run(commands: Sequence[Sequence[str]], printed: Path) -> None:
-    """Runs commands of isotune, each of which has to use the GPU, until one fails; exits with the last one's code."""
+    """Runs commands of isotune, each of which has to use the GPU; exits with the code of the first that fails."""
     start(printed)
     for module in [module for name, module in sys.modules.items() if name.startswith("isotune.")]:
         if hasattr(module, "default_device"):
