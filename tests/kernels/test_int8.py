@@ -15,16 +15,16 @@ from isotune.kernels.int8 import Int8Linear, is_exact, quantize
 pytestmark = pytest.mark.skipif(not is_exact(), reason="this machine doesn't multiply 8-bit integers exactly")
 
 
-def rounded(vector: list[float]) -> tuple[list[int], float]:
-    """Rounds numbers to integers from -127 to 127; returns these and their scale."""
-    scale = max(abs(value) for value in vector) / 127 or 1.0
+def rounded(vector: list[float], largest: int) -> tuple[list[int], float]:
+    """Rounds numbers to integers from -largest to largest; returns these and their scale."""
+    scale = max(abs(value) for value in vector) / largest or 1.0
     return [round(value / scale) for value in vector], scale
 
 
 def reference(x: Tensor, linear: nn.Linear) -> Tensor:
     """Computes [N, out] in float64 from [N, in], product by product."""
-    rows = [rounded(row) for row in x.tolist()]
-    columns = [rounded(row) for row in linear.weight.tolist()]
+    rows = [rounded(row, 126) for row in x.tolist()]
+    columns = [rounded(row, 127) for row in linear.weight.tolist()]
     bias = [0.0] * len(columns) if linear.bias is None else linear.bias.tolist()
     return torch.tensor(
         [
@@ -35,27 +35,48 @@ def reference(x: Tensor, linear: nn.Linear) -> Tensor:
     )
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("bias", [True, False])
-def test_a_layer_multiplies_rounded_weights_by_rounded_input(bias: bool) -> None:
+def test_a_layer_multiplies_rounded_weights_by_rounded_input(bias: bool, dtype: torch.dtype) -> None:
     linear = nn.Linear(48, 24, bias=bias)
     with torch.no_grad():
         linear.weight[3] = 0
         linear.weight[5] *= 100
-    x = torch.randn(7, 48) * torch.logspace(-3, 3, 7)[:, None]
+    x = (torch.randn(7, 48) * torch.logspace(-3, 3, 7)[:, None]).to(dtype)
     x[2] = 0
-    y = Int8Linear(linear)(x)
-    torch.testing.assert_close(y.double(), reference(x, linear), rtol=1e-5, atol=1e-6)
-    exact = linear(x)
+    layer = Int8Linear(linear, dtype)
+    y, exact = layer(x), linear(x.float())
+    assert y.dtype == dtype
+    if dtype == torch.float32:
+        torch.testing.assert_close(y.double(), reference(x, linear), rtol=1e-5, atol=1e-6)
     assert (y - exact).norm() < 0.05 * exact.norm()
-    torch.testing.assert_close(Int8Linear(linear)(x.view(7, 1, 48)), y[:, None])
+    torch.testing.assert_close(layer(x.view(7, 1, 48)), y[:, None])
+    for x in torch.randn(9, 1, 48).to(dtype):  # a thread keeps the last rounded input
+        fresh = Int8Linear(linear, dtype)(x.clone())
+        assert torch.equal(layer(x), fresh)
+        assert torch.equal(layer(x), fresh)
 
 
-def test_an_encoder_in_int8_is_close_to_float32(tiny_model: Path, sentences: list[str]) -> None:
+def test_no_rounded_number_is_too_large() -> None:
+    largest = torch.linspace(1, 2, 2001).to(torch.bfloat16).unique()
+    x = torch.stack([largest, -largest], dim=1)  # [n, 2]
+    linear = nn.Linear(2, 2, bias=False)
+    linear.weight.data = torch.eye(2)
+    y = Int8Linear(linear, torch.bfloat16)(x)
+    torch.testing.assert_close(y, x, rtol=0.02, atol=0)
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_an_encoder_in_int8_is_close_to_float32(
+    fast: bool, tiny_model: Path, sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("isotune.kernels.precision.has_bfloat16", lambda device: fast)
     exact = Encoder.load(tiny_model).encode(sentences, normalize=True)
     encoder = Encoder.load(tiny_model, precision="int8")
     model = encoder.backbone.model
     assert not any(isinstance(module, nn.Linear) for module in model.modules())
     assert sum(isinstance(module, Int8Linear) for module in model.modules()) == 3 * 6
+    assert model.dtype == (torch.bfloat16 if fast else torch.float32)
     cosines = (exact * encoder.encode(sentences, normalize=True)).sum(1)
     assert 0.999 < cosines.min() < cosines.max() <= 1.0001
     assert not np.array_equal(encoder.encode(sentences, normalize=True), exact)

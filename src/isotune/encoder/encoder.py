@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 # Size of a batch of `encode`: bytes of one hidden state of all its tokens. A CPU multiplies larger batches faster up to
 # about this size; twice as large ones are faster or slower, by model and measurement. A GPU needs more work at once.
 BATCH_BYTES = {"cpu": 2**22, "cuda": 2**25}
-# The type that the weights are loaded in; int8 rounds those of linear layers afterwards.
+# The type that the weights are loaded in; `quantize` rounds them afterwards.
 DTYPES: Mapping[Precision | None, torch.dtype | None] = MappingProxyType(
     {None: None, "float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.float32}
 )
@@ -128,7 +128,8 @@ class Encoder(nn.Module):
             layers: the hidden states that are pooled, 0 for the embeddings.
             prompt: the text around each sentence.
             precision: what the pretrained model computes in; None for the type of the saved weights. In int8, for CPUs
-                only, linear layers compute in 8-bit integers and the rest in float32.
+                only, linear layers compute in 8-bit integers, and the rest in bfloat16 if the CPU has instructions for
+                it, else in float32.
             device: where the encoder computes; None for the device that `ISOTUNE_DEVICE` names, or else a GPU of
                 Nvidia's or AMD's, or else the CPU. int8 needs the CPU.
 
@@ -216,8 +217,6 @@ class Encoder(nn.Module):
     def batch_tokens(self) -> int:
         """Tokens of a batch that suits the device."""
         token_bytes = self.backbone.dimension * self.backbone.model.dtype.itemsize
-        if is_quantized(self):
-            token_bytes *= 2  # a layer's rounded input is in memory beside the input itself
         return BATCH_BYTES.get(self.device.type, BATCH_BYTES["cuda"]) // token_bytes
 
     def forward(

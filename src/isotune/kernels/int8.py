@@ -1,69 +1,104 @@
 """Linear layers in 8-bit integers, for encoding on a CPU.
 
 A layer's weights are rounded once, with a scale for each output feature. Its input is rounded at every call, with a
-scale for each token ("dynamic quantisation"). With x = s q and w = t v, where q and v are integers from -127 to 127,
+scale for each token ("dynamic quantisation"). With x = s q and w = t v, where q and v are integers,
 
     y = s t (q . v) + b
 
-and q . v is exact. Embeddings, attention and normalisation stay in float32. oneDNN computes the product and requires an
-unsigned input: it gets q + 128, and 128 as the number that stands for 0.
+and q . v is exact. oneDNN computes the product and requires an unsigned input: it gets q + 128, and 128 as the number
+that stands for 0. Embeddings, attention, GELU and normalisation stay in floating point: in bfloat16 if the CPU has
+instructions for it, else in float32.
 """
 
 import hashlib
+import threading
+import weakref
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
 from isotune.errors import InputError
+from isotune.kernels.precision import faster_precision
 
-LARGEST = 127
-TINY = 1e-12  # the least scale, for rows of zeros
+LARGEST_WEIGHT = 127
+LARGEST_INPUT = 126  # a factor that is rounded to bfloat16 makes up to 127 of it
+ZERO = 128  # the unsigned number that stands for 0
+TINY = 1e-12  # the least largest element, for rows of zeros
 
 
 class Int8Linear(nn.Module):
     """A linear layer with 8-bit weights; it has no gradient."""
 
-    def __init__(self, linear: nn.Linear) -> None:
-        """Rounds the weights of a linear layer."""
+    def __init__(self, linear: nn.Linear, dtype: torch.dtype = torch.float32) -> None:
+        """Rounds the weights of a linear layer, for input and output of this type."""
         super().__init__()
         self.digests = {name: digest(tensor) for name, tensor in linear.state_dict().items()}  # before the rounding
         weight = linear.weight.detach().float()  # [out, in]
-        self.scales = (weight.abs().amax(1) / LARGEST).clamp(min=TINY)  # [out]
+        self.scales = weight.abs().amax(1).clamp(min=TINY) / LARGEST_WEIGHT  # [out]
         rounded = (weight / self.scales[:, None]).round().to(torch.int8)
         self.weight = torch.ops.onednn.qlinear_prepack(rounded, None)
         self.zeros = torch.zeros_like(self.scales, dtype=torch.int32)  # [out]
-        self.bias = torch.zeros_like(self.scales) if linear.bias is None else linear.bias.detach().float()  # [out]
+        bias = torch.zeros_like(self.scales) if linear.bias is None else linear.bias.detach()
+        self.bias = bias.to(dtype)  # [out]
 
     def forward(self, x: Tensor) -> Tensor:
-        """[..., in] -> [..., out], float32."""
-        rows = x.flatten(0, -2)  # [T, in]
-        # Not the largest of abs(): a new tensor as large as the input costs as much as arithmetic.
-        largest = torch.maximum(rows.amax(1, keepdim=True), -rows.amin(1, keepdim=True))  # [T, 1]
-        scales = (largest / LARGEST).clamp_(min=TINY)
-        rounded = (rows / scales).round_().to(torch.int8)
-        # This adds 128; on floats that would be several times slower.
-        unsigned = rounded.bitwise_xor_(-128).view(torch.uint8)
+        """[..., in] -> [..., out], of the layer's type."""
+        integers, scales = _last.rounded(x)
         product = torch.ops.onednn.qlinear_pointwise(
-            *(unsigned, 1.0, LARGEST + 1),  # input, its scale, the number that stands for 0
+            *(integers, 1.0, ZERO),  # input, its scale, the number that stands for 0
             *(self.weight, self.scales, self.zeros),
-            *(None, 1.0, 0, torch.float32),  # bias; the output's scale, 0 and type
+            *(None, 1.0, 0, self.bias.dtype),  # bias; the output's scale, 0 and type
             *("none", [], ""),  # no operation on the output
         )  # [T, out]
-        y: Tensor = torch.addcmul(self.bias, product, scales, out=product).unflatten(0, x.shape[:-1])
+        y: Tensor = torch.addcmul(self.bias, product, scales.to(product.dtype), out=product).unflatten(0, x.shape[:-1])
         return y
 
 
+class _Last(threading.local):
+    """The last input that a thread has rounded: query, key and value get the same input."""
+
+    def __init__(self) -> None:
+        self._input: Callable[[], Tensor | None] = lambda: None  # a weak reference
+        self._rounded: tuple[Tensor, Tensor]
+
+    def rounded(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Rounds [..., in] to unsigned integers [T, in], with scales [T, 1] in float32."""
+        if self._input() is not x:
+            self._rounded = _round(x.flatten(0, -2))
+            self._input = weakref.ref(x)
+        return self._rounded
+
+
+_last = _Last()
+
+
+def _round(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Rounds [T, in] to unsigned integers, with scales [T, 1] in float32."""
+    # Numbers without a sign are ordered as their bits, and torch finds the largest integer several times as fast as the
+    # largest number in bfloat16.
+    bits = torch.int16 if rows.dtype == torch.bfloat16 else torch.int32
+    largest = rows.abs().view(bits).amax(1, keepdim=True).view(rows.dtype)  # [T, 1]
+    factors = (LARGEST_INPUT / largest.float().clamp(min=TINY)).to(rows.dtype)
+    rounded = (rows * factors).round_().to(torch.int8)
+    # This adds 128; on floats that would be several times slower.
+    return rounded.bitwise_xor_(-ZERO).view(torch.uint8), 1 / factors.float()
+
+
 def quantize(model: nn.Module) -> None:
-    """Replaces every linear layer of a model by an `Int8Linear`."""
+    """Replaces every linear layer of a float32 model by an `Int8Linear`; the rest gets the CPU's faster precision."""
     if not is_exact():
         raise InputError(
             "precision int8: this CPU doesn't multiply 8-bit integers exactly (x86 with VNNI does); use float32 or "
             "bfloat16"
         )
+    dtype: torch.dtype = getattr(torch, faster_precision("cpu"))
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if isinstance(child, nn.Linear):
-                setattr(module, name, Int8Linear(child))
+                setattr(module, name, Int8Linear(child, dtype))
+    for parameter in model.parameters():  # no buffers: angles of rotary positions need float32
+        parameter.data = parameter.data.to(dtype)
 
 
 def is_quantized(model: nn.Module) -> bool:
