@@ -139,7 +139,7 @@ def test_what_is_always_installed_is_imported_by_training_evaluating_or_encoding
     assert declared(*PROJECT["dependencies"]) - {name for path in paths for name in packages(path)} == set()
 
 
-MOST_LINES = {"src": 23_400, "tests": 23_999}  # of Python
+MOST_LINES = {"src": 23_450, "tests": 23_999}  # of Python
 
 
 @pytest.mark.parametrize("folder", MOST_LINES)

@@ -22,9 +22,9 @@ from isotune.errors import InputError
 from isotune.kernels.precision import faster_precision
 
 LARGEST_WEIGHT = 127
-LARGEST_INPUT = 126  # a factor that is rounded to bfloat16 makes up to 127 of it
+LARGEST_INPUT = 126  # with 127, a factor rounded to bfloat16 could make 128, too large for 8 bits
 ZERO = 128  # the unsigned number that stands for 0
-TINY = 1e-12  # the least largest element, for rows of zeros
+TINY = 1e-12  # lower bound of a row's largest element, for rows of zeros
 
 
 class Int8Linear(nn.Module):
@@ -56,7 +56,10 @@ class Int8Linear(nn.Module):
 
 
 class _Last(threading.local):
-    """The last input that a thread has rounded: query, key and value get the same input."""
+    """The last input that a thread has rounded: query, key and value get the same input.
+
+    No model changes the input of a layer in place, so the same tensor has the same numbers.
+    """
 
     def __init__(self) -> None:
         self._input: Callable[[], Tensor | None] = lambda: None  # a weak reference
