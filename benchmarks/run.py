@@ -3,8 +3,8 @@
     python benchmarks/run.py [encoding] [training] [batch] [threads] [cores] [--models NAME ...] [--rounds N] [--short]
     python benchmarks/run.py gpu
 
-Without a table's name, the first five are measured, in about 20 minutes on two cores. The models are folders of
-$ISOTUNE_MODELS. `gpu` measures a GPU, and all GPUs together, on models with random weights (gpu.py). The text is
+Without a table's name, the first five are measured, which takes one to two hours on two cores. The models are folders
+of $ISOTUNE_MODELS. `gpu` measures a GPU, and all GPUs together, on models with random weights (gpu.py). The text is
 STS-B's from $ISOTUNE_DATA, or the bundled text. The peers are installed once, into the environment .benchmark/ in the
 repository. The file is benchmarks/results/DATE-MACHINE.md, or DATE-MACHINE-TABLES.md if only some tables are measured.
 With --models or --short, the tables are printed but not written.
