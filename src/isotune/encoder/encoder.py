@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 # Size of a batch of `encode`: bytes of one hidden state of all its tokens. A CPU multiplies larger batches faster up to
 # about this size; twice as large ones are faster or slower, by model and measurement. A GPU needs more work at once.
 BATCH_BYTES = {"cpu": 2**22, "cuda": 2**25}
-# The type that the weights are loaded in; `quantize` rounds them afterwards.
+# The type that the weights are loaded in; for int8, `quantize` rounds those of linear layers afterwards.
 DTYPES: Mapping[Precision | None, torch.dtype | None] = MappingProxyType(
     {None: None, "float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.float32}
 )

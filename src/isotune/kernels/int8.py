@@ -30,7 +30,7 @@ TINY = 1e-12  # lower bound of a row's largest element, for rows of zeros
 class Int8Linear(nn.Module):
     """A linear layer with 8-bit weights; it has no gradient."""
 
-    def __init__(self, linear: nn.Linear, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(self, linear: nn.Linear, dtype: torch.dtype) -> None:
         """Rounds the weights of a linear layer, for input and output of this type."""
         super().__init__()
         self.digests = {name: digest(tensor) for name, tensor in linear.state_dict().items()}  # before the rounding
@@ -51,7 +51,7 @@ class Int8Linear(nn.Module):
             *(None, 1.0, 0, self.bias.dtype),  # bias; the output's scale, 0 and type
             *("none", [], ""),  # no operation on the output
         )  # [T, out]
-        y: Tensor = torch.addcmul(self.bias, product, scales.to(product.dtype), out=product).unflatten(0, x.shape[:-1])
+        y: Tensor = torch.addcmul(self.bias, product, scales, out=product).unflatten(0, x.shape[:-1])
         return y
 
 
@@ -66,7 +66,7 @@ class _Last(threading.local):
         self._rounded: tuple[Tensor, Tensor]
 
     def rounded(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Rounds [..., in] to unsigned integers [T, in], with scales [T, 1] in float32."""
+        """Rounds [..., in] to unsigned integers [T, in], with scales [T, 1] of the input's type."""
         if self._input() is not x:
             self._rounded = _round(x.flatten(0, -2))
             self._input = weakref.ref(x)
@@ -77,7 +77,7 @@ _last = _Last()
 
 
 def _round(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Rounds [T, in] to unsigned integers, with scales [T, 1] in float32."""
+    """Rounds [T, in] to unsigned integers, with scales [T, 1] of the input's type."""
     # Numbers without a sign are ordered as their bits, and torch finds the largest integer several times as fast as the
     # largest number in bfloat16.
     bits = torch.int16 if rows.dtype == torch.bfloat16 else torch.int32
@@ -85,7 +85,7 @@ def _round(rows: Tensor) -> tuple[Tensor, Tensor]:
     factors = (LARGEST_INPUT / largest.float().clamp(min=TINY)).to(rows.dtype)
     rounded = (rows * factors).round_().to(torch.int8)
     # This adds 128; on floats that would be several times slower.
-    return rounded.bitwise_xor_(-ZERO).view(torch.uint8), 1 / factors.float()
+    return rounded.bitwise_xor_(-ZERO).view(torch.uint8), (1 / factors.float()).to(rows.dtype)
 
 
 def quantize(model: nn.Module) -> None:
