@@ -26,11 +26,12 @@ def stepper(
         training: the training options.
         texts: the sentences to train on.
     """
+    from isotune.methods.protocols import SINGLE_FEED
+
     from isotune.data.rows import Sentence
     from isotune.data.tokens import Tokenized, TokenStore
     from isotune.encoder.encoder import Encoder
     from isotune.kernels.float32 import fast_float32
-    from isotune.methods.protocols import SINGLE_FEED
     from isotune.recipes import Stage
     from isotune.training.feed import Feeder
     from isotune.training.objectives import build_objectives

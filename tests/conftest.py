@@ -20,9 +20,8 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 from isotune.data.draws import split_seeds
 from isotune.data.packed import Packed, pack
 from isotune.encoder.encoder import Encoder
-from isotune.methods.method import Method, View
+from isotune.methods.method import Method, VectorView, View
 from isotune.training.forward import Adversary, StepEncoding
-from isotune.training.passes import backward
 from isotune.training.workers import Workers
 from tests.hub.server import LocalHub
 
@@ -70,15 +69,13 @@ def seeded(tokens: Packed, seed: int = 0, view: int = 0) -> Packed:
 
 
 def encode_views(
-    encoder: Encoder, views: Sequence[View], adversary: Adversary | None = None, seed: int = 0
+    encoder: Encoder, views: Sequence[View | VectorView], adversary: Adversary | None = None, seed: int = 0
 ) -> list[torch.Tensor]:
     """The vectors of each view. A gradient that reaches them goes on to the weights."""
-    workers = Workers()
-    encoding = StepEncoding(encoder, workers, seed)
-    vectors = encoding.encode(views, adversary)
-    weights = [weight for weight in encoder.backbone.parameters() if weight.requires_grad]
-    for group in encoding.encoded:
-        group.leaf.register_post_accumulate_grad_hook(lambda _, group=group: backward([group], weights, workers))
+    vectors, tape = StepEncoding(encoder, Workers(), seed).encode(views, adversary)
+    for group in tape.groups:
+        alone = tape._replace(groups=[group])
+        group.leaf.register_post_accumulate_grad_hook(lambda _, tape=alone: tape.backward())
     return vectors
 
 

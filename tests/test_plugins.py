@@ -24,7 +24,7 @@ from isotune.encoder.options import POOLINGS
 from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
 from isotune.evaluation.tasks import TASKS
-from isotune.methods import METHODS, method_class
+from isotune.methods import METHODS, OPTIONS
 from isotune.methods.options import AugmentedOptions
 from isotune.recipes import RECIPES, Recipe
 from isotune.registry import Registry
@@ -37,7 +37,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "plugins.md").read_text("utf-8")
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CODE = FENCE.findall(PAGE)
-REGISTRIES: tuple[Registry[Any], ...] = (METHODS, AUGMENTATIONS, POOLINGS, HEADS, TASKS, DATASETS, RECIPES)
+REGISTRIES: tuple[Registry[Any], ...] = (METHODS, OPTIONS, AUGMENTATIONS, POOLINGS, HEADS, TASKS, DATASETS, RECIPES)
 
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,14 +199,14 @@ def test_the_pooling_of_the_page_takes_the_last_token(plugin: Path) -> None:
     assert tokens.restore(ids).tolist() == [3, 4, 6]
 
 
-@pytest.mark.parametrize("name", [name for name, row in METHODS.items() if issubclass(row.options, AugmentedOptions)])
+@pytest.mark.parametrize("name", [name for name, options in OPTIONS.items() if issubclass(options, AugmentedOptions)])
 def test_every_method_with_views_takes_the_augmentation(
     plugin: Path, tiny_model: Path, sentences: list[str], name: str
 ) -> None:
     isotune.load_plugin(plugin)
     encoder = isotune.Encoder.load(tiny_model)
-    method = method_class(name)(METHODS[name].options(augmentations=("none", "first_half")), encoder)
-    views = method.views(make_batch(method, method.rows, encoder, sentences, classes=3))
+    method = METHODS[name](OPTIONS[name](augmentations=("none", "first_half")), encoder)
+    views = method.views(make_batch(method, encoder, sentences))
     assert "FirstHalf" in {type(view.augmentation).__name__ for view in views}
 
 

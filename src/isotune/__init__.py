@@ -34,7 +34,10 @@ if TYPE_CHECKING:
     from isotune.kernels.memory import tune_process as tune_process
     from isotune.methods.method import Additions as Additions
     from isotune.methods.method import Batch as Batch
+    from isotune.methods.method import ClosedForm as ClosedForm
+    from isotune.methods.method import Feed as Feed
     from isotune.methods.method import Method as Method
+    from isotune.methods.method import ScoredFeed as ScoredFeed
     from isotune.methods.method import View as View
     from isotune.methods.method import method as method
     from isotune.methods.options import AugmentedOptions as AugmentedOptions
@@ -62,7 +65,7 @@ _NAMES = {
     "evaluation": ("calibrate", "compare", "evaluate"),
     "evaluation.tasks": ("task",),
     "kernels.memory": ("tune_process",),
-    "methods.method": ("Additions", "Batch", "Method", "View", "method"),
+    "methods.method": ("Additions", "Batch", "ClosedForm", "Feed", "Method", "ScoredFeed", "View", "method"),
     "methods.options": ("AugmentedOptions", "MethodOptions"),
     "plugins": ("load_plugin",),
     "recipes": ("add_recipe",),

@@ -16,7 +16,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from isotune.methods import METHODS
+from isotune.methods import OPTIONS
 from isotune.recipes import Recipe, TrainingOptions, plan_table, resolve
 from isotune.training.step import Stepper
 from tests.cli.conftest import Call, Outcome
@@ -59,7 +59,7 @@ def test_the_help_shows_the_values_of_the_recipe(isotune: Call, name: str) -> No
     text = isotune("train", "--recipe", name, "--help").out
     stage = Recipe.from_table(plan_table(name, None, None)).stages[0]
     assert f"[default: {stage.training.learning_rate}]" in panel(text, "Training")
-    for option in METHODS[stage.method].options.model_fields:
+    for option in OPTIONS[stage.method].model_fields:
         assert f"--{option.replace('_', '-')}" in panel(text, f"Method {stage.method}")
     for option in TrainingOptions.model_fields:
         assert f"--{option.replace('_', '-')} " in panel(text, "Training")

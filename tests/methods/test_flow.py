@@ -16,9 +16,10 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import NormalizingFlow
 from isotune.errors import InputError
 from isotune.methods.flow import BERTCF, BERTFlow
-from isotune.methods.method import Batch, Method
+from isotune.methods.method import ROWS, Batch, Feed, Method, VectorBatch
 from isotune.methods.mirror import Mirror
 from isotune.methods.options import BERTCFOptions, FlowOptions, MirrorOptions
+from isotune.recipes import TrainingOptions
 from isotune.training.feed import Feeder
 from tests.conftest import attached, encode_views, trained
 from tests.data.test_packed import unpack
@@ -33,10 +34,14 @@ def batch(encoder: Encoder, sentences: list[str]) -> Batch:
     return make_batch(encoder, sentences[:9])
 
 
+@pytest.fixture
+def vectors(encoder: Encoder, batch: Batch) -> Tensor:
+    return encoder.pool(batch.texts[0]).detach()
+
+
 def make_batch(encoder: Encoder, sentences: list[str], seed: int = 0) -> Batch:
     tokens = pack(encoder.tokenize(sentences))
-    vectors = encoder.pool(tokens).detach()
-    return Batch((tokens,), sentences=(sentences,), vectors=(vectors,), generator=Generator().manual_seed(seed))
+    return Batch((tokens,), sentences=(sentences,), generator=Generator().manual_seed(seed))
 
 
 def gradients(method: Method, encoder: Encoder, batch: Batch, term: str | None = None) -> dict[str, Tensor]:
@@ -55,7 +60,6 @@ def test_mirror_masks_characters_on_one_side_only(encoder: Encoder, batch: Batch
     assert method.needs_text
     plain, masked = method.views(batch)
     assert plain.tokens is batch.texts[0]
-    assert masked.tokens is not None
     for text, whole, cut in zip(batch.sentences[0], unpack(plain.tokens), unpack(masked.tokens), strict=True):
         assert MASK not in whole
         assert cut.count(MASK) == (len(text) >= 30)
@@ -71,7 +75,9 @@ def test_a_mask_takes_no_token_from_the_end_but_at_the_limit_of_the_stage(encode
     for max_length, ends_whole in ((len(whole) + 4, True), (len(whole), False)):
         tokenize = lambda columns, n=max_length: Tokenized([encoder.tokenize(columns[0], n)])  # noqa: E731
         store = TokenStore.build([Sentence(text)] * 40, Sentence, tokenize, max_length, keep_text=True)
-        batch = Feeder({"": store}, {"": 40}, seed=0, stage=0).batch(0, encoder.device)
+        batch = Feeder({ROWS: store}, {ROWS: Feed(Sentence, batch_size=40)}, TrainingOptions(), 0, 0).batch(
+            0, encoder.device
+        )
         plain, masked = (view.tokens for view in Mirror(MirrorOptions(), encoder).views(batch))
         assert plain is not None
         assert masked is not None
@@ -121,12 +127,12 @@ def test_what_mirror_cannot_mask_is_refused(encoder: Encoder) -> None:
 
 @pytest.mark.parametrize("cached", [True, False])
 def test_flow_trains_its_own_layers_only_and_stays_with_the_encoder(
-    cached: bool, encoder: Encoder, batch: Batch, tmp_path: Path
+    cached: bool, encoder: Encoder, batch: Batch, vectors: Tensor, tmp_path: Path
 ) -> None:
     method = attached(BERTFlow(FlowOptions(cached=cached), encoder), encoder)
     assert method.cached == cached
     assert isinstance(encoder.heads[0], NormalizingFlow)
-    found = gradients(method, encoder, batch)
+    found = gradients(method, encoder, VectorBatch(vectors=(vectors,)) if cached else batch)
     assert found.keys() == {f"heads.0.{key}" for key, _ in encoder.heads[0].named_parameters()}
     assert not list(method.parameters())
     assert not method.state_dict()  # the flow is in the encoder's, once
@@ -136,8 +142,8 @@ def test_flow_trains_its_own_layers_only_and_stays_with_the_encoder(
     assert np.array_equal(Encoder.load(tmp_path / "saved").encode(text), encoder.encode(text))
 
 
-def test_flows_loss_is_the_likelihood_of_the_vectors(encoder: Encoder, batch: Batch) -> None:
-    method = attached(BERTFlow(FlowOptions(depth=1), encoder), encoder)
+def test_flows_loss_is_the_likelihood_of_the_vectors(encoder: Encoder, vectors: Tensor) -> None:
+    method, batch = attached(BERTFlow(FlowOptions(depth=1), encoder), encoder), VectorBatch(vectors=(vectors,))
     encode_views(encoder.train(), method.views(batch))  # which initialises it
     flow = encoder.heads[0]
     with torch.no_grad():
@@ -145,21 +151,20 @@ def test_flows_loss_is_the_likelihood_of_the_vectors(encoder: Encoder, batch: Ba
             parameter.add_(0.05 * torch.randn_like(parameter))
     encoded = encode_views(encoder.eval(), method.views(batch))
     weights = {key: value.double() for key, value in flow.state_dict().items()}
-    z = [flow_reference.flow(row, weights, levels=3, depth=1) for row in batch.vectors[0].double().tolist()]
-    jacobian = torch.autograd.functional.jacobian(lambda x: flow.double()(x[None])[0], batch.vectors[0][0].double())
+    z = [flow_reference.flow(row, weights, levels=3, depth=1) for row in vectors.double().tolist()]
+    jacobian = torch.autograd.functional.jacobian(lambda x: flow.double()(x[None])[0], vectors[0].double())
     _, log_determinant = torch.linalg.slogdet(jacobian)
     expected = flow_reference.bits_per_dimension(torch.tensor(z), [log_determinant.item()] * len(z))
     assert method.loss(encoded, batch)["bits_per_dimension"].item() == pytest.approx(expected, rel=1e-4)
 
 
-def test_bert_cfs_terms_are_those_of_its_parts(encoder: Encoder, batch: Batch) -> None:
+def test_bert_cfs_terms_are_those_of_its_parts(encoder: Encoder, batch: Batch, vectors: Tensor) -> None:
     method = attached(BERTCF(BERTCFOptions(contrastive_weight=0.3, temperature=0.07), encoder), encoder)
     assert len(method.views(batch)) == 2
-    plain = batch.vectors[0]
-    masked = plain + 0.1 * torch.randn_like(plain)
-    terms = method.train().loss([plain, masked], batch)
+    masked = vectors + 0.1 * torch.randn_like(vectors)
+    terms = method.train().loss([vectors, masked], batch)
     flow = encoder.heads[0]
-    z, z_masked = flow(plain), flow(masked)
+    z, z_masked = flow(vectors), flow(masked)
     expected = 0.3 * losses_reference.mirror_info_nce(z.double(), z_masked.double(), 0.07)
     torch.testing.assert_close(terms["mirror"].double(), expected, rtol=1e-4, atol=0)
     bits = flow_reference.bits_per_dimension(z.double(), [flow.log_determinant().item()] * len(z))

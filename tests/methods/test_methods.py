@@ -6,20 +6,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from pydantic import ValidationError
 
 from isotune.data.packed import pack
-from isotune.data.rows import Pair, Row, Sentence, Triplet, text_fields
+from isotune.data.rows import Pair, Sentence, Triplet, text_fields
 from isotune.data.tokens import TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import Pooling
-from isotune.methods import METHODS, method_class
+from isotune.errors import InputError
+from isotune.methods import METHODS, OPTIONS
 from isotune.methods.consert import ConSERT
-from isotune.methods.method import Batch, Method
+from isotune.methods.method import Batch, ClosedForm, Feed, Method, VectorBatch
 from isotune.methods.options import ConSERTOptions, SimCSEOptions
-from isotune.methods.protocols import ClosedForm, SeveralFeeds
 from isotune.methods.simcse import SimCSE
 from isotune.training.objectives import Objectives
-from isotune.views.augmentation import FeatureCutoff, NoAugmentation, Shuffle
+from isotune.views.augmentation import FeatureCutoff, NoAugmentation, Shuffle, TokenCutoff
 from tests.conftest import attached, encode_views, seeded, trained
 from tests.reference import losses as reference
 
@@ -34,13 +35,19 @@ def batch(encoder: Encoder, sentences: list[str]) -> Batch:
     return Batch((pack(encoder.tokenize(sentences[:9])),))
 
 
-def make_batch(method: Method, rows: type[Row], encoder: Encoder, sentences: list[str], classes: int) -> Batch:
-    """Nine rows of a kind, as the trainer gives them to the method."""
+def make_batch(method: Method, encoder: Encoder, sentences: list[str]) -> Batch:
+    """Nine rows of each feed, as the trainer gives them to the method."""
+    batches = {name: _batch(method, feed, encoder, sentences) for name, feed in method.feeds().items()}
+    return Batch.of_feeds(batches, torch.Generator())
+
+
+def _batch(method: Method, feed: Feed, encoder: Encoder, sentences: list[str]) -> Batch:
+    rows = feed.rows
     generator = torch.Generator().manual_seed(0)
     columns = [sentences[9 * k : 9 * k + 9] for k in range(len(text_fields(rows)))]
     targets = None
     if "label" in rows._fields:
-        targets = torch.arange(9) % classes
+        targets = torch.arange(9) % len(feed.classes)
     elif "score" in rows._fields:
         targets = torch.linspace(0, 5, 9)
     texts = Pair if len(columns) == 2 else Triplet if len(columns) == 3 else Sentence
@@ -50,33 +57,27 @@ def make_batch(method: Method, rows: type[Row], encoder: Encoder, sentences: lis
     if method.cached:
         with torch.no_grad():
             vectors = tuple(encoder.pool(one.to(encoder.device)) for one in tokens)
-            return Batch(vectors=vectors, targets=targets, generator=generator)
+            return VectorBatch(targets=targets, generator=generator, vectors=vectors)
     return Batch(tokens, targets, tuple(columns) if method.needs_text else (), generator=generator)
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_of_the_table_trains_what_it_says(name: str, tiny_model: Path, sentences: list[str]) -> None:
     encoder = Encoder.load(tiny_model)
-    method = attached(method_class(name)(METHODS[name].options(), encoder).train(), encoder)
+    method = attached(METHODS[name](OPTIONS[name](), encoder).train(), encoder)
     encoder.train().requires_grad_(False)
     of_encoder = trained(method, encoder)
     for parameter in of_encoder:
         parameter.requires_grad_(True)
 
-    make = partial(make_batch, method, encoder=encoder, sentences=sentences)
-    if isinstance(method, SeveralFeeds):
-        tasks = {task: make(feed.rows, classes=len(feed.classes)) for task, feed in method.feeds().items()}
-        batch = Batch(generator=torch.Generator().manual_seed(0), tasks=tasks)
-    else:
-        batch = make(method.rows, classes=len(method.classes))
-    assert METHODS[name].options.takes_steps is not isinstance(method, ClosedForm)
+    batch = make_batch(method, encoder, sentences)
+    assert OPTIONS[name].takes_steps is not isinstance(method, ClosedForm)
     if isinstance(method, ClosedForm):
         assert list(method.trained(encoder)) == list(method.parameters()) == []
         return
     objectives = Objectives(method)
-    requests = objectives.ask(batch)
-    encoded = encode_views(encoder, requests[0].views, objectives.adversary(requests))
-    terms = {**objectives.terms(requests, encoded), **objectives.penalties(encoder)}
+    asked = objectives.ask(batch)
+    terms = {**asked.terms(encode_views(encoder, asked.views, asked.adversary)), **objectives.penalties(encoder)}
     loss = torch.stack(list(terms.values())).sum()
     loss.backward()
     assert torch.isfinite(loss)
@@ -90,7 +91,7 @@ def test_building_a_method_changes_nothing_in_the_encoder(name: str, tiny_model:
     before = {key: value.clone() for key, value in encoder.state_dict().items()}
     expected = list(encoder.heads), encoder.prompt, encoder.pooling, encoder.language_head, encoder.dimension
     gradients = [parameter.requires_grad for parameter in encoder.parameters()]
-    method = method_class(name)(METHODS[name].options(), encoder)
+    method = METHODS[name](OPTIONS[name](), encoder)
     after = encoder.state_dict()
     assert after.keys() == before.keys()
     assert all(torch.equal(value, before[key]) for key, value in after.items())
@@ -151,3 +152,13 @@ def test_views_encoded_together_equal_views_encoded_alone(encoder: Encoder, sent
         torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5)
     last = Encoder.load(encoder.backbone.model.name_or_path)
     np.testing.assert_allclose(together[0].detach(), last.encode(sentences[:9]), atol=1e-5)
+
+
+def test_a_rate_may_stand_behind_the_name_of_an_augmentation(encoder: Encoder) -> None:
+    given = ("token_cutoff:0.4", "shuffle")
+    assert ConSERT(ConSERTOptions(augmentations=given), encoder).augmentations == [TokenCutoff(0.4), Shuffle()]
+    with pytest.raises(InputError, match=r"augmentation shuffle:0\.2: shuffle has no rate"):
+        ConSERT(ConSERTOptions(augmentations=("shuffle:0.2", "none")), encoder)
+    for name in ("token_cutoff:", "token_cutoff:1", "token_cutoff:-0.1", "token_cutoff:x", "cutoff:0.1"):
+        with pytest.raises((ValidationError, InputError), match=r"at least 0 and below 1|unknown augmentation"):
+            ConSERTOptions(augmentations=(name, "none"))

@@ -16,7 +16,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import Pooling
 from isotune.methods.consert import ConSERTJoint
 from isotune.methods.finetune import FinetunePair, FinetuneSentence
-from isotune.methods.method import Batch
+from isotune.methods.method import ROWS, Batch
 from isotune.methods.multitask import Multitask
 from isotune.methods.nli import NLI
 from isotune.methods.options import (
@@ -132,25 +132,24 @@ def test_supervised_simcse_is_infonce_with_hard_negatives_on_vectors_that_stay(
 @pytest.fixture
 def tasks(columns: list[Packed], encoder: Encoder, sentences: list[str]) -> Batch:
     more = [pack(encoder.tokenize(sentences[i : i + 7])) for i in (21, 28)]
-    return Batch(
-        tasks={
-            "sentiment": Batch((columns[0],), torch.tensor([4, 0, 2, 2, 1, 3, 0])),
-            "paraphrase": Batch(tuple(columns[1:]), torch.tensor([1, 0, 1, 0, 0, 1, 1])),
-            "similarity": Batch(tuple(more), torch.tensor([0.0, 5.0, 2.5, 4.0, 1.0, 3.2, 0.4])),
-        }
-    )
+    feeds = {
+        "sentiment": Batch((columns[0],), torch.tensor([4, 0, 2, 2, 1, 3, 0])),
+        "paraphrase": Batch(tuple(columns[1:]), torch.tensor([1, 0, 1, 0, 0, 1, 1])),
+        "similarity": Batch(tuple(more), torch.tensor([0.0, 5.0, 2.5, 4.0, 1.0, 3.2, 0.4])),
+    }
+    return Batch.of_feeds(feeds, torch.Generator())
 
 
 def test_multitask_weighs_three_losses(encoder: Encoder, tasks: Batch) -> None:
     method = Multitask(MultitaskOptions(projection=16, paraphrase_hinge=0.2), encoder).eval()
     views = method.views(tasks)
-    assert [view.tokens for view in views] == [text for task in tasks.tasks.values() for text in task.texts]
+    assert [view.tokens for view in views] == [text for feed in tasks.feeds.values() for text in feed.texts]
     encoded = encode_views(encoder, views)
     terms = method.loss(encoded, tasks)
     sentence, p1, p2, s1, s2 = encoded
 
     def target(name: str) -> list[float]:
-        values = tasks.tasks[name].targets
+        values = tasks.feeds[name].targets
         assert values is not None
         return values.tolist()
 
@@ -204,9 +203,12 @@ def test_multitask_says_where_each_task_is_read_and_scored(encoder: Encoder, tas
         (LabelledPair, 96),
         (ScoredPair, 32),
     ]
-    assert [feed.metrics for feed in method.dev_feeds().values()] == [("accuracy",), ("accuracy",), ("pearson",)]
-    one = Batch(tasks={"similarity": tasks.tasks["similarity"]})
-    assert len(method.views(one)) == 2
+    metrics = {"sentiment": "accuracy", "paraphrase": "accuracy", "similarity": "pearson"}
+    assert {name: feed.metrics for name, feed in method.scored("dev").items()} == {
+        name: {name: metric} for name, metric in metrics.items()
+    }
+    assert method.scored("test") == {}
+    assert len(method.views(tasks.feeds["similarity"])) == 2
 
 
 def joint(encoder: Encoder, first: Sequence[str], second: Sequence[str]) -> Packed:
@@ -246,10 +248,10 @@ def test_scores_are_predicted_where_there_are_no_classes(encoder: Encoder, sente
     assert method.rows is ScoredPair
     batch = Batch((joint(encoder, sentences[:3], sentences[3:6]),), torch.tensor([1.0, 4.0, 2.5]))
     encoded = encode_views(encoder, method.views(batch))
-    scores = method.predict("", encoded)
+    scores = method.predict(ROWS, encoded)
     assert scores.shape == (3,)
     close(method.loss(encoded, batch)["squared_error"], ((scores - batch.targets) ** 2).mean().detach())  # type: ignore[operator]
-    assert {name: feed.metrics for name, feed in method.dev_feeds().items()} == {"": ("pearson", "spearman")}
+    assert list(method.scored("dev")[ROWS].metrics) == ["pearson", "spearman"]
 
 
 def test_a_sentence_is_classified_by_its_first_token(encoder: Encoder, columns: list[Packed]) -> None:

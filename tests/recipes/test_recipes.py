@@ -11,7 +11,7 @@ import tomli_w
 from isotune.cli.train import field_docs
 from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError
-from isotune.methods import METHODS
+from isotune.methods import METHODS, OPTIONS
 from isotune.recipes import RECIPES, Recipe, TrainingOptions, plan_table, read_recipe
 
 
@@ -26,7 +26,7 @@ def test_every_recipe_is_allowed_and_comes_back_from_its_table(name: str) -> Non
 @pytest.mark.parametrize("name", METHODS)
 def test_a_key_means_one_thing(name: str) -> None:
     keys = [
-        *METHODS[name].options.model_fields,
+        *OPTIONS[name].model_fields,
         *TrainingOptions.model_fields,
         *EncoderOptions.model_fields,
         *Recipe.model_fields,
@@ -34,9 +34,7 @@ def test_a_key_means_one_thing(name: str) -> None:
     assert len(set(keys)) == len(keys)
 
 
-@pytest.mark.parametrize(
-    "model", [EncoderOptions, TrainingOptions, *(entry.options for entry in METHODS.values())], ids=lambda m: m.__name__
-)
+@pytest.mark.parametrize("model", [EncoderOptions, TrainingOptions, *OPTIONS.values()], ids=lambda m: m.__name__)
 def test_every_option_is_explained(model: type[TrainingOptions]) -> None:
     assert model.model_fields.keys() <= field_docs(model).keys()
 

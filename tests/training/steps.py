@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from isotune.encoder.encoder import Encoder
-from isotune.methods import METHODS, method_class
-from isotune.methods.method import Batch
+from isotune.methods import METHODS, OPTIONS
+from isotune.methods.method import Batch, VectorBatch
 from isotune.methods.mlm import MLM
 from isotune.methods.options import (
     BERTCFOptions,
@@ -20,21 +19,20 @@ from isotune.methods.options import (
     MLMOptions,
     SelfGuidedOptions,
 )
-from isotune.methods.protocols import SeveralFeeds
 from isotune.training.forward import StepEncoding
 from isotune.training.objectives import Objectives
 from isotune.training.workers import Workers
 from tests.methods.test_methods import make_batch
 
-OPTIONS: dict[str, tuple[str, MethodOptions]] = {name: (name, entry.options()) for name, entry in METHODS.items()}
-del OPTIONS["whitening"], OPTIONS["sif"]  # nothing is minimised
-OPTIONS |= {
+STEPS: dict[str, tuple[str, MethodOptions]] = {name: (name, options()) for name, options in OPTIONS.items()}
+del STEPS["whitening"], STEPS["sif"]  # nothing is minimised
+STEPS |= {
     "adversarial": ("consert-joint", ConSERTJointOptions(augmentations=("none", "adversarial"))),
     "adversarial and another": ("consert-joint", ConSERTJointOptions(augmentations=("adversarial", "shuffle"))),
     "flow, not cached": ("flow", FlowOptions(cached=False)),
     "bert-cf, joint": ("bert-cf", BERTCFOptions(train_encoder=True)),
     "self-guided, one layer": ("self-guided", SelfGuidedOptions(objective="base", frozen_dropout=True)),
-    "simcse and mlm": ("simcse", METHODS["simcse"].options()),
+    "simcse and mlm": ("simcse", OPTIONS["simcse"]()),
 }
 
 
@@ -48,19 +46,17 @@ def make(
     encoder.backbone.model.add_module("unused", unused)
     for parameter in encoder.parameters():  # weights large enough for all of them to matter
         parameter.data += 0.1 * torch.randn_like(parameter)
-    kind, options = OPTIONS[name]
-    method = method_class(kind)(options, encoder)
+    kind, options = STEPS[name]
+    method = METHODS[kind](options, encoder)
     beside = [MLM(MLMOptions(masking_rate=0.3), encoder, weight=0.1)] if name.endswith("and mlm") else []
     objectives = Objectives(method, beside)
     objectives.attach(encoder)
     encoder.train().requires_grad_(False)
     for parameter in objectives.trained(encoder):
         parameter.requires_grad_(True)
-    rows = partial(make_batch, method, encoder=encoder, sentences=sentences)
-    feeds = method.feeds() if isinstance(method, SeveralFeeds) else {}
-    to = partial(_moved, device=device, dtype=dtype)
-    tasks = {task: to(rows(feed.rows, classes=len(feed.classes))) for task, feed in feeds.items()}
-    batch = Batch(tasks=tasks) if tasks else to(rows(method.rows, classes=len(method.classes)))
+    batch = make_batch(method, encoder, sentences)
+    feeds = {name: _moved(of_feed, device, dtype) for name, of_feed in batch.feeds.items()}
+    batch = Batch.of_feeds(feeds, batch.generator) if feeds else _moved(batch, device, dtype)
     return encoder.to(dtype), objectives.to(device, dtype).train(), batch
 
 
@@ -79,14 +75,14 @@ def gradient(
     encoding = StepEncoding(encoder, workers, 3, chunk_size)
     weights = [weight for module in (encoder, objectives) for weight in module.parameters() if weight.requires_grad]
     with torch.autocast("cpu", torch.bfloat16, enabled=half):
-        requests = objectives.ask(batch)
-        views = [view for request in requests for view in request.views]
-        terms = objectives.terms(requests, encoding.encode(views, objectives.adversary(requests)))
+        asked = objectives.ask(batch)
+        encoded, tape = encoding.encode(asked.views, asked.adversary)
+        terms = asked.terms(encoded)
     loss = torch.stack([*terms.values(), *objectives.penalties(encoder).values()]).sum()
     loss.backward()
     workers.count_once(weights)
     with torch.autocast("cpu", torch.bfloat16, enabled=half):
-        encoding.backward()
+        tape.backward()
     workers.add_gradients(weights)
     result = in_one_row(loss, weights)
     for weight in weights:
@@ -113,5 +109,6 @@ def _moved(batch: Batch, device: str, dtype: torch.dtype) -> Batch:
     targets = batch.targets
     if targets is not None:
         targets = targets.to(device, dtype if targets.is_floating_point() else None)
-    vectors = tuple(vectors.to(device, dtype) for vectors in batch.vectors)
-    return replace(batch, texts=tuple(text.to(device) for text in batch.texts), targets=targets, vectors=vectors)
+    if isinstance(batch, VectorBatch):
+        return replace(batch, targets=targets, vectors=tuple(vectors.to(device, dtype) for vectors in batch.vectors))
+    return replace(batch, texts=tuple(text.to(device) for text in batch.texts), targets=targets)

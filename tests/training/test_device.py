@@ -13,7 +13,7 @@ from isotune.errors import InputError
 from isotune.kernels.device import default_device
 from isotune.training.workers import workers_of_run
 from tests.training import pretend_gpu
-from tests.training.steps import OPTIONS
+from tests.training.steps import STEPS
 
 SPAWN = multiprocessing.get_context("spawn")  # a process without threads, in which torch has no GPU yet
 
@@ -56,7 +56,7 @@ def test_several_processes_do_not_share_an_apple_gpu(monkeypatch: pytest.MonkeyP
 
 
 def test_a_step_on_a_gpu_has_the_gradient_of_a_cpu(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
-    in_process(pretend_gpu.compare_steps, tuple(OPTIONS), tiny_model, sentences, printed=tmp_path / "printed.txt")
+    in_process(pretend_gpu.compare_steps, tuple(STEPS), tiny_model, sentences, printed=tmp_path / "printed.txt")
 
 
 def test_commands_compute_on_a_gpu_what_they_compute_on_a_cpu(tiny_model: Path, text: Path, tmp_path: Path) -> None:

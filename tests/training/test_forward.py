@@ -10,7 +10,7 @@ from isotune.data.packed import Packed, pack
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
 from isotune.encoder.pooling import EachLayer, Pooling, TokenStates
-from isotune.methods.method import View
+from isotune.methods.method import VectorView, View
 from isotune.views.adversarial import Adversarial
 from isotune.views.augmentation import Augmentation, Shuffle
 from tests.conftest import encode_views, seeded
@@ -43,7 +43,7 @@ def test_states_of_chosen_tokens_are_those_of_the_padded_model(encoder: Encoder,
 def test_heads_follow_unless_a_view_wants_none(encoder: Encoder, tokens: Packed) -> None:
     encoder.heads.append(Dense(32, 7))
     pooled = encoder.pool(tokens)
-    with_heads, without, cached = encode(encoder, View(tokens), View(tokens, heads=False), View(vectors=pooled))
+    with_heads, without, cached = encode(encoder, View(tokens), View(tokens, heads=False), VectorView(pooled))
     torch.testing.assert_close(without, pooled)
     torch.testing.assert_close(with_heads, encoder.heads(pooled))
     assert torch.equal(cached, encoder.heads(pooled))

@@ -15,7 +15,7 @@ import pytest
 import tomli_w
 
 import isotune
-from isotune.methods import METHODS
+from isotune.methods import METHODS, OPTIONS
 from isotune.recipes import RECIPES, Recipe, plan_table
 from tests.training.conftest import metrics
 
@@ -50,7 +50,7 @@ def short_run(name: str, sentences: list[str], model: Path, pairs: Path) -> dict
     recipe, _, method = name.partition("method ")
     table = Recipe.from_table(plan_table(recipe or None, method or None, str(model))).table()
     for number, stage in enumerate(table["stages"]):
-        options = METHODS[stage["method"]].options
+        options = OPTIONS[stage["method"]]
         known = {*options.model_fields, *stage}
         stage |= {key: value for key, value in {**SHORT, **SMALL}.items() if key in known or key == "steps"}
         for key, value in GUESSED.items():

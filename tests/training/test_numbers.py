@@ -12,12 +12,12 @@ from torch import Tensor
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.methods import self_guided
-from isotune.methods.method import Batch
+from isotune.methods.method import Batch, VectorBatch
 from isotune.recipes import TrainingOptions
 from isotune.training.step import Stepper, TrainingFailed
 from isotune.training.workers import Workers
 from tests.training.conftest import Train
-from tests.training.steps import OPTIONS, make
+from tests.training.steps import STEPS, make
 
 
 @pytest.fixture(autouse=True)
@@ -30,22 +30,24 @@ def stepper(name: str, model: Path, sentences: list[str], **options: object) -> 
     encoder, objectives, batch = make(name, model, sentences)
     encoder.float()
     objectives.float()
-    feeder = SimpleNamespace(batch=lambda step, device: in_float(batch))
+    feeder = SimpleNamespace(batch=lambda step, device: in_float(batch), steps_per_epoch=10)
     training = TrainingOptions.model_validate({"max_gradient_norm": 1e30, **options})
-    steps = Stepper(encoder, objectives, feeder, training, 10, 0, 0, Workers())  # type: ignore[arg-type]
+    steps = Stepper(encoder, objectives, feeder, training, 0, 0, model, Workers())  # type: ignore[arg-type]
     return steps, steps.optimizer.parameters
 
 
 def in_float(batch: Batch) -> Batch:
-    tasks = {name: in_float(other) for name, other in batch.tasks.items()}
+    feeds = {name: in_float(other) for name, other in batch.feeds.items()}
     targets = (
         batch.targets.float() if batch.targets is not None and batch.targets.is_floating_point() else batch.targets
     )
-    return replace(batch, targets=targets, vectors=tuple(vectors.float() for vectors in batch.vectors), tasks=tasks)
+    if isinstance(batch, VectorBatch):
+        return replace(batch, targets=targets, vectors=tuple(vectors.float() for vectors in batch.vectors))
+    return replace(batch, targets=targets, feeds=feeds)
 
 
 @pytest.mark.parametrize("precision", ["float32", pytest.param("bfloat16", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("name", STEPS)
 def test_every_method_ends_in_one_line(name: str, precision: str, tiny_model: Path, sentences: list[str]) -> None:
     for value in (math.nan, math.inf):
         steps, weights = stepper(name, tiny_model, sentences, precision=precision)

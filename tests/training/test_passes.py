@@ -21,7 +21,7 @@ from isotune.training.passes import Pass
 from isotune.training.workers import Workers
 from tests.conftest import WORDS, encode_views
 from tests.training.conftest import Train, metrics
-from tests.training.steps import OPTIONS, assert_same, gradient, in_one_row, make
+from tests.training.steps import STEPS, assert_same, gradient, in_one_row, make
 
 CHUNK_SIZES = (None, 2)
 
@@ -37,7 +37,7 @@ def threads() -> Iterator[Workers]:
         yield made
 
 
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("name", STEPS)
 def test_every_cut_gives_the_gradient_of_one_graph(
     name: str, tiny_model: Path, sentences: list[str], threads: Workers
 ) -> None:
@@ -91,9 +91,8 @@ def test_the_gradient_is_that_of_a_loss_with_an_unbroken_graph(tiny_model: Path,
     encoder, objectives, batch = make("simcse", tiny_model, sentences)
     with encoder.backbone.dropout(0.0):
         found = gradient(encoder, objectives, batch)
-        requests = objectives.ask(batch)
-        encoded = [encoder(view.tokens) for view in requests[0].views]
-        (loss,) = objectives.terms(requests, encoded).values()
+        asked = objectives.ask(batch)
+        (loss,) = asked.terms([encoder(view.tokens) for view in asked.views if isinstance(view, View)]).values()
     loss.backward()
     weights = [weight for module in (encoder, objectives) for weight in module.parameters() if weight.requires_grad]
     assert_same(found, in_one_row(loss, weights))
@@ -126,7 +125,8 @@ def encoder(tiny_model: Path) -> Encoder:
 def test_views_of_different_sizes_are_cut_alike(encoder: Encoder, tokens: Packed, threads: Workers) -> None:
     few = pack([tokens.ids[:3].tolist(), tokens.ids[-20:].tolist()])
     views = [View(tokens), View(few)]
-    for got, want in zip(StepEncoding(encoder, threads, 0, 2).encode(views), encode_views(encoder, views), strict=True):
+    encoded, _ = StepEncoding(encoder, threads, 0, 2).encode(views)
+    for got, want in zip(encoded, encode_views(encoder, views), strict=True):
         torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-6)
 
 
@@ -171,9 +171,9 @@ def test_what_is_kept_for_the_backward_pass_is_that_of_a_pass(encoder: Encoder, 
 
         encoding = StepEncoding(encoder, Workers(), 0, chunk_size)
         with torch.autograd.graph.saved_tensors_hooks(Held, lambda held: held.tensor):
-            (vectors,) = encoding.encode([View(pack(ids * copies))])
+            (vectors,), tape = encoding.encode([View(pack(ids * copies))])
             vectors.sum().backward()
-            encoding.backward()
+            tape.backward()
         return most
 
     whole, chunked, of_more = peak(1, 60), peak(1, 6), peak(8, 6)

@@ -20,7 +20,7 @@ from isotune.methods import self_guided
 from isotune.training.run_folder import is_finished
 from tests.training.conftest import metrics
 from tests.training.ranks import CHUNK_SIZES, GROUPS, PROCESSES, make_steps, train_with_error
-from tests.training.steps import OPTIONS, assert_same, gradient, make
+from tests.training.steps import STEPS, assert_same, gradient, make
 
 SOME = {"simcse and mlm", "adversarial", "bert-cf, joint", "self-guided, one layer"}
 FORKSERVER = multiprocessing.get_context("forkserver")
@@ -37,7 +37,7 @@ def in_processes(count: int, act: Callable[..., object], *arguments: object) -> 
     return [process.exitcode for process in processes]
 
 
-@pytest.mark.parametrize("names", [SOME, pytest.param({*OPTIONS} - SOME, marks=pytest.mark.slow)], ids=["some", "all"])
+@pytest.mark.parametrize("names", [SOME, pytest.param({*STEPS} - SOME, marks=pytest.mark.slow)], ids=["some", "all"])
 def test_every_process_gets_the_loss_and_gradient_of_a_single_process(
     names: set[str], tiny_model: Path, sentences: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

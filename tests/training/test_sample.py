@@ -7,9 +7,7 @@ import pytest
 
 from isotune.data.rows import Sentence
 from isotune.errors import InputError
-from isotune.methods import METHODS, method_class
-from isotune.methods.protocols import ClosedForm
-from isotune.training import corpora
+from isotune.methods import OPTIONS
 from isotune.training.corpora import _draw, _sample
 from tests.training.conftest import Train, metrics
 
@@ -51,14 +49,14 @@ def test_a_run_trains_on_the_sample(train: Train) -> None:
     assert found[0]["sha256"] == found[1]["sha256"] != found[2]["sha256"]
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if issubclass(method_class(name), ClosedForm)])
+@pytest.mark.parametrize("method", [name for name, options in OPTIONS.items() if not options.takes_steps])
 def test_a_closed_form_takes_no_more_rows_than_it_needs(
     method: str, train: Train, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed = {"method": method, "steps": None, "eval_every": None, "learning_rate": None, "batch_size": None}
     found = {}
     for enough in (60, 40):
-        monkeypatch.setattr(corpora, "ENOUGH", enough)
+        monkeypatch.setattr("isotune.methods.method.ENOUGH", enough)
         folder = train(f"{enough}", **closed).folder
         found[enough] = json.loads((folder / "data.json").read_text())["stage 1"]["rows"]
         said = "the stage takes 40 of the 60 rows" in (folder / "train.log").read_text()

@@ -21,7 +21,7 @@ from pydantic import BaseModel
 
 from isotune.cli.parameters import PAIRS, STAND_INS
 from isotune.errors import InputError
-from isotune.methods import METHODS
+from isotune.methods import METHODS, OPTIONS
 from isotune.recipes import DEFAULT_RECIPE, ENCODER_RECIPE, Recipe, plan_table, resolve
 from isotune.recipes.training import WITHOUT_STEPS, TrainingOptions
 
@@ -115,7 +115,7 @@ def _recipe_of_documents(
 def where_option_is(option: str, words: Sequence[str]) -> str:
     """Which methods have an option that the recipe of the words does not have; empty if none has it."""
     field = option.removeprefix("--").replace("-", "_").removeprefix("no_")
-    if methods := [name for name in METHODS if field in METHODS[name].options.model_fields]:
+    if methods := [name for name in METHODS if field in OPTIONS[name].model_fields]:
         return f"{option} is an option of another method: --method {' or '.join(methods)}."
     if field in TrainingOptions.model_fields:
         without = _chosen_recipe(words).stages[0].method

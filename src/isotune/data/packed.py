@@ -27,6 +27,7 @@ class Packed:
     order: Tensor  # [N] int64; packed sentence i is the caller's sentence `order[i]`
     types: Tensor | None = None  # [T] int64, 0 in the first and 1 in the second text of a sequence; None: one text each
     seeds: Tensor | None = None  # [N] int64, what the random numbers of each sentence follow from (`data/draws.py`)
+    counted: tuple[tuple[int, int], ...] | None = None  # `groups`, counted before the batch moved to a GPU
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -53,9 +54,14 @@ class Packed:
         return torch.arange(len(self.ids), device=self.ids.device) - self.offsets[self.segments]
 
     @cached_property
-    def groups(self) -> list[tuple[int, int]]:
+    def groups(self) -> tuple[tuple[int, int], ...]:
         """(length, number of sentences of this length), lengths ascending."""
-        return [(length, len(list(run))) for length, run in groupby(self.lengths.tolist())]
+        return self.counted or tuple((length, len(list(run))) for length, run in groupby(self.lengths.tolist()))
+
+    @property
+    def rank(self) -> Tensor:
+        """[N] int64: each packed sentence's place among the caller's numbers of these sentences."""
+        return self.order.argsort().argsort()
 
     def restore(self, x: Tensor) -> Tensor:
         """[N, ...] in packed order -> [N, ...] in the caller's order."""
@@ -66,6 +72,8 @@ class Packed:
 
         The sentences of a part keep their numbers in `order`.
         """
+        if count == 1:
+            return [self]
         part_of = self.offsets * count // max(1, len(self.ids))  # [N], ascending: the part of each sentence
         sentences = part_of.bincount(minlength=count).tolist()
         tokens = part_of[self.segments].bincount(minlength=count).tolist()
@@ -96,9 +104,8 @@ class Packed:
             return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" and x.is_cpu else x.to(device)
 
         types, seeds = (None if x is None else move(x) for x in (self.types, self.seeds))
-        moved = Packed(move(self.ids), move(self.lengths), move(self.order), types, seeds)
-        moved.__dict__["groups"] = self.groups  # counted here, because counting on a GPU would wait for the copy
-        return moved
+        # Counted here, because counting on a GPU would wait for the copy.
+        return Packed(move(self.ids), move(self.lengths), move(self.order), types, seeds, self.groups)
 
 
 def pack(sentences: Sequence[Sequence[int]]) -> Packed:

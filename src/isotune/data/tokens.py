@@ -232,12 +232,14 @@ class _FlatWriter:
 class BatchOrder:
     """Which rows make which step: a new order in every epoch, which depends on the seed and the step alone.
 
-    The rows that do not fill a last batch are left out of that epoch, or with `whole_epochs` make a smaller batch.
+    The rows that do not fill a last batch are left out of that epoch. With `whole_epochs` they make a smaller batch, if
+    there are two or more.
     """
 
     def __init__(self, rows: int, batch_size: int, seed: int, whole_epochs: bool = False) -> None:
         self.batch_size = batch_size
-        self.steps_per_epoch = -(-rows // batch_size) if whole_epochs else rows // batch_size
+        # A single row has nothing to be compared with, so it makes no batch.
+        self.steps_per_epoch = -(-(rows - 1) // batch_size) if whole_epochs else rows // batch_size
         self._rows_of_epoch = lru_cache(1)(lambda epoch: np.random.default_rng([seed, epoch]).permutation(rows))
 
     def __getitem__(self, step: int) -> np.ndarray:

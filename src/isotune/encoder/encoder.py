@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -180,6 +181,13 @@ class Encoder(nn.Module):
             encoder.token_weights[:count] = saved.token_weights[:known]
         encoder.calibration = read_calibration(folder)
         return encoder.to(device).eval()
+
+    def reading(self, pooling: Pooling, heads: Heads) -> Self:
+        """An encoder of the same weights that pools otherwise, or has other heads."""
+        other = copy(self)
+        other._modules = {**self._modules, "heads": heads}
+        other.pooling = pooling
+        return other
 
     @property
     def dimension(self) -> int:

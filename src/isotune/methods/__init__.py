@@ -1,12 +1,11 @@
 """The papers' methods, one file each.
 
-Importing this package loads neither torch nor the option models: a method's classes are imported when they are used.
+Importing this package loads neither torch nor the option models: both are imported when they are used.
 """
 
 from __future__ import annotations
 
-from pkgutil import resolve_name
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from isotune.registry import Registry
 
@@ -14,57 +13,36 @@ if TYPE_CHECKING:
     from isotune.methods.method import Method
     from isotune.methods.options import MethodOptions
 
+# The option model of each method, and its class.
+_OWN = {
+    "back-translation": ("BackTranslationOptions", "back_translation:BackTranslation"),
+    "bert-cf": ("BERTCFOptions", "flow:BERTCF"),
+    "clsr": ("CLSROptions", "clsr:CLSR"),
+    "consert": ("ConSERTOptions", "consert:ConSERT"),
+    "consert-joint": ("ConSERTJointOptions", "consert:ConSERTJoint"),
+    "cosent": ("CoSENTOptions", "cosent:CoSENT"),
+    "finetune-pair": ("FinetunePairOptions", "finetune:FinetunePair"),
+    "finetune-sentence": ("FinetuneSentenceOptions", "finetune:FinetuneSentence"),
+    "flow": ("FlowOptions", "flow:BERTFlow"),
+    "mirror": ("MirrorOptions", "mirror:Mirror"),
+    "mlm": ("MLMOptions", "mlm:MLM"),
+    "multitask": ("MultitaskOptions", "multitask:Multitask"),
+    "neighbours": ("PairsOptions", "pairs:Neighbours"),
+    "nli": ("NLIOptions", "nli:NLI"),
+    "pairs": ("PairsOptions", "pairs:Pairs"),
+    "self-guided": ("SelfGuidedOptions", "self_guided:SelfGuided"),
+    "self-guided-bt": ("SelfGuidedBackTranslationOptions", "back_translation:SelfGuidedBackTranslation"),
+    "sif": ("SIFOptions", "sif:SIF"),
+    "simcse": ("SimCSEOptions", "simcse:SimCSE"),
+    "simcse-sup": ("SimCSESupervisedOptions", "simcse:SimCSESupervised"),
+    "sncse": ("SNCSEOptions", "sncse:SNCSE"),
+    "whitening": ("WhiteningOptions", "whitening:Whitening"),
+}
 
-class MethodEntry(NamedTuple):
-    """A method's option model and its class; isotune's own are each written as "module:class" in `isotune.methods`."""
+METHODS: Registry[type[Method]] = Registry("method", {name: f"methods.{code}" for name, (_, code) in _OWN.items()})
+"""The classes of the methods by name; each takes its options and the encoder that it trains."""
 
-    model: type[MethodOptions] | str
-    code: type[Method] | str
-
-    @property
-    def options(self) -> type[MethodOptions]:
-        """The option model; it is imported on first use and loads no torch."""
-        model: type[MethodOptions] = _imported(self.model)
-        return model
-
-
-METHODS: Registry[MethodEntry] = Registry(
-    "method",
-    {
-        "back-translation": MethodEntry("options:BackTranslationOptions", "back_translation:BackTranslation"),
-        "bert-cf": MethodEntry("options:BERTCFOptions", "flow:BERTCF"),
-        "clsr": MethodEntry("options:CLSROptions", "clsr:CLSR"),
-        "consert": MethodEntry("options:ConSERTOptions", "consert:ConSERT"),
-        "consert-joint": MethodEntry("options:ConSERTJointOptions", "consert:ConSERTJoint"),
-        "cosent": MethodEntry("options:CoSENTOptions", "cosent:CoSENT"),
-        "finetune-pair": MethodEntry("options:FinetunePairOptions", "finetune:FinetunePair"),
-        "finetune-sentence": MethodEntry("options:FinetuneSentenceOptions", "finetune:FinetuneSentence"),
-        "flow": MethodEntry("options:FlowOptions", "flow:BERTFlow"),
-        "mirror": MethodEntry("options:MirrorOptions", "mirror:Mirror"),
-        "mlm": MethodEntry("options:MLMOptions", "mlm:MLM"),
-        "multitask": MethodEntry("options:MultitaskOptions", "multitask:Multitask"),
-        "neighbours": MethodEntry("options:PairsOptions", "pairs:Neighbours"),
-        "nli": MethodEntry("options:NLIOptions", "nli:NLI"),
-        "pairs": MethodEntry("options:PairsOptions", "pairs:Pairs"),
-        "self-guided": MethodEntry("options:SelfGuidedOptions", "self_guided:SelfGuided"),
-        "self-guided-bt": MethodEntry(
-            "options:SelfGuidedBackTranslationOptions", "back_translation:SelfGuidedBackTranslation"
-        ),
-        "sif": MethodEntry("options:SIFOptions", "sif:SIF"),
-        "simcse": MethodEntry("options:SimCSEOptions", "simcse:SimCSE"),
-        "simcse-sup": MethodEntry("options:SimCSESupervisedOptions", "simcse:SimCSESupervised"),
-        "sncse": MethodEntry("options:SNCSEOptions", "sncse:SNCSE"),
-        "whitening": MethodEntry("options:WhiteningOptions", "whitening:Whitening"),
-    },
+OPTIONS: Registry[type[MethodOptions]] = Registry(
+    "method", {name: f"methods.options:{model}" for name, (model, _) in _OWN.items()}
 )
-"""The methods by name."""
-
-
-def method_class(name: str) -> type[Method]:
-    """The class of a method; it takes its options and the encoder it trains."""
-    code: type[Method] = _imported(METHODS[name].code)
-    return code
-
-
-def _imported(code: type | str) -> type:
-    return resolve_name(f"{__name__}.{code}") if isinstance(code, str) else code
+"""The option models of the methods by name; they load no torch."""

@@ -26,14 +26,13 @@ from isotune.kernels.device import default_device
 from isotune.losses import nt_xent
 from isotune.methods.method import Batch, Method
 from isotune.methods.options import ParaphraseOptions
-from isotune.methods.protocols import DerivesRows
 from isotune.methods.self_guided import SelfGuided, Tethered
 
 BATCH = 256  # sentences between two writes to the cache
 BEAMS = 512  # decoded at once; each decoding step holds the scores of the whole vocabulary for each beam
 
 
-class Paraphrased(Method, DerivesRows):
+class Paraphrased(Method):
     """A method on pairs of a sentence and its paraphrase, which are read or made."""
 
     rows: type[Row] = Pair
@@ -41,11 +40,7 @@ class Paraphrased(Method, DerivesRows):
     def __init__(self, options: ParaphraseOptions, encoder: Encoder) -> None:
         super().__init__(options, encoder)
         self.translator = BackTranslator(options.translate, options.beams) if options.translate else None
-
-    @property
-    def reads(self) -> type[Row]:  # type: ignore[override]
-        """Sentences where the paraphrases have to be made, or else pairs."""
-        return Sentence if self.translator else Pair
+        self.reads = Sentence if self.translator else None
 
     def prepare(self, rows: Iterable[Row], cache: Path | None, say: Callable[[str], None]) -> Iterator[Row]:
         """Pairs unchanged; or each sentence with its back-translation, left out where the translation is blank."""

@@ -18,13 +18,12 @@ from isotune.data.rows import LabelledPair, LabelledSentence, Row, ScoredPair
 from isotune.data.tokens import Tokenized
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import Pooling
-from isotune.methods.method import Batch, Method, View
+from isotune.methods.method import ROWS, Batch, Method, ScoredFeed, Split, View
 from isotune.methods.options import FinetunePairOptions, FinetuneSentenceOptions
 from isotune.methods.projection import started_as_bert
-from isotune.methods.protocols import SINGLE_FEED, Feed, ScoresRows
 
 
-class FinetuneSentence(Method, ScoresRows):
+class FinetuneSentence(Method):
     """A class for every sentence."""
 
     rows: type[Row] = LabelledSentence
@@ -37,18 +36,12 @@ class FinetuneSentence(Method, ScoresRows):
         dimension = encoder.dimension if options.heads else encoder.backbone.dimension
         self.linear = started_as_bert(nn.Linear(dimension, len(self.classes) or 1))
 
-    def dev_feeds(self) -> Mapping[str, Feed]:
-        """The dev data, or its first part. The mean of its metrics chooses the best step."""
-        return {SINGLE_FEED: self._part(0, self.options.dev_share)}
-
-    def test_feeds(self) -> Mapping[str, Feed]:
-        """The rest of the dev data, if only a part of it chooses."""
-        share = self.options.dev_share
-        return {SINGLE_FEED: self._part(share, 1)} if share < 1 else {}
-
-    def _part(self, first: float, end: float) -> Feed:
+    def scored(self, split: Split) -> Mapping[str, ScoredFeed]:
+        """The dev data; or its first part to choose the step, and the rest as test rows."""
         o = self.options
-        return Feed(self.rows, o.dev_data, classes=self.classes, metrics=o.metrics, part=(first, end))
+        part = (0.0, o.dev_share) if split == "dev" else (o.dev_share, 1.0)
+        metrics: dict[str, str] = {metric: metric for metric in o.metrics}
+        return {ROWS: ScoredFeed(self.rows, o.dev_data, metrics, self.classes, part)} if part[0] < part[1] else {}
 
     def views(self, batch: Batch) -> Sequence[View]:
         """The sequences, each represented by its first token, or by what the encoder's heads make of that."""

@@ -1,26 +1,31 @@
 """What a method is: it declares what it adds and trains, says which views to encode, and computes a loss.
 
     adds           what the encoder gets before the first step, and keeps
+    feeds()        the rows that are trained on; by default one feed of `rows`
     views(batch)   which sentences to encode, and how they are changed; by default each text once
     loss(...)      what to make of their vectors
 
 The trainer stands between the two calls and encodes the views. A method therefore has no code for batches, devices,
 precision or memory. A constructor changes nothing outside the method: the trainer attaches what `adds` declares.
-What only a few methods need is an optional protocol in `protocols.py`.
+
+The trainer treats all methods alike. What only a few methods need is a function that does nothing unless overridden:
+`prepare` (rows that are made from others), `scored` and `predict` (labelled rows that choose the step), `draw` (random
+numbers that views and loss share), `adversary`, and `penalty`. A `ClosedForm` is fitted and takes no steps.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
-from typing import TypeVar
+from pathlib import Path
+from typing import Literal, TypeVar
 
 from torch import Generator, Tensor, nn
 
 from isotune.data.packed import Packed
-from isotune.data.rows import Row
+from isotune.data.rows import Row, Sentence
 from isotune.data.tokens import Tokenized
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.encoder import Encoder
@@ -28,13 +33,44 @@ from isotune.encoder.heads.head import Head
 from isotune.encoder.heads.language import LanguageHead
 from isotune.encoder.pooling import EachLayer, Pooling, TokenStates
 from isotune.errors import InputError
-from isotune.methods import METHODS, MethodEntry
+from isotune.methods import METHODS, OPTIONS
 from isotune.methods.options import AugmentedOptions, MethodOptions
 from isotune.views import AUGMENTATIONS
 from isotune.views.augmentation import Augmentation, NoAugmentation
 from isotune.views.masking import Masked
 
 M = TypeVar("M", bound="type[Method]")
+
+
+ROWS = "rows"
+"""The name of the feed of a method that trains on rows of one kind."""
+
+Split = Literal["dev", "test"]
+
+ENOUGH = 100_000  # rows of which a closed form is computed; docs/methods.md says what more rows change
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A source of rows to train on."""
+
+    rows: type[Row]  # what is tokenized
+    reads: type[Row] | None = None  # the rows of the source, where `Method.prepare` makes the others from them
+    data: tuple[str, ...] = ()  # the sources, as `data.read` takes them; empty for the stage's
+    batch_size: int = 0  # rows in one update; 0 for the stage's option
+    classes: tuple[str, ...] = ()  # the labels of labelled rows, in the order of their class numbers
+    enough: int = 0  # rows that are drawn where the user asks for no number; 0 for those that the steps take
+
+
+@dataclass(frozen=True)
+class ScoredFeed:
+    """A source of labelled rows that a method is scored on."""
+
+    rows: type[Row]  # what is tokenized
+    data: tuple[str, ...]  # the sources, as `data.read` takes them
+    metrics: Mapping[str, str]  # the name of each score -> its metric in `evaluation.metrics`
+    classes: tuple[str, ...] = ()  # as `Feed` has them
+    part: tuple[float, float] = (0.0, 1.0)  # where the rows to score on begin and end, as shares of all rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,24 +81,44 @@ class Batch:
     targets: Tensor | None = None  # [N] int64 class or paragraph numbers, or float32 scores, where rows have these
     sentences: tuple[list[str], ...] = ()  # the texts as strings, where the method `needs_text`
     max_length: int | None = None  # the number of tokens that texts were cut to; None is the encoder's limit
-    vectors: tuple[Tensor, ...] = ()  # [N, d] pooled vectors in place of each of `texts`, where the method is `cached`
     generator: Generator = field(default_factory=Generator)  # on the CPU; all random numbers of a method come from it
-    tasks: dict[str, Batch] = field(default_factory=dict)  # a batch for each feed, where the method reads several feeds
+    feeds: Mapping[str, Batch] = field(default_factory=dict)  # of several feeds: a batch of each; `texts` has all texts
     masked: tuple[Masked, ...] = ()  # the texts with masked tokens, once `MLM.draw` has drawn them
+
+    @classmethod
+    def of_feeds(cls, feeds: Mapping[str, Batch], generator: Generator) -> Batch:
+        """The batch of a step from the batch of each feed, by name; that of the only feed as it is."""
+        if len(feeds) == 1:
+            return next(iter(feeds.values()))
+        texts = tuple(text for batch in feeds.values() for text in batch.texts)
+        return cls(texts, generator=generator, feeds=feeds)
+
+
+@dataclass(frozen=True, eq=False)
+class VectorBatch(Batch):
+    """N rows whose texts have been encoded already, for a method that is `cached`; `texts` is empty."""
+
+    vectors: tuple[Tensor, ...] = ()  # [N, d] pooled vectors for each text of a row
 
 
 @dataclass(frozen=True, eq=False)
 class View:
     """N sentences to encode."""
 
-    tokens: Packed | None = None  # the sentences
+    tokens: Packed
     augmentation: Augmentation = field(default_factory=NoAugmentation)  # how the embedding layer changes the sentences
     pooling: Pooling | EachLayer | TokenStates | None = None  # replaces the encoder's pooling
     # A frozen backbone that replaces the encoder's, without gradient and without heads. It stays in the mode (training
     # or evaluation) that it is in.
     backbone: Backbone | None = None
     heads: bool = True  # whether the encoder's heads are applied after pooling
-    vectors: Tensor | None = None  # [N, d] pooled vectors in place of the sentences; only the heads are applied
+
+
+@dataclass(frozen=True, eq=False)
+class VectorView:
+    """N sentences that have been encoded already: the encoder's heads are applied to their pooled vectors."""
+
+    vectors: Tensor  # [N, d]
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +167,10 @@ class Method(nn.Module, ABC):
     """What the user chose; a subclass names its option model."""
 
     rows: type[Row]
-    """The row type that the method trains on."""
+    """The row type that is tokenized, unless `feeds` is overridden."""
+
+    reads: type[Row] | None = None
+    """The row type in the source, where `prepare` makes `rows` from it."""
 
     classes: tuple[str, ...] = ()
     """The labels of labelled rows, in the order of their class numbers."""
@@ -156,13 +215,32 @@ class Method(nn.Module, ABC):
         """
         return Tokenized([encoder.tokenize(texts, max_length) for texts in columns])
 
-    def views(self, batch: Batch) -> Sequence[View]:
+    def feeds(self) -> Mapping[str, Feed]:
+        """The rows that one update takes, by the name of the feed; by default one feed of `rows`."""
+        return {ROWS: Feed(self.rows, self.reads, classes=self.classes)}
+
+    def scored(self, split: Split) -> Mapping[str, ScoredFeed]:
+        """The labelled rows, by name, that the method's own predictions are scored on; none by default.
+
+        Where there are "dev" rows, the mean of their scores chooses the step, in place of the run's dev pairs. "test"
+        rows have the names of dev rows. They score the step that is kept, and choose nothing.
+        """
+        return {}
+
+    def prepare(self, rows: Iterable[Row], cache: Path | None, say: Callable[[str], None]) -> Iterable[Row]:
+        """Makes the rows to tokenize from the rows of the source, as a stream; by default they are the same.
+
+        `cache` is a folder for texts that are costly to make, if there is one. `say` writes a line into the run's log.
+        """
+        return rows
+
+    def views(self, batch: Batch) -> Sequence[View | VectorView]:
         """The views to encode; by default each text of the rows once, changed by its augmentation.
 
         A text without a second one is there once for each augmentation.
         """
-        if self.cached:
-            return [View(vectors=vectors) for vectors in batch.vectors]
+        if isinstance(batch, VectorBatch):
+            return [VectorView(vectors) for vectors in batch.vectors]
         texts = (
             batch.texts * len(self.augmentations) if len(batch.texts) == 1 < len(self.augmentations) else batch.texts
         )
@@ -180,6 +258,10 @@ class Method(nn.Module, ABC):
         `encoded` has the vectors [N, d] of each of the batch's views, rows in the batch's order.
         """
 
+    def predict(self, name: str, encoded: Sequence[Tensor]) -> Tensor:
+        """Class numbers or scores [N] for `scored` rows of this name, from the vectors of their views."""
+        raise NotImplementedError
+
     def adversary(self, encoded: Sequence[Tensor], batch: Batch) -> Tensor:
         """The scalar loss that adversarial views increase, from the vectors [N, d] of all other views, in order."""
         raise NotImplementedError
@@ -189,13 +271,48 @@ class Method(nn.Module, ABC):
         return {}
 
 
+class ClosedForm(Method):
+    """A method that minimises nothing: its result follows from the vectors of all texts, which are computed once."""
+
+    rows = Sentence
+    cached = True
+
+    def feeds(self) -> Mapping[str, Feed]:
+        """Sentences, which one update takes all."""
+        return {ROWS: Feed(Sentence, batch_size=1, enough=ENOUGH)}
+
+    def check(self, texts: int) -> None:
+        """Checks that the number of texts is enough, before anything is computed."""
+
+    def count(self, encoder: Encoder, counts: Tensor) -> None:
+        """Gets the number of times [vocabulary] that each token id occurs, before the vectors are computed."""
+
+    @abstractmethod
+    def fit(self, encoder: Encoder, vectors: Tensor) -> None:
+        """Sets the weights of the layers that the method has added, from the pooled vectors [N, d] of all texts."""
+
+    def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
+        """No terms."""
+        return {}
+
+
 def method(name: str, *, options: type[MethodOptions]) -> Callable[[M], M]:
     """A decorator that registers a subclass of `Method`, whose options are a subclass of `MethodOptions`."""
-    return METHODS.adding(name, lambda code: MethodEntry(options, code))
+
+    def add(code: M) -> M:
+        OPTIONS.add(name, options, f"{code.__module__}.{code.__qualname__}")
+        return METHODS.adding(name)(code)
+
+    return add
 
 
 def _augmentation(name: str, options: AugmentedOptions, encoder: Encoder) -> Augmentation:
-    augmentation = AUGMENTATIONS[name].from_options(options)
+    kind, _, rate = name.partition(":")
+    augmentation = AUGMENTATIONS[kind].from_options(options)
+    if rate and "rate" not in getattr(augmentation, "__dataclass_fields__", {}):
+        raise InputError(f"augmentation {name}: {kind} has no rate; leave :{rate} out")
+    if rate:
+        augmentation = replace(augmentation, rate=float(rate))  # type: ignore[type-var]
     if type(augmentation).positions is not Augmentation.positions and not encoder.backbone.knows_positions:
         raise InputError(
             f"augmentation {name}: this model has no positions; give --augmentations token_cutoff feature_cutoff"

@@ -13,18 +13,16 @@ from torch.nn.functional import cross_entropy, mse_loss
 from isotune.data.rows import LabelledPair, LabelledSentence, ScoredPair
 from isotune.encoder.encoder import Encoder
 from isotune.losses import cosine_embedding, hinged_cosine
-from isotune.methods.method import Batch, Method, View
-from isotune.methods.options import MultitaskOptions, Sources
-from isotune.methods.protocols import Feed, ScoresRows, SeveralFeeds
+from isotune.methods.method import Batch, Feed, Method, ScoredFeed, Split
+from isotune.methods.options import MultitaskOptions
 
 PARAPHRASE_CLASSES = ("0", "1")
 HIGHEST = 5.0  # score of a pair; the lowest is 0
 
 
-class Multitask(Method, SeveralFeeds, ScoresRows):
+class Multitask(Method):
     """Three tasks, three heads, one update."""
 
-    rows = LabelledSentence  # of the first feed
     options: MultitaskOptions
 
     def __init__(self, options: MultitaskOptions, encoder: Encoder) -> None:
@@ -40,39 +38,37 @@ class Multitask(Method, SeveralFeeds, ScoresRows):
         """The training rows of each task."""
         o = self.options
         return {
-            "sentiment": Feed(LabelledSentence, o.sentiment_data, o.sentiment_batch_size, o.sentiment_classes),
-            "paraphrase": Feed(LabelledPair, o.paraphrase_data, o.paraphrase_batch_size, PARAPHRASE_CLASSES),
-            "similarity": Feed(ScoredPair, o.similarity_data, o.similarity_batch_size),
+            "sentiment": Feed(
+                LabelledSentence,
+                data=o.sentiment_data,
+                batch_size=o.sentiment_batch_size,
+                classes=o.sentiment_classes,
+            ),
+            "paraphrase": Feed(
+                LabelledPair, data=o.paraphrase_data, batch_size=o.paraphrase_batch_size, classes=PARAPHRASE_CLASSES
+            ),
+            "similarity": Feed(ScoredPair, data=o.similarity_data, batch_size=o.similarity_batch_size),
         }
 
-    def dev_feeds(self) -> Mapping[str, Feed]:
-        """The dev rows of each task (section 5.2.2)."""
-        o = self.options
-        return self._scored(o.sentiment_dev, o.paraphrase_dev, o.similarity_dev)
-
-    def test_feeds(self) -> Mapping[str, Feed]:
-        """The test rows of those tasks that have some (Table 2)."""
-        o = self.options
-        return self._scored(o.sentiment_test, o.paraphrase_test, o.similarity_test)
-
-    def _scored(self, sentiment: Sources, paraphrase: Sources, similarity: Sources) -> Mapping[str, Feed]:
-        """The rows of each task with its metric, of the tasks that name sources."""
-        classes = self.options.sentiment_classes
+    def scored(self, split: Split) -> Mapping[str, ScoredFeed]:
+        """The rows of the tasks that have some: for dev section 5.2.2, for test Table 2."""
+        o, classes = self.options, self.options.sentiment_classes
+        sources = {
+            "dev": (o.sentiment_dev, o.paraphrase_dev, o.similarity_dev),
+            "test": (o.sentiment_test, o.paraphrase_test, o.similarity_test),
+        }
+        sentiment, paraphrase, similarity = sources[split]
         feeds = {
-            "sentiment": Feed(LabelledSentence, sentiment, classes=classes, metrics=("accuracy",)),
-            "paraphrase": Feed(LabelledPair, paraphrase, classes=PARAPHRASE_CLASSES, metrics=("accuracy",)),
-            "similarity": Feed(ScoredPair, similarity, metrics=("pearson",)),
+            "sentiment": ScoredFeed(LabelledSentence, sentiment, {"sentiment": "accuracy"}, classes),
+            "paraphrase": ScoredFeed(LabelledPair, paraphrase, {"paraphrase": "accuracy"}, PARAPHRASE_CLASSES),
+            "similarity": ScoredFeed(ScoredPair, similarity, {"similarity": "pearson"}),
         }
         return {name: feed for name, feed in feeds.items() if feed.data}
 
-    def views(self, batch: Batch) -> Sequence[View]:
-        """The texts of all tasks, task after task."""
-        return [View(tokens) for name in self.feeds() if name in batch.tasks for tokens in batch.tasks[name].texts]
-
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """The three weighted terms of L_FT."""
-        o, tasks = self.options, batch.tasks
-        labels, alike, scores = (tasks[name].targets for name in self.feeds())
+        o = self.options
+        labels, alike, scores = (batch.feeds[name].targets for name in self.feeds())
         assert labels is not None
         assert alike is not None
         assert scores is not None

@@ -5,6 +5,7 @@ run. Its docstring, or else that of the field in the class above, is the help of
 paper's text; if the authors' code differs, the docstring says so.
 """
 
+import re
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -15,7 +16,18 @@ Rate = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
-AugmentationName = Annotated[str, AfterValidator(AUGMENTATIONS.check)]
+
+
+def _augmentation(name: str) -> str:
+    """Checks a name of an augmentation, which may have a rate behind it: token_cutoff:0.3."""
+    kind, colon, rate = name.partition(":")
+    AUGMENTATIONS.check(kind)
+    if colon and not re.fullmatch(r"0?\.\d+|0", rate):
+        raise ValueError(f"{name}: the rate of an augmentation is at least 0 and below 1, such as {kind}:0.2")
+    return name
+
+
+AugmentationName = Annotated[str, AfterValidator(_augmentation)]
 Sources = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
@@ -48,8 +60,7 @@ class AugmentedOptions(MethodOptions):
     """How the two views of a sentence are changed inside the embedding layer, beside what the method does."""
 
     augmentations: tuple[AugmentationName, AugmentationName] = ("none", "none")
-    """The augmentations of a sentence's two views: none, shuffle, token_cutoff, feature_cutoff, dropout, or one of a
-    plugin."""
+    """The augmentations of a sentence's two views. A rate may stand behind a name: token_cutoff:0.3."""
 
     token_cutoff_rate: Rate = 0.15
     """Share of a sentence's tokens that token_cutoff sets to 0. ConSERT, section 4.1."""
@@ -79,8 +90,8 @@ class ConSERTOptions(AugmentedOptions):
     """Divides the cosine similarities. ConSERT, section 5.4."""
 
     augmentations: tuple[AugmentationName, AugmentationName] = ("feature_cutoff", "shuffle")
-    """The augmentations of a sentence's two views: none, shuffle, token_cutoff, feature_cutoff, dropout, or one of a
-    plugin. The default is the best pair of ConSERT's Figure 5."""
+    """The augmentations of a sentence's two views. A rate may stand behind a name: token_cutoff:0.3. The default is the
+    best pair of ConSERT's Figure 5."""
 
 
 class MirrorOptions(AugmentedOptions):
@@ -222,9 +233,9 @@ class ConSERTJointOptions(NLIOptions, AugmentedOptions):
     """Divides the cosine similarities. ConSERT, section 5.4."""
 
     augmentations: tuple[AugmentationName, AugmentationName] = ("none", "token_cutoff")
-    """The augmentations of a sentence's two views: none, shuffle, token_cutoff, feature_cutoff, dropout, adversarial,
-    or one of a plugin. The first view is the one that is classified. The default is that of the authors' script; the
-    text names no pair."""
+    """The augmentations of a sentence's two views; "adversarial" is for this method alone. A rate may stand behind a
+    name: token_cutoff:0.3. The first view is the one that is classified. The default is that of the authors' script;
+    the text names no pair."""
 
     alpha: NotNegative = 0.15
     """Weight of the contrastive loss. ConSERT, section 4.1. NT-Xent in the authors' code is twice that of the text, so

@@ -20,9 +20,8 @@ from torch import Tensor, nn
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
 from isotune.errors import InputError
-from isotune.methods.method import Additions
+from isotune.methods.method import Additions, ClosedForm
 from isotune.methods.options import SIFOptions
-from isotune.methods.protocols import ClosedForm
 from isotune.methods.whitening import second_moments
 
 

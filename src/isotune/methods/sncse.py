@@ -28,7 +28,6 @@ from isotune.methods.method import Additions, Batch, Method
 from isotune.methods.negation import RULES, negator
 from isotune.methods.options import SNCSEOptions
 from isotune.methods.projection import tanh_projection
-from isotune.methods.protocols import DerivesRows
 from isotune.views.masking import mask_token_id
 
 ANCHOR = 'This sentence : " {sentence} " means {mask} .'
@@ -36,7 +35,7 @@ POSITIVE = 'This sentence of " {sentence} " means {mask} .'
 BATCH = 10_000  # sentences between two writes to the cache
 
 
-class SNCSE(Method, DerivesRows):
+class SNCSE(Method):
     """Each sentence twice and its negation: InfoNCE between the first two, and margins to the third."""
 
     rows = Triplet

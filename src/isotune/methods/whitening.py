@@ -15,9 +15,8 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense
 from isotune.encoder.heads.head import CHUNK_VECTORS
 from isotune.errors import InputError
-from isotune.methods.method import Additions
+from isotune.methods.method import Additions, ClosedForm
 from isotune.methods.options import WhiteningOptions
-from isotune.methods.protocols import ClosedForm
 
 
 class Whitening(ClosedForm):

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_serial
 
 from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError, invalid, unknown
-from isotune.methods import METHODS
+from isotune.methods import OPTIONS
 from isotune.methods.options import MethodOptions
 from isotune.recipes.training import TrainingOptions
 
@@ -51,7 +51,7 @@ class Stage(BaseModel):
         for key in table:
             if key not in known | {"method"}:
                 raise unknown(f"option of method {method}", key, known)
-        model = METHODS[method].options
+        model = OPTIONS[method]
         options = model.model_validate(_only(table, model))
         if table.get("data") and options.training_sources():
             names = [name for name in model.model_fields if name.endswith("_data")]
@@ -165,7 +165,7 @@ class Recipe(BaseModel):
         for stage in table["stages"]:
             keys = _stage_keys(stage["method"])
             # Masked language modelling stands beside steps.
-            parts.append((keys if METHODS[stage["method"]].options.takes_steps else keys - {"mlm_weight"}, stage))
+            parts.append((keys if OPTIONS[stage["method"]].takes_steps else keys - {"mlm_weight"}, stage))
         for key, value in options.items():
             having = [part for keys, part in parts if key in keys]
             if not having:
@@ -187,7 +187,7 @@ class Recipe(BaseModel):
         for stage in table["stages"]:
             if stage["precision"] == "auto":
                 stage["precision"] = precision
-            if flash and stage["precision"] == "bfloat16" and METHODS[stage["method"]].options.takes_steps:
+            if flash and stage["precision"] == "bfloat16" and OPTIONS[stage["method"]].takes_steps:
                 stage.setdefault("attention_dropout", 0.0)
         return Recipe.from_table(table)
 
@@ -205,7 +205,7 @@ class Recipe(BaseModel):
 
 def _stage_keys(method: str) -> set[str]:
     """The options of a stage with this method."""
-    return {*METHODS[method].options.model_fields, *TrainingOptions.model_fields}
+    return {*OPTIONS[method].model_fields, *TrainingOptions.model_fields}
 
 
 def _only(table: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:

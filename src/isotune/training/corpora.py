@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -18,14 +18,11 @@ from isotune.data.tokens import Fingerprint, TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.files import read_json, write_text
-from isotune.methods import method_class
-from isotune.methods.method import Method
-from isotune.methods.protocols import SINGLE_FEED, ClosedForm, DerivesRows, Feed, ScoresRows, SeveralFeeds
+from isotune.methods.method import ROWS, Feed, Method, ScoredFeed, Split
 from isotune.recipes import Recipe, Stage, TrainingOptions
 from isotune.training.recorder import Recorder
 from isotune.training.workers import Workers
 
-ENOUGH = 100_000  # rows of which a closed form is computed; docs/methods.md says what more rows change
 MOST_DRAWN = 1_000_000  # rows of a sample that nobody asked for, because a sample is held in memory
 MANY_REPEATS = 0.1  # share of repeated texts above which the log warns
 MANY_CUT = 0.1  # share of texts cut to the maximum length above which the log warns
@@ -63,22 +60,24 @@ class Corpora:
 
     def try_stage(self, stage: Stage, method: Method, encoder: Encoder) -> None:
         """Reads the first row of every source of a stage but standard input, and tokenizes one short row."""
-        dev, test = _scored_feeds(method)
-        for feed in [*self._feeds(stage, method).values(), *dev.values(), *test.values()]:
+        for feed in self._feeds(stage, method).values():
             for source in self._sources(feed.data):
                 if source != "-":
                     next(self._read([source], feed, stage.training))
-        method.tokenize(encoder, [["a"]] * len(text_fields(method.rows)), _max_length(stage, encoder))
+            method.tokenize(encoder, [["a"]] * len(text_fields(feed.rows)), _max_length(stage, encoder))
+        for scored in (*method.scored("dev").values(), *method.scored("test").values()):
+            for source in scored.data:
+                next(self._read_scored([source], scored))
 
-    def sentences(self) -> Iterator[str]:
-        """The sentences of the first stage; none if it trains on other rows, or on standard input, which is used up."""
-        stage = self.recipe.stages[0]
-        method = method_class(stage.method)
-        row_type = method.reads if issubclass(method, DerivesRows) else getattr(method, "rows", None)
-        data = self.recipe.inputs(stage).data
-        if row_type is not Sentence or "-" in data:
+    def sentences(self, method: Method) -> Iterator[str]:
+        """The sentences that the first stage reads, whose method is given.
+
+        There are none if the stage reads other rows, or standard input, which is used up.
+        """
+        (feed, *others) = self._feeds(self.recipe.stages[0], method).values()
+        if others or (feed.reads or feed.rows) is not Sentence or "-" in feed.data:
             return iter(())
-        return (row.sentence for row in read(self._sources(data), Sentence, self.recipe.columns))
+        return (row.sentence for row in read(self._sources(feed.data), Sentence, self.recipe.columns))
 
     def load(self, number: int, stage: Stage, method: Method, encoder: Encoder) -> StageData:
         """Reads and tokenizes the data of stage `number`, counted from 0."""
@@ -89,36 +88,32 @@ class Corpora:
         for name, feed in self._feeds(stage, method).items():
             overlap = Overlap({f"{pairs.name}:{pairs.split}".rstrip(":"): pairs for pairs in self.evaluation})
             source_rows = self._read(self._sources(feed.data), feed, stage.training)
-            rows = overlap.watch(self._sampled(source_rows, feed, stage.training, method), feed.rows)
-            if isinstance(method, DerivesRows):
-                source = self._sources(feed.data)[0]
-                cache = cache_folder(source) if isinstance(source, str) else None  # rows from Python have no folder
-                rows = method.prepare(rows, cache, self.recorder.say)
-            row_type = method.rows if isinstance(method, DerivesRows) else feed.rows
+            sampled = self._sampled(source_rows, feed, stage.training)
+            source = self._sources(feed.data)[0]
+            cache = cache_folder(source) if isinstance(source, str) else None  # rows from Python have no folder
+            rows = method.prepare(overlap.watch(sampled, feed.reads or feed.rows), cache, self.recorder.say)
             # Texts that are costly to make are made once: the other processes find them in the cache.
-            with self.workers.leader_first() if isinstance(method, DerivesRows) else nullcontext():
-                train[name] = store = build(rows, row_type, classes=feed.classes, keep_text=method.needs_text)
+            with self.workers.leader_first() if feed.reads else nullcontext():
+                train[name] = store = build(rows, feed.rows, classes=feed.classes, keep_text=method.needs_text)
             shared = {task: counts for task, counts in overlap.shared().items() if counts.sentences}
             if store.fingerprint.distinct < 2 and not stage.training.upsample:
                 count = store.fingerprint.sentences
                 content = "one sentence only" if count == 1 else f"{count} sentences, all of them the same"
                 named = ", ".join(feed.data) or "rows"
                 raise InputError(f"{named}: {content}; training needs different sentences")
-            if isinstance(method, ClosedForm):
-                method.check(len(store))
-            title = f"stage {number + 1}, {name}".removesuffix(", ")
+            title = f"stage {number + 1}" if name == ROWS else f"stage {number + 1}, {name}"
             self._record(title, feed.data, store.fingerprint, shared, source_rows.commits)
-            self._describe(name, store.fingerprint, shared, length, method)
-        dev, test = (
-            {
-                name: build(self._read(feed.data, feed, stage.training), feed.rows, classes=feed.classes)
-                for name, feed in feeds.items()
-            }
-            for feeds in _scored_feeds(method)
-        )
-        return StageData(train, dev, test)
+            self._describe("data" if name == ROWS else f"data of {name}", store.fingerprint, shared, length, method)
 
-    def _sampled(self, rows: Iterable[Row], feed: Feed, training: TrainingOptions, method: Method) -> Iterable[Row]:
+        def scored(split: Split) -> dict[str, TokenStore]:
+            feeds = method.scored(split).items()
+            return {
+                name: build(self._read_scored(feed.data, feed), feed.rows, classes=feed.classes) for name, feed in feeds
+            }
+
+        return StageData(train, scored("dev"), scored("test"))
+
+    def _sampled(self, rows: Iterable[Row], feed: Feed, training: TrainingOptions) -> Iterable[Row]:
         """The rows, or a sample of them: of the size that the options have, or else of what the stage needs.
 
         A step takes rows that no step before took, until all rows were taken. So a stage of few steps needs no more
@@ -127,8 +122,7 @@ class Corpora:
         seed = derive_seed(self.recipe.seed, "sample")
         if training.sample:
             return _sample(rows, training.sample, seed, training.upsample)
-        of_steps = (training.steps or 0) * (feed.batch_size or training.batch_size)
-        needed = ENOUGH if isinstance(method, ClosedForm) else of_steps
+        needed = feed.enough or (training.steps or 0) * (feed.batch_size or training.batch_size)
         if not 0 < needed <= MOST_DRAWN:
             return rows
         drawn, count = _draw(rows, needed, seed)
@@ -137,17 +131,19 @@ class Corpora:
         return drawn
 
     def _feeds(self, stage: Stage, method: Method) -> Mapping[str, Feed]:
-        """What a stage trains on, by the name of the feed."""
-        if isinstance(method, SeveralFeeds):
-            return method.feeds()
-        row_type = method.reads if isinstance(method, DerivesRows) else method.rows
-        return {SINGLE_FEED: Feed(row_type, self.recipe.inputs(stage).data, classes=method.classes)}
+        """What a stage trains on: the method's feeds, with the stage's sources where a feed names none."""
+        data = self.recipe.inputs(stage).data
+        return {name: replace(feed, data=feed.data or data) for name, feed in method.feeds().items()}
 
     def _read(self, sources: Sequence[Source], feed: Feed, training: TrainingOptions) -> Rows[Row]:
-        """The rows of a feed. Options that leave training rows out don't count for rows to score on."""
-        chosen = TrainingOptions() if feed.metrics else training
-        words, score, positive = chosen.min_words, chosen.min_score, chosen.positive
-        return read(sources, feed.rows, self.recipe.columns, min_words=words, min_score=score, positive=positive)
+        """The rows of a feed, without those that the options leave out."""
+        words, score, positive = training.min_words, training.min_score, training.positive
+        row_type, columns = feed.reads or feed.rows, self.recipe.columns
+        return read(sources, row_type, columns, min_words=words, min_score=score, positive=positive)
+
+    def _read_scored(self, sources: Sequence[str], feed: ScoredFeed) -> Rows[Row]:
+        """All rows of a feed to score on: options that leave rows out are for training."""
+        return read(sources, feed.rows, self.recipe.columns)
 
     def _sources(self, data: tuple[str, ...]) -> Sequence[Source]:
         """The sources that `data` names; the rows from Python where a stage reads the recipe's data, which is empty."""
@@ -170,13 +166,13 @@ class Corpora:
         entry = {"sources": list(sources), **asdict(fingerprint)}
         known: Mapping[str, Mapping[str, object]] = read_json(path, missing_ok=True)
         try:
-            is_known = entry.items() <= known.get(title, entry).items()
-        except AttributeError as error:  # JSON of another shape
-            raise InputError(f"{path}: it is damaged ({error}); start again in another folder") from error
-        if not is_known:
+            before = {key: known.get(title, entry)[key] for key in entry}
+        except (AttributeError, LookupError, TypeError) as error:  # JSON of another shape
+            raise InputError(f"{path}: it is damaged ({error!r}); start again in another folder") from error
+        if changed := [f"{key}: {value}, now {entry[key]}" for key, value in before.items() if value != entry[key]]:
             raise InputError(
-                f"{self.folder}: the data has changed since the run was started, so the run can't continue; give the "
-                "same data, or start again in another folder"
+                f"{self.folder}: the data has changed since the run was started ({changed[0]}), so the run can't "
+                "continue; give the same data, or start again in another folder"
             )
         if commits:
             entry["commits"] = dict(commits)
@@ -186,10 +182,9 @@ class Corpora:
         self.workers.by_leader(partial(write_text, path, content))
 
     def _describe(
-        self, name: str, data: Fingerprint, shared: Mapping[str, Shared], length: int, method: Method
+        self, title: str, data: Fingerprint, shared: Mapping[str, Shared], length: int, method: Method
     ) -> None:
         """Says in the log what a feed holds, and warns of what may spoil the training or its scores."""
-        title = f"data of {name}" if name else "data"
         self.recorder.say(f"{title}: {data.rows:,} rows, {data.distinct:,} different texts, {data.tokens:,} tokens")
         repeats = 1 - data.distinct / data.sentences
         if repeats > MANY_REPEATS and method.separates_copies:
@@ -234,11 +229,6 @@ def _draw(rows: Iterable[Row], most: int, seed: int) -> tuple[list[Row], int]:
         elif (slot := random.randrange(count)) < most:
             drawn[slot] = count, row
     return [row for _, row in sorted(drawn)], count
-
-
-def _scored_feeds(method: Method) -> tuple[Mapping[str, Feed], Mapping[str, Feed]]:
-    """The labelled dev rows and test rows that a method is scored on, by name; none for most methods."""
-    return (method.dev_feeds(), method.test_feeds()) if isinstance(method, ScoresRows) else ({}, {})
 
 
 def _max_length(stage: Stage, encoder: Encoder) -> int:

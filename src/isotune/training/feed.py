@@ -16,8 +16,8 @@ from isotune.data.draws import derive_seed
 from isotune.data.tokens import BatchOrder, TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError, UselessVectors
-from isotune.methods.method import Batch
-from isotune.methods.protocols import SINGLE_FEED
+from isotune.methods.method import ROWS, Batch, Feed, VectorBatch
+from isotune.recipes import TrainingOptions
 from isotune.training.workers import Workers
 
 
@@ -42,7 +42,7 @@ class Corpus:
         if self.vectors is not None:
             places = torch.from_numpy(rows) * store.columns
             vectors = tuple(self.vectors[places + column].to(device) for column in range(store.columns))
-            return Batch(targets=targets, vectors=vectors, generator=generator)
+            return VectorBatch(targets=targets, generator=generator, vectors=vectors)
         texts = tuple(tokens.to(device) for tokens in store.pack(rows))
         return Batch(texts, targets, store.sentences(rows), store.max_length, generator=generator)
 
@@ -88,25 +88,27 @@ class Corpus:
 
 
 class Feeder:
-    """Makes the batch of each step, from one corpus or from several."""
+    """Makes the batches of a stage."""
 
     def __init__(
         self,
         stores: Mapping[str, TokenStore],
-        sizes: Mapping[str, int],
+        feeds: Mapping[str, Feed],
+        options: TrainingOptions,
         seed: int,
         stage: int,
-        whole_epochs: bool = False,
     ) -> None:
-        """Takes the corpora and the rows of each in a step, by the name of the feed."""
-        self.corpora = {}
+        """Takes the tokens of each feed, by name."""
+        self.corpora, self.rows_per_step = {}, 0
         for name, store in stores.items():
-            option, order_seed = f"{name}_batch_size".lstrip("_"), derive_seed(seed, f"order{name}", stage)
-            self.corpora[name] = Corpus(store, sizes[name], option, order_seed, whole_epochs)
+            prefix = "" if name == ROWS else name
+            size, option = feeds[name].batch_size or options.batch_size, f"{prefix}_batch_size".removeprefix("_")
+            order_seed = derive_seed(seed, f"order{prefix}", stage)
+            self.corpora[name] = Corpus(store, size, option, order_seed, options.whole_epochs)
+            self.rows_per_step += size
         self._seed, self._stage = seed, stage
         first = next(iter(self.corpora.values()))
         self.steps_per_epoch = first.order.steps_per_epoch
-        self.rows_per_step = sum(sizes[name] for name in stores)  # over all corpora
         self.monitored = first.store  # the monitor encodes a sample of its sentences
 
     @property
@@ -119,4 +121,4 @@ class Feeder:
         """The batch of a step, counted from 0. It is a function of the seed, the stage and the step."""
         generator = Generator().manual_seed(derive_seed(self._seed, "method views", self._stage, step))
         batches = {name: corpus.batch(corpus.order[step], generator, device) for name, corpus in self.corpora.items()}
-        return batches.get(SINGLE_FEED) or Batch(generator=generator, tasks=batches)
+        return Batch.of_feeds(batches, generator)

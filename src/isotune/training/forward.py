@@ -18,7 +18,7 @@ Views with adversarial noise (ConSERT, section 3.2) take a second round:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -30,62 +30,77 @@ from isotune.data.draws import split_seeds
 from isotune.data.packed import Packed, concatenate
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import EachLayer, Pooling, TokenStates
-from isotune.methods.method import View
-from isotune.training import passes
-from isotune.training.passes import Encoded, Pass
+from isotune.methods.method import VectorView, View
+from isotune.training.passes import Encoded, Pass, Tape
 from isotune.training.workers import Workers
 from isotune.views.adversarial import Adversarial, Noise, Watched, fast_gradient_values
 from isotune.views.augmentation import PerView
 
 Adversary = Callable[[Sequence[Tensor]], Tensor]
 """The loss that adversarial views increase, from the vectors of all other views."""
+Vectors = tuple[dict[View | VectorView, Tensor], list[Encoded]]
+"""The vectors of each view, and what goes backward."""
 
 
 class StepEncoding:
-    """Encodes the views of a step, and takes the gradient of the step's loss back to the weights."""
+    """Encodes the views of a step."""
 
     def __init__(self, encoder: Encoder, workers: Workers, seed: int = 0, chunk_size: int | None = None) -> None:
         """`chunk_size`, roughly the sentences of a view in one pass, asks for the gradient cache; None: one pass."""
         self._encoder, self._workers, self._seed, self._chunk_size = encoder, workers, seed, chunk_size
-        self.encoded: list[Encoded] = []  # what goes backward
 
-    def encode(self, views: Sequence[View], adversary: Adversary | None = None) -> list[Tensor]:
-        """The vectors of each view, [N, d] in float32 (float64 for a float64 encoder).
+    def encode(
+        self, views: Sequence[View | VectorView], adversary: Adversary | None = None
+    ) -> tuple[list[Tensor], Tape]:
+        """The vectors of each view, [N, d] in float32 (float64 for a float64 encoder), and what takes gradients back.
 
         `adversary` is needed for adversarial views.
         """
         # Each view is another object with other seeds: a method may ask for one view twice.
         views = [self._seeded(view, number) for number, view in enumerate(views)]
-        if adversary and any(isinstance(view.augmentation, Adversarial) for view in views):
-            return self._encode_with_adversary(views, adversary)
-        return self._vectors(views)
+        of_tokens = [view for view in views if isinstance(view, View)]
+        attacks = {view: view.augmentation for view in of_tokens if isinstance(view.augmentation, Adversarial)}
+        if adversary and attacks:
+            encoded, taped = self._attacked(of_tokens, attacks, adversary)
+        else:
+            encoded, taped = self._vectors(views)
+        return [encoded[view] for view in views], Tape(taped, self._parameters(), self._workers)
 
-    def backward(self) -> None:
-        """Adds this process's part of the gradient to the weights, as `passes.backward`."""
-        passes.backward(self.encoded, self._parameters(), self._workers)
-        self.encoded.clear()
-
-    def _seeded(self, view: View, number: int) -> View:
+    def _seeded(self, view: View | VectorView, number: int) -> View | VectorView:
         """The view with a seed for each sentence; the view is number `number` of the step."""
-        if view.tokens is None:
+        if isinstance(view, VectorView):
             return replace(view)
         order = view.tokens.order  # [N]
         of_view = split_seeds(torch.tensor([self._seed]).to(order.device), number)
         return replace(view, tokens=replace(view.tokens, seeds=split_seeds(of_view, order)))
 
-    def _vectors(self, views: Sequence[View], watched: Collection[View] = ()) -> list[Tensor]:
-        """The vectors of views, in their order. The embeddings of some views can be watched."""
-        encoded: dict[View, Tensor] = {}
-        for group in _groups(views):
+    def _vectors(self, views: Sequence[View | VectorView], watched: Collection[View] = ()) -> Vectors:
+        """The vectors of each view. The embeddings of some views can be watched."""
+        encoded: dict[View | VectorView, Tensor] = {}
+        taped: list[Encoded] = []
+        for view in views:
+            if isinstance(view, VectorView):
+                (encoded[view],) = self._through_heads([view.vectors])
+        for group in _groups([view for view in views if isinstance(view, View)]):
             kind = group[0]
-            vectors = (kind.vectors,) if kind.vectors is not None else self._pool(_Row(group), watched)
-            if self._encoder.heads and kind.heads and not kind.backbone and not isinstance(kind.pooling, TokenStates):
-                vectors = self._encoder.heads(torch.cat(vectors)).split([len(of_view) for of_view in vectors])
+            vectors, of_group = self._pool(_Row(group), watched)
+            if kind.heads and not kind.backbone and not isinstance(kind.pooling, TokenStates):
+                vectors = self._through_heads(vectors)
             encoded |= zip(group, vectors, strict=True)
-        return [encoded[view].to(torch.promote_types(encoded[view].dtype, torch.float32)) for view in views]
+            taped += of_group
+        return {
+            view: encoded[view].to(torch.promote_types(encoded[view].dtype, torch.float32)) for view in views
+        }, taped
 
-    def _pool(self, row: _Row, watched: Collection[View]) -> tuple[Tensor, ...]:
-        """Pooled states of each view of a group: [N, d] in the caller's order, or [M, d] of single tokens."""
+    def _through_heads(self, vectors: Sequence[Tensor]) -> Sequence[Tensor]:
+        """What the heads make of the pooled vectors [N, d] of some views, all at once."""
+        if not self._encoder.heads:
+            return vectors
+        after: Tensor = self._encoder.heads(torch.cat(list(vectors)))
+        return torch.split(after, [len(of_view) for of_view in vectors])
+
+    def _pool(self, row: _Row, watched: Collection[View]) -> tuple[Sequence[Tensor], list[Encoded]]:
+        """Pooled states of each view of a group, [N, d] in the caller's order, or [M, d] of single tokens."""
         workers, kind = self._workers, row.kind
         parts = row.tokens.cut(workers.processes * workers.shares(len(row.tokens.ids)))
         shares = [self._passes(row, part, watched) for part in workers.own(parts)]
@@ -94,18 +109,19 @@ class StepEncoding:
             outputs = [_forward(self._passes(row, row.tokens, ()))[0][:0]]
         counts = [sum(map(row.vectors, workers.own(parts, rank))) for rank in range(workers.processes)]
         leaf = workers.gather(torch.cat(outputs), counts)
+        taped = []
         if torch.is_grad_enabled() and not kind.backbone and self._parameters():
-            self.encoded.append(Encoded(row.views, leaf.requires_grad_(), shares, sum(counts[: workers.rank])))
+            taped.append(Encoded(row.views, leaf.requires_grad_(), shares, sum(counts[: workers.rank])))
         if isinstance(kind.pooling, TokenStates):
-            return (leaf,)
-        return torch.split(row.tokens.restore(leaf), [len(_tokens(view)) for view in row.views])
+            return (leaf,), taped
+        return torch.split(row.tokens.restore(leaf), [len(view.tokens) for view in row.views]), taped
 
     def _passes(self, row: _Row, part: Packed, watched: Collection[View]) -> list[Pass]:
         """The passes of a worker, whose share is this part of a row; none if the part is empty."""
         chunks = [part]
         if self._chunk_size is not None:
             # A pass has about as many tokens as `chunk_size` sentences have in each of the views.
-            passes_of_row = -(-max(len(_tokens(view)) for view in row.views) // self._chunk_size)
+            passes_of_row = -(-max(len(view.tokens) for view in row.views) // self._chunk_size)
             chunks = part.cut(-(-len(part.ids) * passes_of_row // len(row.tokens.ids)))
         kept = self._chunk_size is None
         return [Pass(*row.encoding(self._encoder, chunk, watched), kept) for chunk in chunks if len(chunk)]
@@ -114,26 +130,24 @@ class StepEncoding:
         """The weights that are trained behind the vectors."""
         return [weight for weight in self._encoder.backbone.parameters() if weight.requires_grad]
 
-    def _encode_with_adversary(self, views: Sequence[View], adversary: Adversary) -> list[Tensor]:
-        """The vectors [N, d] of all views, some of which are adversarial."""
-        attacks = {view: view.augmentation for view in views if isinstance(view.augmentation, Adversarial)}
-        plain = [view for view in views if view not in attacks]
+    def _attacked(self, views: Sequence[View], attacks: Mapping[View, Adversarial], adversary: Adversary) -> Vectors:
+        """The vectors of each view, some of which are adversarial."""
         attacked = list(dict.fromkeys(views[attack.of] for attack in attacks.values()))
-        encoded = dict(zip(plain, self._vectors(plain, attacked), strict=True))
-        directions = self._directions(attacked, adversary(list(encoded.values())))
-        noisy = [
-            replace(view, augmentation=Noise(_tokens(views[attack.of]), attack.norm * directions[views[attack.of]]))
-            for view, attack in attacks.items()
-        ]
-        encoded |= zip(attacks, self._vectors(noisy), strict=True)
-        return [encoded[view] for view in views]
+        encoded, taped = self._vectors([view for view in views if view not in attacks], attacked)
+        directions = self._directions(attacked, taped, adversary(list(encoded.values())))
+        noisy = []
+        for view, attack in attacks.items():
+            of = views[attack.of]
+            noisy.append(replace(view, augmentation=Noise(of.tokens, attack.norm * directions[of])))
+        more, more_taped = self._vectors(noisy)
+        return {**encoded, **dict(zip(attacks, more.values(), strict=True))}, taped + more_taped
 
-    def _directions(self, attacked: Sequence[View], loss: Tensor) -> dict[View, Tensor]:
+    def _directions(self, attacked: Sequence[View], taped: Sequence[Encoded], loss: Tensor) -> dict[View, Tensor]:
         """For each token of views that were watched, the direction of its embedding in which a loss grows fastest.
 
         [T, d] for each view, in the order of its tokens; the length of a direction is 1.
         """
-        groups = [group for group in self.encoded if not set(attacked).isdisjoint(group.views)]
+        groups = [group for group in taped if not set(attacked).isdisjoint(group.views)]
         gradients = torch.autograd.grad(loss, [group.leaf for group in groups], retain_graph=True)
         shares = [
             share for group, gradient in zip(groups, gradients, strict=True) for share in group.gradients(gradient)
@@ -141,9 +155,9 @@ class StepEncoding:
         of_threads = self._workers.run([partial(_watched_directions, share) for share in shares])
         of_process = [watched for share in of_threads for watched in share]
         width = self._workers.highest(max((direction.shape[1] for *_, direction in of_process), default=0))
-        directions = {view: loss.new_zeros(len(_tokens(view).ids), width) for view in attacked}
+        directions = {view: loss.new_zeros(len(view.tokens.ids), width) for view in attacked}
         for view, tokens, direction in of_process:
-            directions[view][_tokens(view).places(tokens)] = direction
+            directions[view][view.tokens.places(tokens)] = direction
         return {view: self._workers.add(direction) for view, direction in directions.items()}
 
 
@@ -152,7 +166,7 @@ class _Row:
 
     def __init__(self, views: Sequence[View]) -> None:
         self.views, self.kind = views, views[0]
-        self.tokens = concatenate([_tokens(view) for view in views])
+        self.tokens = concatenate([view.tokens for view in views])
 
     def vectors(self, part: Packed) -> int:
         """How many vectors a part of the row has."""
@@ -165,14 +179,13 @@ class _Row:
         """What encodes a part of the row, and the watched augmentations in it."""
         watchers = {view: Watched(view.augmentation) for view in self.views if view in watched}
         augmentations = [watchers.get(view, view.augmentation) for view in self.views]
-        augmentation = PerView(augmentations, [len(_tokens(view)) for view in self.views])
+        augmentation = PerView(augmentations, [len(view.tokens) for view in self.views])
         pooling, backbone = self._pooling(part), self.kind.backbone
-        in_row_order = part.order.argsort().argsort()  # of vectors in the caller's order
 
         def encode() -> Tensor:
             with torch.no_grad() if backbone else nullcontext():
                 vectors = encoder.pool(part, augmentation, pooling, backbone)
-            return vectors if isinstance(pooling, TokenStates) else vectors[in_row_order]
+            return vectors if isinstance(pooling, TokenStates) else vectors[part.rank]
 
         return encode, watchers
 
@@ -186,17 +199,11 @@ class _Row:
 
 
 def _groups(views: Sequence[View]) -> list[list[View]]:
-    """Views that are encoded together. A view of given vectors is a group by itself."""
+    """Views that are encoded together."""
     groups: dict[tuple[object, ...], list[View]] = {}
     for view in views:
-        alone = None if view.vectors is None else view
-        groups.setdefault((view.backbone, view.pooling, view.heads, alone), []).append(view)
+        groups.setdefault((view.backbone, view.pooling, view.heads), []).append(view)
     return list(groups.values())
-
-
-def _tokens(view: View) -> Packed:
-    assert view.tokens is not None, "a view has tokens or vectors"
-    return view.tokens
 
 
 def _forward(share: Sequence[Pass]) -> list[Tensor]:

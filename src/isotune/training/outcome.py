@@ -34,8 +34,9 @@ from isotune.files import put_into_place, remove, replacing, write_text
 from isotune.recipes import Recipe
 from isotune.report.text_changes import CHANGES, FEWEST_SENTENCES, compare_text
 from isotune.training.run_folder import Progress
+from isotune.training.shared_encoder import shared
 from isotune.training.stage import RunContext
-from isotune.training.workers import SharedEncoder, Workers
+from isotune.training.workers import Workers
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def compare_with_start(
     recorder = run.recorder
     names = ", ".join(task.name for task in scored_on.tasks)
     recorder.say(f"encoder: {kept}, from step {progress.best_step}; evaluating this encoder and the start: {names}")
-    if progress.best_step == 0 and progress.best_score is not None:
+    if progress.best_step == 0 and progress.standing.best_score is not None:
         recorder.warn(0, "no step scored better on the dev data than the start, so the start was kept")
     recorder.start("evaluation", 0, 2)
     before = _measure(start, plan.encoder, scored_on, run.workers)
@@ -141,7 +142,7 @@ class _Measured(NamedTuple):
 
 
 def _measure(model: str | Path, options: EncoderOptions, scored_on: Scored, workers: Workers) -> _Measured:
-    encoder = SharedEncoder(Encoder.load(model, **options.model_dump(), precision="float32"), workers)
+    encoder = shared(Encoder.load(model, **options.model_dump(), precision="float32"), workers)
     drawn, dev = (
         cosine_similarities(encoder, pairs) if pairs else np.empty(0) for pairs in (scored_on.drawn, scored_on.dev)
     )

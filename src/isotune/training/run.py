@@ -28,9 +28,7 @@ from isotune.evaluation import STSTask, Task, load_tasks
 from isotune.files import inside
 from isotune.kernels.device import default_device
 from isotune.kernels.precision import faster_precision, has_flash, warn_of_bfloat16
-from isotune.methods import method_class
 from isotune.methods.method import Method
-from isotune.methods.protocols import ScoresRows
 from isotune.plugins import plugin_words
 from isotune.recipes import ENCODER_RECIPE, MODEL_KINDS, Recipe, Stage, recipe_of_model, resolve
 from isotune.report import write_card, write_report
@@ -190,13 +188,17 @@ class _Run:
         corpora = Corpora(self.recipe, self.rows, evaluated_on, self.folder, self.recorder, workers)
         corpora.check(self.progress.stage)
         encoder = Encoder.load(self.model, **self.recipe.encoder.model_dump(), precision="float32")
+        methods = []  # of all stages
         for number, stage in enumerate(self.recipe.stages[: self.progress.stage]):  # which are over
             objectives = build_objectives(stage, encoder)
             objectives.attach(encoder)
             if number in self.progress.dropped:
                 objectives.method.adds.drop_from(encoder)
-        self._try_stages(corpora, deepcopy(encoder))
-        sentences = sample_sentences(corpora.sentences(), self.recipe.seed)
+            methods.append(objectives.method)
+        methods += self._try_stages(corpora, deepcopy(encoder))
+        by_rows = bool(methods[-1].scored("dev"))  # which chooses the step, in place of the dev pairs
+        sentences = sample_sentences(corpora.sentences(methods[0]), self.recipe.seed)
+        del methods
         failure = None
         try:
             self._train_stages(corpora, dev, encoder, tensors)
@@ -204,15 +206,10 @@ class _Run:
             if not self.progress.best_file:
                 raise TrainingFailed(f"model {self.model}: {error}") from error
             failure = error
-        result = self._finish(encoder, Scored(tasks, None if self._by_rows else dev, sentences))
+        result = self._finish(encoder, Scored(tasks, None if by_rows else dev, sentences), by_rows)
         if failure:
             raise TrainingFailed(f"{failure}; the encoder kept so far is {result.encoder}", result.encoder)
         return result
-
-    @property
-    def _by_rows(self) -> bool:
-        """Whether the method's predictions on labelled rows choose the step, and not the dev pairs."""
-        return issubclass(method_class(self.recipe.stages[-1].method), ScoresRows)
 
     def _load_tasks(self) -> list[Task]:
         """The tasks that the run is given, or those of the recipe's published score if their data can be read."""
@@ -239,7 +236,7 @@ class _Run:
         if "bfloat16" in precisions and (warning := warn_of_bfloat16(default_device())):
             self.recorder.warn(0, warning)
 
-    def _try_stages(self, corpora: Corpora, encoder: Encoder) -> None:
+    def _try_stages(self, corpora: Corpora, encoder: Encoder) -> list[Method]:
         """Builds the method of every stage that isn't over, on a copy of the encoder, and tries its data.
 
         Invalid combinations thus fail before any training.
@@ -261,6 +258,7 @@ class _Run:
                     f"{option}: method {stage.method} computes the vectors of its text once, without dropout; leave "
                     f"{option} at 0{instead}"
                 )
+        return [method for _, method in methods]
 
     def _train_stages(
         self, corpora: Corpora, dev: ScoredPairs | None, encoder: Encoder, tensors: Mapping[str, Tensor]
@@ -293,7 +291,7 @@ class _Run:
                 raise failure
             if not self.progress.done:
                 break
-            if isinstance(objectives.method, ScoresRows):
+            if data.dev:
                 size, workers = options.chunk_size, self.context.workers
                 score_kept(encoder, objectives.method, data, self.folder, self.recorder, self.progress, workers, size)
 
@@ -304,9 +302,8 @@ class _Run:
             self.recorder.say(f"stage {number + 1} drops attention weights at the rate {rate:g}, not at the model's")
         if encoder.language_head and (fresh := encoder.language_head.fresh):
             self.recorder.say(f"the model has no whole masked-LM head; new, with random weights: {', '.join(fresh)}")
-        if isinstance(method, ScoresRows):
-            metrics = [name or metric for name, feed in method.dev_feeds().items() for metric in feed.metrics]
-            text = f"stage {number + 1} is scored on labelled rows, in place of the dev pairs: {', '.join(metrics)}"
+        if scores := [name for feed in method.scored("dev").values() for name in feed.metrics]:
+            text = f"stage {number + 1} is scored on labelled rows, in place of the dev pairs: {', '.join(scores)}"
             self.recorder.say(text)
 
     def _load_best(self, kept: run_folder.Parts, encoder: Encoder, method: Method) -> None:
@@ -331,7 +328,7 @@ class _Run:
         self.recorder.say(f"  isotune index {encoder} {text} --out {index}")
         self.recorder.say(f'  isotune search {index} "YOUR QUESTION"')
 
-    def _finish(self, encoder: Encoder, scored_on: Scored) -> Result:
+    def _finish(self, encoder: Encoder, scored_on: Scored, by_rows: bool) -> Result:
         """Saves the kept encoder, compares it with the start, and writes the report; a stopped run only saves it."""
         workers, signal = self.context.workers, self.context.stop.received
         kept = workers.by_leader(partial(save_kept, encoder, self.folder))
@@ -345,6 +342,6 @@ class _Run:
             workers.by_leader(self.recorder.sync)
             workers.by_leader(partial(run_folder.mark_finished, self.folder))
             self._say_what_next(kept)
-            if not self._by_rows:
+            if not by_rows:
                 self.recorder.say(comparison.decision)
         return Result(self.folder, kept, report, comparison, None)

@@ -36,15 +36,15 @@ from isotune.evaluation.results import Metric
 from isotune.evaluation.sts import cosine_similarities, score
 from isotune.files import replacing
 from isotune.kernels.float32 import fast_float32
-from isotune.methods.method import Batch, Method
-from isotune.methods.protocols import Feed, ScoresRows, SeveralFeeds
+from isotune.methods.method import ROWS, Batch, Method, ScoredFeed, Split
 from isotune.recipes import TrainingOptions
 from isotune.training.corpora import StageData
 from isotune.training.forward import StepEncoding
 from isotune.training.monitor import Monitor
 from isotune.training.recorder import Recorder
-from isotune.training.run_folder import Progress
-from isotune.training.workers import SharedEncoder, Workers
+from isotune.training.run_folder import Progress, Standing
+from isotune.training.shared_encoder import shared
+from isotune.training.workers import Workers
 
 PREDICTIONS = "predictions.npz"
 GENERAL_PAIRS = "stsb-open:dev"  # answers of forums, headlines and captions, which come with isotune
@@ -71,7 +71,7 @@ def choose_scorer(
     workers: Workers,
 ) -> Scorer | None:
     """What scores the steps of a stage; None if the last step is kept."""
-    if isinstance(method, ScoresRows):
+    if dev_rows:
         return partial(score_rows, method=method, dev_rows=dev_rows, workers=workers, chunk_size=options.chunk_size)
     if dev is not None:
         return partial(
@@ -104,12 +104,8 @@ def score_pairs(
 
     `layers` are averaged in place of the encoder's.
     """
-    pooling = encoder.pooling
-    encoder.pooling = change_pooling(pooling, None, layers, encoder.backbone.layers)
-    try:
-        cosines = cosine_similarities(SharedEncoder(encoder, workers), pairs)
-    finally:
-        encoder.pooling = pooling
+    pooling = change_pooling(encoder.pooling, None, layers, encoder.backbone.layers)
+    cosines = cosine_similarities(shared(encoder.reading(pooling, encoder.heads), workers), pairs)
     resampled = resampled_correlations(correlated_pairs(pairs, cosines), metric) if resamples else None
     return Score(getattr(score(pairs, cosines), metric).all, metric, resampled=resampled)
 
@@ -117,12 +113,18 @@ def score_pairs(
 def score_rows(
     encoder: Encoder, method: Method, dev_rows: Mapping[str, TokenStore], workers: Workers, chunk_size: int | None
 ) -> Score:
-    """Scores by the mean of all metrics of a method's predictions, over all of its dev feeds."""
-    assert isinstance(method, ScoresRows)
-    feeds = method.dev_feeds()
+    """Scores by the mean of all metrics of a method's predictions, over all of its dev rows."""
+    feeds = method.scored("dev")
     parts = measure_all(feeds, predict(encoder, method, feeds, dev_rows, workers, chunk_size))
     value = fmean(parts.values())
     return Score(value, "mean", parts) if len(parts) > 1 else Score(value, next(iter(parts)))
+
+
+class Judgement(NamedTuple):
+    """What an evaluation says."""
+
+    keep: bool  # whether the encoder is kept, in place of the one kept so far
+    ends: bool  # whether the stage is over
 
 
 @dataclass
@@ -134,27 +136,26 @@ class Selection:
     monitor: Monitor
     options: TrainingOptions
     recorder: Recorder
+    standing: Standing
 
-    def keeps(self, encoder: Encoder, progress: Progress, total: int) -> bool:
-        """Evaluates the encoder, writes the records of the evaluation, and updates the scores in `progress`.
-
-        The stage is over where the encoder has forgotten too much.
-        """
+    def judge(self, encoder: Encoder, progress: Progress, total: int) -> Judgement:
+        """Evaluates the encoder, and writes the records of the evaluation."""
         space = self.monitor.measure(encoder)
-        progress.start_space = self.monitor.start
+        self.standing.start_space = self.monitor.start
         result = self.scorer and self.scorer(encoder)
-        # A start that does not count is kept until the next evaluation, whatever its score.
+        # With whole_epochs the start is a placeholder until the first evaluation, whatever its score.
         counts = bool(progress.step) or not self.options.whole_epochs
-        lost = self._lost(encoder, progress)
+        lost = self._lost(encoder)
         forgotten = lost > (self.options.most_forgotten or 0)
-        kept = not forgotten and (result is None or not counts or self.judge(result, progress))
+        keep = not forgotten and (result is None or not counts or self._is_kept(result, progress.step))
+        out_of_patience = self.options.patience is not None and self.standing.stale >= self.options.patience
         record = partial(self.recorder.record, stage=progress.stage + 1, step=progress.offset + progress.step)
         record("space", **space)
         text = ""
         if result:
-            record("dev", metric=result.name, score=result.value, best=kept, **result.parts)  # kept so far
+            record("dev", metric=result.name, score=result.value, best=keep, **result.parts)  # kept so far
             self.recorder.show("dev", f"{100 * result.value:.2f}")
-            text = f"dev {result.name} {100 * result.value:.2f}{' (kept so far)' if kept else ''}, "
+            text = f"dev {result.name} {100 * result.value:.2f}{' (kept so far)' if keep else ''}, "
         if self.general:
             record("general", lost=lost)
             text += f"general pairs {0 - lost:+.2f}, "
@@ -163,44 +164,43 @@ class Selection:
         if warning := self.monitor.warning(space):
             self.recorder.warn(progress.offset + progress.step, warning)
         if forgotten:
-            progress.done = True
             self.recorder.warn(
                 progress.offset + progress.step,
                 f"the encoder has lost {lost:.2f} on the general pairs ({GENERAL_PAIRS}), more than most_forgotten "
                 f"{self.options.most_forgotten:g}: training ends, and an earlier step is kept",
             )
-        return kept
+        return Judgement(keep, forgotten or out_of_patience)
 
-    def _lost(self, encoder: Encoder, progress: Progress) -> float:
-        """How far the encoder is below the stage's start on general pairs, Spearman x 100; 0 if nobody asks."""
+    def _lost(self, encoder: Encoder) -> float:
+        """How far the encoder is below the stage's start on general pairs, Spearman x 100; 0 if nothing bounds it."""
         if not self.general:
             return 0.0
         score = self.general(encoder).value
-        if progress.start_general is None:
-            progress.start_general = score
-        return 100 * (progress.start_general - score)
+        if self.standing.start_general is None:
+            self.standing.start_general = score
+        return 100 * (self.standing.start_general - score)
 
-    def judge(self, score: Score, progress: Progress) -> bool:
+    def _is_kept(self, score: Score, step: int) -> bool:
         """Whether to keep an encoder with this score. Updates the best score, and the count for patience."""
-        value = score.value
-        if progress.first_score is None:
-            progress.first_score = value
-        best = progress.best_score is None or value > progress.best_score
+        value, standing = score.value, self.standing
+        if standing.first_score is None:
+            standing.first_score = value
+        best = standing.best_score is None or value > standing.best_score
         if self.options.early_stopping == "previous":
-            progress.stale += progress.last_score is not None and value < progress.last_score
+            if standing.last_score is not None and value < standing.last_score:
+                standing.stale += 1
         else:
-            progress.stale = 0 if best else progress.stale + 1
+            standing.stale = 0 if best else standing.stale + 1
         if best:
-            progress.best_score = value
-            progress.best_resampled = None if score.resampled is None else score.resampled.tolist()
-        progress.last_score = value if progress.step else None
-        progress.done |= self.options.patience is not None and progress.stale >= self.options.patience
-        return best or _within_one_error(score, progress)
+            standing.best_score = value
+            standing.best_resampled = None if score.resampled is None else score.resampled.tolist()
+        standing.last_score = value if step else None
+        return best or _within_one_error(score, standing)
 
 
-def _within_one_error(score: Score, progress: Progress) -> bool:
+def _within_one_error(score: Score, standing: Standing) -> bool:
     """Whether a score is above the first one, and below the best by at most the standard error of their difference."""
-    first, best, of_best = progress.first_score, progress.best_score, progress.best_resampled
+    first, best, of_best = standing.first_score, standing.best_score, standing.best_resampled
     if first is None or best is None or of_best is None or score.resampled is None:
         return False
     error = np.std(np.subtract(of_best, score.resampled))
@@ -219,13 +219,12 @@ class Predictions(NamedTuple):
 def predict(
     encoder: Encoder,
     method: Method,
-    feeds: Mapping[str, Feed],
+    feeds: Mapping[str, ScoredFeed],
     rows: Mapping[str, TokenStore],
     workers: Workers,
     chunk_size: int | None,
 ) -> dict[str, Predictions]:
     """The predictions for the rows of each feed, which the workers encode together, in passes as those of a step."""
-    assert isinstance(method, ScoresRows)
     encoder.eval()
     method.eval()
     result = {}
@@ -236,20 +235,19 @@ def predict(
             raise InputError(f"{', '.join(feed.data)}: {len(store)} rows are too few; a part of them has no row")
         for places in np.array_split(np.arange(first, end), -(-(end - first) // ROWS_AT_ONCE)):
             batch = Batch(tuple(tokens.to(encoder.device) for tokens in store.pack(places)))
-            asked = Batch(tasks={name: batch}) if isinstance(method, SeveralFeeds) else batch
-            encoded = StepEncoding(encoder, workers, chunk_size=chunk_size).encode(method.views(asked))
+            encoded, _ = StepEncoding(encoder, workers, chunk_size=chunk_size).encode(method.views(batch))
             predicted.append(method.predict(name, encoded))
         assert store.targets is not None
         result[name] = Predictions(torch.cat(predicted).cpu().numpy(), store.targets[first:end].numpy())
     return result
 
 
-def measure_all(feeds: Mapping[str, Feed], predictions: Mapping[str, Predictions]) -> dict[str, float]:
-    """The metrics of all feeds, by the name of the feed, or by that of the metric if there is a single feed."""
+def measure_all(feeds: Mapping[str, ScoredFeed], predictions: Mapping[str, Predictions]) -> dict[str, float]:
+    """The scores of all feeds, by their names."""
     return {
-        name or metric: measure(metric, predictions[name].targets, predictions[name].predicted)
+        score_name: measure(metric, predictions[name].targets, predictions[name].predicted)
         for name, feed in feeds.items()
-        for metric in feed.metrics
+        for score_name, metric in feed.metrics.items()
     }
 
 
@@ -267,12 +265,13 @@ def score_kept(
 
     The metrics are the record "test" of metrics.jsonl, for the step that they belong to.
     """
-    assert isinstance(method, ScoresRows)
-    splits = {"dev": (method.dev_feeds(), data.dev), "test": (method.test_feeds(), data.test)}
+    splits: dict[Split, Mapping[str, TokenStore]] = {"dev": data.dev, "test": data.test}
     arrays: dict[str, Values] = {}
-    for split, (feeds, rows) in splits.items():
+    for split, rows in splits.items():
+        feeds = method.scored(split)
         predictions = predict(encoder, method, feeds, rows, workers, chunk_size)
-        arrays |= {f"{split}:{name}".rstrip(":"): of_feed.predicted for name, of_feed in predictions.items()}
+        for name, of_feed in predictions.items():
+            arrays[split if name == ROWS else f"{split}:{name}"] = of_feed.predicted
         if split == "test" and feeds:
             parts = measure_all(feeds, predictions)
             recorder.record("test", stage=progress.stage + 1, step=progress.best_step, **parts)

@@ -9,14 +9,13 @@ import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
-
-import torch
+from typing import cast
 
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError, UselessVectors
 from isotune.kernels.float32 import fast_float32
 from isotune.kernels.threads import no_denormals
-from isotune.methods.protocols import SINGLE_FEED, ClosedForm, ScoresRows, SeveralFeeds
+from isotune.methods.method import ClosedForm
 from isotune.plugins import plugin_words
 from isotune.recipes import TrainingOptions
 from isotune.training.corpora import StageData
@@ -27,7 +26,7 @@ from isotune.training.objectives import Objectives
 from isotune.training.recorder import Recorder
 from isotune.training.run_folder import Parts, Progress, best_file, remove_former_best, save_parts
 from isotune.training.selection import Scorer, Selection, general_scorer
-from isotune.training.step import Stepper, TrainingFailed, Update, use_lower_rate
+from isotune.training.step import Fit, Stepper, TrainingFailed, Update, use_lower_rate
 from isotune.training.workers import Workers
 
 RECORD_EVERY = 10  # steps between two records of the loss
@@ -59,22 +58,23 @@ class StageTraining:
         progress: Progress,
     ) -> None:
         method = objectives.method
-        feeds = method.feeds() if isinstance(method, SeveralFeeds) else {}
-        closed_form = isinstance(method, ClosedForm)
-        sizes = {name: feed.batch_size for name, feed in feeds.items()}
-        sizes[SINGLE_FEED] = 1 if closed_form else options.batch_size
-        feeder = Feeder(data.train, sizes, run.seed, progress.stage, options.whole_epochs)
+        feeder = Feeder(data.train, method.feeds(), options, run.seed, progress.stage)
         self.run, self.encoder, self.objectives = run, encoder, objectives.to(encoder.device)
         self.options, self.progress, self.feeder = options, progress, feeder
-        self.total = 1 if closed_form else options.total_steps(feeder.steps_per_epoch)  # updates of the whole stage
-        self.stepper = Stepper(encoder, objectives, feeder, options, self.total, run.seed, progress.stage, run.workers)
+        self.stepper: Stepper | Fit
+        if method.options.takes_steps:
+            self.stepper = Stepper(
+                encoder, objectives, feeder, options, run.seed, progress.stage, run.folder, run.workers
+            )
+        else:
+            self.stepper = Fit(encoder, cast(ClosedForm, method), feeder, run.folder, run.workers)
         # What a checkpoint holds and a resumed run loads.
-        self.parts: Parts = {"encoder": encoder, "objectives": objectives, "optimizer": self.stepper.optimizer}
+        self.parts: Parts = {"encoder": encoder, "objectives": objectives, **self.stepper.parts}
         # What a file of kept weights holds. Layers that predict are scored again when the stage is over.
-        self.kept: Parts = {"encoder": encoder, **({"method": method} if isinstance(method, ScoresRows) else {})}
-        monitor = Monitor(feeder.monitored, progress.start_space)
+        self.kept: Parts = {"encoder": encoder, **({"method": method} if data.dev else {})}
+        monitor = Monitor(feeder.monitored, progress.standing.start_space)
         general = general_scorer(options, run.workers)
-        self.selection = Selection(scorer, general, monitor, options, run.recorder)
+        self.selection = Selection(scorer, general, monitor, options, run.recorder, progress.standing)
 
     @fast_float32()
     @no_denormals()
@@ -84,23 +84,16 @@ class StageTraining:
         Raises:
             TrainingFailed: the loss, its gradient or the encoder's vectors are not finite.
         """
-        progress, recorder, method = self.progress, self.run.recorder, self.objectives.method
+        progress, recorder = self.progress, self.run.recorder
+        options, backbone = self.options, self.encoder.backbone
         try:
-            if progress.start_space is None:
+            if progress.standing.start_space is None:
                 self.evaluate()
-            if method.cached and not progress.done:
-                # Not before: a resumed run has the right weights only after `load_parts`.
-                corpus = self.feeder.corpus
-                if isinstance(method, ClosedForm):
-                    method.count(self.encoder, torch.from_numpy(corpus.store.token_counts()))
-                vectors = corpus.cache(self.encoder, self.run.folder, self.run.workers)
-            recorder.start(f"stage {progress.stage + 1}", progress.step, self.total)
-            if isinstance(method, ClosedForm) and not progress.done:
-                method.fit(self.encoder, vectors)
-                progress.step, progress.done = 1, True
-                recorder.advance()
-                self.evaluate()
-            with self.run.stop:
+            if not progress.done:
+                self.stepper.open()  # not before: a resumed run has the right weights only after `load_parts`
+            recorder.start(f"stage {progress.stage + 1}", progress.step, self.stepper.total)
+            dropout = backbone.dropout(options.model_dropout, options.attention_dropout)
+            with self.run.stop, dropout, backbone.drop_heads(options.head_dropout):
                 self._take_steps()
                 if not progress.done:
                     self._save_stopped()
@@ -118,7 +111,9 @@ class StageTraining:
             self.evaluate()  # which keeps the weights of the step where the run was stopped
         self.run.workers.by_leader(self._write_checkpoint)
         command = shlex.join(["isotune", "train", "--out", str(self.run.folder), "--resume", *plugin_words()])
-        self.run.recorder.say(f"stopped after step {progress.step} of {self.total}; {command} continues from here")
+        self.run.recorder.say(
+            f"stopped after step {progress.step} of {self.stepper.total}; {command} continues from here"
+        )
 
     def _take_steps(self) -> None:
         """Makes all updates; records every `RECORD_EVERY` steps, evaluates and saves every `eval_every` steps."""
@@ -126,12 +121,12 @@ class StageTraining:
         clock, first_step = time.perf_counter(), progress.step
         while not (progress.done or self._stopped()):
             update = self.stepper.update(progress.step)
-            if update.same_views:
+            if update and update.same_views:
                 self.run.recorder.warn(progress.offset, SAME_VIEWS)
             progress.step += 1
-            progress.done = progress.step == self.total
+            progress.done = progress.step == self.stepper.total
             self.run.recorder.advance()
-            if progress.step % RECORD_EVERY == 0 or progress.done:
+            if update and (progress.step % RECORD_EVERY == 0 or progress.done):
                 self._record(update, progress.step - first_step, time.perf_counter() - clock)
                 clock, first_step = time.perf_counter(), progress.step
             if self._counted(progress.step) % self.options.eval_every == 0 or progress.done:
@@ -158,16 +153,19 @@ class StageTraining:
             TrainingFailed: the encoder can't be scored.
         """
         progress = self.progress
-        added_heads = 0 if progress.step else len(self.objectives.method.adds.heads)
+        encoder = self.encoder
+        if not progress.step:
+            heads = encoder.heads.first(len(encoder.heads) - len(self.objectives.method.adds.heads))
+            encoder = encoder.reading(encoder.pooling, heads)
         try:
-            with self.encoder.heads.without_last(added_heads):
-                kept = self.selection.keeps(self.encoder, progress, self.total)
+            keep, ends = self.selection.judge(encoder, progress, self.stepper.total)
         except InputError as error:
             advice = f"; {use_lower_rate(self.options)}" if isinstance(error, UselessVectors) else ""
             raise TrainingFailed(
                 f"after step {progress.step}: {error}{advice}" if progress.step else str(error)
             ) from error
-        if kept:
+        progress.done = progress.done or ends
+        if keep:
             # At step 0 of a later stage, the encoder is still that of the step that the stage before kept.
             progress.best_step = progress.offset + progress.step if progress.step else progress.best_step
             progress.best_file = best_file(progress.stage, progress.step)

@@ -4,8 +4,6 @@ Step k of a stage is a function of (seed, stage, k), the weights and the optimis
 passes. So there is no random state to save.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,11 +13,13 @@ from torch import Tensor, nn
 from isotune.data.draws import derive_seed
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
+from isotune.methods.method import ClosedForm
 from isotune.recipes import TrainingOptions
 from isotune.training.feed import Feeder
 from isotune.training.forward import StepEncoding
 from isotune.training.objectives import Objectives
 from isotune.training.optimizer import Optimizer, schedule
+from isotune.training.run_folder import Parts
 from isotune.training.workers import Workers
 
 
@@ -45,7 +45,7 @@ class Update(NamedTuple):
 
 
 class Stepper:
-    """Makes the updates of a stage."""
+    """Makes the updates of a stage, with the dropout rates that the model has."""
 
     def __init__(
         self,
@@ -53,18 +53,24 @@ class Stepper:
         objectives: Objectives,
         feeder: Feeder,
         options: TrainingOptions,
-        total: int,  # updates of the stage
         seed: int,
         stage: int,  # the number of the stage, from 0
+        folder: Path,  # for the vectors of a method that is cached
         workers: Workers,
     ) -> None:
         self.encoder, self.objectives, self.feeder = encoder, objectives, feeder
-        self.options, self.total = options, total
+        self.options, self.total = options, options.total_steps(feeder.steps_per_epoch)  # updates of the stage
         self.optimizer = _optimizer(encoder, objectives, options)
-        self._seed, self._stage, self._workers = seed, stage, workers
+        self.parts: Parts = {"optimizer": self.optimizer}  # what a checkpoint holds, beside encoder and objectives
+        self._seed, self._stage, self._folder, self._workers = seed, stage, folder, workers
         words = encoder.backbone.model.get_input_embeddings()
         if isinstance(words, nn.Embedding) and encoder.device.type == "cpu":
             words.sparse = True  # the gradient of a pass has rows for the tokens of the pass, not for the vocabulary
+
+    def open(self) -> None:
+        """Makes what all updates share: the vectors of the texts, if the method's backbone is frozen."""
+        if self.objectives.method.cached:
+            self.feeder.corpus.cache(self.encoder, self._folder, self._workers)
 
     def update(self, step: int) -> Update:
         """Makes update number `step`, counted from 0."""
@@ -74,11 +80,10 @@ class Stepper:
         batch = self.feeder.batch(step, self.encoder.device)
         passes_seed = derive_seed(self._seed, "passes", self._stage, step)
         encoding = StepEncoding(self.encoder, self._workers, passes_seed, self.options.chunk_size)
-        with self._training_mode():
-            requests = self.objectives.ask(batch)
-            views = [view for request in requests for view in request.views]
-            encoded = encoding.encode(views, self.objectives.adversary(requests))
-            terms = self.objectives.terms(requests, encoded)
+        with self._autocast():
+            asked = self.objectives.ask(batch)
+            encoded, tape = encoding.encode(asked.views, asked.adversary)
+            terms = asked.terms(encoded)
         terms |= self.objectives.penalties(self.encoder)
         loss = torch.stack(list(terms.values())).sum()
         if not torch.isfinite(loss):
@@ -86,8 +91,8 @@ class Stepper:
         parameters = self.optimizer.parameters
         loss.backward()
         self._workers.count_once(parameters)
-        with self._training_mode():
-            encoding.backward()
+        with self._autocast():
+            tape.backward()
         self._workers.add_gradients(parameters)
         norm = nn.utils.clip_grad_norm_(parameters, self.options.max_gradient_norm)
         if not torch.isfinite(norm):
@@ -98,14 +103,34 @@ class Stepper:
         same_views = step == 0 and len(encoded) > 1 and torch.equal(encoded[0], encoded[1])
         return Update(loss, terms, rate_share * self.options.learning_rate, norm, same_views)
 
-    @contextmanager
-    def _training_mode(self) -> Iterator[None]:
-        """Within it, forward passes have the stage's precision and dropout rates."""
-        options, backbone = self.options, self.encoder.backbone
-        autocast = torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=options.precision == "bfloat16")
-        dropout = backbone.dropout(options.model_dropout, options.attention_dropout)
-        with autocast, dropout, backbone.drop_heads(options.head_dropout):
-            yield
+    def _autocast(self) -> torch.autocast:
+        """Within it, forward passes have the stage's precision."""
+        enabled = self.options.precision == "bfloat16"
+        return torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=enabled)
+
+
+class Fit:
+    """Makes the only update of a stage with a closed form: the method is fitted to the vectors of all texts."""
+
+    def __init__(self, encoder: Encoder, method: ClosedForm, feeder: Feeder, folder: Path, workers: Workers) -> None:
+        """The vectors are kept in a file in this folder.
+
+        Raises:
+            InputError: there are too few texts.
+        """
+        method.check(len(feeder.corpus.store))
+        self.total = 1
+        self.parts: Parts = {}
+        self._encoder, self._method, self._corpus = encoder, method, feeder.corpus
+        self._folder, self._workers = folder, workers
+
+    def open(self) -> None:
+        """Nothing has to be ready before the update."""
+
+    def update(self, step: int) -> None:
+        """Makes the update."""
+        self._method.count(self._encoder, torch.from_numpy(self._corpus.store.token_counts()))
+        self._method.fit(self._encoder, self._corpus.cache(self._encoder, self._folder, self._workers))
 
 
 def use_lower_rate(options: TrainingOptions) -> str:

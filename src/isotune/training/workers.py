@@ -14,22 +14,25 @@ first process leads: it alone writes files.
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import TypeVar
 
-import numpy as np
 import torch
 import torch.distributed as dist
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
 from torch.distributed.rendezvous import rendezvous
 
-from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.kernels.device import default_device
 from isotune.kernels.threads import single_threads
 
 T = TypeVar("T")
+
+LAUNCHED = "RANK", "MASTER_ADDR", "MASTER_PORT"  # what a launcher sets, beside WORLD_SIZE
+
+# How long a process waits for the others, one of which may be making texts (back-translations, parses).
+PATIENCE = timedelta(days=30)
 
 # Tokens of the smallest share (`python benchmarks/workers.py`).
 SMALLEST = 768
@@ -151,12 +154,9 @@ class Workers:
 
     @contextmanager
     def one_error(self) -> Iterator[None]:
-        """Leaves the error of the process that is the first to end as it is; the others get a line that points to it.
+        """The first process that fails keeps its error; all others raise an InputError that points to it.
 
-        They fail too, because they wait for that process, or because it has removed the run folder.
-
-        Raises:
-            InputError: another process has ended.
+        They fail because they wait for that process, or because it has removed the run folder.
         """
         try:
             yield
@@ -184,15 +184,21 @@ def workers_of_run() -> Iterator[Workers]:
     launched = int(os.environ.get("WORLD_SIZE", "1")) > 1
     starts, device = launched and not dist.is_initialized(), default_device()
     if starts:
+        if missing := [name for name in LAUNCHED if name not in os.environ]:
+            raise InputError(
+                f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but {', '.join(missing)} is not set: start the run by "
+                "torchrun, which sets all of them, or unset WORLD_SIZE for a run of one process"
+            )
         if device == "mps":
             raise InputError("several processes can't share an Apple GPU; set ISOTUNE_DEVICE=cpu")
         if device == "cuda":
-            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+            local = int(os.environ.get("LOCAL_RANK", os.environ["RANK"])) % torch.cuda.device_count()
+            torch.cuda.set_device(local)  # launchers that set no LOCAL_RANK number processes machine by machine
         store, rank, processes = next(rendezvous("env://"))
         # A restart may find the store of the processes before, with their addresses.
         store = PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
         backend = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
-        dist.init_process_group(backend, store=store, rank=rank, world_size=processes)
+        dist.init_process_group(backend, timeout=PATIENCE, store=store, rank=rank, world_size=processes)
     threads = torch.get_num_threads() if device == "cpu" else 1
     workers = Workers(threads, dist.group.WORLD if launched else None)
     try:
@@ -207,21 +213,3 @@ def workers_of_run() -> Iterator[Workers]:
 def was_restarted() -> bool:
     """Whether a launcher has started this process again, because a process of the run had failed."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
-
-
-class SharedEncoder:
-    """An encoder whose sentences all processes encode, an equal share each."""
-
-    def __init__(self, encoder: Encoder, workers: Workers) -> None:
-        self._encoder, self._workers = encoder, workers
-        self.device = encoder.device
-
-    def encode(self, sentences: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors [N, d] of sentences; all processes have to ask for the same ones."""
-        workers, n = self._workers, len(sentences)
-        shares = [np.arange(rank, n, workers.processes) for rank in range(workers.processes)]
-        vectors = self._encoder.encode(sentences[workers.rank :: workers.processes])
-        joined = workers.gather(torch.from_numpy(vectors), [len(share) for share in shares])
-        result = np.empty((n, self._encoder.dimension), np.float32)
-        result[np.concatenate(shares)] = joined.numpy()
-        return result

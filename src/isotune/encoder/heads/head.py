@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -71,20 +70,13 @@ class Heads(nn.Sequential):
     @torch.no_grad()
     def before_last(self, vectors: Tensor) -> Tensor:
         """Pooled vectors [N, d] of any number -> [N, d'] on the CPU, after all heads but the last."""
-        with self.without_last(1):
-            device = next((weight.device for weight in self.parameters()), vectors.device)
-            return torch.cat([self(chunk.to(device)).cpu() for chunk in vectors.split(CHUNK_VECTORS)])
+        device = next((weight.device for weight in self.parameters()), vectors.device)
+        before = self.first(len(self) - 1)
+        return torch.cat([before(chunk.to(device)).cpu() for chunk in vectors.split(CHUNK_VECTORS)])
 
-    @contextmanager
-    def without_last(self, count: int) -> Iterator[None]:
-        """Removes the last heads for a `with` block."""
-        kept = len(self) - count
-        last = list(self)[kept:]
-        del self[kept:]
-        try:
-            yield
-        finally:
-            self.extend(last)
+    def first(self, count: int) -> "Heads":
+        """The first heads, which share their weights with these."""
+        return Heads(self.features, list(self)[:count])
 
 
 class Dense(Head):

@@ -20,7 +20,7 @@ from isotune.errors import InputError, invalid, unknown
 from isotune.evaluation import named_tasks, source_of
 from isotune.lab.studies.study import START, STUDY_KEYS, WORDS, Arm, Cell, Study
 from isotune.lab.studies.wording import line_title
-from isotune.methods import method_class
+from isotune.methods import METHODS
 from isotune.recipes import RUN_OPTIONS, Inputs, Recipe, TrainingOptions, plan_table, resolve
 
 
@@ -141,7 +141,7 @@ def rows_to_train(recipe: Recipe) -> float:
     """
     total = 0.0
     for stage in recipe.stages:
-        method, training, options = method_class(stage.method), stage.training, stage.options.model_dump()
+        method, training, options = METHODS[stage.method], stage.training, stage.options.model_dump()
         if not stage.options.takes_steps or options.get("cached", method.cached):
             continue
         if training.steps:
