@@ -1,7 +1,9 @@
 """Comparisons of encoders: differences, intervals, ties and ranks."""
 
+import json
 import zlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,21 +94,48 @@ def test_every_aggregation_is_that_of_the_score(aggregation: str, real_data: obj
     assert average.high - average.low < min(each.high - each.low for each in members)
 
 
+SURE, UNSURE, LOSS = (0.002, 0.03), (-0.01, 0.03), (-0.03, -0.01)
+
+
 @pytest.mark.parametrize(
-    ("step", "ends", "words"),
+    ("changes", "word", "why"),
     [
-        (0, (0, 0), "KEEP the start: no step was better"),
-        (20, (-0.01, 0.03), "NEW: stsb-open +1.00 (-1.00 to +3.00, tied)"),
-        (20, (0.002, 0.03), "NEW: stsb-open +1.60 (+0.20 to +3.00, better)"),
-        (20, (-0.03, -0.01), "KEEP the start: stsb-open -2.00 (-3.00 to -1.00, worse)"),
+        ({}, "CAN'T TELL", "nobody has scored pairs of this text"),
+        ({"ends": SURE}, "CAN'T TELL", "nobody has scored pairs of this text"),  # general pairs don't speak for it
+        ({"ends": SURE, "own": True}, "NEW", "the gain is more than chance"),
+        ({"ends": UNSURE, "own": True}, "CAN'T TELL", "the change may be chance"),
+        ({"ends": LOSS}, "KEEP", "it is worse by more than chance on stsb-open"),
+        ({"ends": LOSS, "dev": SURE}, "KEEP", "it is worse by more than chance on stsb-open"),
+        ({"ends": UNSURE, "dev": SURE}, "NEW", "the gain is more than chance"),
+        ({"ends": UNSURE, "dev": UNSURE}, "CAN'T TELL", "the change may be chance"),
+        ({"ends": SURE, "own": True, "dev": UNSURE}, "NEW", "the gain is more than chance"),
+        ({"ends": SURE, "own": True, "dev": (-0.03, 0.03)}, "KEEP", "the dev pairs gain nothing"),
+        ({"ends": SURE, "own": True, "step": 0}, "KEEP", "no step was better"),
+        ({"labels": (0.5, 0.7), "ends": LOSS}, "NEW", "the labelled dev rows are predicted better"),
+        ({"labels": (0.5, 0.5), "step": 0}, "KEEP", "the labelled dev rows are predicted no better"),
     ],
 )
-def test_a_run_decides_by_its_intervals(compared: Comparison, step: int, ends: tuple[float, float], words: str) -> None:
-    low, high = ends
+def test_one_judge_decides(compared: Comparison, changes: dict[str, Any], word: str, why: str) -> None:
+    low, high = changes.get("ends", (-0.01, 0.01))
     difference = compared.differences[0].model_copy(update={"difference": (low + high) / 2, "low": low, "high": high})
     start, kept, _ = compared.evaluations
-    run = RunEvaluation(before=start, after=kept, selected_step=step, differences=(difference,))
-    assert run.decision == words
-    dev = DevGain(name="mine", pairs=50, before=0.5, after=0.52, low=-0.01, high=0.05, ahead=0.8)
-    chosen = "dev pairs (mine), which chose the step, +2.00 (-1.00 to +5.00); "
-    assert run.model_copy(update={"dev": dev}).decision == (words.replace(": ", f": {chosen}", 1) if step else words)
+    dev = None
+    if "dev" in changes:
+        ends = dict(zip(("low", "high"), changes["dev"], strict=True))
+        dev = DevGain(name="mine", pairs=50, before=0.5, after=0.5 + sum(changes["dev"]) / 2, ahead=0.8, **ends)
+    run = RunEvaluation(
+        before=start,
+        after=kept,
+        selected_step=changes.get("step", 20),
+        differences=(difference,) if "ends" in changes else (),
+        dev=dev,
+        own_tasks=("stsb-open",) if changes.get("own") else (),
+        labels=changes.get("labels"),
+    )
+    assert (run.verdict.word, run.verdict.why) == (word, why)
+    assert RunEvaluation.model_validate_json(run.model_dump_json()) == run
+    assert json.loads(run.model_dump_json())["verdict"] == {"word": word, "why": why}
+    line = f"{word}{' the start' if word == 'KEEP' else ''}: {why}"
+    assert run.decision.startswith(line)
+    if run.selected_step and "ends" in changes:
+        assert run.decision.endswith(f"stsb-open {100 * difference.difference:+.2f} ({difference.words})")

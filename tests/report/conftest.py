@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from isotune.evaluation import GROUPS, Evaluation, RunEvaluation, STSResult
-from isotune.evaluation.results import Aggregates, Correlations, SubsetResult
+from isotune.evaluation.results import Aggregates, Correlations, Difference, SubsetResult
 
 
 class Page(HTMLParser):
@@ -159,7 +159,8 @@ def make_run(parent: Path) -> Path:
     (folder / "data.json").write_text(json.dumps({"stage 1": data}))
     write_metrics(folder, metrics())
     before, after = (evaluation(values, average=fmean(values.values())) for values in (SEVEN_BEFORE, SEVEN_AFTER))
-    result = RunEvaluation(before=before, after=after, selected_step=KEPT)
+    gain = Difference(encoder="new", against="old", score="sts", difference=0.104, low=0.09, high=0.12)
+    result = RunEvaluation(before=before, after=after, selected_step=KEPT, differences=(gain,), own_tasks=("sts",))
     (folder / "evaluation.json").write_text(result.model_dump_json())
     random = np.random.default_rng(1)
     gold = random.choice(np.arange(0, 5.2, 0.2), 1500).astype(np.float32)

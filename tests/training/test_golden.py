@@ -30,7 +30,7 @@ SMALL = {
     "similarity_batch_size": 8,
 }
 GUESSED = {"parser": "words", "translate": None, "beams": None, "rate_width": None, "chunk_size": None, "epochs": None}
-VERDICTS = ("NEW", "KEEP")
+VERDICTS = ("NEW", "KEEP", "CAN'T TELL")
 NLI = ("contradiction", "entailment", "neutral")
 CLASSES = {"nli": NLI, "consert-joint": NLI, "finetune-sentence": ("0", "1"), "multitask": ("0", "1")}
 

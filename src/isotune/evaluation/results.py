@@ -7,9 +7,9 @@ its numbers, which studies and reports read.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, computed_field, model_validator
 
 from isotune.encoder.calibration import Calibration
 from isotune.errors import unknown
@@ -216,6 +216,13 @@ class DevGain(_Result):
     ahead: Fraction  # of the bootstrap's samples, those on which the encoder kept scores higher
 
 
+class Verdict(_Result):
+    """Which encoder to use after a run, and why."""
+
+    word: Literal["NEW", "KEEP", "CAN'T TELL"]  # the encoder kept; the start; or the scores don't say
+    why: str
+
+
 class RunEvaluation(_Result):
     """A run's `evaluation.json`: the encoder before training and the encoder kept, on the same tasks."""
 
@@ -224,6 +231,13 @@ class RunEvaluation(_Result):
     selected_step: int  # of the encoder kept; 0 is the untouched start
     differences: tuple[Difference, ...] = ()  # of the encoder kept against the start, by task
     dev: DevGain | None = None  # None without dev pairs
+    own_tasks: tuple[str, ...] = ()  # the tasks and groups that the run was given: they speak for the user's text
+    labels: tuple[Finite, Finite] | None = None  # mean score on labelled dev rows, before and after, if they chose
+
+    @model_validator(mode="before")
+    @classmethod
+    def _derive_the_verdict(cls, content: Any) -> Any:
+        return {key: content[key] for key in content if key != "verdict"} if isinstance(content, dict) else content
 
     @property
     def _judged(self) -> Sequence[Difference]:
@@ -235,21 +249,44 @@ class RunEvaluation(_Result):
         """The averages, or else the tasks, on which the encoder kept is worse than the start by more than chance."""
         return [each for each in self._judged if each.difference < 0 and not each.tied]
 
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def verdict(self) -> Verdict:
+        """Which encoder to use. Log, report and model card say what stands here.
+
+        NEW needs a gain of more than chance: on the dev pairs, or on a task that the run was given. Other tasks say
+        nothing about the user's text, but a loss there counts.
+        """
+        if self.labels:
+            before, after = self.labels
+            if after > before:
+                return Verdict(word="NEW", why="the labelled dev rows are predicted better")
+            return Verdict(word="KEEP", why="the labelled dev rows are predicted no better")
+        if not self.selected_step:
+            return Verdict(word="KEEP", why="no step was better")
+        if self.worse:
+            names = ", ".join(each.score for each in self.worse)
+            return Verdict(word="KEEP", why=f"it is worse by more than chance on {names}")
+        if self.dev and self.dev.after <= self.dev.before:
+            return Verdict(word="KEEP", why="the dev pairs gain nothing")
+        own = [each for each in self.differences if each.score in self.own_tasks]
+        if (self.dev and self.dev.low > 0) or any(each.low > 0 for each in own):
+            return Verdict(word="NEW", why="the gain is more than chance")
+        if self.dev or own:
+            return Verdict(word="CAN'T TELL", why="the change may be chance")
+        return Verdict(word="CAN'T TELL", why="nobody has scored pairs of this text")
+
     @property
     def decision(self) -> str:
-        """Which encoder to use, in one line: NEW or KEEP (the start), and the changes with their intervals.
-
-        KEEP says that the encoder kept is the start, is worse on a task by more than chance, or is no better on the
-        dev pairs.
-        """
-        if not self.selected_step:
-            return "KEEP the start: no step was better"
+        """The verdict and the changes with their intervals, in one line."""
         changes = [f"{each.score} {100 * each.difference:+.2f} ({each.words})" for each in self._judged]
         if self.dev:
             gain, low, high = (100 * x for x in (self.dev.after - self.dev.before, self.dev.low, self.dev.high))
             changes.insert(
                 0, f"dev pairs ({self.dev.name}), which chose the step, {gain:+.2f} ({low:+.2f} to {high:+.2f})"
             )
-        no_gain = self.dev is not None and self.dev.after <= self.dev.before
-        word = "KEEP the start" if self.worse or no_gain else "NEW"
-        return f"{word}: {'; '.join(changes) or 'nothing was scored'}"
+        return "; ".join([f"{WORDS[self.verdict.word]}: {self.verdict.why}", *(changes if self.selected_step else ())])
+
+
+WORDS = {"NEW": "NEW", "KEEP": "KEEP the start", "CAN'T TELL": "CAN'T TELL"}
+"""The verdicts as the log says them."""

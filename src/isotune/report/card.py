@@ -132,25 +132,23 @@ def _read_run(folder: Path) -> dict[str, Any]:
     """What the run folder of an encoder says about the encoder."""
     recipe = tomllib.loads((folder / "recipe.toml").read_text("utf-8"))
     model = str(recipe.get("model", BUNDLED_MODEL))
-    local = local_model(model)
+    local, path = local_model(model), folder / "evaluation.json"
+    evaluation = RunEvaluation.model_validate_json(path.read_bytes()) if path.exists() else None
     return {
         "isotune": read_json(folder / "environment.json", missing_ok=True).get("isotune", UNKNOWN),
         "model": local.name if local else model,
         "model_licence": _model_licence(model),
-        # whether the kept encoder is that of step 0
-        "kept_start": read_json(folder / "evaluation.json", missing_ok=True).get("selected_step") == 0,
+        "kept_start": evaluation is not None and evaluation.selected_step == 0,
+        "verdict": evaluation and evaluation.verdict,
         "methods": [stage["method"] for stage in recipe["stages"]],
-        "scores": list(_scores(folder / "evaluation.json")),
+        "scores": list(_scores(evaluation)) if evaluation else [],
         "data": list(_data(read_json(folder / "data.json", missing_ok=True))),
         "recipe": tomli_w.dumps(_without_paths(recipe)).strip(),
     }
 
 
-def _scores(path: Path) -> Iterator[Change]:
+def _scores(evaluation: RunEvaluation) -> Iterator[Change]:
     """The scores of a run; those of geometry do not say which encoder is better, and are left out."""
-    if not path.exists():
-        return
-    evaluation = RunEvaluation.model_validate_json(path.read_bytes())
     before, after = evaluation.before.scores(), evaluation.after.scores()
     spaces = [task.scores("all", "spearman") for task in evaluation.after.tasks if isinstance(task, GeometryResult)]
     for task in (name for name in before if name not in set().union(*spaces)):

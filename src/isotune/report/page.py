@@ -164,75 +164,53 @@ def _main_changes(evaluation: RunEvaluation) -> list[Change]:
     return [_tenths(Change(task_title(name), before[name], after[name])) for name in names]
 
 
+HEADLINES = {
+    "NEW": "Use the new encoder",
+    "KEEP": "Keep what you had",
+    "CAN'T TELL": "Nobody can tell which encoder is better",
+}
+
+
 def _verdict(run: RunFiles) -> tuple[str, bool]:
-    """Returns a sentence on what the run gained, and whether it gained anything."""
+    """Returns which encoder to use, with the scores of both, and whether that is the new one."""
     last = max((stage.steps[1] for stage in run.stages), default=0)
-    if run.evaluation is None:
+    evaluation = run.evaluation
+    if evaluation is None:
         return f"No verdict yet: the run has no final evaluation. Its last recorded step is {last}.", False
-    shown = judged = _main_changes(run.evaluation)
-    if run.stages and run.stages[-1].has_labelled_dev:
-        # The score that the method was trained for decides; the encoder's similarities are a side effect.
-        dev_score = run.stages[-1].scores[0]
-        judged = [_tenths(dev_score._replace(title=f"Dev {dev_score.title}"))]
-        shown = judged + shown
-    if not shown:
-        return "No verdict: the run was evaluated on geometry alone, which does not say which encoder is better.", False
+    shown = _main_changes(evaluation)
+    if evaluation.labels:
+        shown.insert(0, _tenths(Change("Dev score", *evaluation.labels)))
     scores = ", ".join(f"{title} {old:.1f} → {new:.1f} ({new - old:+.1f})" for title, old, new in shown)
-    step = run.evaluation.selected_step
-    if step == 0:
-        kept = f"the untouched start ({', '.join(f'{title} {old:.1f}' for title, old, _ in shown)})"
-        if any(change.before != change.after for change in shown):
-            kept = f"the start with the method's layers, untrained ({scores})"
-        none_better = (
-            f"None of the {last} steps scored better on the dev set." if run.has_dev else "The warnings say why."
-        )
-        return f"Training did not help: the encoder kept is {kept}. {none_better}", False
-    gain = round(sum(change.after - change.before for change in judged), 1)
-    titles = {change.title for change in judged}
-    intervals = [each for each in run.evaluation.differences if task_title(each.score) in titles]
-    tied = bool(intervals) and not any(not each.tied and each.difference * gain > 0 for each in intervals)
-    effect = "made no difference"
-    if gain > 0:
-        effect = "may have helped" if tied else "helped"
-    elif gain < 0:
-        effect = "may have made the encoder worse" if tied else "made the encoder worse"
-    chosen = f"kept at step {step} of {last}" + ("" if run.has_dev else ", without a dev set to choose by")
-    chance = " The change may be chance: no 95 % interval is on its side of 0." if tied and gain else ""
-    return f"Training {effect}: {scores}, {chosen}.{chance}", gain > 0 and not tied
+    if evaluation.selected_step:
+        kept = f"{scores}, kept at step {evaluation.selected_step} of {last}".removeprefix(", ")
+    elif any(change.before != change.after for change in shown):
+        kept = f"the encoder kept is the start with the method's layers, untrained ({scores})"
+    else:
+        kept = f"the encoder kept is the untouched start ({', '.join(f'{title} {old:.1f}' for title, old, _ in shown)})"
+    verdict = evaluation.verdict
+    return f"{HEADLINES[verdict.word]}: {verdict.why}. {kept[0].upper()}{kept[1:]}.", verdict.word == "NEW"
 
 
 def _advice(run: RunFiles) -> str:
-    """Returns whether to use the new encoder or keep the start, and how sure that is; empty if nothing was scored."""
+    """Returns what the dev pairs say, and how to know more; empty if there is nothing to say."""
     evaluation = run.evaluation
-    if evaluation is None or (run.stages and run.stages[-1].has_labelled_dev):
+    if evaluation is None or evaluation.labels or not evaluation.selected_step:
         return ""
-    if evaluation.selected_step == 0:
-        return "Keep what you had: the encoder that the run saved is the start."
-    gain = ""
-    if dev := evaluation.dev:
+    dev, measure = evaluation.dev, "To be sure, score more pairs with isotune label."
+    if dev:
         old, new, low, high = (100 * value for value in (dev.before, dev.after, dev.low, dev.high))
         gain = (
             f"On the {dev.pairs:,} pairs of {dev.name} that chose the step, {old:.1f} became {new:.1f} "
             f"({new - old:+.1f}; 95 % interval over the pairs {low:+.1f} to {high:+.1f})."
         )
-    if evaluation.worse:
-        titles = ", ".join(task_title(each.score) for each in evaluation.worse)
-        return f"Keep what you had: the new encoder is worse by more than chance on {titles}. {gain}".rstrip()
-    if not dev:
-        if run.has_dev:
-            return ""
-        return (
-            "Nobody scored pairs of these sentences, so whether the new encoder is better for them is not known. Read "
-            "the examples below. To measure it, score some pairs with isotune label, and train with --dev."
-        )
-    if low > 0:
-        return f"Use the new encoder. {gain} Pairs that choose flatter the choice a little."
-    if new > old:
-        return (
-            f"The new encoder is the better guess, but the gain may be chance. {gain} In {100 * dev.ahead:.0f} % of "
-            "the samples of these pairs the new encoder is ahead. To be sure, score more pairs with isotune label."
-        )
-    return f"Keep what you had. {gain}"
+        if evaluation.verdict.word == "CAN'T TELL":
+            return (
+                f"{gain} In {100 * dev.ahead:.0f} % of the samples of these pairs the new encoder is ahead. {measure}"
+            )
+        return f"{gain} The pairs that choose the step show a little more gain than other pairs would."
+    if evaluation.own_tasks:
+        return ""
+    return "Read the examples below. To measure the encoder, score some pairs with isotune label, and train with --dev."
 
 
 def _tenths(change: Change) -> Change:

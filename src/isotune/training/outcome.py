@@ -38,6 +38,8 @@ from isotune.training.shared_encoder import shared
 from isotune.training.stage import RunContext
 from isotune.training.workers import Workers
 
+GENERAL_TASK = "stsb-open"  # what a run that bounds forgetting is evaluated on, beside the tasks that it is given
+
 
 @dataclass(frozen=True)
 class Result:
@@ -98,12 +100,20 @@ def compare_with_start(
     recorder.advance()
     dev = _dev_gain(scored_on.dev, before, after) if scored_on.dev else None
     gains = differences(before.scored, after.scored)
+    standing = progress.standing
+    labels = None
+    if scored_on.by_rows and standing.first_score is not None and standing.best_score is not None:
+        labels = standing.first_score, standing.best_score
     comparison = RunEvaluation(
         before=before.scored.evaluation,
         after=after.scored.evaluation,
         selected_step=progress.best_step,
         differences=tuple(gains),
         dev=dev,
+        own_tasks=tuple(
+            gain.score for gain in gains if plan.tasks and gain.score not in {GENERAL_TASK} - {*plan.tasks}
+        ),
+        labels=labels,
     )
     recorder.say(
         "the start -> the kept encoder, with the 95 % interval of the difference; Spearman's correlations and "
@@ -123,6 +133,7 @@ class Scored(NamedTuple):
 
     tasks: Sequence[Task]
     dev: ScoredPairs | None  # the pairs that chose the step
+    by_rows: bool  # whether labelled rows chose the step
     sentences: Sequence[str]  # of the text that was trained on; empty if it can't be read again
 
     @property

@@ -37,7 +37,7 @@ from isotune.training import run_folder
 from isotune.training.corpora import Corpora
 from isotune.training.interrupt import StopSignal
 from isotune.training.objectives import build_objectives
-from isotune.training.outcome import Result, Scored, compare_with_start, finished_result, save_kept
+from isotune.training.outcome import GENERAL_TASK, Result, Scored, compare_with_start, finished_result, save_kept
 from isotune.training.recorder import Recorder, Watch
 from isotune.training.run_folder import Progress
 from isotune.training.selection import choose_scorer, score_kept
@@ -45,7 +45,6 @@ from isotune.training.stage import RunContext, StageTraining
 from isotune.training.step import TrainingFailed
 from isotune.training.workers import Workers, was_restarted, workers_of_run
 
-GENERAL_TASK = "stsb-open"  # what a run that bounds forgetting is evaluated on, beside the tasks that it is given
 START = "start"  # the folder, in the run's, of a start that lies nowhere else
 
 
@@ -206,7 +205,7 @@ class _Run:
             if not self.progress.best_file:
                 raise TrainingFailed(f"model {self.model}: {error}") from error
             failure = error
-        result = self._finish(encoder, Scored(tasks, None if by_rows else dev, sentences), by_rows)
+        result = self._finish(encoder, Scored(tasks, None if by_rows else dev, by_rows, sentences))
         if failure:
             raise TrainingFailed(f"{failure}; the encoder kept so far is {result.encoder}", result.encoder)
         return result
@@ -328,7 +327,7 @@ class _Run:
         self.recorder.say(f"  isotune index {encoder} {text} --out {index}")
         self.recorder.say(f'  isotune search {index} "YOUR QUESTION"')
 
-    def _finish(self, encoder: Encoder, scored_on: Scored, by_rows: bool) -> Result:
+    def _finish(self, encoder: Encoder, scored_on: Scored) -> Result:
         """Saves the kept encoder, compares it with the start, and writes the report; a stopped run only saves it."""
         workers, signal = self.context.workers, self.context.stop.received
         kept = workers.by_leader(partial(save_kept, encoder, self.folder))
@@ -342,6 +341,5 @@ class _Run:
             workers.by_leader(self.recorder.sync)
             workers.by_leader(partial(run_folder.mark_finished, self.folder))
             self._say_what_next(kept)
-            if not by_rows:
-                self.recorder.say(comparison.decision)
+            self.recorder.say(comparison.decision)
         return Result(self.folder, kept, report, comparison, None)
