@@ -31,7 +31,7 @@ from isotune.kernels.threads import single_threads
 
 T = TypeVar("T")
 
-# Tokens of the smallest share (`python benchmarks/workers.py`).
+# Tokens of the smallest share (`python benchmarks/run.py cores --threads 1 2 4 8 16`, column of processor seconds).
 SMALLEST = 768
 
 
