@@ -19,6 +19,7 @@ PACKAGE = ROOT / "src" / "isotune"
 ROOMS = (
     "lazy",
     "errors",
+    "signals",
     "files",
     "plugins",
     "registry",
