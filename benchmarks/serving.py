@@ -121,7 +121,8 @@ class Server:
             answer = (await reader.readuntil(b"\r\n\r\n")).lower()
             if b" 200 " not in answer:
                 raise RuntimeError(answer.decode())
-            await reader.readexactly(int(answer.partition(b"content-length:")[2].split()[0]))
+            length = answer.partition(b"content-length:")[2].split()  # none if the answer comes in chunks
+            await (reader.readexactly(int(length[0])) if length else reader.readuntil(b"\r\n0\r\n\r\n"))
             taken.append(time.perf_counter() - start)
         writer.close()
 
