@@ -17,7 +17,8 @@ from unittest.mock import patch
 
 import numpy as np
 from domains import DEVELOPMENT, TEST, write_domains
-from labels import DRAWS, Floats, score
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
 
 import isotune
 from isotune.data import ScoredPairs, read_scored_pairs
@@ -30,8 +31,16 @@ from isotune.training import stage
 from isotune.training.run_folder import Progress
 from isotune.training.selection import Score, Selection
 
+Floats = NDArray[np.float64]
+
 LABELS = 50
+DRAWS = 20
 EVERY = 10  # steps between two that the recipe may keep
+
+
+def score(gold: Floats, cosines: Floats) -> float:
+    """Spearman x 100; 0 if one side is constant."""
+    return 100 * float(spearmanr(gold, cosines).statistic) if np.ptp(gold) and np.ptp(cosines) else 0.0
 
 
 def adapt(model: str, text: Path, pairs: ScoredPairs, seed: int, out: Path) -> Floats:

@@ -23,13 +23,7 @@ Run: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.int64]], Vectors]
 
 
 def isotune(
-    model: Path,
-    precision: str,
-    threads: int,
-    cache: Path,
-    batch_bytes: int | None = None,
-    within: bool = False,
-    device: str = "cpu",
+    model: Path, precision: str, threads: int, cache: Path, batch_bytes: int | None = None, device: str = "cpu"
 ) -> Encode:
     """Loads isotune.
 
@@ -39,15 +33,12 @@ def isotune(
         threads: torch's threads.
         cache: not used; the peers keep converted models there.
         batch_bytes: the size of a batch, if not the encoder's own: the bytes of one hidden state of all its tokens.
-        within: all threads share each batch, instead of one batch for each thread.
         device: the processor or a GPU.
     """
     import torch
 
     from isotune import Encoder, tune_process
-    from isotune.data.packed import pack
     from isotune.encoder import encoder as module
-    from isotune.kernels.prepacked import prepacked
 
     tune_process()
     encoder = Encoder.load(model, precision=precision, device=device)
@@ -58,17 +49,7 @@ def isotune(
         module.BATCH_BYTES[device] = batch_bytes
         return encoder.encode(texts)
 
-    def encode_within(texts: Sequence[str]) -> Vectors:
-        torch.set_num_threads(threads)
-        ids = encoder.tokenize(texts)
-        batches = encoder.batches([len(sentence) for sentence in ids])
-        result = np.empty((len(ids), encoder.dimension), np.float32)
-        with torch.no_grad(), prepacked(encoder.backbone):
-            for batch in batches:
-                result[batch] = encoder(pack([ids[i] for i in batch])).float().numpy()
-        return result
-
-    return encode_within if within else encode
+    return encode
 
 
 def sentence_transformers(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from contenders import CONTENDERS, precisions
 from machine import Noise
-from rounds import Timing, in_turn, seconds, speedup, spread
+from rounds import Timing, in_turn, seconds, speedup, spread, table
 from scipy.stats import spearmanr
 from worker import Worker
 
@@ -94,25 +94,20 @@ def against_peers(contenders: Encoders, model: Path, count: int, threads: int, r
             vectors[key] /= np.linalg.norm(vectors[key], axis=1, keepdims=True)
     timings = in_turn({key: partial(run, texts) for key, run in runs.items()}, rounds, noise)
     base = seconds(timings[BASE], threads)
-    lines = []
+    rows = []
     for key in timings:
         times = seconds(timings[key], threads)
         noise.spreads.append(spread(times))
         cosines = (vectors[key] * vectors[BASE]).sum(1)
         half = len(texts) // 2
         similar = (vectors[key][:half] * vectors[key][half:]).sum(1)
-        lines.append(
-            f"| {key[0]} | {key[1]} | {len(texts) / median(times):,.0f} | **{speedup(base, times):.2f}** "
-            f"| {spread(times):.0%} | {cosines.mean():.4f} | {cosines.min():.4f} "
-            f"| {100 * spearmanr(similar, scores).statistic:.2f} |"
-        )
+        row = [*key, f"{len(texts) / median(times):,.0f}", f"**{speedup(base, times):.2f}**", f"{spread(times):.0%}"]
+        row += [f"{cosines.mean():.4f}", f"{cosines.min():.4f}", f"{100 * spearmanr(similar, scores).statistic:.2f}"]
+        rows.append(row)
     unit = "processor second" if threads == 1 else "second"
     against = "sentence-transformers in float32"
-    head = (
-        f"| library | precision | sentences a {unit} | speed-up against {against} | spread "
-        f"| mean cosine to {against} | lowest cosine | Spearman |"
-    )
-    return "\n".join([head, "|---|---|---|---|---|---|---|---|", *lines])
+    columns = ["library", "precision", f"sentences a {unit}", f"speed-up against {against}", "spread"]
+    return table([*columns, f"mean cosine to {against}", "lowest cosine", "Spearman"], rows)
 
 
 def by_batch(contenders: Encoders, models: Mapping[Path, int], rounds: int, noise: Noise) -> str:
@@ -120,10 +115,7 @@ def by_batch(contenders: Encoders, models: Mapping[Path, int], rounds: int, nois
 
     The size is that of one hidden state of all tokens of a batch. A speed is relative to the slowest of its line.
     """
-    lines = [
-        "| model | precision | " + " | ".join(f"{size // 2**10:,} KiB" for size in BATCH_BYTES) + " |",
-        "|---|---|" + "---|" * len(BATCH_BYTES),
-    ]
+    rows = []
     for model, count in models.items():
         contenders.forget()
         texts, _ = scored_pairs(count)
@@ -132,17 +124,13 @@ def by_batch(contenders: Encoders, models: Mapping[Path, int], rounds: int, nois
             runs = {size: partial(load(batch_bytes=size), texts) for size in BATCH_BYTES}
             rounds_of = {size: seconds(timings, 1) for size, timings in in_turn(runs, rounds, noise).items()}
             slowest = max(rounds_of.values(), key=median)
-            cells = " | ".join(f"{speedup(slowest, times):.2f}" for times in rounds_of.values())
-            lines.append(f"| {model.name} | {precision} | {cells} |")
-    return "\n".join(lines)
+            rows.append([model.name, precision, *(f"{speedup(slowest, times):.2f}" for times in rounds_of.values())])
+    return table(["model", "precision", *(f"{size // 2**10:,} KiB" for size in BATCH_BYTES)], rows)
 
 
 def by_threads(contenders: Encoders, models: Mapping[Path, int], threads: int, rounds: int, noise: Noise) -> str:
-    """The table of isotune's speed-up against one thread, in Markdown, for three ways to use several cores."""
-    lines = [
-        "| model | precision | all threads share a batch | one batch for each thread | one process for each core |",
-        "|---|---|---|---|---|",
-    ]
+    """The table of isotune's speed-up against one thread, in Markdown, for two ways to use several cores."""
+    rows = []
     for model, count in models.items():
         contenders.forget()
         texts, _ = scored_pairs(count)
@@ -151,15 +139,13 @@ def by_threads(contenders: Encoders, models: Mapping[Path, int], threads: int, r
             single = [load(process=f"isotune {i}", threads=1) for i in range(threads)]
             runs = {
                 "one thread": partial(single[0], texts),
-                "shared batches": partial(load(threads=threads, within=True), texts),
-                "own batches": partial(load(threads=threads), texts),
+                "threads": partial(load(threads=threads), texts),
                 "processes": partial(_in_parallel, single, texts),
             }
             rounds_of = {key: seconds(timings, threads) for key, timings in in_turn(runs, rounds, noise).items()}
             base = rounds_of.pop("one thread")
-            cells = " | ".join(f"{speedup(base, times):.2f}" for times in rounds_of.values())
-            lines.append(f"| {model.name} | {precision} | {cells} |")
-    return "\n".join(lines)
+            rows.append([model.name, precision, *(f"{speedup(base, times):.2f}" for times in rounds_of.values())])
+    return table(["model", "precision", "one batch for each thread", "one process for each core"], rows)
 
 
 def _in_parallel(runs: Sequence[Callable[[Sequence[str]], Timing]], texts: Sequence[str]) -> Timing:

@@ -13,14 +13,11 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from encoding import encoders, scored_pairs
-from parallel import launch, make_steps
-from rounds import Timing, spread
-from training import DROPOUT, learned, sentences
-from worker import Worker
+from rounds import Timing, spread, table
+from training import learned, sentences, waiting
 
 ROOT = Path(__file__).parents[1]
 SHAPES: dict[str, dict[str, int]] = {
@@ -118,20 +115,18 @@ def attention(log: Path) -> str:
 def training(model: Path, batch: int, device: str, rounds: int, log: Path) -> str:
     """The table of training speed and memory, in Markdown."""
     count = max(1, SENTENCES // batch)
-    options: dict[str, Any] = {"model": str(model), "threads": 1, "batch": batch, "dropout": DROPOUT}
-    options |= {"texts": sentences(batch * (count * (rounds + 1) + 1)), "chunk": CHUNKS[batch], "timed": True}
+    options: dict[str, Any] = {"model": str(model), "batch": batch, "chunk": CHUNKS[batch]}
+    options["texts"] = sentences(batch * (count * (rounds + 1) + 1))
     timings: dict[Line, list[Timing]] = {}
     for line in lines():
         place = {} if line.library == "isotune" else {"device": device, "attention": line.attention}
-        worker = Worker(log)
+        settings = {line: {"contender": line.library, "precision": line.precision, **options, **place}}
         try:
-            worker.tell("train", contender=line.library, precision=line.precision, **options, **place)
-            timings[line] = [Timing(**worker.ask("steps", count=count)) for _ in range(rounds + 1)][1:]
+            with waiting(settings, count, log) as runs:
+                timings[line] = [runs[line]() for _ in range(rounds + 1)][1:]
         except RuntimeError:  # the process has ended: memory is the usual reason
             timings[line] = []
-        finally:
-            worker.close()
-    return table(timings, batch * count, log)
+    return speeds(timings, batch * count, log)
 
 
 def encoding(model: Path, device: str, rounds: int, cache: Path) -> str:
@@ -144,47 +139,35 @@ def encoding(model: Path, device: str, rounds: int, cache: Path) -> str:
         with encoders(cache) as loaded:
             encode = loaded.load(line.library, model, precision=line.precision, threads=1, device=device, **peer)
             timings[line] = [encode(texts) for _ in range(rounds + 1)][1:]
-    return table(timings, len(texts), cache / "workers.log")
+    return speeds(timings, len(texts), cache / "workers.log")
 
 
-def table(timings: Mapping[Line, Sequence[Timing]], count: int, log: Path) -> str:
+def speeds(timings: Mapping[Line, Sequence[Timing]], count: int, log: Path) -> str:
     """The speeds of rounds of `count` sentences by the clock, and how they compare with the peer's padded bfloat16."""
     seconds = {line: median(timing.wall for timing in times) for line, times in timings.items() if times}
     base = seconds.get(Line("sentence-transformers", "bfloat16"))
-    rows = [
-        "| library | precision | sentences a second | speed-up against sentence-transformers in bfloat16 | spread "
-        "| peak GPU memory, GB |",
-        "|---|---|---|---|---|---|",
-    ]
+    rows = []
     for line, times in timings.items():
-        name = f"| {line.library}{', flash-attn' if line.attention else ''} | {line.precision} |"
-        if not times:
-            rows.append(f"{name} ended early, see the end of {log.name} | | | |")
-            continue
-        ratio = f"**{base / seconds[line]:.2f}**" if base else ""
-        memory = max(timing.gpu_memory for timing in times)
-        rows.append(
-            f"{name} {count / seconds[line]:,.0f} | {ratio} | {spread([timing.wall for timing in times]):.0%} "
-            f"| {memory:.1f} |"
-        )
-    return "\n".join(rows)
+        row = [f"{line.library}{', flash-attn' if line.attention else ''}", line.precision]
+        if times:
+            row += [f"{count / seconds[line]:,.0f}", f"**{base / seconds[line]:.2f}**" if base else ""]
+            row += [f"{spread([timing.wall for timing in times]):.0%}"]
+            row += [f"{max(timing.gpu_memory for timing in times):.1f}"]
+        else:
+            row += [f"ended early, see the end of {log.name}", "", "", ""]
+        rows.append(row)
+    columns = ["library", "precision", "sentences a second", "speed-up against sentence-transformers in bfloat16"]
+    return table([*columns, "spread", "peak GPU memory, GB"], rows)
 
 
 def together(model: Path, batch: int, gpus: int, rounds: int, log: Path) -> str:
     """The table of isotune's training by one process and by one for each GPU, in Markdown."""
     count = max(1, SENTENCES // batch)
-    options: dict[str, Any] = {"model": str(model), "threads": 1, "batch": batch, "dropout": DROPOUT, "timed": True}
+    options: dict[str, Any] = {"contender": "isotune", "precision": "bfloat16", "model": str(model), "batch": batch}
     options["texts"] = sentences(batch * (count * (rounds + 1) + 1))
-    rows = ["| processes | sentences a second | spread |", "|---|---|---|"]
+    rows = []
     for processes in (1, gpus):
-        with TemporaryDirectory() as folder:
-            group = launch(processes, log, Path(folder, "run"))
-            try:
-                for worker in group:
-                    worker.tell("train", contender="isotune", precision="bfloat16", **options)
-                walls = [make_steps(group, count).wall for _ in range(rounds + 1)][1:]
-            finally:
-                for worker in group:
-                    worker.close()
-        rows.append(f"| {processes} | {batch * count / median(walls):,.0f} | {spread(walls):.0%} |")
-    return "\n".join(rows)
+        with waiting({processes: {"processes": processes, **options}}, count, log) as runs:
+            walls = [runs[processes]().wall for _ in range(rounds + 1)][1:]
+        rows.append([processes, f"{batch * count / median(walls):,.0f}", f"{spread(walls):.0%}"])
+    return table(["processes", "sentences a second", "spread"], rows)

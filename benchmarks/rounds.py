@@ -1,12 +1,11 @@
 """Measures several contenders in turn, so that changes of the machine's load affect all of them."""
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from machine import Clock, Noise
-
-Key = TypeVar("Key")
 
 
 class Timing(NamedTuple):
@@ -17,24 +16,27 @@ class Timing(NamedTuple):
     gpu_memory: float = 0.0
 
 
-def in_turn(runs: Mapping[Key, Callable[[], Timing]], rounds: int, noise: Noise) -> dict[Key, list[Timing]]:
-    """The timings of each contender, one per round.
+Key = TypeVar("Key")
+
+
+def in_turn(runs: Mapping[Key, Callable[[], Any]], rounds: int, noise: Noise) -> dict[Key, list[Any]]:
+    """The results of each contender, one per round. A result has `cpu`, the seconds of processors outside this process.
 
     A first round warms up and does not count. Every round starts with another contender.
     """
-    timings: dict[Key, list[Timing]] = {key: [] for key in runs}
+    results: dict[Key, list[Any]] = {key: [] for key in runs}
     for key in runs:
         runs[key]()
     keys = list(runs)
     for number in range(rounds):
         first = number % len(keys)
         for key in keys[first:] + keys[:first]:
-            clock = Clock()
-            timing = runs[key]()
+            clock, own = Clock(), time.process_time()
+            result = runs[key]()
             wall, busy, steal = clock.stop()
-            noise.add(wall, busy - timing.cpu, steal)
-            timings[key].append(timing)
-    return timings
+            noise.add(wall, busy - result.cpu - (time.process_time() - own), steal)
+            results[key].append(result)
+    return results
 
 
 def seconds(timings: list[Timing], threads: int) -> list[float]:
@@ -50,3 +52,8 @@ def speedup(base: list[float], other: list[float]) -> float:
 def spread(values: list[float]) -> float:
     """(largest - smallest) / median."""
     return (max(values) - min(values)) / median(values)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table in Markdown."""
+    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in (columns, ["---"] * len(columns), *rows))

@@ -51,40 +51,35 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="*", choices=[*TABLES, "gpu", []], metavar="TABLE")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
-    parser.add_argument(
-        "--threads", nargs="+", type=int, default=[1, 2], help="numbers of threads for encoding and training"
-    )
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2], help="numbers of threads to measure with")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--short", action="store_true")
     options = parser.parse_args()
     if "ISOTUNE_MODELS" not in os.environ and options.tables != ["gpu"]:
         parser.error(f"set ISOTUNE_MODELS to a folder with {', '.join(MODELS)}")
-    if Path(sys.prefix) != ENVIRONMENT:
-        install()
-        python = str(ENVIRONMENT / "bin" / "python")
-        os.execv(python, [python, *sys.argv])  # argv[0] is the full path: a bare "python" would be searched in PATH
+    go_on_with_peers()
     measure(options.tables or TABLES, options.models, options.threads, options.rounds, options.short)
 
 
-def install() -> None:
-    """Installs the peers and isotune into one environment, so that all use the same torch."""
-    done = ENVIRONMENT / "installed"
-    wanted = (Path(__file__).parent / "peers.txt").read_text() + (ROOT / "constraints.txt").read_text()
-    if done.exists() and done.read_text() == wanted:
+def go_on_with_peers() -> None:
+    """Goes on in an environment that has the peers and isotune, with the same torch; makes it if it is not there."""
+    if Path(sys.prefix) == ENVIRONMENT:
         return
-    python = ENVIRONMENT / "bin" / "python"
-    subprocess.run([sys.executable, "-m", "venv", str(ENVIRONMENT)], check=True)
-    packages = ["--requirement", "benchmarks/peers.txt", "--editable", "."]
-    pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "-qq", "--constraint", "constraints.txt"]
-    subprocess.run([*pip, *packages], check=True, cwd=ROOT)
-    done.write_text(wanted)
+    done, python = ENVIRONMENT / "installed", str(ENVIRONMENT / "bin" / "python")
+    wanted = (Path(__file__).parent / "peers.txt").read_text() + (ROOT / "constraints.txt").read_text()
+    if not done.exists() or done.read_text() != wanted:
+        subprocess.run([sys.executable, "-m", "venv", str(ENVIRONMENT)], check=True)
+        packages = ["--requirement", "benchmarks/peers.txt", "--editable", "."]
+        pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "-qq", "--constraint", "constraints.txt"]
+        subprocess.run([*pip, *packages], check=True, cwd=ROOT)
+        done.write_text(wanted)
+    os.execv(python, [python, *sys.argv])  # argv[0] is the full path: a bare "python" would be searched in PATH
 
 
 def measure(tables: Sequence[str], names: list[str], counts: list[int], rounds: int, short: bool) -> None:
     """Measures the tables, prints them, and writes them to the file of results."""
     import encoding
     import gpu
-    import parallel
     import training
     from machine import Noise, cores, describe, processor, short_name
 
@@ -122,7 +117,7 @@ def measure(tables: Sequence[str], names: list[str], counts: list[int], rounds: 
             add(f"Ways to use {cores()} cores", encoding.by_threads(contenders, pairs, cores(), rounds, noise))
     if "cores" in tables and cores() > 1:
         for model, size in models.items():
-            table = parallel.by_ways(model, size.steps, cores(), min(rounds, 3), noise, log)
+            table = training.by_ways(model, size.steps, counts, cores(), min(rounds, 3), noise, log)
             add(f"Ways to train on {cores()} cores, {model.name}", table)
     if "training" in tables:
         for threads in counts:

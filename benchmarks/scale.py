@@ -1,10 +1,15 @@
-"""Measures how the time and memory of training, indexing and searching grow with the number of sentences.
+"""Measures how the time and memory of commands grow: with the sentences, the steps, or the batch.
 
-    python benchmarks/scale.py [--counts 50000 500000 5000000] [--folder DIR]
+    python benchmarks/scale.py [sentences] [steps] [batch] [--counts 50000 500000 5000000] [--folder DIR]
 
-Each command is a process of its own: `isotune train` with the recipe default and the bundled model, `isotune index`
-with that model, and `isotune search`. The sentences are beginnings and ends of the bundled ones, joined at random, all
-different. Prints a Markdown table; the memory is the most that a process held, files that are mapped into it included.
+Each command is a process of its own, on the bundled model:
+
+- `sentences`: `isotune train` with the recipe default, `encode`, `index` with that model, and `search`;
+- `steps`: SimCSE in batches of 8, scored ten times;
+- `batch`: ConSERT on 16,384 sentences, with and without `--chunk-size`, on one thread.
+
+The sentences are beginnings and ends of the bundled ones, joined at random, all different. Prints a Markdown table; the
+memory is the most that a process held, files that are mapped into it included.
 """
 
 import argparse
@@ -13,36 +18,64 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from machine import processor
+from rounds import table
 
 from isotune.bundled import BUNDLED_MODEL, bundled_data
 
 HEAD = 5  # words of a beginning
+STEPS = (100, 1_000, 10_000)
+BATCHES = ((256, None), (2_048, None), (256, 64), (2_048, 64), (16_384, 64))  # sentences of a step, and of a pass
+BATCHED = 16_384  # sentences of a run
+QUIET = ["--dev", "none", "--tasks", "stsb-open"]
 
 
 def main() -> None:
-    """Measures each command at each count, smallest first."""
+    """Measures each command at each size, smallest first."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kinds", nargs="*", choices=["sentences", "steps", "batch", []], metavar="KIND")
     parser.add_argument("--counts", type=int, nargs="+", default=[50_000, 500_000, 5_000_000])
     parser.add_argument("--folder", type=Path, help="where to work; unset: the system's temporary folder")
     options = parser.parse_args()
-    print(f"{processor()}\n\n| command | sentences | seconds | processor seconds | peak memory, MB |")
-    print("|---|---|---|---|---|")
-    for count in sorted(options.counts):
+    rows = []
+    for kind in options.kinds or ("sentences", "steps", "batch"):
         with TemporaryDirectory(dir=options.folder) as folder:
-            text, index = Path(folder, "text.txt"), str(Path(folder, "index"))
-            write_text(text, count)
-            commands = {
-                "train": ["train", str(text), "--out", str(Path(folder, "run"))],
-                "index": ["index", BUNDLED_MODEL, str(text), "--out", index],
-                "search": ["search", index, "a man plays a guitar"],
-            }
-            for name, words in commands.items():
-                numbers = " | ".join(f"{number:,.0f}" for number in measure(words, Path(folder, f"{name}.log")))
-                print(f"| {name} | {count:,} | {numbers} |", flush=True)
+            for size, words in commands(kind, sorted(options.counts), Path(folder)):
+                seconds, cpu, memory = measure(words, Path(folder, "log"))
+                rows.append([words[0], size, f"{seconds:,.0f}", f"{cpu:,.0f}", f"{memory:,.0f}"])
+                print(*rows[-1], sep=", ", flush=True)
+    print(f"\n{processor()}\n")
+    print(table(["command", "size", "seconds", "processor seconds", "peak memory, MB"], rows))
+
+
+def commands(kind: str, counts: list[int], folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """The size and the words of each command of a kind; what it reads is written before."""
+    text = str(folder / "text.txt")
+    if kind == "sentences":
+        for count in counts:
+            write_text(Path(text), count)
+            size, out = f"{count:,} sentences", str(folder / str(count))
+            yield size, ["train", text, "--out", f"{out}-run"]
+            yield size, ["encode", BUNDLED_MODEL, text, "--out", f"{out}.npy"]
+            yield size, ["index", BUNDLED_MODEL, text, "--out", f"{out}-index"]
+            yield size, ["search", f"{out}-index", "a man plays a guitar"]
+        return
+    write_text(Path(text), BATCHED)
+    if kind == "steps":
+        for steps in STEPS:
+            flags = ["--method", "simcse", "--batch-size", "8", "--steps", str(steps), "--eval-every", str(steps // 10)]
+            yield f"{steps:,} steps", ["train", text, *flags, *QUIET, "--out", str(folder / str(steps))]
+        return
+    os.environ["OMP_NUM_THREADS"] = "1"
+    for batch, chunk in BATCHES:
+        flags = ["--method", "consert", "--batch-size", str(batch), "--steps", str(BATCHED // batch)]
+        flags += ["--precision", "float32", *(["--chunk-size", str(chunk)] if chunk else [])]
+        size = f"batches of {batch:,}{f', {chunk} in a pass' if chunk else ''}"
+        yield size, ["train", text, *flags, *QUIET, "--out", str(folder / f"{batch}-{chunk}")]
 
 
 def write_text(path: Path, count: int) -> None:

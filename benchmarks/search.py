@@ -11,20 +11,19 @@ and far neighbours, as sentences have.
 import argparse
 import os
 import platform
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
-from time import perf_counter, process_time
+from time import perf_counter
 
 import numpy as np
 from machine import Noise, processor
 from numpy.typing import NDArray
-from rounds import Timing, in_turn, speedup, spread
-from run import ENVIRONMENT, install
+from rounds import Timing, in_turn, speedup, spread, table
+from run import go_on_with_peers
 
 Array = NDArray[np.float32]
 Search = Callable[[Array], Sequence[int]]  # a query [d] -> the numbers of the K nearest rows, in any order
@@ -100,10 +99,10 @@ def sentence_transformers(vectors: Array) -> Search:
 
 
 def timed(search: Search, query: Array) -> Timing:
-    """The time of a search."""
-    start, cpu = perf_counter(), process_time()
+    """The time of a search in this process."""
+    start = perf_counter()
     search(query)
-    return Timing(perf_counter() - start, process_time() - cpu)
+    return Timing(perf_counter() - start, 0.0)
 
 
 def main() -> None:
@@ -114,11 +113,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args()
-    if Path(sys.prefix) != ENVIRONMENT:
-        install()
-        python = str(ENVIRONMENT / "bin" / "python")
-        os.environ["OMP_NUM_THREADS"] = str(options.threads)
-        os.execv(python, [python, *sys.argv])
+    os.environ["OMP_NUM_THREADS"] = str(options.threads)
+    go_on_with_peers()
     vectors = clustered(options.rows, options.dimension)
     random = np.random.default_rng(1)
     noise = Noise()
@@ -126,20 +122,21 @@ def main() -> None:
         contenders = {"numpy": numpy, "isotune": partial(isotune, folder=folder), "faiss": faiss, "usearch": usearch}
         contenders["sentence-transformers"] = sentence_transformers
         searches = {name: make(vectors) for name, make in contenders.items()}
-        print(f"{processor()}\n{options.rows:,} x {options.dimension}, {options.threads} threads, k = {K}\n")
-        print("| library | milliseconds a query | speed-up against numpy | spread | rows as numpy's |")
-        print("|---|---|---|---|---|")
         shift = random.standard_normal(options.dimension, dtype=np.float32) / options.dimension**0.5
         (query,) = unit((vectors[random.integers(options.rows)] + 0.5 * shift)[None])
         truth = set(searches["numpy"](query))
         runs = {name: partial(timed, search, query) for name, search in searches.items()}
         timings = in_turn(runs, options.rounds, noise)
         walls = {name: [timing.wall for timing in rows] for name, rows in timings.items()}
+        noise.spreads += map(spread, walls.values())
+        columns = ["library", "milliseconds a query", "speed-up against numpy", "spread", "rows as numpy's"]
+        rows = []
         for name, times in walls.items():
-            noise.spreads.append(spread(times))
-            cells = [name, f"{1000 * median(times):,.0f}", f"**{speedup(walls['numpy'], times):.2f}**"]
-            cells += [f"{spread(times):.0%}", f"{len(truth & set(searches[name](query))) / K:.1f}"]
-            print(f"| {' | '.join(cells)} |", flush=True)
+            shared = len(truth & set(searches[name](query))) / K
+            speeds = f"{1000 * median(times):,.0f}", f"**{speedup(walls['numpy'], times):.2f}**", f"{spread(times):.0%}"
+            rows.append([name, *speeds, f"{shared:.1f}"])
+        print(f"{processor()}\n{options.rows:,} x {options.dimension}, {options.threads} threads, k = {K}\n")
+        print(table(columns, rows))
     versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     print(f"\n- Python {platform.python_version()}; {versions}\n{noise.verdict()}")
 

@@ -27,6 +27,7 @@ import socket
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory, TemporaryFile
@@ -34,8 +35,8 @@ from typing import NamedTuple
 from urllib.request import urlopen
 
 from encoding import scored_pairs
-from machine import Clock, Noise, processor
-from rounds import spread
+from machine import Noise, processor
+from rounds import in_turn, spread, table
 
 # FastAPI as its tutorials have it: a route that is a plain function runs in a thread.
 FASTAPI = """
@@ -120,7 +121,8 @@ class Server:
             answer = (await reader.readuntil(b"\r\n\r\n")).lower()
             if b" 200 " not in answer:
                 raise RuntimeError(answer.decode())
-            await reader.readexactly(int(answer.partition(b"content-length:")[2].split()[0]))
+            length = answer.partition(b"content-length:")[2].split()  # none if the answer comes in chunks
+            await (reader.readexactly(int(length[0])) if length else reader.readuntil(b"\r\n0\r\n\r\n"))
             taken.append(time.perf_counter() - start)
         writer.close()
 
@@ -143,32 +145,26 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         results, noise = measure(start(options.model.resolve(), options.infinity, Path(folder)), texts, options)
     print(processor(), noise.verdict(), sep="\n")
-    print(table(results))
+    print(medians(results))
 
 
 def measure(
     servers: dict[str, Server], texts: list[str], options: argparse.Namespace
 ) -> tuple[dict[str, list[Result]], Noise]:
     """Measures the servers in turn, and stops them."""
+    noise = Noise()
     try:
         for server in servers.values():
             server.wait()
-            server.measure(texts, options.clients, options.seconds / 3)  # warms up
-        noise = Noise()
-        results: dict[str, list[Result]] = {name: [] for name in servers}
-        for number in range(options.rounds):
-            order = [*list(servers)[number % len(servers) :], *list(servers)[: number % len(servers)]]
-            for name in order:
-                clock, clients = Clock(), time.process_time()
-                result = servers[name].measure(texts, options.clients, options.seconds)
-                wall, busy, steal = clock.stop()
-                noise.add(wall, busy - result.cpu - (time.process_time() - clients), steal)
-                results[name].append(result)
-                noise.spreads = [spread([r.rate for r in rounds]) for rounds in results.values() if rounds]
+        runs = {
+            name: partial(server.measure, texts, options.clients, options.seconds) for name, server in servers.items()
+        }
+        results = in_turn(runs, options.rounds, noise)
     finally:
         for server in servers.values():
             server.process.send_signal(signal.SIGKILL)
             server.process.wait()
+    noise.spreads = [spread([result.rate for result in rounds]) for rounds in results.values()]
     return results, noise
 
 
@@ -203,21 +199,14 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def table(results: dict[str, list[Result]]) -> str:
+def medians(results: dict[str, list[Result]]) -> str:
     """The medians of the rounds, in Markdown."""
-    lines = [
-        "| server | requests a second | p50 in ms | p99 in ms | requests a processor second |",
-        "|---|---|---|---|---|",
-    ]
+    rows = []
     for name, rounds in results.items():
-        rate, p50, p99, each = (
-            median(values)
-            for values in zip(
-                *((r.rate, r.quantile(0.5), r.quantile(0.99), len(r.seconds) / r.cpu) for r in rounds), strict=True
-            )
-        )
-        lines.append(f"| {name} | {rate:.0f} | {p50:.0f} | {p99:.0f} | {each:.0f} |")
-    return "\n".join(lines)
+        numbers = [(r.rate, r.quantile(0.5), r.quantile(0.99), len(r.seconds) / r.cpu) for r in rounds]
+        rows.append([name, *(f"{median(values):.0f}" for values in zip(*numbers, strict=True))])
+    columns = ["server", "requests a second", "p50 in ms", "p99 in ms", "requests a processor second"]
+    return table(columns, rows)
 
 
 if __name__ == "__main__":

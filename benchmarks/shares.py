@@ -13,15 +13,16 @@ import argparse
 import os
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any, NamedTuple
 
 import torch
 from machine import processor
-from steps import stepper
+from rounds import table
 from torch.profiler import ProfilerActivity, profile
-from trainers import MAX_LENGTH
+from trainers import MAX_LENGTH, isotune
 from training import BATCH, DROPOUT, sentences
 
 from isotune import Encoder, tune_process
@@ -77,27 +78,35 @@ def main() -> None:
         for kind, measured in (("step", training), ("batch", encoding))
         for precision in options.precisions
     }
-    print(f"{processor()}\n\n| | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
-    for group in (*GROUPS, OTHER):
-        print(f"| {group} | {' | '.join(f'{spent.shares[group]:.0%}' for spent in columns.values())} |")
     rows = {
+        **{group: [f"{spent.shares[group]:.0%}" for spent in columns.values()] for group in (*GROUPS, OTHER)},
         "processor milliseconds": [f"{1e3 * spent.seconds:,.1f}" for spent in columns.values()],
         "GFLOP/s of the linear layers over the whole time": [f"{spent.rate / 1e9:,.0f}" for spent in columns.values()],
         "limit: GFLOP/s of a product by itself": [f"{spent.limit / 1e9:,.0f}" for spent in columns.values()],
         "share of that limit": [f"{spent.rate / spent.limit:.0%}" for spent in columns.values()],
     }
-    for title, cells in rows.items():
-        print(f"| {title} | {' | '.join(cells)} |")
+    print(f"{processor()}\n")
+    print(table(["", *columns], ([title, *cells] for title, cells in rows.items())))
 
 
 def training(model: Path, precision: str) -> Spent:
     """Measures a training step. Its linear layers do three times the arithmetic of encoding."""
-    options = {"batch_size": BATCH, "precision": precision, "max_length": MAX_LENGTH, "model_dropout": DROPOUT}
-    with stepper(model, "simcse", {"projection": False}, options, sentences(BATCH * STEPS * 3)) as steps:
-        store = steps.feeder.monitored
-        tokens = 2 * BATCH * store.fingerprint.tokens / len(store)
-        number = iter(range(3 * STEPS))
-        return _spent(lambda: steps.update(next(number)), steps.encoder, precision, tokens, 3)
+    texts = sentences(BATCH * (2 + 2 * STEPS))
+    profiler = profile(activities=[ProfilerActivity.CPU])
+    moments: list[float] = []
+
+    def gate() -> None:  # before the first step, which warms up, and after each step
+        moments.append(time.process_time())
+        if len(moments) == 2 + STEPS:
+            profiler.start()
+        elif len(moments) == 2 + 2 * STEPS:
+            profiler.stop()
+
+    isotune(gate, str(model), precision, 1, texts, BATCH, DROPOUT)
+    seconds = median(end - start for start, end in pairwise(moments[1 : 2 + STEPS]))
+    encoder = Encoder.load(model, precision="float32", device="cpu")
+    tokens = 2 * BATCH * fmean(map(len, encoder.tokenize(texts, MAX_LENGTH)))
+    return _spent(seconds, profiler, encoder, precision, tokens, 3)
 
 
 def encoding(model: Path, precision: str) -> Spent:
@@ -107,14 +116,14 @@ def encoding(model: Path, precision: str) -> Spent:
     batches = encoder.batches([len(sentence) for sentence in ids])
     batch = pack([ids[i] for i in batches[len(batches) // 2]])
     with torch.no_grad(), prepacked(encoder.backbone):
-        return _spent(lambda: encoder(batch), encoder, precision, len(batch.ids), 1)
+        seconds = _median(lambda: encoder(batch))
+        with profile(activities=[ProfilerActivity.CPU]) as profiler:
+            for _ in range(STEPS):
+                encoder(batch)
+    return _spent(seconds, profiler, encoder, precision, len(batch.ids), 1)
 
 
-def _spent(once: Callable[[], Any], encoder: Encoder, precision: str, tokens: float, passes: int) -> Spent:
-    seconds = _median(once)
-    with profile(activities=[ProfilerActivity.CPU]) as profiler:
-        for _ in range(STEPS):
-            once()
+def _spent(seconds: float, profiler: profile, encoder: Encoder, precision: str, tokens: float, passes: int) -> Spent:
     times = {event.key: event.self_cpu_time_total for event in profiler.key_averages()}
     total = sum(times.values())
     shares = {group: sum(times.get(name, 0.0) for name in names) / total for group, names in GROUPS.items()}

@@ -73,7 +73,7 @@ def isotune(
         if not number:
             gate()
         made = update(stepper, number)
-        losses.append(float(made.loss))
+        losses.append(made.loss.item())
         (corpus,) = stepper.feeder.corpora.values()
         order.append(corpus.order[number].tolist())
         gate()

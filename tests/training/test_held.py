@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from isotune.errors import InputError
-from isotune.training.interrupt import StopSignal
+from isotune.signals import StopSignal
 from isotune.training.run_folder import held
 
 

@@ -27,6 +27,8 @@ from isotune.kernels.dropout import DRAWS, draws_for, ragged_dropout_factors
 from isotune.kernels.precision import AMPERE
 
 PACKED = "isotune_packed"
+# The next five were set by trials on an AMD EPYC, which docs/log.md tells of. `python benchmarks/run.py encoding` shows
+# what another REGISTER, LONG or MASKED costs, and `... training` another SMALL or ONE_THREAD.
 # torch's softmax on a CPU computes a row in registers of 16 numbers in float32, of 32 in bfloat16. It computes a row
 # shorter than a register, and in bfloat16 the rest of a longer row, number by number, ten times as slowly. In rows of
 # 64 numbers or more that hardly counts.

@@ -138,7 +138,7 @@ def save_png(figure: Figure, path: Path) -> None:
 
 @styled
 def svg(figure: Figure, name: str, description: str) -> str:
-    """Returns the figure as an `<svg>` element with a description for people who cannot see it.
+    """The figure as an `<svg>` element with a description for people who cannot see it.
 
     `name` distinguishes the element's ids from those of other figures in the page.
     """

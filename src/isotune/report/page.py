@@ -75,7 +75,7 @@ def _read(folder: Path) -> RunFiles:
 
 
 def _parse(path: Path, parse: Callable[[bytes], T], kind: str) -> T | None:
-    """Returns what `parse` makes of a file; None if there is no such file. Refuses a file that is not of this kind."""
+    """What `parse` makes of a file; None if there is no such file. Refuses a file that is not of this kind."""
     try:
         return parse(path.read_bytes())
     except FileNotFoundError:
@@ -122,7 +122,7 @@ def _render(run: RunFiles) -> str:
 
 
 def _remarks(run: RunFiles) -> list[str]:
-    """Returns in what the run of a recipe differs from the one whose score is published, apart from its options."""
+    """In what the run of a recipe differs from the one whose score is published, apart from its options."""
     recipe = tomllib.loads(run.recipe or "")
     if not recipe.get("published"):
         return []
@@ -140,20 +140,20 @@ def _remarks(run: RunFiles) -> list[str]:
 
 
 def _correlations(evaluation: Evaluation) -> dict[str, Correlations]:
-    """Returns the correlations of tasks, then those of groups, by name."""
+    """The correlations of tasks, then those of groups, by name."""
     named = [(task.name, task) for task in evaluation.tasks] + list(evaluation.averages.items())
     return {name: result for name, result in named if isinstance(result, Correlations)}
 
 
 def _other_changes(evaluation: RunEvaluation) -> list[Change]:
-    """Returns the changes of accuracies and measures of geometry."""
+    """The changes of accuracies and measures of geometry."""
     before, correlations = evaluation.before.scores(), _correlations(evaluation.after)
     after = {name: score for name, score in evaluation.after.scores().items() if name not in correlations}
     return [Change(task_title(name), before[name], score) for name, score in after.items()]
 
 
 def _main_changes(evaluation: RunEvaluation) -> list[Change]:
-    """Returns the changes that the verdict is about: averages, or else correlations, or else accuracies, x 100.
+    """The changes that the verdict is about: averages, or else correlations, or else accuracies, x 100.
 
     Geometry does not count, because it does not say which encoder is better.
     """
@@ -214,12 +214,12 @@ def _advice(run: RunFiles) -> str:
 
 
 def _tenths(change: Change) -> Change:
-    """Returns the scores x 100 as the verdict prints them, so that their difference is that of the numbers shown."""
+    """The scores x 100 as the verdict prints them, so that their difference is that of the numbers shown."""
     return change._replace(before=round(100 * change.before, 1), after=round(100 * change.after, 1))
 
 
 def _warnings(records: Sequence[MetricsRecord]) -> dict[str, str]:
-    """Returns each message once, with the steps it came at."""
+    """Each message once, with the steps it came at."""
     steps: dict[str, list[int]] = {}
     for record in records:
         steps.setdefault(record["message"], []).append(record["step"])
@@ -230,5 +230,5 @@ def _warnings(records: Sequence[MetricsRecord]) -> dict[str, str]:
 
 
 def _difference(before: float, after: float) -> str:
-    """Returns the change x 100 of a correlation, as the numbers shown differ."""
+    """The change x 100 of a correlation, as the numbers shown differ."""
     return f"{round(100 * after, 2) - round(100 * before, 2):+.2f}"

@@ -98,7 +98,7 @@ class StageRecords:
 
 
 def group_by_stage(metrics: Mapping[str, Sequence[MetricsRecord]], methods: Sequence[str]) -> list[StageRecords]:
-    """Returns the records of each stage of which anything was recorded, from the records of metrics.jsonl by kind.
+    """The records of each stage of which anything was recorded, from the records of metrics.jsonl by kind.
 
     A record without a stage belongs to the first. `methods` has the method of each stage, if they are known.
     """
@@ -112,7 +112,7 @@ def group_by_stage(metrics: Mapping[str, Sequence[MetricsRecord]], methods: Sequ
 
 
 def read_records(path: Path) -> dict[str, list[MetricsRecord]]:
-    """Returns the records of a metrics.jsonl by kind; refuses a damaged file, but skips a last line cut by a crash."""
+    """The records of a metrics.jsonl by kind; refuses a damaged file, but skips a last line cut by a crash."""
     if not path.exists():
         raise InputError(f"{path} does not exist: {path.parent} is not a run folder, or its training never began")
     records: dict[str, list[MetricsRecord]] = {kind: [] for kind in ("train", "dev", "test", "space", "warning")}

@@ -6,7 +6,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 
 def template(name: str, folder: str = "report", **filters: Callable[..., str]) -> Template:
-    """Returns a template, with these filters and `plain`. A template of HTML escapes the values that it shows."""
+    """A template, with these filters and `plain`. A template of HTML escapes the values that it shows."""
     is_html = name.endswith(".html.j2")
     environment = Environment(
         loader=PackageLoader("isotune", folder),
@@ -21,7 +21,7 @@ def template(name: str, folder: str = "report", **filters: Callable[..., str]) -
 
 
 def plain(value: object) -> str:
-    """Returns a JSON value as text: thousands separated, lists and objects joined by commas."""
+    """A JSON value as text: thousands separated, lists and objects joined by commas."""
     match value:
         case None:
             return "none"

@@ -33,9 +33,9 @@ from isotune.plugins import plugin_words
 from isotune.recipes import ENCODER_RECIPE, MODEL_KINDS, Recipe, Stage, recipe_of_model, resolve
 from isotune.report import write_card, write_report
 from isotune.report.text_changes import sample_sentences
+from isotune.signals import StopSignal
 from isotune.training import run_folder
 from isotune.training.corpora import Corpora
-from isotune.training.interrupt import StopSignal
 from isotune.training.objectives import build_objectives
 from isotune.training.outcome import GENERAL_TASK, Result, Scored, compare_with_start, finished_result, save_kept
 from isotune.training.recorder import Recorder, Watch

@@ -18,9 +18,9 @@ from isotune.kernels.threads import no_denormals
 from isotune.methods.method import ClosedForm
 from isotune.plugins import plugin_words
 from isotune.recipes import TrainingOptions
+from isotune.signals import StopSignal
 from isotune.training.corpora import StageData
 from isotune.training.feed import Feeder
-from isotune.training.interrupt import StopSignal
 from isotune.training.monitor import Monitor
 from isotune.training.objectives import Objectives
 from isotune.training.recorder import Recorder

@@ -34,7 +34,7 @@ LAUNCHED = "RANK", "MASTER_ADDR", "MASTER_PORT"  # what a launcher sets, beside 
 # How long a process waits for the others, one of which may be making texts (back-translations, parses).
 PATIENCE = timedelta(days=30)
 
-# Tokens of the smallest share (`python benchmarks/workers.py`).
+# Tokens of the smallest share (`python benchmarks/run.py cores --threads 1 2 4 8 16`, column of processor seconds).
 SMALLEST = 768
 
 

@@ -145,7 +145,7 @@ def make(job: Job) -> None:
 
 
 def load_untrained(model: str, options: EncoderOptions) -> SentenceEncoder:
-    """Loads a model without training."""
+    """An untrained model as an encoder: `Encoder` with these options, or the baseline that `WORDS` names."""
     return SharedWords() if model == WORDS else Encoder.load(model, **options.model_dump())
 
 

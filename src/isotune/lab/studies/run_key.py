@@ -6,18 +6,17 @@ count by their names.
 """
 
 import glob
-import hashlib
-import json
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import isotune
 from isotune.data import DATASETS
 from isotune.encoder import local_folder, short_hash
 from isotune.errors import InputError
 from isotune.evaluation import named_tasks, source_of
-from isotune.files import file_sha256
+from isotune.files import checksums, file_sha256
 from isotune.lab.studies.plan import PlannedRun
 from isotune.lab.studies.study import WORDS
 from isotune.plugins import loaded_plugins
@@ -67,34 +66,26 @@ def run_keys(
 
 @cache
 def sources_hash(package: Path) -> str:
-    """The names and content of a package's sources, as they are when this is first called."""
-    return _folder_hash(package, SOURCE_FILES)
+    """The names and checksums of a package's sources, as they are when this is first called."""
+    return _folder_sums(package, SOURCE_FILES)
 
 
 def _model_hash(model: str) -> str:
-    return WORDS if model == WORDS else _folder_hash(local_folder(model), MODEL_FILES)
+    return WORDS if model == WORDS else _folder_sums(local_folder(model), MODEL_FILES)
 
 
-def _folder_hash(folder: Path, suffixes: frozenset[str]) -> str:
-    """The names and content of the files below a folder that have one of these suffixes."""
-    return _hash(sorted(file for file in folder.rglob("*") if file.suffix in suffixes), folder)
+def _folder_sums(folder: Path, suffixes: frozenset[str]) -> str:
+    """The names and checksums of the files below a folder that have one of these suffixes."""
+    files = sorted(file for file in folder.rglob("*") if file.suffix in suffixes)
+    return checksums(folder, (file.relative_to(folder).as_posix() for file in files))
 
 
-def _source_hash(source: str) -> str:
-    """The content of a source; its name if it is no file on this machine."""
+def _source_hash(source: str) -> Any:
+    """The checksums of a source's files; its name if it is no file on this machine."""
     name, _, split = source.partition(":")
     if name in DATASETS:
         dataset = DATASETS[name]
         splits = {known: part.sha256 for known, part in dataset.splits.items() if split in ("", known)}
-        return json.dumps([splits, *map(_source_hash, dataset.union)])
+        return [splits, *map(_source_hash, dataset.union)]
     paths = [source] if Path(source).exists() else sorted(glob.glob(source, recursive=True))
-    return _hash([path for path in map(Path, paths) if path.is_file()]) or source
-
-
-def _hash(paths: Sequence[Path], folder: Path | None = None) -> str:
-    """A hash of the files' content and of their names inside `folder`; "" if there are no files."""
-    digest = hashlib.sha256()
-    for path in paths:
-        name = path.relative_to(folder).as_posix() if folder else ""
-        digest.update(f"{name}:{file_sha256(path)};".encode())
-    return digest.hexdigest() if paths else ""
+    return [file_sha256(path) for path in map(Path, paths) if path.is_file()] or source

@@ -102,8 +102,8 @@ def run_study(
         raise InputError(f"{error.filename}: it can't be made ({error.strerror}); name another folder") from error
     console = Console(stderr=True, quiet=quiet, highlight=False, markup=False, soft_wrap=True)
     all_runs = StudyRuns(study, folder, model, console)
-    with Processes(processes, threads) as workers:
-        all_runs.make(workers, minutes)
+    with Processes(processes, threads) as running:
+        all_runs.make(running, minutes)
     made = all_runs.made()
     Results(
         name=str(name),
@@ -114,7 +114,7 @@ def run_study(
         statistics={dataset: _sizes(dataset) for dataset in study.statistics},
         comparisons=all_runs.compare(made),
         analyses=all_runs.analyse(out / "analyses"),
-        facts=_facts(workers),
+        facts=_facts(running),
     ).write(out)
     return StudyOutcome(write_page(out), len(all_runs.problems))
 
@@ -129,7 +129,7 @@ def _sizes(name: str) -> dict[str, float]:
     return {size: float(counts.get(size, 0)) for size in SIZES if counts.get(size) != -1}
 
 
-def _facts(workers: Processes) -> dict[str, str | int]:
+def _facts(processes: Processes) -> dict[str, str | int]:
     """The versions and the machine that made a study, and when."""
     return {
         **{name: version(name) for name in ("isotune", "torch", "transformers")},
@@ -137,8 +137,8 @@ def _facts(workers: Processes) -> dict[str, str | int]:
         "platform": platform.platform(),
         "gpu": gpu_name(),
         "cores": os.cpu_count() or 1,
-        "processes": workers.count,
-        "threads of each": workers.threads,
+        "processes": processes.count,
+        "threads of each": processes.threads,
         "made": time.strftime("%Y-%m-%d %H:%M"),
     }
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotune.errors import InputError, require_extra, unknown
-from isotune.training.interrupt import StopSignal
+from isotune.signals import StopSignal
 from isotune.use.map import Projection
 
 FEATURES = 50  # the main directions that t-SNE works on; van der Maaten and Hinton (2008, section 4.2) take 30
