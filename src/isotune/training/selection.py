@@ -147,7 +147,7 @@ class Selection:
         counts = bool(progress.step) or not self.options.whole_epochs
         lost = self._lost(encoder)
         forgotten = lost > (self.options.most_forgotten or 0)
-        keep = not forgotten and (result is None or not counts or self._is_kept(result, progress.step))
+        keep = not forgotten and (result is None or not counts or self.keeps(result, progress.step))
         out_of_patience = self.options.patience is not None and self.standing.stale >= self.options.patience
         record = partial(self.recorder.record, stage=progress.stage + 1, step=progress.offset + progress.step)
         record("space", **space)
@@ -180,7 +180,7 @@ class Selection:
             self.standing.start_general = score
         return 100 * (self.standing.start_general - score)
 
-    def _is_kept(self, score: Score, step: int) -> bool:
+    def keeps(self, score: Score, step: int) -> bool:
         """Whether to keep an encoder with this score. Updates the best score, and the count for patience."""
         value, standing = score.value, self.standing
         if standing.first_score is None:
