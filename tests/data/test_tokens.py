@@ -51,9 +51,12 @@ def test_an_epoch_reads_every_row_once_in_an_order_of_its_own() -> None:
         assert set(epoch.tolist()) <= set(range(23))
     assert not np.array_equal(epochs[0], epochs[1])
     assert set().union(*(epoch.tolist() for epoch in epochs)) == set(range(23))  # no row always sits out
-    whole = BatchOrder(rows=23, batch_size=5, seed=3, whole_epochs=True)
-    assert [len(whole[k]) for k in range(10)] == [5, 5, 5, 5, 3] * 2
-    assert sorted(np.concatenate([whole[k] for k in range(5)])) == list(range(23))
+    for rows in range(5, 25):
+        whole = BatchOrder(rows, batch_size=5, seed=3, whole_epochs=True)
+        batches = [whole[k] for k in range(whole.steps_per_epoch)]
+        left = [rows % 5] if rows % 5 > 1 else []  # a single row has nothing to be compared with
+        assert [len(batch) for batch in batches] == [5] * (rows // 5) + left
+        assert len(set(np.concatenate(batches).tolist())) == rows - (rows % 5 == 1)
 
 
 def test_a_step_needs_no_steps_before_it() -> None:

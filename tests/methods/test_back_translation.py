@@ -16,6 +16,7 @@ from isotune.methods.back_translation import BackTranslation, SelfGuidedBackTran
 from isotune.methods.method import Batch
 from isotune.methods.options import BackTranslationOptions, SelfGuidedBackTranslationOptions
 from isotune.methods.self_guided import SelfGuided
+from isotune.report.text_changes import CHANGES
 from tests.conftest import encode_views
 from tests.reference import losses as reference
 
@@ -146,6 +147,7 @@ def test_a_run_translates_its_sentences_and_keeps_what_was_made(
     data = [(result.folder / "data.json").read_text() for result in (first, second)]
     assert data[0] == data[1]
     assert '"rows": 32' in data[0]  # what 4 steps of 8 rows take
+    assert (first.folder / CHANGES).exists()  # the two encoders are compared on the sentences that were translated
 
 
 def test_a_run_takes_a_file_of_pairs(tiny_model: Path, sentences: list[str], pairs: Path, tmp_path: Path) -> None:

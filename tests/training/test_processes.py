@@ -8,16 +8,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch.distributed import HashStore
 
+from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.methods import self_guided
 from isotune.training.run_folder import is_finished
+from isotune.training.shared_encoder import SharedEncoder
+from isotune.training.workers import Workers, workers_of_run
 from tests.training.conftest import metrics
 from tests.training.ranks import CHUNK_SIZES, GROUPS, PROCESSES, make_steps, train_with_error
 from tests.training.steps import STEPS, assert_same, gradient, make
@@ -140,3 +146,39 @@ def test_a_run_stopped_with_two_processes_goes_on_with_one(tmp_path: Path) -> No
     assert subprocess.run(resume, env={**os.environ, "OMP_NUM_THREADS": "1"}).returncode == 0
     assert start(tmp_path / "one").wait() == 0
     assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), rel=1e-4)
+
+
+LAUNCH = {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+
+
+@pytest.mark.parametrize("missing", sorted(LAUNCH.keys() - {"WORLD_SIZE"}))
+def test_a_launcher_that_sets_too_little_is_told_so(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in LAUNCH.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv(missing)
+    with pytest.raises(InputError, match=f"WORLD_SIZE is 2, but {missing} is not set: start"), workers_of_run():
+        pass
+
+
+def test_processes_wait_for_a_process_that_makes_texts_for_days(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in LAUNCH.items():
+        monkeypatch.setenv(name, value)
+    given: dict[str, Any] = {}
+
+    def init(*_: object, **options: object) -> None:
+        given.update(options)
+        raise InterruptedError
+
+    monkeypatch.setattr("isotune.training.workers.rendezvous", lambda *_: iter([(HashStore(), 0, 2)]))
+    monkeypatch.setattr("isotune.training.workers.dist.init_process_group", init)
+    with pytest.raises(InterruptedError), workers_of_run():
+        pass
+    assert given["timeout"] > timedelta(days=1)
+
+
+def test_the_encoder_of_several_processes_is_called_as_any_encoder(encoder: Encoder, sentences: list[str]) -> None:
+    several = SharedEncoder(encoder, Workers())
+    assert several.dimension == encoder.dimension
+    for given in (sentences, tuple(sentences), iter(sentences), sentences[0], []):
+        expected = encoder.encode(sentences if not isinstance(given, str | list) else given, normalize=True)
+        np.testing.assert_array_equal(several.encode(given, normalize=True), expected)
