@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
+from unicodedata import category
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -25,8 +26,19 @@ class InputError(ValueError):
     """
 
     def __init__(self, message: str) -> None:
-        line = " ".join(part.strip() for part in message.splitlines())
-        super().__init__("".join(character if character.isprintable() else repr(character)[1:-1] for character in line))
+        super().__init__(printable(" ".join(part.strip() for part in message.splitlines())))
+
+
+def printable(text: str) -> str:
+    r"""The text with escapes for what could steer a terminal; the joiners and spaces of any script stay.
+
+    >>> print(printable("a\x1b[2J\nb"))
+    a\x1b[2J\nb
+    """
+    return "".join(
+        sign if sign.isprintable() or sign in "\u200c\u200d" or category(sign) == "Zs" else repr(sign)[1:-1]
+        for sign in text
+    )
 
 
 class UselessVectors(InputError):

@@ -61,7 +61,7 @@ def test_a_folder_of_vectors(isotune: Call, refused: Refused, tiny_model: Path, 
     code, out, err = isotune(*command)
     assert (code, err) == (0, "")
     assert out == "vectors: 3 parts, 6 vectors of 32 features; this process encoded 3 of the parts\n"
-    assert pq.read_table("vectors")["id"].to_pylist() == ["0", "10", "1", "11", "2", "12"]
+    assert pq.read_table("vectors")["id"].to_pylist() == [0, 10, 1, 11, 2, 12]
     assert isotune(*command).out.endswith("this process encoded 0 of the parts\n")
     for words, message in [
         (["parts/*.csv", "--out", "vectors"], "vectors: its vectors were made with normalize True, not False; name"),

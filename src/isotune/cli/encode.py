@@ -12,7 +12,7 @@ from isotune.errors import InputError
 
 FILE = (
     "The sentences: files (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), file patterns, named datasets, or - for "
-    "standard input. They may be of any length. Blank lines are skipped."
+    "standard input, in lines of up to 1,000,000 characters. Blank lines are skipped."
 )
 OUT = (
     "A new file for all vectors: .npy holds the vectors alone (float32, one row per sentence); .parquet holds the "

@@ -33,8 +33,10 @@ def map(
     The page is one file without outside resources: zoom, search, colours by column, and a selection of sentences that
     can be saved.
     """
+    import pyarrow as pa
     from rich.console import Console
 
+    from isotune.data.tables import typed
     from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError, require_extra
     from isotune.files import new_path
@@ -49,12 +51,13 @@ def map(
     table = out.with_suffix(".parquet")
     with new_path(out) as new_page, new_path(table) as new_table:
         documents = list(read_documents(file, columns))
-        names = dict.fromkeys(name for document in documents for name in document.columns)
+        rows = [document.place or document.id for document in documents], [document.columns for document in documents]
+        with typed([rows], pa.schema([])) as (schema, tables):
+            columns = pa.concat_tables([schema.empty_table(), *tables])
         sentences = [document.text for document in documents]
         vectors = Encoder.load(encoder).encode(sentences, normalize=True, show_progress=True)
         with Console(stderr=True).status(f"projecting {len(sentences):,} sentences by {projection}"):
             plane = project(vectors, projection, seed)
-        values = {name: [document.columns.get(name) for document in documents] for name in names}
         title = f"Map of {', '.join(Path(name).name for name in file)}"
-        write_map(new_page, new_table, title, sentences, plane, values)
+        write_map(new_page, new_table, title, sentences, plane, columns)
     print(f"{out}: {len(sentences):,} sentences; the same as a table: {table}")

@@ -23,11 +23,11 @@ def rows(
 ) -> None:
     """Describe an index, and list or delete its rows."""
     from isotune.cli.tables import print_json, print_table
-    from isotune.errors import InputError
-    from isotune.use.search import Index
+    from isotune.errors import InputError, printable
+    from isotune.use.search.index import MOST, Index
 
-    if k < 0:
-        raise InputError(f"-k {k}: it is a number of rows, 0 or more")
+    if not 0 <= k <= MOST:
+        raise InputError(f"-k {k}: it is a number of rows, from 0 to {MOST:,}")
     index = Index.open(folder)
     if delete:
         if where is None:
@@ -48,7 +48,7 @@ def rows(
         return
     for name, value in (
         ("rows", f"{len(store):,}"),
-        ("columns", ", ".join(columns)),
+        ("columns", printable(", ".join(columns))),
         ("encoder", f"{description['encoder'] or 'without a name'}, fingerprint {description['fingerprint']}"),
         ("search", "approximate" if index.is_approximate else "exact"),
         *([("fitting", f"{store.count(where):,}")] if where else []),
@@ -56,4 +56,6 @@ def rows(
         print(f"{name:<10}{value}")
     if listed:
         print()
-        print_table(columns, [[str(value) for value in row.values()] for row in listed])
+        print_table(
+            list(map(printable, columns)), [[printable(str(value)) for value in row.values()] for row in listed]
+        )

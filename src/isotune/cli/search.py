@@ -35,6 +35,7 @@ def search(
 
     from isotune.cli.tables import print_json
     from isotune.encoder.calibration import required
+    from isotune.errors import printable
     from isotune.use.search import Index
 
     index = Index.open(folder, encoder)
@@ -49,8 +50,8 @@ def search(
         return
     for hit, chance in zip(hits, chances, strict=True):
         shown = "" if chance is None else f"  {chance:.3f}"
-        print(f"{hit.cosine:.3f}{shown}  {hit.text}")
-        print(" " * 7 + "  ".join([hit.id, *(f"{name}={value}" for name, value in hit.columns.items())]))
+        print(f"{hit.cosine:.3f}{shown}  {printable(hit.text)}")
+        print(printable(" " * 7 + "  ".join([hit.id, *(f"{name}={value}" for name, value in hit.columns.items())])))
     if len(hits) < k:
         which = "rows fit --where" if where else "rows are in the index"
         which = f"rows have --probability {probability:g}" if len(hits) < len(found) else which

@@ -3,34 +3,40 @@
 The table `FORMATS` has a function for each file format. It turns a binary stream into (line number, record) pairs, and
 holds no more than one line, or one batch of a parquet file, so memory does not grow with the corpus.
 
-Text is UTF-8. A line ends at a line feed only; Unicode's other line separators are part of a sentence. Blank lines are
-no records, but they count as lines.
+Text is UTF-8. A line ends at a line feed, a carriage return, or both; Unicode's other line separators are part of a
+sentence. Blank lines are no records, but they count as lines.
 """
 
 from __future__ import annotations
 
-import codecs
 import csv
 import gzip
 import json
+import logging
+import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from io import TextIOWrapper
+from itertools import chain, islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
 from isotune.bundled import MODEL_FILES
-from isotune.data.rows import Records
+from isotune.data.rows import Cells, Records
 from isotune.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow
 
+logger = logging.getLogger(__name__)
+
 Format: TypeAlias = Callable[[BinaryIO, str], Records]  # (stream, its name for error messages)
 
-LONGEST_LINE = 1_000_000  # bytes; a longer line is no sentence, but a file without line feeds
+LONGEST_LINE = 1_000_000  # characters; a longer line is no sentence, but a file without line ends
+QUOTED = re.compile(r'"([^"]|"")*"')  # a field in quotes
 
 
 @dataclass(frozen=True)
@@ -88,31 +94,47 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 def read_text(file: BinaryIO, name: str) -> Records:
     """Reads one sentence a line, as the column "sentence"."""
+    have_tabs = set()
     for number, line in enumerate(decoded_lines(file, name), 1):
         if line.strip():
+            have_tabs.add("\t" in line)
             yield number, {"sentence": line.rstrip("\r\n")}
+    if have_tabs == {True}:
+        logger.warning("%s: each line has tabs, and was read as one sentence; name a table .tsv", name)
 
 
 def _csv(file: BinaryIO, name: str) -> Records:
-    reader = csv.reader(decoded_lines(file, name), strict=True)
+    # The limit is the process's. It is only ever raised, so that no reader in another thread fails.
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
+    lines = decoded_lines(file, name)
+    first = next(lines)
+    excel = re.fullmatch(r'"?sep=(.)"?\s*', first)
+    reader = csv.reader(lines if excel else chain([first], lines), delimiter=excel[1] if excel else ",", strict=True)
     try:
-        yield from _table(((reader.line_num, cells) for cells in reader if cells), name)
-    except csv.Error as error:  # also a quote left open, at the csv module's limit of 131,072 characters
-        raise InputError(f"{name}:{reader.line_num}: not valid CSV ({error})") from None
+        yield from _table(((reader.line_num + bool(excel), cells) for cells in reader), name)
+    except csv.Error as error:
+        place = f"{name}:{reader.line_num + bool(excel)}"
+        raise InputError(f"{place}: not valid CSV ({error}); maybe a quote is left open") from None
 
 
 def _tsv(file: BinaryIO, name: str) -> Records:
     """Reads fields between tabs; a quote is a character like any other, as in all STS and GLUE files."""
-    lines = ((number, line.rstrip("\r\n")) for number, line in enumerate(decoded_lines(file, name), 1))
-    return _table(((number, line.split("\t")) for number, line in lines if line), name)
+    lines = enumerate(decoded_lines(file, name), 1)
+    quoted = set()
+    for number, record in _table(((number, line.rstrip("\r\n").split("\t")) for number, line in lines), name):
+        quoted |= {bool(QUOTED.fullmatch(cell)) for cell in map(str, record.values()) if cell.startswith('"')}
+        yield number, record
+    if quoted == {True}:
+        logger.warning("%s: the quotes around fields are read as text in a .tsv; save a .csv if they are not", name)
 
 
 def _jsonl(file: BinaryIO, name: str) -> Records:
+    decode = json.JSONDecoder(object_pairs_hook=_object).decode
     for number, line in enumerate(decoded_lines(file, name), 1):
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
+            record = decode(line)
         except (ValueError, RecursionError) as error:
             raise InputError(f"{name}:{number}: not valid JSON ({getattr(error, 'msg', error)})") from None
         if not isinstance(record, dict):
@@ -120,67 +142,133 @@ def _jsonl(file: BinaryIO, name: str) -> Records:
         yield number, record
 
 
+def _object(fields: list[tuple[str, object]]) -> dict[str, object]:
+    if len(names := dict(fields)) < len(fields):
+        raise ValueError("an object has two fields of the same name")
+    return names
+
+
 def _parquet(file: BinaryIO, name: str) -> Records:
-    batches = parquet_batches(file, name, 1000)
-    try:
-        yield from enumerate((record for batch in batches for record in batch.to_pylist()), 1)
-    except UnicodeDecodeError as error:
-        raise InputError(f"{name}: not a whole parquet file ({error})") from None
+    wanted: set[str] = set()
+    done = 0
+    for batch in parquet_batches(file, name, 1000, wanted):
+        known: dict[str, list[object]] = {}
+        for row in range(len(batch)):
+            yield done + row + 1, _ParquetRow(batch, row, known, f"{name}:{done + row + 1}")
+        done += len(batch)
+        wanted.update(known)
 
 
-def parquet_batches(file: BinaryIO, name: str, rows: int) -> Iterator[pyarrow.RecordBatch]:
-    """Reads a parquet file in batches of at most so many rows; the first batch is empty, for a file without rows."""
+@dataclass(frozen=True, eq=False)
+class _ParquetRow(Mapping[str, object]):
+    """A row of a batch; its rows share `known`, the columns that somebody has looked at, as Python's values."""
+
+    batch: pyarrow.RecordBatch
+    row: int
+    known: dict[str, list[object]]
+    place: str
+
+    def __getitem__(self, name: str) -> object:
+        if name in self.known:
+            return self.known[name][self.row]
+        column = self.batch.column(name)
+        with suppress(ValueError, OverflowError):  # maybe of another row
+            self.known[name] = _python_values(column)
+        try:
+            return _python_values(column[self.row : self.row + 1])[0]
+        except (ValueError, OverflowError) as error:
+            raise InputError(f"{self.place}: column {name!r}: {error}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.batch.schema.names)
+
+    def __len__(self) -> int:
+        return int(self.batch.num_columns)
+
+
+def _python_values(column: pyarrow.Array) -> list[object]:
+    """The values of a column, each whole; a ValueError or OverflowError if Python's types do not hold one."""
+    if "[ns" in str(column.type):
+        nested = column.type.num_fields > 0
+        if nested or any(ns % 1000 for ns in column.drop_null().cast("int64").to_pylist()):
+            raise ValueError("nanoseconds, which Python's times do not hold; write microseconds")
+    values: list[object] = column.to_pylist()
+    return values
+
+
+def parquet_batches(
+    file: BinaryIO, name: str, rows: int, wanted: Collection[str] = ()
+) -> Iterator[pyarrow.RecordBatch]:
+    """Reads a parquet file in batches of at most so many rows; the first batch is empty, for a file without rows.
+
+    If `wanted` names columns by the time that a batch is asked for, the batches from the third on have these alone.
+    """
     import pyarrow
     import pyarrow.parquet
 
     try:
         # Read page by page: by default a whole row group is held, and many writers make the file one row group.
         parquet = pyarrow.parquet.ParquetFile(file, buffer_size=65_536, pre_buffer=False)
+        _refuse_same_names(parquet.schema_arrow.names, name)
         yield pyarrow.RecordBatch.from_pylist([], parquet.schema_arrow)
-        yield from parquet.iter_batches(batch_size=rows)
+        for done, batch in enumerate(parquet.iter_batches(batch_size=rows), 1):
+            yield batch
+            if wanted:
+                yield from islice(parquet.iter_batches(batch_size=rows, columns=list(wanted)), done, None)
+                break
     except (pyarrow.ArrowException, UnicodeDecodeError) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise InputError(f"{name}: not a whole parquet file ({reason})") from None
 
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
-    {".txt": read_text, ".csv": _csv, ".tsv": _tsv, ".jsonl": _jsonl, ".parquet": _parquet}
+    {".txt": read_text, ".csv": _csv, ".tsv": _tsv, ".jsonl": _jsonl, ".ndjson": _jsonl, ".parquet": _parquet}
 )
 
 
-def _table(lines: Iterator[tuple[int, list[str]]], name: str) -> Records:
+def _table(lines: Iterable[tuple[int, list[str]]], name: str) -> Iterator[tuple[int, Cells]]:
     """Records from lines of fields; the first line names the columns."""
-    number, fields = next(lines, (0, []))
-    header = [field.strip() for field in fields]
+    filled = ((number, fields) for number, fields in lines if len(fields) > 1 or "".join(fields).strip())
+    number, fields = next(filled, (0, []))
+    header = [field.strip() or f"Unnamed: {place}" for place, field in enumerate(fields)]  # as pandas names them
     if len(header) == 1 and ";" in header[0]:
         raise InputError(
             f"{name}:{number}: the columns seem to be separated by semicolons; separate them by commas (.csv) or tabs "
             "(.tsv)"
         )
-    if len(set(header)) < len(header):
-        raise InputError(f"{name}:{number}: two columns have the same name; the first line must name the columns")
-    for number, fields in lines:
+    _refuse_same_names(header, f"{name}:{number}")
+    for number, fields in filled:
         if len(fields) != len(header):
             raise InputError(f"{name}:{number}: {len(fields)} fields, but the first line names {len(header)}")
-        yield number, dict(zip(header, fields, strict=True))
+        yield number, Cells(zip(header, fields, strict=True))
+
+
+def _refuse_same_names(names: Sequence[str], place: str) -> None:
+    if len(set(names)) < len(names):
+        name = max(names, key=names.count)
+        raise InputError(f"{place}: two columns have the same name, {name!r}; rename one of them")
 
 
 def decoded_lines(file: BinaryIO, name: str) -> Iterator[str]:
     """The decoded lines with their line ends; invalid lines are refused."""
     number = 0
-    while line := file.readline(LONGEST_LINE + 1):
-        number += 1
-        if len(line) > LONGEST_LINE:
-            raise InputError(f"{name}:{number}: a line of more than {LONGEST_LINE:,} bytes, the limit")
-        if b"\0" in line:
-            raise InputError(f"{name}:{number}: a NUL byte: binary, or text that isn't UTF-8")
-        if number == 1:
-            line = line.removeprefix(codecs.BOM_UTF8)
-        try:
-            text = line.decode()
-        except UnicodeDecodeError as error:
-            place = f"byte {error.start + 1} of the line, 0x{line[error.start]:02x},"
-            raise InputError(f"{name}:{number}: {place} is not UTF-8") from None
-        yield text
+    text = TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
+    try:
+        while line := text.readline(LONGEST_LINE + 1):
+            number += 1
+            if len(line) > LONGEST_LINE:
+                raise InputError(f"{name}:{number}: a line of more than {LONGEST_LINE:,} characters, the limit")
+            if "\0" in line:
+                raise InputError(f"{name}:{number}: a NUL byte: binary, or text that isn't UTF-8")
+            try:
+                line.isascii() or line.encode()
+            except UnicodeEncodeError as error:
+                byte = len(line[: error.start].encode()) + 1
+                place = f"byte {byte} of the line, 0x{ord(line[error.start]) - 0xDC00:02x},"
+                raise InputError(f"{name}:{number}: {place} is not UTF-8") from None
+            yield line
+    finally:
+        with suppress(ValueError):  # the file is closed already
+            text.detach()  # so that the file is not closed with it
     if not number:
         raise InputError(f"{name}: empty")

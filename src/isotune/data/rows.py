@@ -4,13 +4,16 @@ A row type is a NamedTuple class. Its text fields come first; they hold stripped
 text, a score is a finite float. A record is one line of a source as {column name: value}.
 """
 
+import logging
 import math
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, TypeVar, cast, get_args
 
 from isotune.errors import InputError, unknown
+
+logger = logging.getLogger(__name__)
 
 
 class Sentence(NamedTuple):
@@ -72,6 +75,11 @@ T = TypeVar("T")
 Record: TypeAlias = Mapping[str, object]
 Records: TypeAlias = Iterator[tuple[int, Record]]  # each record with its line (or row) number, from 1
 
+
+class Cells(dict[str, object]):
+    """A record of a file without types, such as .csv: its values are text, and may stand for numbers."""
+
+
 BLOCK_CHARACTERS = 10_000_000  # of what is tokenised at once; 16,384 sentences of 600 characters
 
 # The column names that need no `columns` option, in order of preference. The names of a tuple go together. The first
@@ -116,6 +124,7 @@ def to_rows(
     names those that do not have a usual name. `source` is a name for error messages.
     """
     groups: list[tuple[str, ...]] = []
+    blank: list[int] = []
     empty = True
     for number, record in records:
         groups = groups or checked_columns(source, row_type, list(record), columns or {})
@@ -129,10 +138,20 @@ def to_rows(
             if "" not in values:
                 empty = False
                 yield cast(R, row_type._make(values))
-            elif row_type is not Sentence:
+            elif row_type is Sentence:
+                blank.append(number)
+            else:
                 raise InputError(f"{place}: {group[values.index('')]} is blank")
+    tell_blank(source, blank)
     if empty:
         raise InputError(f"{source}: nothing in it but blank lines or a header")
+
+
+def tell_blank(source: str, lines: Sequence[int]) -> None:
+    """Warns of the lines (of a parquet file, the rows) of a source whose text is blank and was left out."""
+    if lines:
+        shown = textwrap.shorten(", ".join(map(str, lines)), 60, placeholder=" ...")
+        logger.warning("%s: %d blank texts are left out, of the lines %s", source, len(lines), shown)
 
 
 def match_columns(row_type: type[R], available: Collection[str], columns: Mapping[str, str]) -> list[tuple[str, ...]]:

@@ -6,6 +6,7 @@ from datetime import date, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -24,17 +25,21 @@ VALUES: dict[str, list[Any]] = {
     "day": [date(2020, 1, 31), None, date(1969, 7, 20)],
     "at": [datetime(2020, 1, 31, 5, 0, 0, 7), datetime(1999, 12, 31), None],
     "Odd name": ["x", None],
+    "ชื่อ": ["x", None],
 }
 ROWS = [{name: values[i % len(values)] for name, values in VALUES.items()} for i in range(24)]
+TABLE = pa.Table.from_pylist(ROWS)
+COLUMNS = TABLE.schema
 NAMES = list(VALUES)
-TEXTS = ("id", "text", "lang", "Odd name")
+TEXTS = ("id", "text", "lang", "Odd name", "ชื่อ")
 SIGNS = {
     "=": operator.eq, "!=": operator.ne, "<>": operator.ne,
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 # All that may be in SQL beside texts in single quotes and names in backticks: no name and so no function.
 HARMLESS = re.compile(
-    r"(\s|[(),=<>]|!=|-?\d+(\.\d+)?(e[+-]\d+)?|(AND|OR|NOT|IN|LIKE|IS NULL|(?i:true|false|date|timestamp))\b)*"
+    r"(\s|[(),=<>]|!=|-?\d+(\.\d+)?(e[+-]\d+)?|CAST\( AS DOUBLE\)|"
+    r"(AND|OR|NOT|IN|LIKE|IS NULL|(?i:true|false|date|timestamp))\b)*"
 )
 KNOCK = "length(repeat(text, 3000000)) > 1"
 
@@ -54,9 +59,8 @@ class Condition(NamedTuple):
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """The rows in a table of LanceDB."""
     store = Store(tmp_path_factory.mktemp("index"), 2)
-    others = [{name: row[name] for name in NAMES[2:]} for row in ROWS]
-    rows = store.to_table([row["id"] for row in ROWS], [row["text"] for row in ROWS], others)
-    store.put(rows, np.ones((len(ROWS), 2), np.float32))
+    store.take_columns(TABLE.schema)
+    store.put(TABLE, np.ones((len(ROWS), 2), np.float32))
     return store
 
 
@@ -96,7 +100,7 @@ def literals(name: str) -> st.SearchStrategy[Any]:
     """Values to compare with a column: some of its own, and others of the same type."""
     own = st.sampled_from([value for value in VALUES[name] if value is not None])
     others: dict[str, st.SearchStrategy[Any]] = {
-        "year": st.integers(-(2**63) + 1, 2**63 - 1),
+        "year": st.integers(-(2**64), 2**64) | st.floats(-3000, 3000, allow_subnormal=False).filter(bool),
         "score": st.floats(allow_nan=False, allow_infinity=False).filter(bool) | st.integers(-9, 9).filter(bool),
         "flag": st.booleans(),
         "day": st.dates(date(1, 1, 1)),
@@ -243,8 +247,8 @@ def test_nothing_but_sql_of_our_own_reaches_lancedb(store: Store, monkeypatch: p
     assert len(message.splitlines()) <= 1
     assert ".rs" not in message.replace(repr(where[:200]), "")
     for text in reached:
-        assert text == parse(where, NAMES)
-        assert HARMLESS.fullmatch(re.sub(r"'(''|[^'])*'|`[^`]*`", " ", text))
+        assert text == parse(where, COLUMNS)
+        assert HARMLESS.fullmatch(re.sub(r"'(''|[^'])*'|`[^`]*`", "", text))
 
 
 @pytest.mark.parametrize(
@@ -264,6 +268,7 @@ def test_nothing_but_sql_of_our_own_reaches_lancedb(store: Store, monkeypatch: p
         ("day = date '2024-02-30'", "no date or time such as"),
         ("`ODD NAME` = 'x'", "no column 'ODD NAME'"),
         ("vector IS NULL", "no column 'vector'"),
+        ("id < 5", "a text is not compared with a number; write '5'"),
         ("(" * DEEPEST + "NOT flag" + ")" * DEEPEST, f"more than {DEEPEST} parentheses"),
         ("lang LIKE '%______' OR lang LIKE '_____'", "more than 10 signs _"),
         ("lang = '" + "a" * LONGEST + "'", "1,009 characters; give at most 1,000"),
@@ -271,13 +276,29 @@ def test_nothing_but_sql_of_our_own_reaches_lancedb(store: Store, monkeypatch: p
 )
 def test_what_is_refused(where: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        parse(where, NAMES)
+        parse(where, COLUMNS)
 
 
 def test_a_name_may_be_in_another_case_if_it_is_clear() -> None:
-    assert parse("LANG='en'", ["lang"]) == parse("lang='en'", ["lang", "LANG"]) == "(`lang` = 'en')"
+    one, two = (pa.schema([(name, pa.string()) for name in names]) for names in (["lang"], ["lang", "LANG"]))
+    assert parse("LANG='en'", one) == parse("lang='en'", two) == "(`lang` = 'en')"
     with pytest.raises(InputError, match="no column 'Lang'"):
-        parse("Lang = 'en'", ["lang", "LANG"])
+        parse("Lang = 'en'", two)
+
+
+@pytest.mark.parametrize(
+    ("where", "sql"),
+    [
+        ("id = 1", "(`id` = '1')"),
+        ("lang NOT IN (1.50, 'x')", "(NOT (`lang` IN ('1.5', 'x')))"),
+        ("1e3 > year", "(1000 > `year`)"),
+        ("year < 10.5", "(CAST(`year` AS DOUBLE) < 10.5)"),
+        ("year IN (1, 2.5)", "(CAST(`year` AS DOUBLE) IN (1, 2.5))"),
+        ("score < 10.5", "(`score` < 10.5)"),
+    ],
+)
+def test_numbers_compare_as_numbers_and_with_a_text_as_a_text(where: str, sql: str) -> None:
+    assert parse(where, COLUMNS) == sql
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from isotune.data import ScoredPair, read
-from isotune.errors import InputError
+from isotune.errors import InputError, printable
 from isotune.files import make_folder, write_text
 
 HEADER = "\t".join(ScoredPair._fields)
@@ -65,7 +65,7 @@ def score_pairs(
     say(SCALE if open_pairs else f"all {len(pairs)} pairs are scored; --pairs chooses more")
     while place < len(open_pairs):
         first, second = open_pairs[place]
-        say(f"\n{len(labels)} of {earlier + len(open_pairs)} pairs scored\n  {_shown(first)}\n  {_shown(second)}")
+        say(f"\n{len(labels)} of {earlier + len(open_pairs)} pairs scored\n  {printable(first)}\n  {printable(second)}")
         try:
             answer = ask(KEYS).strip().lower()
         except (EOFError, KeyboardInterrupt):
@@ -92,11 +92,6 @@ def score_pairs(
             say(f"\n{reason}")
             break
     return labels
-
-
-def _shown(text: str) -> str:
-    """The text without characters that could steer the terminal."""
-    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _score(answer: str) -> float | None:

@@ -1,13 +1,13 @@
 """One file of text becomes one file of vectors, with memory for a few blocks of rows.
 
-A parquet file keeps its types. The columns of .csv and .tsv are text. The types of a .jsonl file's columns are those of
-its first block of rows.
+A parquet file keeps its types. Columns of other files get the types that `isotune.data.tables` finds for them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from isotune.data import Sentence
 from isotune.data.records import opened, parquet_batches, read_file
-from isotune.data.rows import Record, blocks, checked_columns, text_value
+from isotune.data.rows import Record, blocks, checked_columns, tell_blank, text_value
+from isotune.data.tables import typed
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.stream import PART, Advance
 from isotune.errors import InputError
@@ -25,6 +26,8 @@ VECTOR = "vector"  # the name of the vectors' column
 SUFFIXES = (".npy", ".parquet")
 
 Vectors = NDArray[np.float32]
+Source = tuple[str, pa.Schema, Iterator[pa.Table]]
+"""The column of the text, the schema, and the rows with a text, some at a time."""
 
 
 def write_vectors(
@@ -69,44 +72,28 @@ def encode_file(
 ) -> int:
     """Writes the vectors of a file's rows, in their order; returns their number.
 
-    Rows with a blank text are left out. The options are those of `encode_files`.
+    Rows with a blank text are left out, with a warning. The options are those of `encode_files`.
     """
-    tables = _tables(source, columns)
-    first, first_texts = next(tables)
-    schema = first.schema
-    if VECTOR in schema.names:
-        raise InputError(f"{source}: it has a column {VECTOR!r} already; leave that out, the vectors get this name")
-    rows = schema.empty_table()  # those that were read and not yet written
+    read = _parquet if source.suffix.lower() == ".parquet" else _records
+    with read(source, columns, text_only=suffix == ".npy") as (column, schema, tables):
+        if VECTOR in schema.names:
+            raise InputError(f"{source}: it has a column {VECTOR!r} already; leave that out, the vectors get this name")
+        rows = schema.empty_table()  # those that were read and not yet written
 
-    def texts() -> Iterator[str]:
-        nonlocal rows
-        for table, block in chain([(first, first_texts)], tables):
-            rows = pa.concat_tables([rows, table])
-            yield from block
+        def texts() -> Iterator[str]:
+            nonlocal rows
+            for table in tables:
+                rows = pa.concat_tables([rows, table])
+                yield from (text.strip() for text in table[column].to_pylist())
 
-    def encoded() -> Iterator[tuple[pa.Table, Vectors]]:
-        nonlocal rows
-        for part, vectors in encoder.encode_parts(texts(), normalize=normalize, advance=advance):
-            yield rows.slice(0, len(part)), vectors
-            rows = rows.slice(len(part))
+        def encoded() -> Iterator[tuple[pa.Table, Vectors]]:
+            nonlocal rows
+            for part, vectors in encoder.encode_parts(texts(), normalize=normalize, advance=advance):
+                yield rows.slice(0, len(part)), vectors
+                rows = rows.slice(len(part))
 
-    with target.open("wb") as file:
-        return write_vectors(file, suffix, schema, encoder.dimension, encoded())
-
-
-def _tables(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[pa.Table, list[str]]]:
-    """Some rows of a file at a time, at most `PART`: all of their columns, and their texts; blank texts are left out.
-
-    There is at least one table, which may be empty.
-    """
-    column = ""
-    for numbers, table in _parquet(path) if path.suffix.lower() == ".parquet" else _records(path):
-        column = column or _text_column(path, table.column_names, columns)
-        values = table[column].to_pylist()
-        texts = [text_value(text, column, f"{path}:{number}") for number, text in zip(numbers, values, strict=True)]
-        if "" in texts:
-            table = table.filter(pa.array([text != "" for text in texts]))
-        yield table, [text for text in texts if text]
+        with target.open("wb") as file:
+            return write_vectors(file, suffix, schema, encoder.dimension, encoded())
 
 
 def _text_column(path: Path, available: list[str], columns: Mapping[str, str]) -> str:
@@ -118,40 +105,54 @@ def _text_column(path: Path, available: list[str], columns: Mapping[str, str]) -
     return groups[0][0]
 
 
-def _parquet(path: Path) -> Iterator[tuple[Sequence[int], pa.Table]]:
-    """(row numbers, rows) of each block."""
-    done = 0
+@contextmanager
+def _parquet(path: Path, columns: Mapping[str, str], text_only: bool) -> Iterator[Source]:
+    wanted: set[str] = set()
     with opened(path) as file:
-        for batch in parquet_batches(file, str(path), PART):
-            yield range(done + 1, done + 1 + len(batch)), pa.Table.from_batches([batch])
-            done += len(batch)
+        batches = parquet_batches(file, str(path), PART, wanted)
+        schema = next(batches).schema
+        column = _text_column(path, schema.names, columns)
+        if text_only:
+            wanted.add(column)
+            schema = pa.schema([schema.field(column)])
+
+        def tables() -> Iterator[pa.Table]:
+            done, blank = 0, []
+            for batch in batches:
+                table = pa.Table.from_batches([batch]).select(schema.names)
+                texts = enumerate(table[column].to_pylist(), done + 1)
+                filled = [text_value(text, column, f"{path}:{number}") != "" for number, text in texts]
+                blank += [done + row for row, is_filled in enumerate(filled, 1) if not is_filled]
+                done += len(table)
+                yield table.filter(pa.array(filled, pa.bool_())) if not all(filled) else table
+            tell_blank(str(path), blank)
+
+        yield column, schema, tables()
 
 
-def _records(path: Path) -> Iterator[tuple[Sequence[int], pa.Table]]:
-    """(line numbers, rows) of each block."""
-    schema: pa.Schema | None = None
-    for block in blocks(read_file(path), PART, lambda record: record[1].values()):
-        numbers, rows = zip(*block, strict=True)
-        table = _table(f"{path}:{numbers[0]}-{numbers[-1]}", rows, schema)
-        schema = table.schema
-        yield numbers, table
-    if schema is None:
+@contextmanager
+def _records(path: Path, columns: Mapping[str, str], text_only: bool) -> Iterator[Source]:
+    records = read_file(path)
+    first = next(records, None)
+    if first is None:
         raise InputError(f"{path}: nothing in it but blank lines or a header")
+    column = _text_column(path, list(first[1]), columns)
 
+    def filled() -> Iterator[tuple[list[str], list[Record]]]:
+        blank = []
+        for block in blocks(chain([first], records), PART, lambda record: record[1].values()):
+            places, rows = [], []
+            for number, record in block:
+                place = f"{path}:{number}"
+                if text_value(record.get(column), column, place):
+                    places.append(place)
+                    rows.append({column: record[column]} if text_only else record)
+                else:
+                    blank.append(number)
+            yield places, rows
+        tell_blank(str(path), blank)
 
-def _table(place: str, rows: Sequence[Record], schema: pa.Schema | None) -> pa.Table:
-    """The table of these records; `schema` is that of the first block."""
-    names = list(dict.fromkeys(chain.from_iterable(rows)))
-    if schema:
-        if new := [name for name in names if name not in schema.names]:
-            raise InputError(f"{place}: a column {new[0]!r} that the first {PART:,} rows don't have")
-        names = schema.names
-    columns: dict[str, Any] = {}
-    for name in names:
-        try:
-            columns[name] = pa.array([row.get(name) for row in rows], schema and schema.field(name).type)
-        except (pa.ArrowException, UnicodeEncodeError, OverflowError) as error:
-            raise InputError(
-                f"{place}: the values of column {name!r} have no common type ({str(error).splitlines()[0]})"
-            ) from None
-    return pa.table(columns)
+    names = [column] if text_only else list(first[1])
+    known = pa.schema([(name, pa.string() if name == column else pa.null()) for name in names])
+    with typed(filled(), known) as (schema, tables):
+        yield column, schema, tables

@@ -29,66 +29,31 @@ STEPS = (
 )  # of a range of numbers
 OTHER = "#8a8f96"
 
-Columns = Mapping[str, Sequence[object]]
-"""{column: N values}, as the file has them."""
-
 
 def write_map(
-    path: Path, table: Path, title: str, sentences: Sequence[str], plane: NDArray[np.float32], columns: Columns
+    path: Path, table: Path, title: str, sentences: Sequence[str], plane: NDArray[np.float32], columns: pa.Table
 ) -> None:
     """Writes the page to `path`, and the sentences, their places [N, 2] and the columns to a parquet file `table`."""
-    columns = {name: _numbers(values) for name, values in columns.items()}
     pq.write_table(_table(sentences, plane, columns), table)
     page = template("map.html.j2", "use/map")
     path.write_text(page.render(title=title, count=len(sentences), data=_as_json(sentences, plane, columns)), "utf-8")
 
 
-def _numbers(values: Sequence[object]) -> Sequence[object]:
-    """The values of a column: texts become numbers if all of them are, as in a .csv file; a blank text is nothing."""
-    known = [None if value == "" else value for value in values]
-    texts = [value for value in known if isinstance(value, str)]
-    if not texts or any(map(_is_code, texts)):
-        return known
-    for kind in (int, float):
-        try:
-            numbers = {text: kind(text) for text in texts}
-        except ValueError:
-            continue
-        return [numbers.get(value, value) if isinstance(value, str) else value for value in known]
-    return known
-
-
-def _is_code(text: str) -> bool:
-    """Whether a text would lose characters as a number: 00123, 2024_01, or more digits than the page keeps."""
-    digits = text.strip().lstrip("+-")
-    return "_" in text or (digits.isdecimal() and (len(digits) > 15 or (digits[0] == "0" and len(digits) > 1)))
-
-
-def _table(sentences: Sequence[str], plane: NDArray[np.float32], columns: Columns) -> pa.Table:
+def _table(sentences: Sequence[str], plane: NDArray[np.float32], columns: pa.Table) -> pa.Table:
     """The rows as a table; a second column of the same name gets an underscore after the name."""
     arrays = {"sentence": pa.array(sentences), "x": pa.array(plane[:, 0]), "y": pa.array(plane[:, 1])}
-    for name, values in columns.items():
+    for name, values in zip(columns.column_names, columns.columns, strict=True):
         while name in arrays:
             name += "_"
-        arrays[name] = _array(values)
+        arrays[name] = values
     return pa.table(arrays)
 
 
-def _array(values: Sequence[object]) -> pa.Array:
-    """A column; as text if its values have several types, or one that parquet does not have."""
-    try:
-        array = pa.array(values)
-        pq.ParquetWriter(pa.BufferOutputStream(), pa.schema({"column": array.type})).close()
-    except (pa.ArrowException, OverflowError):  # such as an empty object, and a number of more than 64 bits
-        array = pa.array([None if value is None else str(value) for value in values])
-    return array
-
-
-def _as_json(sentences: Sequence[str], plane: NDArray[np.float32], columns: Columns) -> str:
+def _as_json(sentences: Sequence[str], plane: NDArray[np.float32], columns: pa.Table) -> str:
     """What the script reads. No text can end the element that it stands in."""
     low, span = plane.min(0), max(float(np.ptp(plane, axis=0).max()), 1e-9)
     places = ((plane - low - np.ptp(plane, axis=0) / 2) / span + 0.5) * GRID  # both axes have one scale
-    plain = {name: [_plain(value) for value in values] for name, values in columns.items()}
+    plain = {name: [_plain(value) for value in values] for name, values in columns.to_pydict().items()}
     nothing = _colouring("", [0] * len(sentences), {0: 0}, ["all"], PALETTE)
     by_column = (_colouring_by(name, values) for name, values in plain.items())
     content = {
@@ -101,10 +66,11 @@ def _as_json(sentences: Sequence[str], plane: NDArray[np.float32], columns: Colu
 
 
 def _plain(value: object) -> Any:
-    """A value as JSON has it: a number, a text or nothing."""
-    if value is None or (isinstance(value, float) and not np.isfinite(value)):
+    """A value as the script has it: a number, a text or nothing. It has no larger whole numbers than 2^53."""
+    if value is None or value == "" or (isinstance(value, float) and not np.isfinite(value)):
         return None
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= 2**53
+    return value if is_number else str(value)
 
 
 def _colouring_by(name: str, values: Sequence[Any]) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from isotune.data.derived import RowQuery
-from isotune.data.rows import Records, Sentence, checked_columns, text_value
+from isotune.data.rows import Cells, Records, Sentence, checked_columns, tell_blank, text_value
 from isotune.data.sources import Source, read_records
 from isotune.errors import InputError
 
@@ -24,6 +24,7 @@ class Document(NamedTuple):
     id: str
     text: str
     columns: Mapping[str, object] = MappingProxyType({})
+    place: str = ""  # where it was read, such as "notes.csv:7", unless the id says so
 
 
 def read_documents(
@@ -53,6 +54,7 @@ def read_documents(
 def _documents(name: str, records: Records, columns: Mapping[str, str], id_column: str | None) -> Iterator[Document]:
     """The documents of one file."""
     text_columns: list[str] = []
+    blank: list[int] = []
     for number, record in records:
         place = f"{name}:{number}"
         if not text_columns:  # the first record decides
@@ -65,7 +67,12 @@ def _documents(name: str, records: Records, columns: Mapping[str, str], id_colum
         if not document_id:
             raise InputError(f"{place}: {key} is blank; each row needs an id")
         others = {column: value for column, value in record.items() if column not in (*text_columns, key)}
+        if isinstance(record, Cells):
+            others = Cells(others)
         for column in text_columns:
             if text := text_value(record[column], column, place):
                 suffix = f":{column}" if len(text_columns) > 1 else ""
-                yield Document(document_id + suffix, text, others)
+                yield Document(document_id + suffix, text, others, place if key else "")
+            else:
+                blank.append(number)
+    tell_blank(name, blank)

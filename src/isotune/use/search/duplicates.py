@@ -6,7 +6,6 @@ by following pairs from text to text would join texts that are far from each oth
 """
 
 import csv
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic_core import to_json
 
 from isotune.encoder.calibration import Calibration
 from isotune.encoder.encoder import Encoder
@@ -54,7 +54,7 @@ class Duplicates:
         return sorted((group.tolist() for group in groups if len(group) > 1), key=len, reverse=True)
 
     def write(self, folder: Path, calibration: Calibration | None = None) -> list[Path]:
-        """Writes pairs.csv, clusters.csv and unique.txt, or unique.jsonl if the documents have other columns.
+        """Writes pairs.csv, clusters.csv and unique.txt, or unique.jsonl if there are other columns or line breaks.
 
         With the encoder's calibration, pairs.csv has probabilities.
         """
@@ -68,25 +68,25 @@ class Duplicates:
             for number, cluster in enumerate(self.clusters(), 1)
             for i in cluster
         ]
-        has_columns = any(document.columns for document in documents)
-        unique = folder / ("unique.jsonl" if has_columns else "unique.txt")
+        as_json = any(document.columns or {*"\r\n"} & {*document.text} for document in documents)
+        unique = folder / ("unique.jsonl" if as_json else "unique.txt")
         header = ("cosine", "id1", "id2", "sentence1", "sentence2")
         chances = calibration.probability(self.cosines) if calibration else None
         write_csv(folder / "pairs.csv", header, pairs, chances)
         write_csv(folder / "clusters.csv", ("cluster", "id", "sentence"), clusters)
         with unique.open("w", encoding="utf-8") as lines:
             for document in self.unique:
-                row = {"id": document.id, **document.columns, "sentence": document.text}
-                lines.write((json.dumps(row, ensure_ascii=False, default=str) if has_columns else document.text) + "\n")
+                lines.write((_line(document) if as_json else document.text) + "\n")
         return [folder / "pairs.csv", folder / "clusters.csv", unique]
 
 
 def find_duplicates(
     documents: Sequence[Document], encoder: Encoder, least: float, *, show_progress: bool = False
 ) -> Duplicates:
-    """The documents whose texts are equal or have at least the cosine `least`."""
+    """The documents whose texts are equal or have at least the cosine `least`; refuses columns that JSON has not."""
     first: dict[str, int] = {}  # the first document with each text
     for i, document in enumerate(documents):
+        _line(document)  # fails here, and not when all is done
         first.setdefault(document.text, i)
     same = np.array([first[document.text] for document in documents], np.int64)  # [N]: the first with its text
     again = np.flatnonzero(same != np.arange(len(same)))
@@ -104,6 +104,19 @@ def find_duplicates(
     nearest_first = np.concatenate(pairs)[order]
     kept = _keep(nearest_first, len(documents))[same]
     return Duplicates(documents, nearest_first, np.concatenate(cosines)[order], kept)
+
+
+def _line(document: Document) -> str:
+    """A document as JSON, in which NaN and infinity are null; refuses bytes and other values that JSON has not."""
+    fields = []
+    for name, value in {"id": document.id, "sentence": document.text, **document.columns}.items():
+        try:
+            if isinstance(value, bytes) or (name == "sentence" and value != document.text):
+                raise ValueError("bytes, or a second column with the sentences' name")
+            fields.append(to_json({name: value}, inf_nan_mode="null").decode()[1:-1])
+        except ValueError as error:
+            raise InputError(f"{document.place or document.id}: column {name!r} can't be kept ({error})") from error
+    return f"{{{','.join(fields)}}}"
 
 
 def write_csv(

@@ -12,10 +12,13 @@ of a filter. What it gets has what this grammar has, and nothing else:
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import date, datetime
+from decimal import Decimal
 from math import isinf
 from typing import NoReturn
+
+import pyarrow as pa
 
 from isotune.errors import InputError
 
@@ -31,34 +34,35 @@ TOKEN = re.compile(
     | `(?P<quoted>[^`]+)`
     | (?P<number>-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?)(?![\w.])
     | (?P<key>(?:and|or|not|in|like|is|null|true|false)\b|<>|!=|<=|>=|[=<>(),])
-    | (?P<name>[^\W\d]\w*)
+    | (?P<name>(?:[^\W\d]|[^\s\0-\x7f])(?:\w|[^\s\0-\x7f])*)  # scripts have signs beside their letters
     )""",
     re.VERBOSE | re.IGNORECASE,
 )
 NAMES = ("name", "quoted")  # the kinds of tokens that are columns
 COMPARISONS = ("=", "!=", "<>", "<", "<=", ">", ">=")
+BIGINT = 2**63  # of LanceDB's whole numbers, the first that is too large
 ALLOWED = (
     "a filter compares columns with numbers, 'text', true or false by = != < <= > >= IN (...) LIKE or IS NULL, and "
     "joins by AND OR NOT (); text stands in single quotes, an unusual name in backticks"
 )
 
 
-def parse(where: str, columns: Sequence[str]) -> str:
+def parse(where: str, columns: pa.Schema) -> str:
     """Reads a filter on these columns, and writes what was read as SQL."""
     if len(where) > LONGEST:
         raise InputError(f"filter {where[:30]!r}...: {len(where):,} characters; give at most {LONGEST:,}")
     return _Parser(where, columns).parse()
 
 
-def refusal(where: str, reason: str, columns: Sequence[str]) -> InputError:
+def refusal(where: str, reason: str, columns: pa.Schema) -> InputError:
     """The error about a filter, in one line."""
-    return InputError(f"filter {where[:200]!r}: {reason}. Its columns are {', '.join(columns)}; {ALLOWED}")
+    return InputError(f"filter {where[:200]!r}: {reason}. Its columns are {', '.join(columns.names)}; {ALLOWED}")
 
 
 class _Parser:
     """Reads one filter, from its first token to the last: a function for each rule of the grammar, which gives SQL."""
 
-    def __init__(self, where: str, columns: Sequence[str]) -> None:
+    def __init__(self, where: str, columns: pa.Schema) -> None:
         self.where, self.columns = where, columns
         self.next = 0  # the place of the token
         self.depth = self.blanks = 0
@@ -120,7 +124,8 @@ class _Parser:
             return inner
         is_column, left = self.kind in NAMES, self.operand()
         if comparison := self.takes(*COMPARISONS):
-            return f"({left} {comparison} {self.operand()})"
+            left, right = self.compared(comparison, left, self.operand())
+            return f"({left} {comparison} {right})"
         if not is_column:
             self.refuse("a comparison is needed after a value")
         return self.test(left)
@@ -134,7 +139,8 @@ class _Parser:
         else:
             negated = self.takes("NOT")
             if self.takes("IN"):
-                test = f"({column} IN ({', '.join(self.literals())}))"
+                column, *literals = self.compared("=", column, *self.literals())
+                test = f"({column} IN ({', '.join(literals)}))"
             elif self.takes("LIKE"):
                 test = f"({column} LIKE {self.pattern()})"
             elif negated:
@@ -142,6 +148,20 @@ class _Parser:
             else:
                 return column
         return f"(NOT {test})" if negated else test
+
+    def compared(self, comparison: str, *operands: str) -> list[str]:
+        """Operands as they are compared: whole numbers with others as numbers, and a number with a text as a text."""
+        types = {f"`{field.name}`": field.type for field in self.columns}
+        numbers = [operand for operand in operands if operand[0] in "-0123456789"]
+        if numbers and any(types.get(operand) == pa.string() for operand in operands):
+            if comparison[0] in "<>" != comparison:
+                self.refuse(f"a text is not compared with a number; write '{numbers[0]}'")
+            return [f"'{operand}'" if operand in numbers else operand for operand in operands]
+        if all(number.lstrip("-").isdigit() for number in numbers):
+            return [*operands]
+        whole = (name for name, type_ in types.items() if pa.types.is_integer(type_) or pa.types.is_decimal(type_))
+        casts = {name: f"CAST({name} AS DOUBLE)" for name in whole}
+        return [casts.get(operand, operand) for operand in operands]
 
     def literals(self) -> list[str]:
         self.needs("(")
@@ -163,8 +183,8 @@ class _Parser:
         if self.kind not in NAMES:
             return self.literal()
         name, unquoted = self.value, self.kind == "name"
-        same = [column for column in self.columns if column == name]
-        alike = [column for column in self.columns if unquoted and column.lower() == name.lower()]
+        same = [column for column in self.columns.names if column == name]
+        alike = [column for column in self.columns.names if unquoted and column.lower() == name.lower()]
         if len(found := same or alike) != 1:
             self.refuse(f"no column {name!r}")
         self.advance()
@@ -177,7 +197,8 @@ class _Parser:
         elif kind == "number":
             if isinf(float(text)):
                 self.refuse("a number is too large")
-            literal = str(int(text) if text.lstrip("-").isdigit() else float(text))
+            number = Decimal(text)
+            literal = str(int(number) if number == int(number) and abs(number) < BIGINT else float(text))
         elif kind == "time":
             word, quoted, _ = text.split("'")
             try:

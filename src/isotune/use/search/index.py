@@ -12,17 +12,19 @@ goes on when it is given again.
 from __future__ import annotations
 
 import json
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from isotune.data.rows import blocks
+from isotune.data.rows import Cells, Record, blocks
+from isotune.data.tables import typed
 from isotune.encoder import Precision
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.stream import PART, progress
@@ -30,7 +32,7 @@ from isotune.errors import InputError
 from isotune.files import make_folder, read_json, write_text
 from isotune.use.search.documents import Document
 from isotune.use.search.exact import nearest
-from isotune.use.search.store import FIXED, Row, Store
+from isotune.use.search.store import FIXED, Row, Store, refuse_name
 
 # Up to this number of rows, exact search takes a second or two (docs/search.md).
 EXACT_ROWS = 1_000_000
@@ -39,6 +41,7 @@ FUSION = 60
 FUSED = 100  # rows of each ranking, at least
 # So many rows show what another encoder changes: each looks for its nearest row among so many.
 ASKING, ASKED = 1_000, 10_000
+MOST = 1_000_000_000  # rows of an answer; LanceDB counts with 32 bits
 DESCRIPTION = "index.json"
 KEYS = {"encoder", "precision", "fingerprint", "dimension"}  # of the description
 
@@ -170,25 +173,31 @@ class Index:
         Raises:
             InputError: two documents have the same id, a column can't be kept, or another process changes the index.
         """
-        with self._changing():
-            return self._add(documents, show_progress)
+        with self._changing(), typed(_blocks(documents), self.store.schema) as (schema, tables):
+            self.store.take_columns(schema)
+            return self._add(tables, show_progress)
 
-    def _add(self, documents: Iterable[Document], show_progress: bool) -> Changes:
-        pending: deque[Document] = deque()
-        counts = {"added": 0, "replaced": 0, "unchanged": 0}
+    def _add(self, tables: Iterable[pa.Table], show_progress: bool) -> Changes:
+        added = replaced = unchanged = 0
+        rows = self.store.schema.empty_table()  # those that are encoded and not yet written
 
         def texts() -> Iterator[str]:
-            for document in self._changed(documents, counts):
-                pending.append(document)
-                yield document.text
+            nonlocal added, replaced, unchanged, rows
+            for table in tables:
+                changed, known = self.store.changed(table)
+                added, replaced = added + len(changed) - known, replaced + known
+                unchanged += len(table) - len(changed)
+                rows = pa.concat_tables([rows, changed])
+                yield from changed["text"].to_pylist()
 
         with progress(None, show_progress) as advance:
             for part, vectors in self.encoder.encode_parts(texts(), normalize=True, advance=advance):
-                self.store.put(self._table([pending.popleft() for _ in part]), vectors)
+                self.store.put(rows.slice(0, len(part)), vectors)
+                rows = rows.slice(len(part))
                 self.store.tend(finished=False)
             self.store.tend(finished=True)
             self._index_vectors()
-        return Changes(**counts)
+        return Changes(added, replaced, unchanged)
 
     def add_index(self, other: Index, *, show_progress: bool = False) -> Changes:
         """Adds the rows of another index, whose vectors another encoder may have made: texts are encoded again.
@@ -201,10 +210,8 @@ class Index:
         if other.folder.resolve() == self.folder.resolve():
             raise InputError(f"{self.folder}: an index can't be added to itself; name another --out")
         with other._changing(), self._changing():
-            self.store.take_types(other.store)
-            rows = (row for batch in other.store.batches(PART) for row in batch)
-            documents = (Document(row["id"], row["text"], _columns(row)) for row in rows)
-            return self._add(documents, show_progress)
+            self.store.take_columns(other.store.schema)
+            return self._add(other.store.tables(PART), show_progress)
 
     def kept_hits(self, encoder: Encoder) -> tuple[int, int]:
         """What another encoder would change: how many rows keep their nearest text, and how many were asked.
@@ -253,12 +260,12 @@ class Index:
             vector: the query's vector [d] of length 1, if it is known already.
 
         Raises:
-            InputError: the query is blank, `k` is below 1, or the filter can't be read.
+            InputError: the query is blank, `k` is not from 1 to `MOST`, or the filter can't be read.
         """
         if not query.strip():
             raise InputError("the query is empty; write what to search for")
-        if k < 1:
-            raise InputError(f"k {k}: at least 1 row must be asked for")
+        if not 1 <= k <= MOST:
+            raise InputError(f"k {k}: at least 1 row must be asked for, and at most {MOST:,}")
         if vector is None:
             vector = self.encoder.encode(query.strip(), normalize=True)
         ranked = max(k, FUSED) if hybrid else k
@@ -266,27 +273,6 @@ class Index:
         if hybrid:
             rows = _fuse(rows, self.store.by_words(query, ranked, where))[:k]
         return [_hit(row, vector) for row in rows]
-
-    def _changed(self, documents: Iterable[Document], counts: dict[str, int]) -> Iterator[Document]:
-        """The documents that are not in the index as they are; `counts` is kept up to date."""
-        ids: set[str] = set()
-        for batch in blocks(documents, PART, lambda document: [document.text]):
-            for document in batch:
-                if document.id in ids:
-                    raise InputError(f"two rows have the id {document.id!r}; ids must differ, or name another column")
-                ids.add(document.id)
-            rows = self._table(batch).to_pylist()  # first, so that known rows have the new columns too
-            known = self.store.with_ids([document.id for document in batch]) if len(self) else {}
-            for document, row in zip(batch, rows, strict=True):
-                if repr(known.get(document.id)) == repr(row):  # as text, so that NaN equals NaN
-                    counts["unchanged"] += 1
-                else:
-                    counts["replaced" if document.id in known else "added"] += 1
-                    yield document
-
-    def _table(self, documents: list[Document]) -> Any:
-        ids, texts, columns = zip(*documents, strict=True)
-        return self.store.to_table(ids, texts, columns)
 
     def _index_vectors(self) -> None:
         """Indexes the vectors if there are many rows, and again if the rows have grown by a fifth since."""
@@ -320,6 +306,26 @@ class Index:
             raise InputError(f"{self.folder}: it can't be locked ({error.strerror or error}); copy it first") from error
         with lock:
             yield
+
+
+def _blocks(documents: Iterable[Document]) -> Iterator[tuple[list[str], list[Record]]]:
+    """The documents as records with their places; refuses an id that comes twice, and columns with a wrong name."""
+    ids: set[str] = set()
+    names: set[str] = set()
+    for block in blocks(documents, PART, lambda document: [document.text]):
+        places: list[str] = []
+        records: list[Record] = []
+        for document in block:
+            places.append(document.place or document.id)
+            for name in document.columns.keys() - names:
+                refuse_name(name, places[-1])
+                names.add(name)
+            record = {"id": document.id, "text": document.text, **document.columns}
+            records.append(Cells(record) if isinstance(document.columns, Cells) else record)
+            if document.id in ids:
+                raise InputError(f"{places[-1]}: two rows have the id {document.id!r}; name another column by --id")
+            ids.add(document.id)
+        yield places, records
 
 
 def _read_description(folder: Path) -> dict[str, Any]:

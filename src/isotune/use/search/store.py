@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from math import isqrt
 from pathlib import Path
@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from isotune.data.tables import conform, rows_of
 from isotune.encoder.stream import refuse_no_numbers
 from isotune.errors import InputError, require_extra
 from isotune.files import sync
@@ -67,10 +68,8 @@ class Store:
         self.dimension = dimension
         # Only commits make files of rows, so a table that has such files and no commit is damaged.
         if any((folder / TABLE_FOLDER).glob("_versions/*.manifest")) or any((folder / TABLE_FOLDER).glob("data/*")):
-            try:
+            with reading(folder):
                 self.table = database.open_table(TABLE)
-            except (ValueError, RuntimeError) as error:
-                raise InputError(f"{folder}: it can't be read ({error}); remove it and make the index again") from error
             if self.table.schema.field("vector").type.list_size != dimension:
                 raise InputError(f"{folder}: its vectors don't have the {dimension} features that it describes")
         else:  # no table, or a folder without any commit, which a killed process or a full disk has left
@@ -89,9 +88,14 @@ class Store:
         return int(self.table.count_rows())
 
     @property
+    def schema(self) -> pa.Schema:
+        """The columns without the vector."""
+        return pa.schema([field.with_nullable(True) for field in self.table.schema if field.name != "vector"])
+
+    @property
     def columns(self) -> list[str]:
         """The columns besides id, text and vector."""
-        return [name for name in self.table.schema.names if name not in FIXED]
+        return [name for name in self.schema.names if name not in FIXED]
 
     def nearest(
         self, vector: NDArray[np.float32], k: int, where: str | None = None, *, approximate: bool = False
@@ -120,46 +124,45 @@ class Store:
         """The rows at these places, from 0, in any order."""
         return self._rows(self.table.take_offsets(list(places)), None)
 
-    def batches(self, size: int) -> Iterator[list[Row]]:
+    def tables(self, size: int) -> Iterator[pa.Table]:
         """All rows without their vectors, at most `size` at a time: the rows of one commit."""
-        for batch in self.table.search().select(["id", "text", *self.columns]).to_batches(size):
-            yield batch.to_pylist()
+        for batch in self.table.search().select(self.schema.names).to_batches(size):
+            yield pa.Table.from_batches([batch])
 
-    def take_types(self, other: Store) -> None:
-        """Adds the columns of another table that this one lacks, with their types."""
-        new = [field for field in other.table.schema if field.name not in self.table.schema.names]
-        if new:
-            with writing(self.folder):
+    def take_columns(self, schema: pa.Schema) -> None:
+        """Gives the table the columns of a schema that it lacks, in one commit.
+
+        A column without values has the type null. It gets another type with its first value.
+        """
+        known = dict(zip(self.schema.names, self.schema.types, strict=True))
+        new = [field for field in schema if field.name not in known]
+        empty = []
+        for field in schema:
+            if field.type != pa.null() and (type_ := known.get(field.name, field.type)) != field.type:
+                if type_ != pa.null():
+                    raise InputError(f"{self.folder}: column {field.name!r} has the type {type_}, not {field.type}")
+                empty.append(field.name)
+                new.append(field)
+        with writing(self.folder):
+            if empty:
+                self.table.drop_columns(empty)
+            if new:
                 self.table.add_columns(new)
 
     def count(self, where: str) -> int:
         """How many rows fit a filter."""
-        with _filtering(where, self.columns) as condition:
+        with self._filtering(where) as condition:
             return int(self.table.count_rows(condition))
 
-    def to_table(self, ids: Sequence[str], texts: Sequence[str], columns: Sequence[Mapping[str, object]]) -> pa.Table:
-        """Rows without their vectors, with the types of the table's columns; new columns are added to the table."""
-        for name in dict.fromkeys(name for values in columns for name in values):
-            if name in FIXED or not NAME.fullmatch(name):
-                raise InputError(
-                    f"column {name!r}: an index can't have another column of this name (id, text and vector are taken; "
-                    "a name begins with no underscore or asterisk, and has no dot, backtick, NUL or half of a "
-                    "surrogate pair); rename it in the file"
-                )
-            if name not in self.table.schema.names:
-                fitting = _array(name, [values.get(name) for values in columns], None).type
-                self.table.add_columns([pa.field(name, pa.string() if pa.types.is_null(fitting) else fitting)])
-        arrays = {"id": _array("id", ids, pa.string()), "text": _array("text", texts, pa.string())}
-        for field in self.table.schema:
-            if field.name not in FIXED:
-                arrays[field.name] = _array(field.name, [values.get(field.name) for values in columns], field.type)
-        return pa.table(arrays)
-
-    def with_ids(self, ids: Sequence[str]) -> dict[str, Row]:
-        """The rows that have one of these ids, without vectors, by their ids."""
-        quoted = ", ".join("'{}'".format(name.replace("'", "''")) for name in ids)
-        query = self.table.search().where(f"id IN ({quoted})").select(["id", "text", *self.columns])
-        return {row["id"]: row for row in query.limit(len(ids)).to_list()}
+    def changed(self, rows: pa.Table) -> tuple[pa.Table, int]:
+        """Those of some rows without vectors that are not in the table as they are, and how many of these ids are."""
+        rows = conform(rows, self.schema)
+        quoted = ", ".join("'{}'".format(name.replace("'", "''")) for name in rows["id"].to_pylist())
+        query = self.table.search().where(f"id IN ({quoted})").select(rows.column_names).limit(len(rows))
+        known = {row["id"]: row for row in query.to_list()} if len(self) else {}
+        new = [repr(known.get(row["id"])) != repr(row) for row in rows.to_pylist()]  # which tells -0.0 from 0.0
+        rows = rows.filter(pa.array(new, pa.bool_()))
+        return rows, sum(name in known for name in rows["id"].to_pylist())
 
     def put(self, rows: pa.Table, vectors: NDArray[np.float32]) -> None:
         """Adds rows, or replaces those whose ids are there already, with their vectors [n, d]: one commit.
@@ -168,14 +171,15 @@ class Store:
         """
         refuse_no_numbers(vectors, rows["id"])
         column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), self.dimension)
-        table = rows.append_column("vector", column).select(self.table.schema.names)
+        table = conform(rows, self.schema).append_column("vector", column).select(self.table.schema.names)
         with writing(self.folder):
             self.table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(table)
 
     def delete(self, where: str) -> int:
         """Deletes the rows that fit a filter, in one commit; returns their number."""
-        with _filtering(where, self.columns) as condition:
-            return int(self.table.delete(condition).num_deleted_rows)
+        self.count(where)  # so that what fails below is no fault of the filter
+        with writing(self.folder):
+            return int(self.table.delete(parse(where, self.schema)).num_deleted_rows)
 
     def index_vectors(self) -> None:
         """Builds the index of approximate search over all rows: parts of near vectors, in 8 bits (IVF_SQ).
@@ -208,42 +212,52 @@ class Store:
 
     def _rows(self, query: Any, where: str | None, *score: str) -> list[Row]:
         """The rows that a query of LanceDB gives among those that fit a filter, without LanceDB's score of them."""
-        columns = self.columns
-        with _filtering(where, columns) as condition:
+        with self._filtering(where) as condition:
             if condition:
                 query = query.where(condition, prefilter=True)
-            found = query.select([*FIXED, *columns, *score]).to_list()
-        return [{name: value for name, value in row.items() if name not in score} for row in found]
+            return rows_of(query.select([*FIXED, *self.columns, *score]).to_arrow().drop_columns(score))
+
+    @contextmanager
+    def _filtering(self, where: str | None) -> Iterator[str | None]:
+        """Gives a filter as SQL of our own, and turns LanceDB's error about it, such as a wrong type, into one line."""
+        columns = self.schema
+        condition = None if where is None else parse(where, columns)
+        with reading(self.folder):
+            try:
+                yield condition
+            except ValueError as error:
+                if where is None:
+                    raise
+                reason = re.sub(r"(, /\S+\.rs:\d.*|\n.*)|^Invalid input, ", "", str(error), flags=re.DOTALL).strip(" .")
+                raise refusal(where, reason, columns) from error
+
+
+def refuse_name(name: str, place: str) -> None:
+    """Refuses a name that another column of an index can't have."""
+    if name in FIXED or not NAME.fullmatch(name):
+        raise InputError(
+            f"{place}: column {name!r}: an index can't have another column of this name (id, text, vector are taken; "
+            "a name begins with no underscore or asterisk, and has no dot, backtick, NUL or half of a surrogate pair); "
+            f"rename it in the file, or give --id {name} if it tells the rows apart"
+        )
 
 
 @contextmanager
-def writing(folder: Path) -> Iterator[None]:
-    """Turns an error of LanceDB or of the disk, while an index is written, into one line."""
+def reading(
+    folder: Path, doing: str = "read", advice: str = "if it is damaged, remove it and make the index again"
+) -> Iterator[None]:
+    """Turns an error of LanceDB or of the disk, while an index is read, into one line."""
     try:
         yield
-    except (RuntimeError, OSError) as error:
-        reason = re.sub(r", /\S+\.rs:\d.*", "", " ".join(str(error).split()))
-        raise InputError(f"{folder}: it can't be written ({reason}); rows of earlier commits stay") from error
-
-
-@contextmanager
-def _filtering(where: str | None, columns: Sequence[str]) -> Iterator[str | None]:
-    """Gives a filter as SQL of our own, and turns LanceDB's error about it, such as a wrong type, into one line."""
-    known = ["id", "text", *columns]
-    condition = None if where is None else parse(where, known)
-    try:
-        yield condition
-    except (ValueError, RuntimeError) as error:
-        if where is None:
+    except BaseException as error:
+        # LanceDB stops at some damaged files by an error of Rust, which is no Exception.
+        known = isinstance(error, ValueError | RuntimeError | OSError) or type(error).__name__ == "PanicException"
+        if not known or isinstance(error, InputError):
             raise
-        reason = re.sub(r"(, /\S+\.rs:\d.*|\n.*)|^Invalid input, ", "", str(error), flags=re.DOTALL).strip(" .")
-        raise refusal(where, reason, known) from error
+        reason = re.sub(r", /\S+\.rs:\d.*", "", " ".join(str(error).split()))
+        raise InputError(f"{folder}: it can't be {doing} ({reason}); {advice}") from error
 
 
-def _array(name: str, values: Sequence[object], type_: pa.DataType | None) -> pa.Array:
-    """Values as a column of a type, or of the type that fits them."""
-    try:
-        return pa.array(values, type_)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        kind = f"its type in the index, {type_}" if type_ is not None else "one type"
-        raise InputError(f"column {name!r}: its values don't fit {kind} ({error})") from error
+def writing(folder: Path) -> AbstractContextManager[None]:
+    """Turns an error of LanceDB or of the disk, while an index is written, into one line."""
+    return reading(folder, "written", "rows of earlier commits stay")
