@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
+from isotune.kernels.threads import drawing
 from isotune.methods import method_class
 from isotune.methods.method import Batch, Method, View
 from isotune.methods.mlm import MLM
@@ -79,16 +80,17 @@ class Objectives(nn.Module):
         return [self.method, *(objective for objective in self.others if isinstance(objective, Method))]
 
 
-def build_objectives(stage: Stage, encoder: Encoder) -> Objectives:
-    """Makes a stage's objectives. The encoder is not changed; see `Objectives.attach`."""
+def build_objectives(stage: Stage, encoder: Encoder, seed: int = 0) -> Objectives:
+    """Makes a stage's objectives, with new layers from a seed. The encoder is not changed; see `Objectives.attach`."""
     training = stage.training
     encoder.backbone.check_attention_dropout(training.head_dropout, training.attention_dropout)
-    method = method_class(stage.method)(stage.options, encoder)
-    if not training.mlm_weight:
-        return Objectives(method)
-    if method.cached or isinstance(method, MLM | SeveralFeeds):
-        raise InputError(
-            f"mlm_weight {training.mlm_weight:g}: method {stage.method} can't have masked language modelling beside "
-            "it; leave mlm_weight at 0"
-        )
-    return Objectives(method, [MLM(MLMOptions(masking_rate=training.mlm_rate), encoder, training.mlm_weight)])
+    with drawing(seed):
+        method = method_class(stage.method)(stage.options, encoder)
+        if not training.mlm_weight:
+            return Objectives(method)
+        if method.cached or isinstance(method, MLM | SeveralFeeds):
+            raise InputError(
+                f"mlm_weight {training.mlm_weight:g}: method {stage.method} can't have masked language modelling "
+                "beside it; leave mlm_weight at 0"
+            )
+        return Objectives(method, [MLM(MLMOptions(masking_rate=training.mlm_rate), encoder, training.mlm_weight)])
