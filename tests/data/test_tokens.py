@@ -33,6 +33,20 @@ def test_rows_come_back_as_packed_batches(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []  # the ids are in a file without a name
 
 
+@pytest.mark.parametrize(
+    ("rows", "constant"),
+    [
+        ([Pair("aaaaab", "c"), Pair("aaaaac", "c")] * 9, True),
+        ([Pair("a", "bb"), Pair("ab", "b")], False),
+        ([Pair("a", "b")] * 20 + [Pair("b", "b")], False),
+        ([Pair("a", "b")], False),
+    ],
+)
+def test_a_corpus_of_equal_tokens_is_known(rows: list[Pair], constant: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isotune.data.tokens.CHUNK_IDS", 8)
+    assert TokenStore.build(rows, Pair, tokenize, 5).is_constant() == constant
+
+
 def test_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [Sentence("x" * (1 + i % 4) + str(i)) for i in range(25)]
     whole = TokenStore.build(rows, Sentence, tokenize, 5)

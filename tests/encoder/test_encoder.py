@@ -132,6 +132,38 @@ def test_encode_keeps_order_shape_and_mode(tiny_model: Path, sentences: list[str
     np.testing.assert_allclose(np.linalg.norm(encoder.encode(sentences, normalize=True), axis=1), 1, atol=1e-6)
 
 
+class Frame(dict[str, list[str]]):
+    columns = ("text",)
+
+
+@pytest.mark.parametrize("wrong", [None, 5, True, b"a dog", Path("a.txt"), {"text": ["a dog"]}, Frame(), [b"a"], [5]])
+def test_what_is_no_sentence_is_refused(wrong: Any, encoder: Encoder) -> None:
+    for encode in (encoder.encode, lambda x: list(encoder.encode_parts(x))):
+        with pytest.raises(InputError, match=r"sentences are a|sentence 0 is|name the column or key"):
+            encode(wrong)
+
+
+def test_numpys_strings_are_sentences(encoder: Encoder) -> None:
+    text = ["a dog", "a cat"]
+    for given in np.array(text), np.array(text, object), tuple(text), dict.fromkeys(text).keys():
+        assert np.array_equal(encoder.encode(given), encoder.encode(text))
+    assert encoder.encode(np.str_("a dog")).shape == (32,)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"precision": "float16"}, {"device": "gpu"}, {"device": "cuda:99"}, {"device": 5.5}, {"pooling": "meann"}),
+        *({"pooling": "pooler", "layers": []}, {"layers": 5}, {"layers": ["x"]}, {"layers": [9]}, {"prompt": 5}),
+        *({"model": None}, {"model": 5}),
+    ],
+    ids=str,
+)
+def test_an_option_that_cannot_be_is_refused_at_once(options: dict[str, Any], tiny_model: Path) -> None:
+    with pytest.raises(InputError):
+        Encoder.load(**{"model": tiny_model, **options})
+
+
 def test_an_encoder_is_a_step_of_a_scikit_learn_pipeline(tiny_model: Path, sentences: list[str]) -> None:
     labels = ["dog" if "dog" in sentence else "none" for sentence in sentences]
     pipeline = make_pipeline(FunctionTransformer(Encoder.load(tiny_model).encode), LogisticRegression(max_iter=1000))

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -138,7 +139,7 @@ def test_where_forgetting_is_bounded_few_dev_pairs_keep_a_later_step_if_it_may_b
 
 
 def test_the_seed_decides_everything(train: Train, sentences: list[str]) -> None:
-    """Whether the rows come from a file or from Python."""
+    """Whether the rows come from a file or from Python, and whatever other threads train."""
     rows = {"sources": (), "rows": sentences}
     first, again, other = (
         weights(train(name, dev="none", **options).folder)
@@ -146,6 +147,9 @@ def test_the_seed_decides_everything(train: Train, sentences: list[str]) -> None
     )
     assert same(first, again)
     assert not same(first, other)
+    with ThreadPoolExecutor(3) as pool:
+        together = pool.map(lambda name: weights(train(name, dev="none", seed=0).folder), "def")
+    assert all(same(first, each) for each in together)
 
 
 @pytest.mark.parametrize("method", ["simcse", "consert"])
@@ -245,6 +249,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "heads dropped where they always are": (
         {"method": "whitening", "head_dropout": 0.1},
         "without dropout; leave head_dropout at 0",
+    ),
+    "every sentence unknown": (
+        {"sources": (), "rows": [f"{chr(0x4E00 + i)} {chr(0x4F00 + i)}" for i in range(20)]},
+        "rows: all 20 rows become the same tokens",
     ),
     "every sentence the same": ({"sources": (), "rows": ["a dog"] * 20}, "20 sentences, all of them the same"),
     "both kinds of source": ({"rows": ["a dog"]}, "sources and rows are both given"),

@@ -9,13 +9,26 @@ Letters of the shape comments, here and in views/ and encoder/: N sentences, T t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate, groupby
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
+
+T = TypeVar("T")
+
+
+class computed_once(Generic[T]):
+    """`functools.cached_property` without a lock, which all objects share in Python 3.11, and a fork copies locked."""
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute, self.__doc__ = compute, compute.__doc__
+
+    def __get__(self, instance: Any, owner: type) -> T:
+        value = instance.__dict__[self._compute.__name__] = self._compute(instance)  # which is found first from now on
+        return value
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,28 +45,28 @@ class Packed:
     def __len__(self) -> int:
         return len(self.lengths)
 
-    @cached_property
+    @computed_once
     def offsets(self) -> Tensor:
         """[N] int64: the place of each sentence's first token."""
         return self.lengths.cumsum(0) - self.lengths
 
-    @cached_property
+    @computed_once
     def bounds(self) -> Tensor:
         """[N + 1] int32: the place of each sentence's first token, and the end of the last sentence."""
         return nn.functional.pad(self.lengths.cumsum(0, dtype=torch.int32), (1, 0))
 
-    @cached_property
+    @computed_once
     def segments(self) -> Tensor:
         """[T] int64: the number of the packed sentence that each token belongs to."""
         # With output_size, a GPU need not wait until the lengths are summed.
         return torch.repeat_interleave(self.lengths, output_size=len(self.ids))
 
-    @cached_property
+    @computed_once
     def positions(self) -> Tensor:
         """[T] int64: each token's place in its sentence, from 0."""
         return torch.arange(len(self.ids), device=self.ids.device) - self.offsets[self.segments]
 
-    @cached_property
+    @computed_once
     def groups(self) -> tuple[tuple[int, int], ...]:
         """(length, number of sentences of this length), lengths ascending."""
         return self.counted or tuple((length, len(list(run))) for length, run in groupby(self.lengths.tolist()))

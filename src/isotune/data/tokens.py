@@ -132,6 +132,15 @@ class TokenStore:
         """[rows * columns] the number of tokens of each sequence; sequences of a row stand together."""
         return self._ids.lengths
 
+    def is_constant(self) -> bool:
+        """Whether there are several rows, and all have the same tokens."""
+        lengths = self.lengths.reshape(len(self), -1)
+        if len(self) < 2 or (lengths != lengths[0]).any():
+            return False
+        rows = self._ids.values.reshape(len(self), -1)
+        at_once = max(1, CHUNK_IDS // rows.shape[1])
+        return all((rows[start : start + at_once] == rows[0]).all() for start in range(0, len(rows), at_once))
+
     def token_counts(self) -> NDArray[np.int64]:
         """[highest id + 1] how often each token id occurs in all sequences."""
         counts = np.zeros(int(self._ids.values.max()) + 1, np.int64)

@@ -20,6 +20,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -76,10 +77,7 @@ class Backbone(nn.Module):
         """Replaces the model's attention by packed attention where possible, and its dropout by a faster one."""
         super().__init__()
         model_type = model.config.model_type
-        if model_type not in PACKED_TYPES + PADDED_TYPES:
-            raise unknown("model type", str(model_type), PACKED_TYPES + PADDED_TYPES)
-        if getattr(model.config, "is_decoder", False):
-            raise InputError("the model is set up as a decoder (is_decoder), whose tokens don't see what follows them")
+        refuse_other_models(vars(model.config) | {"model_type": model_type})
         replace_dropout(model)
         self.model = model  # without a task head
         self.attention_dropout: float | None = None  # see `dropout`
@@ -139,7 +137,7 @@ class Backbone(nn.Module):
         layout = _Padded(tokens, self.model.config.pad_token_id or 0) if self.padded else _OneRow(tokens)
         inputs = {
             "input_ids": layout.to_model(tokens.ids),
-            "position_ids": layout.to_model(augmentation.positions(tokens) + self.first_position),
+            "position_ids": layout.to_model(self._positions(tokens, augmentation)),
             **layout.inputs,
         }
         if tokens.types is not None and getattr(self.model.config, "type_vocab_size", 0) > 1:
@@ -154,6 +152,19 @@ class Backbone(nn.Module):
         with changes, self._drawing(tokens, layout):
             states = self.run_model(inputs, (self.layers,) if layers is None else layers)
         return {layer: layout.to_packed(state) for layer, state in states.items()}
+
+    def _positions(self, tokens: Packed, augmentation: Augmentation) -> Tensor:
+        """[T] int64: the position ids of tokens, which an augmentation may have changed.
+
+        RoBERTa and its kin don't count a padding token that is in a text; its position is the number before the first.
+        """
+        positions = augmentation.positions(tokens)
+        if self.first_position:
+            left_out = (tokens.ids == self.first_position - 1).long()
+            count = left_out.cumsum(0)
+            before = count - (count - left_out)[tokens.offsets][tokens.segments]  # in the sentence
+            positions = (positions - before).clamp(min=0).masked_fill(left_out.bool(), -1)
+        return positions + self.first_position
 
     def run_model(self, inputs: Mapping[str, object], layers: Collection[int]) -> dict[int, Tensor]:
         """Calls the model with its own arguments, up to the highest of these layers: {layer: hidden state}."""
@@ -211,6 +222,20 @@ class Backbone(nn.Module):
             yield
         finally:
             self.head_dropout = 0.0
+
+
+def refuse_other_models(config: Mapping[str, Any]) -> None:
+    """Raises InputError for a model's config.json if `Backbone` can't run the model as it is meant."""
+    model_type = config.get("model_type")
+    if model_type not in PACKED_TYPES + PADDED_TYPES:
+        architectures = config.get("architectures") or ["no architecture"]
+        raise InputError(f"{unknown('model type', str(model_type), PACKED_TYPES + PADDED_TYPES)} ({architectures[0]})")
+    if config.get("is_decoder") or config.get("add_cross_attention"):
+        raise InputError("the model is set up as a decoder (is_decoder), whose tokens don't see what follows them")
+    if (positions := config.get("position_embedding_type")) not in (None, "absolute"):
+        raise InputError(
+            f"position_embedding_type {positions!r}: transformers runs such models with absolute positions"
+        )
 
 
 def _augment_embeddings(module: nn.Module, inputs: tuple[Tensor, ...], embeddings: Tensor) -> Tensor:

@@ -6,11 +6,12 @@ from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import ValidationError
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -21,17 +22,19 @@ from isotune.encoder.calibration import Calibration, read_calibration
 from isotune.encoder.fingerprint import fingerprint
 from isotune.encoder.format.checksums import verify_checksums, write_checksums
 from isotune.encoder.format.modules import read_modules, write_modules
-from isotune.encoder.format.pretrained import load_model, load_tokenizer, local_folder, take_pooler
-from isotune.encoder.format.prompt import SENTENCE, Prompts, take_suffix
+from isotune.encoder.format.pretrained import check_files, load_model, load_tokenizer, local_folder, take_pooler
+from isotune.encoder.format.prompt import SENTENCE, Prompts, fill_mask, split_prompt, take_suffix
 from isotune.encoder.heads import Head, Heads
 from isotune.encoder.heads.language import LanguageHead
+from isotune.encoder.options import EncoderOptions
 from isotune.encoder.pooling import EachLayer, Pooling, TokenStates, change_pooling
-from isotune.encoder.stream import Advance, Parts, encode_stream, progress
-from isotune.errors import InputError
+from isotune.encoder.stream import Advance, Parts, encode_stream, progress, several
+from isotune.errors import InputError, invalid, unknown
 from isotune.files import new_path
 from isotune.kernels.device import default_device
 from isotune.kernels.int8 import is_quantized, quantize
 from isotune.kernels.precision import warn_of_bfloat16
+from isotune.kernels.threads import drawing
 from isotune.views.augmentation import Augmentation
 from isotune.views.masking import mask_token_id
 
@@ -46,6 +49,7 @@ DTYPES: Mapping[Precision | None, torch.dtype | None] = MappingProxyType(
 )
 # Tokenizers without a limit give a larger number than this as their limit.
 UNLIMITED = 1_000_000
+MUCH_UNKNOWN = 0.2  # share of tokens outside of the vocabulary above which `Encoder.tokenize` warns
 DEFAULT_MAX_LENGTH = 512  # tokens, where neither the folder nor the model has a limit
 
 
@@ -95,7 +99,9 @@ class Encoder(nn.Module):
         self.heads = Heads(backbone.dimension, heads)
         self.tokenizer = tokenizer
         if pooling.mode == "mask":
-            pooling = replace(pooling, mask_id=mask_token_id(tokenizer, "pooling mask", "another pooling"))
+            mask = mask_token_id(tokenizer, "pooling mask", "another pooling")
+            before = fill_mask(split_prompt(prompt, lowercase)[0], tokenizer)
+            pooling = replace(pooling, mask_id=mask, mask_first=tokenizer.mask_token in before)
         self.pooling = pooling
         self.max_length = max_length
         self.lowercase = lowercase
@@ -106,9 +112,10 @@ class Encoder(nn.Module):
         self.register_buffer("token_weights", None)
         self.language_head: LanguageHead | None = None
         self._calibration: Calibration | None = None
+        self._warned_of_unknown = False
 
     @classmethod
-    @torch.random.fork_rng(devices=[])  # a new layer draws random weights before it gets those of the folder
+    @drawing()  # a new layer draws random weights before it gets those of the folder
     def load(
         cls,
         model: str | Path,
@@ -139,6 +146,17 @@ class Encoder(nn.Module):
                 not supported, or it has no pooler and `pooling` wants one; or this machine can't compute in int8 or has
                 no such device.
         """
+        if not isinstance(model, str | Path):
+            raise InputError(f"model {model!r:.60}: a folder or a name is needed, not a {type(model).__name__}")
+        try:
+            EncoderOptions(pooling=pooling, layers=layers, prompt=prompt)
+            torch.empty(0, device=device)
+        except ValidationError as error:
+            raise invalid(f"model {model}", error) from error
+        except (AssertionError, RuntimeError, TypeError) as error:
+            raise InputError(f"device {device!r}: {' '.join(str(error).split())[:200]}") from error
+        if precision not in DTYPES:
+            raise unknown("precision", str(precision), get_args(Precision))
         if device is None:
             device = "cpu" if precision == "int8" else default_device()
         if precision == "int8" and torch.device(device).type != "cpu":
@@ -146,9 +164,10 @@ class Encoder(nn.Module):
         if precision == "bfloat16" and (warning := warn_of_bfloat16(torch.device(device).type)):
             logger.warning(warning)
         folder = local_folder(model)
-        verify_checksums(folder)
+        check_files(folder)
+        verified = verify_checksums(folder)
         saved = read_modules(folder)
-        backbone = Backbone(load_model(saved.transformer, DTYPES[precision]))
+        backbone = Backbone(load_model(saved.transformer, DTYPES[precision], verified))
         heads = saved.heads
         if pooling == "pooler":
             heads = [take_pooler(backbone.model), *heads]
@@ -161,9 +180,9 @@ class Encoder(nn.Module):
         suffix = take_suffix(tokenizer)
         saved_prompt = f"{saved.prompt}{SENTENCE}{suffix}" if suffix else saved.prompt
         limits = [saved.max_length, tokenizer.model_max_length, backbone.max_tokens, UNLIMITED]
-        if strange := [limit for limit in limits if not isinstance(limit, int | float | None) or (limit or 1) < 1]:
+        if strange := [limit for limit in limits if limit is not None and not _is_length(limit)]:
             raise InputError(f"model {model}: its maximum length is {strange[0]!r}; it has to be a number of tokens")
-        max_length = min(limit for limit in limits if limit is not None)
+        max_length = int(min(limit for limit in limits if limit is not None))
         encoder = cls(
             backbone,
             change_pooling(saved.pooling, pooling, layers, backbone.layers),
@@ -268,22 +287,31 @@ class Encoder(nn.Module):
         Raises:
             InputError: a sentence has no token at all, or the prompt leaves no room for a sentence.
         """
-        max_length = max_length or self.max_length
-        before, tokenizer = self.prompts(self.prompt if prompt is None else prompt, max_length)
-        if self.lowercase:
-            sentences = [sentence.lower() for sentence in sentences]
-        encoded = tokenizer(
-            [before + sentence for sentence in sentences],
-            truncation=True,
-            max_length=max_length,
-            return_attention_mask=False,
-            return_token_type_ids=False,
-        )
-        ids: list[list[int]] = encoded["input_ids"]
+        prepared = self.prompts(self.prompt if prompt is None else prompt, max_length or self.max_length)
+        encoded = prepared.encode([prepared.before + sentence for sentence in sentences])
+        ids: list[list[int]] = [encoding.ids for encoding in encoded]
         for sentence, tokens in zip(sentences, ids, strict=True):
             if not tokens:
                 raise InputError(f"the tokenizer makes no token of {sentence!r:.100}")
+        unknown = sum(tokens.count(self.tokenizer.unk_token_id) for tokens in ids)
+        count = sum(map(len, ids)) - prepared.tokens * len(ids)
+        if count and unknown > MUCH_UNKNOWN * count and not self._warned_of_unknown:
+            self._warned_of_unknown = True
+            logger.warning(
+                "%.0f %% of the text's tokens are not in the model's vocabulary. They all become %s, so other "
+                "texts may have equal vectors; choose a model for this language.",
+                100 * unknown / count,
+                self.tokenizer.unk_token,
+            )
         return ids
+
+    def knows(self, sentences: Sequence[str]) -> list[bool]:
+        """Whether the vocabulary has most tokens of each sentence; others may have the vector of another sentence."""
+        of_prompt = self.prompts(self.prompt, self.max_length).tokens
+        return [
+            ids.count(self.tokenizer.unk_token_id) <= MUCH_UNKNOWN * (len(ids) - of_prompt)
+            for ids in self.tokenize(sentences)
+        ]
 
     def tokenize_pairs(
         self, first: Sequence[str], second: Sequence[str], max_length: int | None = None
@@ -292,18 +320,8 @@ class Encoder(nn.Module):
 
         Returns the ids of each pair, and how many of them belong to the first text (token type 0).
         """
-        if self.lowercase:
-            first, second = ([text.lower() for text in texts] for texts in (first, second))
-        encoded = self.tokenizer(
-            list(first),
-            list(second),
-            truncation="longest_first",
-            max_length=max_length or self.max_length,
-            return_attention_mask=False,
-            return_token_type_ids=True,
-        )
-        ids: list[list[int]] = encoded["input_ids"]
-        return ids, [len(tokens) - sum(types) for tokens, types in zip(ids, encoded["token_type_ids"], strict=True)]
+        encoded = self.prompts("", max_length or self.max_length).encode(list(zip(first, second, strict=True)))
+        return [pair.ids for pair in encoded], [len(pair.ids) - sum(pair.type_ids) for pair in encoded]
 
     def encode_parts(
         self, sentences: Iterable[str], *, normalize: bool = False, advance: Advance | None = None
@@ -328,7 +346,7 @@ class Encoder(nn.Module):
         if isinstance(sentences, str):
             vector: NDArray[np.float32] = self.encode([sentences], normalize=normalize)[0]
             return vector
-        sentences = list(sentences)
+        sentences = list(several(sentences))
         vectors = np.empty((len(sentences), self.dimension), np.float32)
         done = 0
         with progress(len(sentences), show_progress) as advance:
@@ -368,3 +386,7 @@ class Encoder(nn.Module):
             if calibration := self.calibration:
                 calibration.save(folder)
             write_checksums(folder)
+
+
+def _is_length(limit: object) -> bool:
+    return isinstance(limit, int | float) and limit >= 1 and (limit > UNLIMITED or float(limit).is_integer())

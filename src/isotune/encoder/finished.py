@@ -12,6 +12,7 @@ from isotune.bundled import MODEL_FILES, local_model
 from isotune.errors import InputError
 
 MODULES = "modules.json"
+ADAPTER = "it holds an adapter (LoRA or similar) of another model; merge it into that model, and save the result"
 
 
 def is_finished_encoder(model: str | Path) -> bool:
@@ -29,6 +30,8 @@ def model_folder(model: str | Path) -> Path | None:
     if path and not path.is_dir():
         raise InputError(f"model {model}: this is a file; give the folder that holds config.json and the weights")
     if path and not any((path / file).exists() for file in MODEL_FILES):
+        if (path / "adapter_config.json").exists():
+            raise InputError(f"model {model}: {ADAPTER}")
         encoder = path / "encoder"
         instead = f"{encoder}, the encoder of this run" if (encoder / MODULES).exists() else "the folder of a model"
         raise InputError(f"model {model}: there is no config.json in this folder; give {instead}")

@@ -8,13 +8,12 @@ of the three is called "first-last" or "last-2" in some paper; a number can't be
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Self
 
 import torch
 from torch import Tensor
 
-from isotune.data.packed import Packed
+from isotune.data.packed import Packed, computed_once
 from isotune.encoder.options import POOLINGS
 from isotune.encoder.wk_pooling import wk_layers, wk_pooling
 from isotune.errors import InputError
@@ -30,6 +29,7 @@ class Pooling:
     layers: tuple[int, ...] = (-1,)  # the hidden states to average; "wk" weighs them by itself
     weights: tuple[float, ...] | None = None  # a weight for each layer; None for equal weights
     mask_id: int = -1  # the mask token's id, for mode "mask"; -1 is no token's
+    mask_first: bool = False  # whether the prompt's mask token is before the sentence, which may have others
 
     def resolve(self, blocks: int) -> dict[int, float]:
         """Maps each layer, as a number from 0 to `blocks`, to its share of the average."""
@@ -64,7 +64,7 @@ class Pooling:
         token weighs what `token_weights` [vocabulary] says for its id; None for equal weights.
         """
         shares = self.resolve(max(self.layers))
-        return POOLINGS[self.mode](HiddenStates(states, shares, tokens, token_weights, self.mask_id))
+        return POOLINGS[self.mode](HiddenStates(states, shares, tokens, token_weights, self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,9 +75,9 @@ class HiddenStates:
     shares: Mapping[int, float]  # of each chosen layer in the average; their sum is 1
     tokens: Packed  # the sentences
     token_weights: Tensor | None  # [vocabulary] how much each token weighs in a mean; None for equal weights
-    mask_id: int  # the mask token's id, for pooling mask
+    pooling: Pooling
 
-    @cached_property
+    @computed_once
     def average(self) -> Tensor:
         """[T, d] float32 (float64 for float64 states): the average of the chosen layers."""
         return torch.stack([share * self[layer] for layer, share in self.shares.items()]).sum(0)
@@ -120,12 +120,15 @@ def mean_by_position(hidden: HiddenStates) -> Tensor:
 
 
 def mask_tokens(hidden: HiddenStates) -> Tensor:
-    """Pooling mask: the mask token, of which each sentence has one."""
-    tokens = hidden.tokens
-    places = (tokens.ids == hidden.mask_id).nonzero().squeeze(1)  # [N]
-    if not torch.equal(tokens.segments[places], torch.arange(len(tokens), device=places.device)):
-        raise InputError("pooling mask: a sentence has no mask token or several; the prompt has to bring one")
-    return hidden.average[places]
+    """Pooling mask: the prompt's mask token, which is the first or the last of each sentence."""
+    tokens, pooling = hidden.tokens, hidden.pooling
+    places = (tokens.ids == pooling.mask_id).nonzero().squeeze(1)  # [M]
+    of_prompt = places.new_full((len(tokens),), -1).scatter_reduce(
+        0, tokens.segments[places], places, "amin" if pooling.mask_first else "amax", include_self=False
+    )  # [N]
+    if (of_prompt < 0).any():
+        raise InputError("pooling mask: a sentence has no mask token; the prompt has to bring one: {mask}")
+    return hidden.average[of_prompt]
 
 
 def wk(hidden: HiddenStates) -> Tensor:

@@ -8,13 +8,12 @@ without a wait in between, and returns the vectors once a part.
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from threading import Lock
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -27,7 +26,7 @@ from isotune.data.rows import blocks, is_unicode
 from isotune.errors import InputError, UselessVectors
 from isotune.kernels.memory import give_back
 from isotune.kernels.prepacked import prepacked
-from isotune.kernels.threads import single_threads
+from isotune.kernels.threads import forkable, single_threads
 
 if TYPE_CHECKING:
     from isotune.encoder.encoder import Encoder
@@ -40,12 +39,8 @@ Advance: TypeAlias = Callable[[int], object]
 Parts: TypeAlias = Iterator[tuple[list[str], NDArray[np.float32]]]
 """The parts of a stream, in order: n sentences and their vectors [n, d]."""
 
-_lock = Lock()
+_lock = forkable(Lock())
 _modes: WeakKeyDictionary[Encoder, list[bool]] = WeakKeyDictionary()  # an encoder's mode, once for each open call
-
-if hasattr(os, "register_at_fork"):  # Windows has no forks
-    # A forked process has none of torch's threads, and an operation that is shared among them would wait forever.
-    os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
 
 @contextmanager
@@ -71,10 +66,19 @@ def progress(total: int | None, show: bool = True) -> Iterator[Advance]:
         yield advance
 
 
+def several(sentences: Any) -> Iterable[str]:
+    """The sentences themselves, if they can be several strings; raises InputError for what has other elements."""
+    named = getattr(sentences, "columns", None) is not None or isinstance(sentences, Mapping)
+    if named or isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
+        instead = "name the column or key that holds them: x['text']" if named else "give a list of strings"
+        raise InputError(f"sentences are a {type(sentences).__name__}; {instead}")
+    return sentences
+
+
 def parts_of(sentences: Iterable[str]) -> Iterator[list[str]]:
     """Cuts a stream into parts of `PART` sentences, or of fewer if they are very long."""
     done = 0
-    for part in blocks(sentences, PART, lambda sentence: [sentence]):
+    for part in blocks(several(sentences), PART, lambda sentence: [sentence]):
         for number, sentence in enumerate(part, done):
             if not isinstance(sentence, str):
                 raise InputError(f"sentence {number} is {type(sentence).__name__}, not a string")

@@ -98,8 +98,11 @@ def compare(
     """
     from isotune.encoder.encoder import Encoder
 
-    if isinstance(encoders, str):
-        raise InputError(f"encoders {encoders!r}: a list of at least two encoders is needed")
+    if not isinstance(encoders, Iterable) or isinstance(encoders, str):
+        raise InputError(f"encoders {encoders!r:.60}: a list of at least two encoders is needed")
+    encoders = encoders if isinstance(encoders, Mapping) else list(encoders)
+    if not isinstance(encoders, Mapping) and not all(isinstance(each, str | Path) for each in encoders):
+        raise InputError('encoders without a name: give a mapping: compare({"first": encoder, "second": another})')
     check_way(aggregation, metric)
     named = encoders if isinstance(encoders, Mapping) else {str(encoder): encoder for encoder in encoders}
     loaded_tasks = load_tasks(tasks)

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from isotune.kernels.threads import drawing
+
 Integers = NDArray[np.int64]
 
 # SentEval's settings
@@ -142,8 +144,7 @@ def _set_gradients(
 def _initial_layers(x: Tensor, hidden: int, classes: int, seed: int) -> list[Tensor]:
     """Returns the layers that every classifier starts with: torch's own initialisation, seeded."""
     sizes = [x.shape[1], hidden, classes] if hidden else [x.shape[1], classes]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with drawing(seed):
         linears = [nn.Linear(*size) for size in pairwise(sizes)]
     tensors = [tensor for linear in linears for tensor in (linear.weight, linear.bias[:, None])]
     return [tensor.detach().to(x) for tensor in tensors]  # [out, in], [out, 1]

@@ -15,11 +15,13 @@ from threading import Lock
 
 import torch
 
+from isotune.kernels.threads import forkable
+
 CPUS = Path("/proc/cpuinfo")
 
 # torch's precision setting holds for the whole process. Open blocks share it, and the last to close puts it back.
 _setting = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
-_lock = Lock()
+_lock = forkable(Lock())
 _before: list[str] = []  # the setting before the first open block, once for each open block
 
 

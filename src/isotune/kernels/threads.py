@@ -1,4 +1,4 @@
-"""Threads that compute by themselves, beside each other, and without denormal numbers.
+"""Threads that compute by themselves, beside each other, and without denormal numbers; and processes that are forked.
 
 The numbers of float32 below 1.2e-38 have fewer digits, and an operation on them takes an Intel processor more than a
 hundred cycles. They arise in attention: where it is sharp, the softmax has weights down to 1e-45, and the gradient of a
@@ -6,16 +6,45 @@ token is a sum of products of the weights that other tokens give it, over all la
 in the last digits only. torch has this as a setting of each thread, and a new thread begins with that of its parent.
 """
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from threading import Barrier, Lock
+from threading import Barrier, Lock, RLock
+from typing import TypeVar
 
 import torch
 
+from isotune.kernels.device import default_device
+
+L = TypeVar("L", Lock, RLock)
+
 DENORMAL = 1e-40
 GRAIN = 2**15  # torch shares an operation on at least this many numbers for each thread
-_starting = Lock()
+
+
+def forkable(lock: L) -> L:
+    """The same lock; in a forked process it is open, because the thread that held it may not be there."""
+    if hasattr(os, "register_at_fork"):  # Windows has no forks
+        os.register_at_fork(after_in_child=lock._at_fork_reinit)  # type: ignore[attr-defined]
+    return lock
+
+
+# Who holds this has what belongs to the whole process: torch's default generators, and transformers' verbosity.
+PROCESS = forkable(RLock())
+_starting = forkable(Lock())
+if hasattr(os, "register_at_fork"):
+    # A forked process has none of torch's threads, and an operation that is shared among them would wait forever.
+    os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
+
+
+@contextmanager
+def drawing(seed: int = 0) -> Iterator[None]:
+    """Has torch's default generators begin at a seed, for this thread alone and a `with` block; then puts them back."""
+    gpus = () if default_device() == "cpu" else range(torch.accelerator.device_count())
+    with PROCESS, torch.random.fork_rng(gpus):
+        torch.manual_seed(seed)
+        yield
 
 
 @contextmanager
@@ -34,6 +63,15 @@ def compute_alone() -> None:
     """Prepares a new thread that computes by itself: without torch's other threads, and without denormal numbers."""
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
+
+
+def set_threads(pools: Sequence[ThreadPoolExecutor], count: int) -> None:
+    """Sets torch's number of threads in pools of one thread each; that of threads that start later stays."""
+    with _starting:
+        threads = torch.get_num_threads()
+        for pool in pools:
+            pool.submit(torch.set_num_threads, count).result()
+        torch.set_num_threads(threads)
 
 
 def single_threads(name: str, count: int | None = None) -> ThreadPoolExecutor:

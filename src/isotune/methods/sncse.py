@@ -59,7 +59,7 @@ class SNCSE(Method):
                     "prompt and pooling itself: leave --pooling out, or choose another (--pooling cls)"
                 )
             mask = mask_token_id(encoder.tokenizer, "method sncse", "another method")
-            pooling = replace(encoder.pooling, mode="mask", mask_id=mask)
+            pooling = replace(encoder.pooling, mode="mask", mask_id=mask, mask_first=False)
             self.adds = Additions(prompt=ANCHOR, pooling=pooling)
 
     def prepare(self, rows: Iterable[Row], cache: Path | None, say: Callable[[str], None]) -> Iterator[Row]:

@@ -101,6 +101,11 @@ class Corpora:
                 content = "one sentence only" if count == 1 else f"{count} sentences, all of them the same"
                 named = ", ".join(feed.data) or "rows"
                 raise InputError(f"{named}: {content}; training needs different sentences")
+            if not stage.training.upsample and store.is_constant():
+                raise InputError(
+                    f"{', '.join(feed.data) or 'rows'}: all {len(store):,} rows become the same tokens, so there is "
+                    "nothing to learn from them; choose a model whose vocabulary has their words"
+                )
             title = f"stage {number + 1}" if name == ROWS else f"stage {number + 1}, {name}"
             self._record(title, feed.data, store.fingerprint, shared, source_rows.commits)
             self._describe("data" if name == ROWS else f"data of {name}", store.fingerprint, shared, length, method)

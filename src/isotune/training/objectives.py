@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
+from isotune.kernels.threads import drawing
 from isotune.methods import METHODS
 from isotune.methods.method import Batch, Method, VectorView, View
 from isotune.methods.mlm import MLM
@@ -74,16 +75,17 @@ class Objectives(nn.Module):
         return {name: term for objective in self._all for name, term in objective.penalty(encoder).items()}
 
 
-def build_objectives(stage: Stage, encoder: Encoder) -> Objectives:
-    """Makes a stage's objectives. The encoder is not changed; see `Objectives.attach`."""
+def build_objectives(stage: Stage, encoder: Encoder, seed: int = 0) -> Objectives:
+    """Makes a stage's objectives, with new layers from a seed. The encoder is not changed; see `Objectives.attach`."""
     training = stage.training
     encoder.backbone.check_attention_dropout(training.head_dropout, training.attention_dropout)
-    method = METHODS[stage.method](stage.options, encoder)
-    if not training.mlm_weight:
-        return Objectives(method)
-    if method.cached or method.adds.language_head or len(method.feeds()) > 1:
-        raise InputError(
-            f"mlm_weight {training.mlm_weight:g}: method {stage.method} can't have masked language modelling beside "
-            "it; leave mlm_weight at 0"
-        )
-    return Objectives(method, [MLM(MLMOptions(masking_rate=training.mlm_rate), encoder, training.mlm_weight)])
+    with drawing(seed):
+        method = METHODS[stage.method](stage.options, encoder)
+        if not training.mlm_weight:
+            return Objectives(method)
+        if method.cached or method.adds.language_head or len(method.feeds()) > 1:
+            raise InputError(
+                f"mlm_weight {training.mlm_weight:g}: method {stage.method} can't have masked language modelling "
+                "beside it; leave mlm_weight at 0"
+            )
+        return Objectives(method, [MLM(MLMOptions(masking_rate=training.mlm_rate), encoder, training.mlm_weight)])

@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from isotune.bundled import BUNDLED_MODEL
@@ -116,7 +115,6 @@ def train(
             shown = (quiet, watch) if leads else (True, None)
             with (
                 Recorder(folder if leads else None, progress.metrics_bytes, *shown) as recorder,
-                torch.random.fork_rng(() if default_device() == "cpu" else range(torch.accelerator.device_count())),
                 workers.one_error(),  # before the first process removes the folder of a run that has failed
             ):
                 stop = StopSignal(tell=leads and not quiet)
@@ -268,8 +266,7 @@ class _Run:
                 self.progress = self.progress.next_stage()
             stage = self.recipe.stages[number]
             options = stage.training.for_width(encoder.backbone.dimension)
-            torch.manual_seed(derive_seed(self.recipe.seed, "method", number))
-            objectives = build_objectives(stage, encoder)
+            objectives = build_objectives(stage, encoder, derive_seed(self.recipe.seed, "method", number))
             objectives.attach(encoder)
             self._describe_stage(number, objectives.method, encoder)
             data = corpora.load(number, stage, objectives.method, encoder)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from isotune.data.draws import derive_seed
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
+from isotune.kernels.threads import drawing
 from isotune.methods.method import ClosedForm
 from isotune.recipes import TrainingOptions
 from isotune.training.feed import Feeder
@@ -74,7 +75,10 @@ class Stepper:
 
     def update(self, step: int) -> Update:
         """Makes update number `step`, counted from 0."""
-        torch.manual_seed(derive_seed(self._seed, "dropout", self._stage, step))  # of the heads and objectives
+        with drawing(derive_seed(self._seed, "dropout", self._stage, step)):  # of the heads and objectives
+            return self._update(step)
+
+    def _update(self, step: int) -> Update:
         self.encoder.train()
         self.objectives.train()
         batch = self.feeder.batch(step, self.encoder.device)

@@ -25,7 +25,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from isotune.errors import InputError
 from isotune.kernels.device import default_device
-from isotune.kernels.threads import single_threads
+from isotune.kernels.threads import set_threads, single_threads
 
 T = TypeVar("T")
 
@@ -48,6 +48,7 @@ class Workers:
         self.rank = dist.get_rank(group) if group else 0  # the number of this process
         # A job has the same thread in every step: a thread's memory, once freed, is kept for that thread.
         self._pools = [single_threads("worker", 1) for _ in range(threads)] if threads > 1 else []
+        self._each = 1  # torch's threads in each of them
 
     @property
     def leads(self) -> bool:
@@ -77,19 +78,17 @@ class Workers:
         if len(jobs) < 2 or not self._pools:
             return [job() for job in jobs]
         gradient, enabled = torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")
-        dtype, threads = torch.get_autocast_dtype("cpu"), torch.get_num_threads()
+        dtype, pools = torch.get_autocast_dtype("cpu"), self._pools[: len(jobs)]
+        if self._each != (each := self.threads // len(jobs)):
+            set_threads(self._pools, each)
+            self._each = each
 
         def run(job: Callable[[], T]) -> T:
-            if torch.get_num_threads() != (each := self.threads // len(jobs)):  # that of this thread
-                torch.set_num_threads(each)
             with torch.set_grad_enabled(gradient), torch.autocast("cpu", dtype, enabled=enabled):
                 return job()
 
-        try:
-            running = [pool.submit(run, job) for pool, job in zip(self._pools[: len(jobs)], jobs, strict=True)]
-            return [job.result() for job in running]
-        finally:
-            torch.set_num_threads(threads)  # threads that start later have the number that was set last
+        running = [pool.submit(run, job) for pool, job in zip(pools, jobs, strict=True)]
+        return [job.result() for job in running]
 
     def gather(self, rows: Tensor, counts: Sequence[int]) -> Tensor:
         """Joins the rows [n, ...] of all processes, in their order; `counts` are the numbers of rows of each."""

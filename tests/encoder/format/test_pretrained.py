@@ -2,11 +2,14 @@
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -85,6 +88,16 @@ def with_text(name: str, text: str) -> Callable[[Path], object]:
     return lambda folder: (folder / name).write_text(text)
 
 
+def instead(name: str, make: Callable[[Path], object]) -> Callable[[Path], object]:
+    """Removes a file, and makes something else of its name."""
+    return lambda folder: [(folder / name).unlink(), make(folder / name)]
+
+
+def zip_bomb(path: Path) -> None:
+    with ZipFile(path, "w", ZIP_DEFLATED) as parts:
+        parts.writestr("archive/data.pkl", bytes(10**7))
+
+
 KEY = "encoder.layer.1.output.dense.weight"
 CODE, NAN = Code(), float("nan")
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -101,10 +114,25 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "another shape": (weights(lambda t: t.update({KEY: torch.zeros(3, 3)})), f"another shape for {KEY}"),
     "a weight that is no number": (weights(lambda t: t.update({KEY: t[KEY] * NAN})), "its weights have NaN"),
     "no config": (without("config.json"), "there is no config.json"),
-    "a broken config": (with_text("config.json", "{"), "can't be loaded"),
+    "a broken config": (with_text("config.json", "{"), "config.json: it can't be read as JSON"),
+    "a config of another shape": (with_text("config.json", "[]"), "config.json: it has to hold a JSON object"),
+    "a config without end": (instead("config.json", lambda path: path.symlink_to("/dev/zero")), "it is no file, but"),
+    "a pipe": (instead("tokenizer.json", os.mkfifo), "tokenizer.json: it is no file, but"),
+    "a tokenizer of 100 GB": (lambda m: os.truncate(m / "tokenizer.json", 10**11), "100,000,000,000 bytes, where"),
+    "a pickle that grows": (lambda m: [pickled()(m), zip_bomb(m / "pytorch_model.bin")], "it can't be of a model"),
+    "too many layers": (configured(num_hidden_layers=10**6), "num_hidden_layers 1000000 is impossible"),
+    "heads below 0": (configured(num_attention_heads=-1), "num_attention_heads -1 is impossible"),
+    "too many words": (configured(vocab_size=10**9), "describes 32,0.* weights, and the weight files have"),
+    "a T5": (configured(model_type="t5", architectures=["T5EncoderModel"]), r"model type 't5'.*\(T5EncoderModel\)"),
+    "a decoder": (configured(add_cross_attention=True), "set up as a decoder"),
+    "other positions": (configured(position_embedding_type="relative_key"), "position_embedding_type 'relative_key'"),
+    "SimCSE's output": (weights(lambda t: t.update({"mlp.dense.bias": t[KEY][0] * 1})), "an output of SimCSE's code"),
+    "a tokenizer of another kind": (with_text("tokenizer_config.json", '{"tokenizer_class": "RagTokenizer"}'), "Rag"),
+    "half a length": (with_text("tokenizer_config.json", '{"model_max_length": 2.5}'), "maximum length is 2.5"),
     "no tokenizer": (without("tokenizer.json", "tokenizer_config.json"), "there is no tokenizer"),
     "a broken tokenizer": (with_text("tokenizer.json", "{"), "tokenizer can't be loaded"),
-    "an adapter": (with_text("adapter_config.json", "{}"), "an adapter of another model; merge it"),
+    "an adapter": (with_text("adapter_config.json", "{}"), "an adapter .* of another model; merge it"),
+    "only an adapter": (lambda m: (m / "config.json").rename(m / "adapter_config.json"), "an adapter .* merge it"),
     "shards elsewhere": (
         with_text("model.safetensors.index.json", '{"weight_map": {"x": "../other/x.safetensors"}}'),
         "a file in it names '../other/x.safetensors', which is outside of this folder",
@@ -250,6 +278,13 @@ def test_the_folder_of_a_run_is_no_model(tiny_model: Path, tmp_path: Path) -> No
         ({"pooling_mode_max_tokens": True}, r"pooling mean \+ max"),
         ({"pooling_mode_mean_tokens": False}, "supported is one of cls, mean, max, weightedmean"),
         ({"type": None}, "its sentence-transformers files can't be understood"),
+        ({"type": "acme.models.Pooling"}, "it has a module acme.models.Pooling; supported are sentence-transformers'"),
+        ({"path": "5_Pooling"}, "modules.json names this folder, which has no config.json"),
+        ({"truncate_dim": 8}, "truncate_dim 8 is not supported"),
+        ({"default_prompt_name": "web"}, "default_prompt_name 'web' names no text"),
+        ({"prompts": {"q": 5}, "default_prompt_name": "q"}, "default_prompt_name 'q' names no text"),
+        ({"prompts": {"q": "a " * 10**6}, "default_prompt_name": "q"}, "prompt 'a a .* has 2,000,000 characters"),
+        ({"prompts": {"q": "\ud800"}, "default_prompt_name": "q"}, "prompt .* whole ones"),
     ],
 )
 def test_an_unsupported_module_or_setting_is_refused(
@@ -258,12 +293,44 @@ def test_an_unsupported_module_or_setting_is_refused(
     folder = tmp_path / "saved"
     Encoder.load(tiny_model).save(folder)
     (folder / "SHA256SUMS").unlink()
-    path = folder / ("modules.json" if "type" in change else "1_Pooling/config.json")
+    path = folder / "1_Pooling" / "config.json" if "pooling_mode" in str(change) else folder / "modules.json"
+    if not change.keys() & {"type", "path"} and path.name == "modules.json":
+        path = folder / "config_sentence_transformers.json"
     content = json.loads(path.read_text())
-    (content[1] if "type" in change else content).update(change)
+    (content[1] if isinstance(content, list) else content).update(change)
     path.write_text(json.dumps(content))
     with pytest.raises(InputError, match=message):
-        Encoder.load(folder)
+        Encoder.load(folder).encode("a dog")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "warning"),
+    [
+        ("config.json", {"return_dict": False, "chunk_size_feed_forward": 4}, None),
+        ("config.json", {"auto_map": {"AutoModel": "acme.Model"}}, "its own code .* is not run; it is read as bert"),
+        ("config_sentence_transformers.json", {"similarity_fn_name": "dot"}, "isotune compares by cosine"),
+        ("config_sentence_transformers.json", {"prompts": {"q": None}, "default_prompt_name": "q"}, None),
+        ("sentence_bert_config.json", {"model_args": {"dtype": "float32"}}, "model_args is ignored"),
+    ],
+)
+def test_a_setting_that_changes_nothing_here_gives_the_same_vectors(
+    name: str,
+    change: dict[str, object],
+    warning: str | None,
+    tiny_model: Path,
+    tmp_path: Path,
+    sentences: list[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    expected = Encoder.load(tiny_model).encode(sentences)
+    Encoder.load(tiny_model).save(tmp_path / "saved")
+    (tmp_path / "saved" / "SHA256SUMS").unlink()
+    path = tmp_path / "saved" / name
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    assert np.array_equal(Encoder.load(tmp_path / "saved").encode(sentences), expected)
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == (warning is not None)
+    assert all(re.search(str(warning), message) for message in messages)
 
 
 @pytest.mark.parametrize("path", ["../other", "1_Pooling/../../other", "/tmp"])

@@ -1,17 +1,22 @@
 """Prompts around a sentence: the same ids as the whole text has, and the same vectors in every library."""
 
+import os
+import random
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pytest
+import torch
 from sentence_transformers import SentenceTransformer
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, processors, trainers
-from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import AutoModel, AutoTokenizer, ByT5Tokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.format.prompt import save_tokenizer, split_prompt, take_suffix, with_suffix
+from isotune.encoder.format.prompt import Prompts, save_tokenizer, split_prompt, take_suffix, with_suffix
 from isotune.errors import InputError
 
 PROMPT = "the man sees {sentence} with {mask} ."
@@ -37,7 +42,59 @@ def byte_pairs(_: Path) -> PreTrainedTokenizerBase:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, mask_token=mask, **names)
 
 
+def slow(_: Path) -> PreTrainedTokenizerBase:
+    return ByT5Tokenizer()
+
+
+def real(name: str) -> Callable[[Path], PreTrainedTokenizerBase]:
+    """A tokenizer of a published model."""
+
+    def load(_: Path) -> PreTrainedTokenizerBase:
+        folder = Path(os.environ.get("ISOTUNE_MODELS", "none"), name)
+        if not folder.exists():
+            pytest.skip(f"{name} is not among the models")
+        return cast(PreTrainedTokenizerBase, AutoTokenizer.from_pretrained(folder))
+
+    return load
+
+
 both = pytest.mark.parametrize("make", [wordpiece, byte_pairs])
+PIECES = ["the", "big", "dog", "[MASK]", "[PAD]", "[SEP]", "<mask>", "<pad>", "</s>", "[UNK]", "na\u00efve", "\u65e5"]
+PIECES += ["\x00", ".", ",", "\n", "", "with"]
+
+
+@pytest.mark.filterwarnings("ignore:This sequence already has")
+@pytest.mark.parametrize("make", [wordpiece, byte_pairs, slow, *map(real, ("all-minilm", "all-mpnet"))])
+@pytest.mark.parametrize(("side", "split"), [("right", False), ("left", False), ("right", True)])
+def test_ids_are_those_of_transformers_in_every_thread(make: Any, side: str, split: bool, tiny_model: Path) -> None:
+    """Whatever special tokens stand in a text, wherever texts and pairs are cut, and whoever else tokenises."""
+    draw = random.Random(0)
+    ours, theirs = make(tiny_model), make(tiny_model)
+    for tokenizer in ours, theirs:
+        tokenizer.truncation_side, tokenizer.split_special_tokens = side, split
+    prompts, state = Prompts(ours, lowercase=False), state_of(ours)
+    cases = []
+    for _ in range(100):
+        texts = [" ".join(draw.choices(PIECES, k=draw.randrange(20))) for _ in range(4)]
+        length = draw.choice([4, 5, 6, 9, 33])
+        alone, both = ({"text": texts, "return_token_type_ids": True} for _ in range(2))
+        both["text_pair"] = texts[::-1]
+        wanted = [theirs(**given, truncation=True, max_length=length) for given in (alone, both)]
+        cases.append((texts, length, [list(zip(w["input_ids"], w["token_type_ids"], strict=True)) for w in wanted]))
+
+    def wrong(case: tuple[list[str], int, list[list[Any]]]) -> bool:
+        texts, length, wanted = case
+        encode = prompts("", length).encode
+        given = texts, list(zip(texts, texts[::-1], strict=True))
+        return [[(made.ids, made.type_ids) for made in encode(part)] for part in given] != wanted
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(wrong, cases * 3)) == 0
+    assert state_of(ours) == state
+
+
+def state_of(tokenizer: PreTrainedTokenizerBase) -> str:
+    return str(tokenizer.backend_tokenizer.to_str()) if tokenizer.is_fast else ""
 
 
 @both
@@ -118,7 +175,7 @@ def test_tokenize_takes_another_prompt(tiny_model: Path) -> None:
 
 def test_impossible_prompts_are_refused(tiny_model: Path) -> None:
     encoder = Encoder.load(tiny_model, pooling="mask")
-    with pytest.raises(InputError, match="no mask token or several"):
+    with pytest.raises(InputError, match="has no mask token"):
         encoder.encode("a dog")
     with pytest.raises(InputError, match="twice"):
         encoder.tokenize(["a dog"], prompt="{sentence} and {sentence}")
@@ -149,3 +206,18 @@ def test_a_prompt_of_any_form_leaves_room_for_the_sentence_or_is_refused(prompt:
         else:
             assert one != other
     assert 0 < refused < 11
+
+
+@pytest.mark.parametrize("prompt", [PROMPT, "the {mask} sees "])
+@pytest.mark.parametrize("text", ["a [MASK] dog", "[MASK]", "[MASK] cat [MASK]", "a [PAD] [SEP] [CLS] [UNK] ball"])
+def test_a_special_token_in_a_text_is_text(prompt: str, text: str, tiny_model: Path) -> None:
+    """Pooling mask takes the prompt's token, and the other texts of a batch don't notice."""
+    encoder = Encoder.load(tiny_model, pooling="mask", prompt=prompt)
+    plain, special = encoder.encode("a cat"), encoder.encode(text)
+    np.testing.assert_allclose(encoder.encode(["a cat", text, "a cat"]), [plain, special, plain], atol=1e-5)
+    (ids,) = encoder.tokenize([text])
+    masks = [place for place, token in enumerate(ids) if token == encoder.tokenizer.mask_token_id]
+    model, inputs = AutoModel.from_pretrained(tiny_model), {"input_ids": torch.tensor([ids])}
+    with torch.no_grad():
+        states = model(**inputs).last_hidden_state[0]
+    np.testing.assert_allclose(special, states[masks[-1 if "{sentence}" in prompt else 0]], atol=1e-5)

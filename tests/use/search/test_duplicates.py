@@ -110,3 +110,11 @@ def test_texts_without_letters_are_kept_apart() -> None:
     letters: Callable[[str], str] = mining._letters
     assert letters("A dog, 7!") == letters("a DOG 7") == "adog7"
     assert letters("?") != letters("!")
+
+
+def test_texts_that_the_vocabulary_lacks_are_no_duplicates(encoder: Encoder, documents: list[Document]) -> None:
+    """Their tokens are all the same, and so are their vectors; equal texts are duplicates all the same."""
+    foreign = [Document(f"f{i}", f"\u65e5 \u672c {chr(0x4E00 + i // 2)}") for i in range(8)]
+    found, without = (find_duplicates(given, encoder, 0.9) for given in ([*documents, *foreign], documents))
+    kept = [len(documents) + i // 2 * 2 for i in range(8)]
+    assert found.kept.tolist() == [*without.kept, *kept]

@@ -29,16 +29,16 @@ def write_checked(folder: Path, name: str, text: str) -> None:
     write_text(sums, others + checksums(folder, [name]))
 
 
-def verify_checksums(folder: Path) -> None:
-    """Compares the files in a folder with its SHA256SUMS. A folder without that file is not checked."""
+def verify_checksums(folder: Path) -> bool:
+    """Compares the files in a folder with its SHA256SUMS; returns whether there is such a file."""
     if not (folder / CHECKSUMS).exists():
-        return
+        return False
     try:
         lines = (line.partition("  ") for line in (folder / CHECKSUMS).read_text("utf-8").splitlines())
         listed = {name: digest for digest, _, name in lines}
         for path in sorted(folder.rglob("*")):
             name = path.relative_to(folder).as_posix()
-            if name in listed and listed[name] == file_sha256(path):
+            if name in listed and path.is_file() and listed[name] == file_sha256(path):
                 del listed[name]
     except (OSError, ValueError) as error:
         raise InputError(f"model {folder}: {CHECKSUMS} can't be compared ({error})") from error
@@ -47,3 +47,4 @@ def verify_checksums(folder: Path) -> None:
             f"model {folder}: {min(listed) or CHECKSUMS} is damaged: it is not the file that {CHECKSUMS} names; if it "
             f"was changed on purpose, remove {CHECKSUMS}"
         )
+    return True

@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from isotune.encoder.finished import MODULES
-from isotune.encoder.format.pretrained import load_errors, note_pickle, quiet
+from isotune.encoder.format.pretrained import check_files, load_errors, note_pickle, quiet
 from isotune.encoder.format.prompt import fill_mask, save_tokenizer, split_prompt, with_suffix
 from isotune.encoder.heads import Dense, Head, Normalize, NormalizingFlow
 from isotune.encoder.options import POOLINGS
@@ -52,6 +52,9 @@ FLAGS = {
 # The settings of sentence-transformers' Transformer module. Old releases named the file after the kind of model.
 TRANSFORMER_CONFIG = "sentence_bert_config.json"
 OLD_TRANSFORMER_CONFIGS = "sentence_*_config.json"
+# Those of the settings that may change the vectors and are not used here, and their values that change nothing.
+DECIDES = ("model_args", "model_kwargs", "config_args", "config_kwargs", "tokenizer_args", "transformer_task")
+NOTHING_ELSE: tuple[object, ...] = ({}, {"add_pooling_layer": False}, "feature-extraction")
 
 
 def head(code: H) -> H:
@@ -91,34 +94,60 @@ def read_modules(folder: Path) -> Modules:
 
 def _read(folder: Path) -> Modules:
     settings = read_json(folder / "config_sentence_transformers.json", missing_ok=True)
-    prompt_name = settings.get("default_prompt_name")
-    parts = Modules(folder, prompt=settings["prompts"][prompt_name] if prompt_name else "", settings=settings)
+    if settings.get("truncate_dim"):
+        cut = settings["truncate_dim"]
+        raise InputError(
+            f"model {folder}: truncate_dim {cut} is not supported; remove it, and cut the vectors yourself"
+        )
+    if (similarity := settings.get("similarity_fn_name") or "cosine") != "cosine":
+        logger.warning("model %s: it is meant for similarity %s; isotune compares by cosine", folder, similarity)
+    parts = Modules(folder, prompt=_default_prompt(folder, settings), settings=settings)
     kinds = []
     for module in read_json(folder / MODULES):
-        kinds.append(kind := module["type"].rpartition(".")[2])
+        source, _, kind = module["type"].rpartition(".")
         place = inside(folder, module["path"])
-        if kind in READERS:
+        kinds.append(kind)
+        ours = source.partition(".")[0] in ("sentence_transformers", "isotune")
+        if place.exists():  # a head without settings may have no folder
+            check_files(place)
+        if ours and kind in READERS:
             parts = READERS[kind](place, parts)
-        elif kind in HEADS:
+        elif kind in HEADS and (ours or module["type"] == HEADS[kind].type_name):
             parts = replace(parts, heads=[*parts.heads, read_head(HEADS[kind], place)])
         else:
             known = ", ".join([*READERS, *HEADS])
-            raise InputError(f"model {folder}: it has a module {module['type']}; supported are {known}")
+            raise InputError(
+                f"model {folder}: it has a module {module['type']}; supported are sentence-transformers' {known}"
+            )
     if not {"Pooling", "WKPooling", "RegisteredPooling"}.intersection(kinds):
         raise InputError(f"model {folder}: modules.json names no Pooling, so it makes no sentence vectors")
     config_files = [parts.transformer / TRANSFORMER_CONFIG, *parts.transformer.glob(OLD_TRANSFORMER_CONFIGS)]
     config: dict[str, Any] = next((read_json(path) for path in config_files if path.exists()), {})
     max_length = config.get("max_seq_length")
-    return replace(
-        parts,
-        max_length=None if max_length is None else int(max_length),
-        lowercase=bool(config.get("do_lower_case")),
-    )
+    if ignored := [key for key in DECIDES if config.get(key) not in (*NOTHING_ELSE, None)]:
+        logger.warning("model %s: %s is ignored, so its vectors may differ", parts.transformer, ", ".join(ignored))
+    return replace(parts, max_length=max_length, lowercase=bool(config.get("do_lower_case")))
+
+
+def _default_prompt(folder: Path, settings: Mapping[str, Any]) -> str:
+    """The prompt that sentence-transformers puts before a sentence by default; a prompt that is null is none."""
+    name, prompts = settings.get("default_prompt_name"), settings.get("prompts") or {}
+    prompt = (prompts.get(name, 0) or "") if name else ""
+    if name and (name not in prompts or not isinstance(prompt, str)):
+        raise InputError(f"model {folder}: default_prompt_name {name!r} names no text among its prompts")
+    return prompt
+
+
+def _settings_of(place: Path) -> Any:
+    """The content of a module's config.json."""
+    if not (place / "config.json").exists():
+        raise InputError(f"model {place}: modules.json names this folder, which has no config.json; fetch it again")
+    return read_json(place / "config.json")
 
 
 def _read_layer_weights(place: Path, parts: Modules) -> Modules:
     """The layers to average before the pooling; layers of weight 0 are left out."""
-    first = read_json(place / "config.json")["layer_start"]
+    first = _settings_of(place)["layer_start"]
     with load_errors(place):
         shares = read_tensors(place)["layer_weights"].tolist()
     layers, weights = zip(*((first + i, share) for i, share in enumerate(shares) if share), strict=True)
@@ -127,7 +156,7 @@ def _read_layer_weights(place: Path, parts: Modules) -> Modules:
 
 def _read_word_weights(place: Path, parts: Modules) -> Modules:
     """The tokens' weights. If only the mask token has one, the mean over tokens is the vector at the mask."""
-    config = read_json(place / "config.json")
+    config = _settings_of(place)
     of_words, otherwise = config["word_weights"], config["unknown_word_weight"]
     if list(of_words.items()) in ([("[MASK]", 1.0)], [("<mask>", 1.0)]) and not otherwise:
         return _with_mode(parts, "mask", place)
@@ -139,7 +168,7 @@ def _read_word_weights(place: Path, parts: Modules) -> Modules:
 
 def _read_pooling(place: Path, parts: Modules) -> Modules:
     """The mode of a sentence-transformers Pooling, which has an old and a new notation."""
-    config = read_json(place / "config.json")
+    config = _settings_of(place)
     modes = config.get("pooling_mode") or [
         key.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
         for key, on in config.items()
@@ -148,7 +177,8 @@ def _read_pooling(place: Path, parts: Modules) -> Modules:
     modes = [modes] if isinstance(modes, str) else list(modes)
     if len(modes) != 1 or modes[0] not in ("cls", "mean", "max", "weightedmean"):
         raise InputError(
-            f"model {place}: pooling {' + '.join(modes)}; supported is one of cls, mean, max, weightedmean"
+            f"model {place}: pooling {' + '.join(modes) or 'without a mode'}; supported is one of cls, mean, max, "
+            "weightedmean"
         )
     if parts.prompt and not config.get("include_prompt", True):
         raise InputError(f"model {place}: it leaves its prompt out of the pooling, which is not supported")
@@ -157,7 +187,7 @@ def _read_pooling(place: Path, parts: Modules) -> Modules:
 
 def _read_registered_pooling(place: Path, parts: Modules) -> Modules:
     """A pooling that sentence-transformers doesn't have."""
-    config = read_json(place / "config.json")
+    config = _settings_of(place)
     weights = config.get("weights")
     pooling = replace(parts.pooling, layers=tuple(config["layers"]), weights=weights and tuple(weights))
     return _with_mode(replace(parts, pooling=pooling), config.get("mode", "wk"), place)

@@ -5,26 +5,36 @@ pickles. No code of the folder runs. A weight that is missing, or that the model
 missing weight is drawn at random.
 """
 
-import json
 import logging
+import math
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile, is_zipfile
 
 import torch
 import transformers
 from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars
-from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from isotune.bundled import local_model
 from isotune.data.fetch import Fetch
-from isotune.encoder.finished import fetched_model, hub_files, model_errors, model_folder
+from isotune.encoder.backbone import refuse_other_models
+from isotune.encoder.finished import ADAPTER, MODULES, fetched_model, hub_files, model_errors, model_folder
 from isotune.encoder.heads import Dense
 from isotune.errors import InputError
-from isotune.files import inside
+from isotune.files import CHECKSUMS, inside, read_json
+from isotune.kernels.threads import PROCESS
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +47,18 @@ TASK_HEADS = (
 )
 # The files that can hold a tokenizer's vocabulary.
 VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model", "spm.model")
+SETTINGS = (
+    *("config.json", "config_sentence_transformers.json", "sentence_*_config.json", "tokenizer_config.json"),
+    *("added_tokens.json", "modules.json", "special_tokens_map.json", "*.index.json"),
+)
+LARGEST_SETTINGS = 24_000_000  # bytes; the weights of 250,000 words have 16 MB
+# The files of a folder that are read, and how many bytes they may have; the largest published vocabulary has 35 MB.
+READ: Mapping[str, float] = {
+    **dict.fromkeys(SETTINGS, LARGEST_SETTINGS),
+    **dict.fromkeys((*VOCABULARIES, "merges.txt", "calibration.json", CHECKSUMS), 2**26),
+    **dict.fromkeys(("model*.safetensors", "pytorch_model*.bin"), math.inf),
+}
+MOST_LAYERS = 256
 # The files to fetch from the hub: configuration, vocabulary and safetensors, never code; and pickled weights only where
 # there are no safetensors (`_wanted`). README.md names the licence.
 HUB_FILES = [
@@ -87,8 +109,30 @@ def _wanted(names: Iterable[str]) -> list[str]:
     return [*HUB_FILES, *sorted((folder / "pytorch_model*.bin").as_posix() for folder in folders - safe)]
 
 
-def load_model(folder: Path, dtype: torch.dtype | None) -> PreTrainedModel:
-    """Loads the folder's base model, without a task head; without a dtype, in the type that the folder names."""
+def check_files(folder: Path) -> None:
+    """Refuses files that never end, or need much memory, or are no JSON, before a library reads them."""
+    for path in sorted(folder.iterdir()):
+        most = next((most for pattern, most in READ.items() if path.match(pattern)), None)
+        if most is None:
+            continue
+        if not path.is_file():
+            raise InputError(f"{path}: it is no file, but a folder, a pipe, a device or a link to nothing; replace it")
+        size = path.stat().st_size
+        if path.suffix == ".bin" and is_zipfile(path):
+            with ZipFile(path) as parts:
+                size, most = sum(part.file_size for part in parts.infolist()), size  # torch compresses nothing
+        if size > most:
+            raise InputError(f"{path}: it has {size:,} bytes, where {most:,} are the most; it can't be of a model")
+        kind: type = list if path.name == MODULES else dict
+        if most == LARGEST_SETTINGS and not isinstance(read_json(path), kind):
+            raise InputError(f"{path}: it has to hold a JSON {'array' if kind is list else 'object'}; fetch it again")
+
+
+def load_model(folder: Path, dtype: torch.dtype | None, verified: bool = False) -> PreTrainedModel:
+    """Loads the folder's base model, without a task head; without a dtype, in the type that the folder names.
+
+    Weights with `verified` checksums are not searched for NaN.
+    """
     model, info = load_weights(AutoModel, folder, dtype)
     missing = sorted(info["missing_keys"])
     if missing and all(key.startswith("pooler.") for key in missing):
@@ -106,11 +150,15 @@ def load_model(folder: Path, dtype: torch.dtype | None) -> PreTrainedModel:
         ("its weight file has another shape for", mismatched),
     ):
         if keys:
+            if keys[0].startswith("mlp.dense"):
+                raise InputError(
+                    f"model {folder}: an output of SimCSE's code; its simcse_to_huggingface.py converts it"
+                )
             more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
             raise InputError(
                 f"model {folder}: {problem} {', '.join(keys[:3])}{more}; config.json must belong to the weights"
             )
-    if not all(torch.isfinite(parameter).all() for parameter in model.parameters()):
+    if not verified and not all(torch.isfinite(parameter).all() for parameter in model.parameters()):
         raise InputError(f"model {folder}: its weights have NaN or infinite values; it comes from a run that failed")
     model.config.output_hidden_states = False
     loaded: PreTrainedModel = model
@@ -127,10 +175,12 @@ def load_weights(kind: Any, folder: Path, dtype: torch.dtype | None) -> tuple[An
     if not safe and any(folder.glob("pytorch_model*.bin")):
         note_pickle(folder)
     with quiet(), load_errors(folder):
-        _check_config(folder)
+        config = _config(folder)
+        _check_size(kind, folder, config)
         # transformers reads a .bin by torch.load with weights_only=True, and with mmap where the format allows it.
         model, info = kind.from_pretrained(
             folder,
+            config=config,
             dtype=dtype or "auto",
             use_safetensors=safe,
             trust_remote_code=False,  # unset, transformers would ask on the terminal
@@ -140,19 +190,37 @@ def load_weights(kind: Any, folder: Path, dtype: torch.dtype | None) -> tuple[An
     return model, info
 
 
-def _check_config(folder: Path) -> None:
-    """Refuses a folder that would make transformers read other folders, or fetch and run code."""
+def _config(folder: Path) -> PreTrainedConfig:
+    """Reads config.json. Refuses what would make transformers read other folders, fetch and run code, or never end."""
     if (folder / "adapter_config.json").exists():
-        raise InputError("it holds an adapter of another model; merge it into that model, and save the result")
+        raise InputError(ADAPTER)
     for index in sorted(folder.glob("*.index.json")):
-        for name in json.loads(index.read_text("utf-8"))["weight_map"].values():
+        for name in read_json(index)["weight_map"].values():
             inside(folder, name)
-    config = json.loads((folder / "config.json").read_text("utf-8"))
+    content = read_json(folder / "config.json")
     for key in ("attn_implementation", "_attn_implementation"):
-        if config.get(key) not in (None, "eager", "sdpa"):  # for another name, transformers may fetch code
+        if content.get(key) not in (None, "eager", "sdpa"):  # for another name, transformers may fetch code
             raise InputError(
-                f"config.json: {key} {config[key]!r} is not allowed; leave it out, or choose eager or sdpa"
+                f"config.json: {key} {content[key]!r} is not allowed; leave it out, or choose eager or sdpa"
             )
+    refuse_other_models(content)
+    if code := content.get("auto_map"):
+        logger.warning("model %s: its own code (%s) is not run; it is read as %s", folder, code, content["model_type"])
+    config: PreTrainedConfig = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    for key in ("hidden_size", "num_attention_heads", "num_hidden_layers", "vocab_size"):
+        if not 1 <= getattr(config, key) <= (MOST_LAYERS if key == "num_hidden_layers" else math.inf):
+            raise InputError(f"config.json: {key} {getattr(config, key)} is impossible")
+    config.return_dict, config.chunk_size_feed_forward = True, 0  # how results come, and not which
+    return config
+
+
+def _check_size(kind: Any, folder: Path, config: PreTrainedConfig) -> None:
+    """Refuses a config.json that describes more weights than the folder's files can hold."""
+    held = sum(path.stat().st_size for path in (*folder.glob("model*.safetensors"), *folder.glob("pytorch_model*.bin")))
+    with torch.device("meta"):
+        described = sum(weight.numel() for weight in kind.from_config(config, trust_remote_code=False).parameters())
+    if described > held > 0:
+        raise InputError(f"config.json describes {described:,} weights, and the weight files have {held:,} bytes")
 
 
 @cache
@@ -200,10 +268,12 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
         # transformers would make a tokenizer without a vocabulary.
         raise InputError(f"model {folder}: there is no tokenizer; one of {', '.join(VOCABULARIES)} has to be there")
     try:
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:  # a damaged tokenizer.json raises errors of almost any class
         reason = " ".join(str(error).split())[:300]
         raise InputError(f"model {folder}: its tokenizer can't be loaded: {reason}") from error
+    if not isinstance(tokenizer, PreTrainedTokenizerBase):
+        raise InputError(f"model {folder}: its tokenizer is a {type(tokenizer).__name__}, which is not supported")
     return tokenizer
 
 
@@ -213,15 +283,16 @@ def quiet() -> Iterator[None]:
 
     transformers switches the progress bars of huggingface_hub together with its own; both are put back.
     """
-    verbosity, bars = transformers.logging.get_verbosity(), transformers.logging.is_progress_bar_enabled()
-    no_hub_bars = are_progress_bars_disabled()
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        transformers.logging.set_verbosity(verbosity)
-        if bars:
-            transformers.logging.enable_progress_bar()
-        if no_hub_bars:
-            disable_progress_bars()
+    with PROCESS:
+        verbosity, bars = transformers.logging.get_verbosity(), transformers.logging.is_progress_bar_enabled()
+        no_hub_bars = are_progress_bars_disabled()
+        transformers.logging.set_verbosity_error()
+        transformers.logging.disable_progress_bar()
+        try:
+            yield
+        finally:
+            transformers.logging.set_verbosity(verbosity)
+            if bars:
+                transformers.logging.enable_progress_bar()
+            if no_hub_bars:
+                disable_progress_bars()

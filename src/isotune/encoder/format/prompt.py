@@ -9,14 +9,19 @@ from a saved encoder, without code of isotune.
 
 import copy
 import json
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 from tokenizers import Encoding, Regex, Tokenizer, normalizers
 from transformers import PreTrainedTokenizerBase
 
+from isotune.data.rows import is_unicode
 from isotune.errors import InputError
 
+LONGEST_PROMPT = 20_000  # characters; the tokens of a prompt are counted, which takes time
 SENTENCE = "{sentence}"
 MASK = "{mask}"
 
@@ -24,29 +29,88 @@ MASK = "{mask}"
 _FULL_STOP = normalizers.Replace(Regex(r"(?<![\p{P}\s])\s*\z"), " .")
 
 
+class Prepared(NamedTuple):
+    """A prompt, and what makes token ids under it."""
+
+    before: str  # the text to put before a sentence
+    tokens: int  # of the prompt, special tokens included
+    encode: Callable[[Sequence[Any]], Sequence[Any]]
+    """From texts, or pairs of texts, to objects with `ids` and `type_ids`, cut to the maximum length."""
+
+
 class Prompts:
-    """Prepares a tokenizer for prompts; a copy of the tokenizer is kept for each suffix."""
+    """Prepares prompts for a tokenizer, each once for each maximum length.
+
+    transformers switches truncation and padding of a fast tokenizer at every call, also while another thread uses it.
+    So that tokenizer is not called: each `Prepared` has a tokenizer of the tokenizers library, which shares the
+    vocabulary, and which nothing changes afterwards. Any number of threads may use it, and processes that are forked
+    meanwhile. A slow tokenizer has nothing to switch.
+    """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, lowercase: bool) -> None:
         self.tokenizer = tokenizer
         self.lowercase = lowercase
-        self._with_suffix = {"": tokenizer}
+        self._prepared: dict[tuple[str, int], Prepared] = {}
 
-    def __call__(self, prompt: str, max_length: int) -> tuple[str, PreTrainedTokenizerBase]:
-        """Returns the text to put before a sentence, and the tokenizer that adds the suffix."""
+    def __reduce__(self) -> tuple[object, ...]:
+        return Prompts, (self.tokenizer, self.lowercase)  # a copy prepares its prompts again
+
+    def __call__(self, prompt: str, max_length: int) -> Prepared:
+        """Prepares a prompt for texts of up to `max_length` tokens."""
+        key = prompt, max_length
+        if key not in self._prepared:
+            self._prepared[key] = self._prepare(prompt, max_length)
+        return self._prepared[key]
+
+    def _prepare(self, prompt: str, max_length: int) -> Prepared:
+        if len(prompt) > LONGEST_PROMPT or not is_unicode(prompt):
+            raise InputError(
+                f"prompt {prompt[:50]!r} has {len(prompt):,} characters; give {LONGEST_PROMPT:,} or fewer whole ones"
+            )
         before, after = split_prompt(prompt, self.lowercase)
         before = fill_mask(before, self.tokenizer)
-        if after not in self._with_suffix:
-            self._with_suffix[after] = with_suffix(self.tokenizer, after)
-        tokenizer = self._with_suffix[after]
-        length = len(self.tokenizer(before, add_special_tokens=False)["input_ids"])
-        length += tokenizer.num_special_tokens_to_add()
-        if prompt and length >= max_length:
+        tokenizer = with_suffix(self.tokenizer, after) if after else self.tokenizer
+        encode: Callable[[Sequence[Any]], Sequence[Any]]
+        if tokenizer.is_fast:
+            tokens = len(_copy(self.tokenizer, self.lowercase).encode(before, add_special_tokens=False).ids)
+            backend = _copy(tokenizer, self.lowercase)
+            backend.enable_truncation(max_length, direction=tokenizer.truncation_side)
+            encode = backend.encode_batch_fast
+        else:
+            tokens = len(tokenizer(before, add_special_tokens=False)["input_ids"])
+            encode = partial(_encode_slowly, tokenizer, max_length, self.lowercase)
+        tokens += tokenizer.num_special_tokens_to_add()
+        if tokens >= max_length:
             raise InputError(
-                f"prompt {prompt!r}: it is {length} tokens long and is never cut, so a max_length of {max_length} "
+                f"prompt {prompt!r}: it is {tokens} tokens long and is never cut, so a max_length of {max_length} "
                 "leaves no room for the sentence; give a shorter prompt or a larger max_length"
             )
-        return before, tokenizer
+        return Prepared(before, tokens, encode)
+
+
+def _copy(tokenizer: PreTrainedTokenizerBase, lowercase: bool) -> Tokenizer:
+    """A tokenizer with the parts of a fast one, which are shared, and without truncation and padding."""
+    backend: Tokenizer = tokenizer.backend_tokenizer
+    copied = Tokenizer(backend.model)
+    copied.add_tokens([token for _, token in sorted(backend.get_added_tokens_decoder().items())])
+    steps = [normalizers.Lowercase()] if lowercase else []
+    copied.normalizer = normalizers.Sequence([*steps, *([backend.normalizer] if backend.normalizer else [])])
+    if backend.pre_tokenizer:
+        copied.pre_tokenizer = backend.pre_tokenizer
+    if backend.post_processor:
+        copied.post_processor = backend.post_processor
+    copied.encode_special_tokens = tokenizer.split_special_tokens
+    return copied
+
+
+def _encode_slowly(
+    tokenizer: PreTrainedTokenizerBase, max_length: int, lowercase: bool, texts: Sequence[Any]
+) -> list[SimpleNamespace]:
+    if lowercase:
+        texts = [text.lower() if isinstance(text, str) else tuple(map(str.lower, text)) for text in texts]
+    encoded = tokenizer(list(texts), truncation=True, max_length=max_length, return_token_type_ids=True)
+    columns = encoded["input_ids"], encoded["token_type_ids"]
+    return [SimpleNamespace(ids=ids, type_ids=types) for ids, types in zip(*columns, strict=True)]
 
 
 def split_prompt(prompt: str, lowercase: bool = False) -> tuple[str, str]:
@@ -109,13 +173,13 @@ def take_suffix(tokenizer: PreTrainedTokenizerBase) -> str:
         return ""
     # The suffix is the only piece that is no token of the vocabulary.
     suffixes = [text for piece in processor["single"] for text in _special(piece) if backend.token_to_id(text) is None]
-    if not suffixes:
+    rules = (state["normalizer"] or {}).get("normalizers") or [None]
+    if len(suffixes) != 1 or rules[0] != json.loads(_FULL_STOP.__getstate__()):  # another library's template
         return ""
     (suffix,) = suffixes
     processor["single"] = [piece for piece in processor["single"] if _special(piece) != [suffix]]
     del processor["special_tokens"][suffix]
-    after_full_stop = state["normalizer"]["normalizers"][1:]
-    state["normalizer"] = after_full_stop[0] if after_full_stop else None
+    state["normalizer"] = rules[1] if rules[1:] else None
     plain = Tokenizer.from_str(json.dumps(state))
     backend.post_processor, backend.normalizer = plain.post_processor, plain.normalizer
     return str(suffix)

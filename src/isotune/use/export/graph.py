@@ -37,12 +37,12 @@ class PaddedEncoder(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Encodes a padded batch."""
-        positions = torch.arange(input_ids.shape[1], device=input_ids.device) + self.backbone.first_position  # [L]
-        inputs = {
-            "input_ids": input_ids,
-            "attention_mask": attention_mask,
-            "position_ids": positions.expand_as(input_ids),
-        }
+        first = self.backbone.first_position
+        positions = (torch.arange(input_ids.shape[1], device=input_ids.device) + first).expand_as(input_ids)  # [N, L]
+        if first:  # see `Backbone._positions`
+            counted = (input_ids != first - 1).long()
+            positions = counted.cumsum(1) * counted + first - 1
+        inputs = {"input_ids": input_ids, "attention_mask": attention_mask, "position_ids": positions}
         states = self.backbone.run_model(inputs, self.layers)
         average = reduce(add, (share * states[layer] for layer, share in self.layers.items()))  # [N, L, d]
         pooled = pool_padded(self.pooling, average, input_ids, attention_mask, self.token_weights)
@@ -60,7 +60,9 @@ def pool_padded(
         case "max":
             return states.masked_fill(mask[:, :, None] == 0, -torch.inf).amax(1)
         case "mask":
-            weights = (ids == pooling.mask_id) * mask  # [N, L]
+            masks = (ids == pooling.mask_id) * mask  # [N, L]
+            before = masks.cumsum(1)  # [N, L]
+            weights = masks * (before == (1 if pooling.mask_first else before[:, -1:]))
         case "weightedmean":
             weights = mask.cumsum(1) * mask
         case "mean":

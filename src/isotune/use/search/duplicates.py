@@ -83,15 +83,19 @@ class Duplicates:
 def find_duplicates(
     documents: Sequence[Document], encoder: Encoder, least: float, *, show_progress: bool = False
 ) -> Duplicates:
-    """The documents whose texts are equal or have at least the cosine `least`; refuses columns that JSON has not."""
+    """The documents whose texts are equal or have at least the cosine `least`; refuses columns that JSON has not.
+
+    A text that the model's vocabulary hardly knows is only compared by its words.
+    """
     first: dict[str, int] = {}  # the first document with each text
     for i, document in enumerate(documents):
         _line(document)  # fails here, and not when all is done
         first.setdefault(document.text, i)
     same = np.array([first[document.text] for document in documents], np.int64)  # [N]: the first with its text
     again = np.flatnonzero(same != np.arange(len(same)))
-    vectors = encoder.encode(list(first), normalize=True, show_progress=show_progress)
-    numbers = np.array(list(first.values()), np.int64)  # [D], of the documents that the vectors belong to
+    readable = [text for text, known in zip(first, encoder.knows(list(first)), strict=True) if known]
+    vectors = encoder.encode(readable, normalize=True, show_progress=show_progress)
+    numbers = np.array([first[text] for text in readable], np.int64)  # [D], of the documents with vectors
     pairs, cosines = [np.stack([same[again], again], 1)], [np.ones(len(again), np.float32)]
     count = 0
     for earlier, later, part in near_pairs(vectors, least):
