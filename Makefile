@@ -1,6 +1,7 @@
 # make demo          train and evaluate a first encoder; the last line that it prints is the path of the report
 # make test          run all checks that a change has to pass
-# make test-slow     run the slow tests: that of the server by itself, since it holds a client's waiting time
+# make test-slow     run the slow tests
+# make hostile       run the hostile tests, which hold waiting times, by themselves; the last lines are their figures
 # make docs          build the documentation site into site/; a dead link is an error
 # make package       build wheel and sdist into dist/, and list what they need, with versions and licences (CycloneDX)
 # make test-package  build, and run the tests of the core with the wheel in a bare environment of PYTHON
@@ -18,9 +19,7 @@ PIP_PACKAGE := PIP_PYTHON=.venv-package/bin/python $(PIP)
 
 CORE := tests/data tests/kernels tests/losses tests/recipes tests/views
 
-ALONE := tests/use/serve/test_fuzz.py
-
-.PHONY: audit demo docs package test test-oldest test-package test-slow
+.PHONY: audit demo docs hostile package test test-oldest test-package test-slow
 
 demo: .venv/installed
 	@run=runs/demo-$$(date +%Y%m%d-%H%M%S) && .venv/bin/isotune train stsb-open:train --out $$run
@@ -32,8 +31,10 @@ test: .venv/installed-dev
 	.venv/bin/pytest -n 2 --dist worksteal
 
 test-slow: .venv/installed-dev
-	.venv/bin/pytest -m slow -v -n 2 --dist worksteal --durations 40 --ignore $(ALONE)
-	.venv/bin/pytest -m slow -s $(ALONE)
+	.venv/bin/pytest -m slow -v -n 2 --dist worksteal --durations 40 --ignore tests/hostile
+
+hostile: .venv/installed-dev
+	.venv/bin/pytest -m slow -s tests/hostile
 
 docs: .venv-docs/installed
 	PYTHONPATH=src NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build

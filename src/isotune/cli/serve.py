@@ -42,14 +42,17 @@ def serve(
     """
     import sys
     from ipaddress import ip_address
+    from math import inf
 
     from isotune.errors import InputError, require_extra
 
     names = list(dict.fromkeys(encoder))
     short = labels(names)
-    if queue < 1 or timeout <= 0:
-        raise InputError(f"--queue {queue}, --timeout {timeout:g}: --queue must be 1 or more, --timeout more than 0")
-    require_extra("serve", "fastapi", "prometheus_client", "starlette", "uvicorn")
+    if queue < 1:
+        raise InputError(f"--queue {queue}: it must be 1 or more")
+    if not 0 < timeout < inf:
+        raise InputError(f"--timeout {timeout:g}: it must be a number of seconds, more than 0")
+    require_extra("serve", "httptools", "msgspec", "prometheus_client", "starlette", "uvicorn")
     from isotune.encoder.encoder import Encoder
     from isotune.use.serve.app import LOCAL_NAMES, application
     from isotune.use.serve.limits import Limits

@@ -1,6 +1,7 @@
 """A server in this process, answering over a real socket."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -8,20 +9,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx2
 import pytest
-import uvicorn
 
 from isotune.encoder.encoder import Encoder
 from isotune.use.search import Document, Index
 from isotune.use.serve.app import application
 from isotune.use.serve.limits import USUAL, Limits
-from isotune.use.serve.protocol import patient
-from isotune.use.serve.server import listen
+from isotune.use.serve.server import Server, configured, listen
 
 
 class Running(NamedTuple):
@@ -29,7 +27,7 @@ class Running(NamedTuple):
 
     url: str
     client: httpx2.Client
-    server: uvicorn.Server
+    server: Server
 
     @property
     def port(self) -> int:
@@ -50,7 +48,7 @@ def running(encoders: dict[str, Encoder], limits: Limits = USUAL, **options: Any
     """Runs a server in a thread for a `with` block."""
     listener, url = listen("127.0.0.1", 0)
     app = application(encoders, limits=limits, **options)
-    server = uvicorn.Server(uvicorn.Config(app, http=patient(limits), ws="none", log_config=None, lifespan="on"))
+    server = Server(configured(app, limits))
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
     while not server.started:
@@ -80,12 +78,16 @@ class Process(NamedTuple):
 
 
 @contextmanager
-def serving(words: Sequence[str], log: Path) -> Iterator[Process]:
+def serving(words: Sequence[str], log: Path, files: int = 4096) -> Iterator[Process]:
     """Runs `isotune serve` with these words for a `with` block; its standard error goes to the log."""
-    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # what a shell starts with "&" doesn't hear it
+
+    def prepare() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # what a shell starts with "&" doesn't hear it
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+
     command = [sys.executable, "-m", "isotune", "serve", *words, "--port=0"]
     with log.open("w") as file:
-        popen = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=file, text=True, preexec_fn=heard)
+        popen = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=file, text=True, preexec_fn=prepare)
     assert popen.stdout
     line = popen.stdout.readline()  # NAME: http://127.0.0.1:PORT (Ctrl-C stops the server)
     yield Process(popen, int(line.split()[1].rpartition(":")[2]))

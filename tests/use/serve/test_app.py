@@ -3,7 +3,9 @@
 import asyncio
 import base64
 import json
+import os
 import resource
+import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -43,8 +45,8 @@ def test_answers_are_written_outside_of_the_event_loop(searching: Running, monke
         inside.append(asyncio._get_running_loop() is not None)
         return function(*arguments)
 
-    for kind in (bodies.Embedding, bodies.Hit):
-        monkeypatch.setattr(kind, "model_dump_json", lambda item, write=kind.model_dump_json: noted(write, item))
+    monkeypatch.setattr(bodies, "Embedding", partial(noted, bodies.Embedding))
+    monkeypatch.setattr(app, "HIT", SimpleNamespace(dump_json=partial(noted, app.HIT.dump_json)))
     searching.embed(["a dog", "a cat"])
     searching.post("/search", query="a dog", k=3)
     monkeypatch.setattr(app, "json", SimpleNamespace(dumps=partial(noted, json.dumps)))
@@ -87,7 +89,7 @@ def test_four_megabytes_of_mistakes_are_refused_at_the_first(server: Running, pa
     answer = server.client.post(path, content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 400
     assert len(answer.content) < 500
-    assert time.monotonic() - parsed < 0.3 + 3 * (parsed - start)
+    assert time.monotonic() - parsed < 0.5 + 8 * (parsed - start)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 100_000  # kB
 
 
@@ -140,7 +142,7 @@ def test_openais_client(server: Running, tiny: Encoder, sentences: list[str]) ->
             np.testing.assert_allclose([item.embedding for item in answer.data], expected, atol=1e-6)
         with pytest.raises(openai.NotFoundError, match="unknown model 'other'; this server has tiny, cls"):
             client.embeddings.create(model="other", input="a dog")
-        with pytest.raises(openai.BadRequestError, match="token ids are refused"):
+        with pytest.raises(openai.BadRequestError, match="Token ids are refused"):
             client.embeddings.create(model="tiny", input=[[1, 2, 3]])
         with pytest.raises(openai.BadRequestError, match="dimensions 8: vectors of tiny have 32"):
             client.embeddings.create(model="tiny", input="a dog", dimensions=8)
@@ -159,29 +161,25 @@ def test_similarities_are_cosines(server: Running, tiny: Encoder) -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"", "the body has to be a JSON object"),
+        (b"", "not JSON: "),
         (b"{", "not JSON: "),
         (b"[1]", "the body has to be a JSON object"),
         (b'{"input": "\xff", "model": "tiny"}', ""),
-        (b'{"model": "tiny", "input": []}', "a list of at least one text is needed"),
-        (b'{"model": "tiny"}', "a text or a list"),
-        (b'{"model": "tiny", "input": null}', "a text or a list"),
-        (b'{"model": "tiny", "input": [[1, 2]]}', "token ids are refused"),
-        (b'{"model": "tiny", "input": [1, 2]}', "token ids are refused"),
-        (b'{"model": "tiny", "input": ["a", 2]}', "token ids are refused"),
-        (b'{"model": "tiny", "input": "\\ud800"}', "input: a text has half of a surrogate pair"),
+        (b'{"model": "tiny", "input": []}', "a list of 1 to 2,048 texts"),
+        (b'{"model": "tiny"}', "A text, or a list"),
+        (b'{"model": "tiny", "input": null}', "got `null`; A text, or a list"),
+        (b'{"model": "tiny", "input": [[1, 2]]}', "Token ids are refused"),
+        (b'{"model": "tiny", "input": [1, 2]}', "got `int`"),
+        (b'{"model": "tiny", "input": ["a", 2]}', "Token ids are refused"),
+        (b'{"model": "tiny", "input": "\\ud800"}', "half of a surrogate pair"),
+        (b'{"model": "tiny", "\\ud800": "a", "input": "a"}', "half of a surrogate pair"),
         (b'{"model": 1, "input": "a"}', "model: "),
         (b'{"model": "tiny", "input": "a", "encoding_format": "hex"}', "encoding_format: "),
         (b'{"model": "tiny", "input": "a", "dimensions": 3}', "dimensions 3: vectors of tiny have 32"),
-        (b'{"model": "tiny", "input": "a", "task": "query"}', "task: "),
-        *(
-            (json.dumps({"model": "tiny", "input": "a", f"t{break_}k": "query"}).encode(), "k: unknown field")
-            for break_ in "\n\r\x85\u2028\x1b"
-        ),
         (b"[" * 100_000, ""),
         (b'{"model": "tiny", "input": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", ""),
         (b'{"model": "tiny", "input": "a", "dimensions": 1' + b"0" * 5000 + b"}", ""),
-        (json.dumps({"model": "tiny", "input": ["a"] * 2049}).encode(), "input: more than 2,048 texts"),
+        (json.dumps({"model": "tiny", "input": ["a"] * 2049}).encode(), "1 to 2,048 texts"),
         (json.dumps({"model": "tiny", "input": "a" * 65_537}).encode(), "65,537 characters"),
     ],
     ids=lambda value: str(value)[:50],
@@ -194,7 +192,7 @@ def test_a_wrong_body_is_refused_in_openais_form(server: Running, body: bytes, m
     assert error["type"] == "invalid_request_error"
     assert message in error["message"]
     assert error["message"].isprintable()
-    assert len(error["message"]) < 300
+    assert len(error["message"]) < 400
 
 
 def test_a_body_without_the_type_of_json_is_refused(server: Running) -> None:
@@ -226,6 +224,7 @@ def test_health_models_and_metrics(server: Running) -> None:
 
 
 def counts(server: Running) -> dict[str, float]:
+    time.sleep(0.11)  # for so long they may be old
     lines = server.client.get("/metrics").text.splitlines()
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
 
@@ -300,14 +299,63 @@ def test_the_rows_of_a_search_are_limited_in_size(tiny: Encoder, tmp_path: Path,
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == "k"
     message = answer.json()["error"]["message"]
-    assert message == f"5 rows of {size:,} characters; an answer may have 1,500; ask for fewer rows"
+    assert message == f"5 rows of {size:,} bytes; an answer may have 1,500; ask for fewer rows"
+
+
+@pytest.mark.parametrize("harm", ["removed", "cut", "emptied", "of another encoder"])
+@pytest.mark.parametrize("options", [{}, {"where": "place > 1"}, {"hybrid": True}], ids=["plain", "filter", "hybrid"])
+def test_an_index_that_is_damaged_under_the_server_is_503(
+    searching: Running, tiny_model: Path, tmp_path: Path, harm: str, options: dict[str, Any]
+) -> None:
+    assert searching.post("/search", query="a dog", **options).status_code == 200
+    files = [path for path in (tmp_path / "index").rglob("*") if path.is_file()]
+    match harm:
+        case "removed" | "of another encoder":
+            shutil.rmtree(tmp_path / "index")
+            if harm != "removed":
+                Index.create(tmp_path / "index", Encoder.load(tiny_model, pooling="cls")).add([Document("a", "b", {})])
+        case _:
+            for path in files:
+                os.truncate(path, path.stat().st_size // 2 if harm == "cut" else 0)
+    for _ in range(2):
+        answer = searching.post("/search", query="a dog", **options)
+        assert answer.status_code == 503
+        assert "the index can't be read" in answer.json()["error"]["message"]
+    assert searching.embed("a dog").status_code == 200
+
+
+def test_fields_may_be_null_left_out_or_unknown_as_openais_clients_send_them(server: Running) -> None:
+    expected = server.embed("a dog").json()
+    for fields in (
+        {"encoding_format": None, "dimensions": None, "user": None},
+        {"truncate": True, "priority": {"a": [1, None]}, "": 1},
+        {"model": None},
+    ):
+        assert server.post("/v1/embeddings", input="a dog", **fields).json() == expected
+    answer = server.post("/similarity", first=["a dog"], wheer="x = 1")  # which might change the answer
+    assert answer.json()["error"]["message"].startswith("wheer: Object contains unknown field `wheer`; the fields are")
+
+
+def test_a_long_hybrid_query_is_refused(searching: Running) -> None:
+    assert searching.post("/search", query="a dog " * 1000).status_code == 200
+    answer = searching.post("/search", query="a dog " * 1000, hybrid=True)
+    assert answer.json()["error"]["message"] == "a query of 6,000 characters; that of a hybrid search may have 2,048"
+
+
+@pytest.mark.parametrize("path", ["/", "/page.js", "/health", "/v1/models", "/v1/models/tiny", "/metrics", "/none"])
+def test_head_is_answered_as_get_without_the_content(server: Running, path: str) -> None:
+    head, get = server.client.head(path), server.client.get(path)
+    assert (head.status_code, head.content) == (get.status_code, b"")
+    assert head.headers["content-type"] == get.headers["content-type"]
 
 
 def test_scripts_of_other_pages_are_let_in_on_request_only(server: Running, serve: Serve) -> None:
     asked = {"origin": "https://example.com", "access-control-request-method": "POST"}
+    asked["access-control-request-headers"] = "authorization,content-type,user-agent,x-stainless-os,x-any"
     assert server.client.options("/v1/embeddings", headers=asked).status_code == 405
     open_server = serve(origins=["https://example.com"])
     answer = open_server.client.options("/v1/embeddings", headers=asked)
+    assert answer.headers["access-control-allow-headers"] == asked["access-control-request-headers"]
     assert answer.headers["access-control-allow-origin"] == "https://example.com"
     other = open_server.client.options("/v1/embeddings", headers=asked | {"origin": "https://example.org"})
     assert "access-control-allow-origin" not in other.headers

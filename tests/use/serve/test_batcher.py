@@ -1,6 +1,8 @@
 """Batches are filled by tokens from all requests in turn, and every request gets its own vectors."""
 
 import asyncio
+import os
+import random
 from pathlib import Path
 
 import numpy as np
@@ -76,7 +78,7 @@ def test_texts_of_several_requests_and_encoders_come_back_in_order(
     asyncio.run(run())
 
 
-def test_an_error_in_a_batch_reaches_its_requests_and_no_others(tiny: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_in_a_batch_leaves_the_batcher_working(tiny: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         filled = Batcher([tiny])
         with monkeypatch.context() as patch:
@@ -105,5 +107,73 @@ def test_a_cancelled_request_leaves_nothing_behind(tiny: Encoder) -> None:
 
 
 def test_long_lists_are_tokenised_in_parts_of_some_thousand_characters() -> None:
-    parts = list(batcher._parts(["a" * 5000] * 9 + ["b"]))
-    assert [len(part) for part in parts] == [4, 4, 2]
+    parts = list(batcher._parts(["a" * 2000] * 9 + ["b" * 9000, "c"]))
+    assert [len(part) for part in parts] == [4, 4, 1, 1, 1]
+
+
+@pytest.mark.parametrize("model", ["bert-tiny", "all-minilm", "all-mpnet", "mini"])
+def test_the_beginning_of_a_long_text_has_the_ids_of_the_whole(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Path(os.environ.get("ISOTUNE_MODELS", "")) / model
+    if model != "bert-tiny" and not folder.exists():
+        pytest.skip("$ISOTUNE_MODELS lacks the model")
+    encoder = Encoder.load(model if model == "bert-tiny" else folder)
+    monkeypatch.setattr(batcher, "PART_CHARACTERS", 300)
+    chance, tokenised = random.Random(0), []
+    tokenize = encoder.tokenize
+    monkeypatch.setattr(encoder, "tokenize", lambda texts: tokenised.append(sum(map(len, texts))) or tokenize(texts))
+    signs = ["xq" * 30, "  ", "\n", "\t", "\u00a0", "\u0301", "犬", ".", "don't", "[SEP]", "\u200b", "Σ", "\0", "🎈"]
+    texts = ["".join(chance.choices([*signs, *" " * 9], k=chance.randint(1, 6000))) for _ in range(60)]
+    texts.append("word " * 13_000)
+
+    async def run() -> list[list[int]]:
+        filled = Batcher([encoder])
+        ids = [tokens async for part in filled.tokenize(encoder, texts) for tokens in part]
+        await asyncio.to_thread(filled.close)
+        return ids
+
+    assert asyncio.run(run()) == tokenize(texts)
+    assert max(tokenised) < 65_000  # not the whole of the last
+
+
+@pytest.mark.parametrize("culprits", [1, 3])
+def test_a_text_that_fails_its_batch_harms_no_other_request(
+    tiny: Encoder, monkeypatch: pytest.MonkeyPatch, culprits: int
+) -> None:
+    async def run() -> list[object]:
+        recorder = Recorder([tiny])
+        ids = [[2, 6, 3]] * 5 + [[2, 9, 3]] * culprits + [[2, 7, 3]] * 4
+        asked = [asyncio.create_task(recorder.encode(tiny, [tokens])) for tokens in ids]
+        await asyncio.sleep(0.01)
+        recorder.go()
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        await asyncio.to_thread(recorder.close)
+        assert len(recorder.batches[0]) == len(ids)
+        return answers
+
+    encode = batcher._encode
+    fails = lambda batch: 1 / (not any(9 in job.ids[i] for job, i in batch)) and encode(batch)  # noqa: E731
+    monkeypatch.setattr(batcher, "_encode", fails)
+    answers = asyncio.run(run())
+    wrong = [isinstance(answer, ZeroDivisionError) for answer in answers]
+    assert wrong == [False] * 5 + [True] * culprits + [False] * 4
+
+
+def test_short_texts_are_first_and_long_ones_wait_for_a_bounded_time(
+    tiny: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("isotune.encoder.encoder.BATCH_BYTES", {"cpu": 4 * 32 * 4 * 30, "cuda": 1})  # 30 tokens
+
+    async def run() -> tuple[int, int]:
+        recorder = Recorder([tiny])
+        asked = [asyncio.create_task(recorder.encode(tiny, [[2] + [6] * 28 + [3]])) for _ in range(20)]
+        asked += [asyncio.create_task(recorder.encode(tiny, [[2, 6, 3]] * 2000))]
+        await asyncio.sleep(0.01)
+        recorder.go()
+        await asyncio.gather(*asked)
+        await asyncio.to_thread(recorder.close)
+        sizes = [len(batch) for batch in recorder.batches]
+        return sizes[0], next(number for number, size in enumerate(sizes) if size == 1)
+
+    first, waited = asyncio.run(run())
+    assert first == 10  # short ones
+    assert 0 < 30 * waited <= 30 * batcher.PATIENCE

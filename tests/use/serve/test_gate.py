@@ -148,7 +148,7 @@ def test_texts_are_tokenised_only_up_to_the_limits(
     serve: Serve, limits: Limits, status: int, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tokenised, tokenize = [], Encoder.tokenize
-    monkeypatch.setattr(batcher, "PART_CHARACTERS", 1)
+    monkeypatch.setattr(batcher, "PART_CHARACTERS", 5)
     monkeypatch.setattr(Encoder, "tokenize", lambda self, part: tokenised.append(part) or tokenize(self, part))
     refused = serve(limits=limits).embed(["a dog"] * 30)
     assert (refused.status_code, refused.json()["error"]["message"]) == (status, message)
@@ -201,7 +201,7 @@ def test_half_a_body_is_refused_after_a_while(serve: Serve) -> None:
 
 @pytest.mark.parametrize("parts", [[b""], [b"POST /v1/emb"], [HEAD.encode()], [b"G", b"E", b"T", b" ", b"/", b" "]])
 def test_a_connection_with_half_a_header_is_cut_after_a_while(serve: Serve, parts: list[bytes]) -> None:
-    server = serve(limits=Limits(header_seconds=0.2))
+    server = serve(limits=Limits(header_seconds=0.2, idle_seconds=0.2))
     with socket.create_connection(("127.0.0.1", server.port), 2) as connection, suppress(ConnectionError):
         for part in parts:
             connection.sendall(part)

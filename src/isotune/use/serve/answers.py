@@ -3,26 +3,27 @@
 import base64
 from collections.abc import Iterable, Iterator, Mapping
 
+import msgspec
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
-from pydantic import BaseModel
 from starlette.responses import Response, StreamingResponse
 
 from isotune.errors import InputError
 
-PART = 2**16  # characters of an answer that are written at a time
+PART = 2**16  # bytes of an answer that are written at a time
 
 
-class ErrorDetail(BaseModel):
+class ErrorDetail(Struct):
     """What is wrong with a request."""
 
     message: str
     type: str
-    param: str | None = None
-    code: str | None = None
+    param: str | None
+    code: str | None
 
 
-class ErrorBody(BaseModel):
+class ErrorBody(Struct):
     """The body of every response that is not a success."""
 
     error: ErrorDetail
@@ -57,7 +58,7 @@ class Refused(Exception):
             param=self.param,
             code=self.code,
         )
-        return Response(ErrorBody(error=detail).model_dump_json(), self.status, self.headers, "application/json")
+        return Response(msgspec.json.encode(ErrorBody(detail)), self.status, self.headers, "application/json")
 
 
 class Busy(Refused):
@@ -72,21 +73,21 @@ class Busy(Refused):
 FAILED = Refused(500, "an error in the server; its log says more")
 
 
-def answer(body: BaseModel, field: str, items: Iterable[str]) -> Response:
+def answer(body: Struct, field: str, items: Iterable[bytes]) -> Response:
     """An answer whose list `field`, empty in `body`, gets items that are JSON already.
 
     A large answer takes half a second to write, and tens of megabytes. Its parts are made in a thread, each when the
     client has taken the part before it, so other requests go on, and no answer is in memory as a whole.
     """
 
-    def parts() -> Iterator[str]:
-        part, name, tail = body.model_dump_json().partition(f'"{field}":[')
+    def parts() -> Iterator[bytes]:
+        part, name, tail = msgspec.json.encode(body).partition(f'"{field}":['.encode())
         part += name
         for number, item in enumerate(items):
-            part += f",{item}" if number else item
+            part += b"," + item if number else item
             if len(part) >= PART:
                 yield part
-                part = ""
+                part = b""
         yield part + tail
 
     return StreamingResponse(parts(), media_type="application/json")

@@ -6,37 +6,44 @@ import asyncio
 import json
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib.resources import files
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
-from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
-from fastapi.middleware.cors import CORSMiddleware
-from fastapi.middleware.trustedhost import TrustedHostMiddleware
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import ConfigDict, TypeAdapter
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import ASGIApp, Scope
 
-import isotune
 from isotune.encoder.calibration import required
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.stream import refuse_no_numbers
 from isotune.errors import InputError
+from isotune.files import read_json
 from isotune.use.serve import bodies
-from isotune.use.serve.answers import FAILED, ErrorBody, Refused, answer, as_base64
+from isotune.use.serve.answers import FAILED, Refused, answer, as_base64
 from isotune.use.serve.batcher import Batcher, Encoded
 from isotune.use.serve.gate import Budget, Gate, Keys
 from isotune.use.serve.limits import USUAL, Limits
 from isotune.use.serve.metrics import Metrics
+from isotune.use.serve.openapi import Operation, describe
 
 if TYPE_CHECKING:
     from isotune.use.search import Index
+    from isotune.use.search.index import Hit
 
 # The files of the page, by their paths at the server.
 PAGE = {
@@ -47,16 +54,11 @@ PAGE = {
 }
 HEALTH = "/health"
 SCHEMA = "/openapi.json"
-INPUT_MESSAGE = (
-    "input: a text or a list of at least one text is needed; token ids are refused, because they are of another "
-    "model's tokenizer (LangChain's OpenAIEmbeddings sends texts with check_embedding_ctx_length=False)"
-)
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 SEARCHES = 2  # searches at a time; others wait
-ERRORS: dict[int | str, dict[str, Any]] = {
-    "4XX": {"model": ErrorBody, "description": "The request is refused; the message says why"},
-    "5XX": {"model": ErrorBody, "description": "The server failed, or was too busy"},
-}
+SMALL_BODY = 2**16  # bytes, which are read in less than a millisecond
+# Columns have any type; dates become text in ISO 8601, bytes URL-safe base64, and NaN and infinity null.
+HIT: TypeAdapter[Any] = TypeAdapter(Any, config=ConfigDict(ser_json_bytes="base64", ser_json_inf_nan="null"))
 
 
 class Service:
@@ -79,19 +81,47 @@ class Service:
         self.calibrations = {name: encoder.calibration for name, encoder in encoders.items()}
         self.batcher = Batcher(list(encoders.values()))
         self.searching = ThreadPoolExecutor(SEARCHES, "search")
-        self.tokens = Budget(limits.tokens_in_progress, "tokens")
+        self.reading = asyncio.Lock()
+        self.tokens = Budget(limits.tokens_in_progress, limits.requests, "tokens")
         self.created = int(time.time())
+        self._counts = 0.0, b""  # when they were written, and what
 
     def close(self) -> None:
         """Finishes what was accepted, and ends all threads."""
-        self.searching.shutdown()
+        self.searching.shutdown(cancel_futures=True)
         self.batcher.close()
 
-    async def encode(self, scope: Scope, model: str, texts: Sequence[str], param: str) -> Encoded:
-        """Encodes texts of the request of a scope; `param` is the field that they come from, for errors."""
+    async def read(self, request: Request, kind: type[bodies.Body]) -> bodies.Body:
+        """Reads the body of a request. Between large ones, other work has as long as the last one took."""
+        media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media != "application/json":  # a page of another origin may send text without asking first
+            raise Refused(400, "the body has to be a JSON object, with the header content-type: application/json")
+        body = await request.body()
+        if len(body) <= SMALL_BODY:
+            return bodies.parse(body, kind)
+        async with self.reading:
+            start = time.perf_counter()
+            try:
+                return bodies.parse(body, kind)
+            finally:
+                await asyncio.sleep(time.perf_counter() - start)
+
+    def counts(self) -> bytes:
+        """The metrics as text. Writing them takes milliseconds, so they are written at most ten times a second."""
+        if (now := time.monotonic()) > self._counts[0] + 0.1:
+            self._counts = now, generate_latest(self.metrics.registry)
+        return self._counts[1]
+
+    def named(self, model: str | None) -> tuple[str, Encoder]:
+        """The name and the encoder that a request means."""
+        model = next(iter(self.encoders)) if model is None else model
         if model not in self.encoders:
             message = f"unknown model {model!r:.200}; this server has {', '.join(self.encoders)}"
             raise Refused(404, message, code="model_not_found", param="model")
+        return model, self.encoders[model]
+
+    async def encode(self, scope: Scope, model: str, texts: Sequence[str], param: str) -> Encoded:
+        """Encodes texts of the request of a scope; `param` is the field that they come from, for errors."""
         if len(texts) > self.limits.items:
             raise Refused(400, f"{len(texts):,} texts; a request may have {self.limits.items:,}", param=param)
         if (longest := max(map(len, texts))) > (limit := self.limits.characters):
@@ -134,148 +164,177 @@ def application(
             a name of its own point here (DNS rebinding) can't reach the server by that name.
     """
     service = Service(encoders, limits, metrics := Metrics(), index, bool(keys))
+    operations = [*_encoding(service), *_information(service)]
+    if index is not None:
+        operations.append(_searching(service, index))
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
         await asyncio.to_thread(service.close)
 
-    api = FastAPI(
-        title="isotune",
-        version=isotune.__version__,
-        description="Sentence encoders. An API key, where the server needs one, is sent as: Authorization: Bearer KEY",
-        openapi_url=SCHEMA,
-        docs_url=None,
-        redoc_url=None,
-        responses=ERRORS,
-        lifespan=lifespan,
-    )
-    _add_encoding(api, service)
-    _add_information(api, service)
-    for path, (name, kind) in PAGE.items():
-        api.add_api_route(path, partial(_file, name, kind), methods=["GET"], include_in_schema=False)
-    for error in (RequestValidationError, HTTPException, InputError, Refused, Exception):
-        api.add_exception_handler(error, _refuse)
+    def endpoint(operation: Operation) -> Callable[[Request], Awaitable[Response]]:
+        async def answered(request: Request) -> Response:
+            given = await service.read(request, operation.takes) if operation.takes else request.path_params.get("name")
+            made = await operation.do(request.scope, given)
+            if isinstance(made, Response):
+                return made
+            return Response(msgspec.json.encode(made), media_type="application/json")
+
+        return answered
+
+    routes = [Route(operation.path, endpoint(operation), methods=[operation.method]) for operation in operations]
+    page = files("isotune.use.serve") / "page"
+    fixed = {path: ((page / name).read_bytes(), kind) for path, (name, kind) in PAGE.items()}
+    fixed[SCHEMA] = msgspec.json.encode(describe(operations)), "application/json"
+    routes += [Route(path, partial(_fixed, *content)) for path, content in fixed.items()]
+    errors = (HTTPException, InputError, Refused, Exception)
     app: ASGIApp = Gate(
-        api,
+        Starlette(routes=routes, exception_handlers=dict.fromkeys(errors, _refuse), lifespan=lifespan),
         limits=limits,
         metrics=metrics,
         keys=Keys(keys),
         open_paths=[*PAGE, HEALTH, SCHEMA],
-        paths=[*PAGE, SCHEMA, *api.openapi()["paths"]],
+        paths=[*PAGE, SCHEMA, *(operation.path for operation in operations)],
         tokens=service.tokens,
     )
     if hosts and not keys:
         app = TrustedHostMiddleware(app, hosts, www_redirect=False)
     if origins:
         # Outside of the gate: a browser asks without the key whether it may send the key, and reads errors only so.
-        headers = ["Authorization", "Content-Type"]
-        return CORSMiddleware(app, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=headers)
+        return CORSMiddleware(
+            app,
+            allow_origins=origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
+            allow_private_network=True,
+            expose_headers=["retry-after"],
+        )
     return app
 
 
-def _add_encoding(api: FastAPI, service: Service) -> None:
-    """Adds the routes that encode texts."""
+def _encoding(service: Service) -> list[Operation]:
+    """What encodes texts."""
 
-    @api.post("/v1/embeddings", response_model=bodies.Embeddings)
-    async def embeddings(request: Request, body: bodies.EmbeddingsRequest) -> Response:
+    async def embeddings(scope: Scope, body: bodies.EmbeddingsRequest) -> Response:
         """Encode texts, as OpenAI's embeddings."""
         texts = [body.input] if isinstance(body.input, str) else body.input
-        known = service.encoders.get(body.model)
-        if known and body.dimensions not in (None, known.dimension):
-            size = known.dimension
-            message = f"dimensions {body.dimensions}: vectors of {body.model} have {size}; leave the field out"
+        model, encoder = service.named(body.model)
+        if body.dimensions not in (None, size := encoder.dimension):
+            message = f"dimensions {body.dimensions}: vectors of {model} have {size}; leave the field out"
             raise Refused(400, message, param="dimensions")
-        encoded = await service.encode(request.scope, body.model, texts, "input")
+        encoded = await service.encode(scope, model, texts, "input")
         write: Callable[[Any], Any] = as_base64 if body.encoding_format == "base64" else lambda vector: vector.tolist()
-        made = bodies.Embedding.model_construct
-        data = (made(index=i, embedding=write(vector)).model_dump_json() for i, vector in enumerate(encoded.vectors))
-        return answer(bodies.Embeddings(data=[], model=body.model, usage=_usage(encoded)), "data", data)
+        data = (msgspec.json.encode(bodies.Embedding(i, write(vector))) for i, vector in enumerate(encoded.vectors))
+        return answer(bodies.Embeddings([], model, _usage(encoded)), "data", data)
 
-    @api.post("/similarity", response_model=bodies.Similarities)
-    async def similarity(request: Request, body: bodies.SimilarityRequest) -> Response:
+    async def similarity(scope: Scope, body: bodies.SimilarityRequest) -> Response:
         """Compare texts by the cosine of their vectors, or by the probability that they mean the same."""
-        model = body.model or next(iter(service.encoders))
+        model, _ = service.named(body.model)
         if len(body.first) * len(body.second or body.first) > service.limits.items**2 // 4:
             raise Refused(400, "too many pairs of texts in a request", param="first")
         scale: Callable[[Any], Any] = np.asarray
-        if body.measure == "probability" and model in service.calibrations:
+        if body.measure == "probability":
             scale = required(service.calibrations[model]).probability
-        encoded = await service.encode(request.scope, model, [*body.first, *(body.second or [])], "first")
+        encoded = await service.encode(scope, model, [*body.first, *(body.second or [])], "first")
         first = encoded.vectors[: len(body.first)]
         second = encoded.vectors[len(body.first) :] if body.second else first
-        rows = (json.dumps(scale(np.clip(second @ vector, -1, 1)).tolist()) for vector in first)
-        return answer(bodies.Similarities(model=model, similarities=[], usage=_usage(encoded)), "similarities", rows)
+        rows = (json.dumps(scale(np.clip(second @ vector, -1, 1)).tolist()).encode() for vector in first)
+        return answer(bodies.Similarities(model, [], _usage(encoded)), "similarities", rows)
 
-    if (index := service.index) is not None:
-        model = next(name for name, encoder in service.encoders.items() if encoder is index.encoder)
-        calibration = service.calibrations[model]
-
-        @api.post("/search", response_model=bodies.Hits)
-        async def search(request: Request, body: bodies.SearchRequest) -> Response:
-            """Search the index."""
-            if not body.query.strip():
-                raise Refused(400, "the query is empty; write what to search for", param="query")
-            least = required(calibration).cosine(body.probability) if body.probability else -math.inf
-            encoded = await service.encode(request.scope, model, [body.query.strip()], "query")
-            options = {"where": body.where, "hybrid": body.hybrid, "vector": encoded.vectors[0]}
-
-            def find() -> list[str]:
-                found = [hit for hit in index.search(body.query, body.k, **options) if hit.cosine >= least]
-                chances = (
-                    calibration.probability([hit.cosine for hit in found]).tolist() if calibration else repeat(None)
-                )
-                made = bodies.Hit.model_construct
-                pairs = zip(found, chances, strict=False)
-                return [made(**hit._asdict(), probability=chance).model_dump_json() for hit, chance in pairs]
-
-            hits = await asyncio.get_running_loop().run_in_executor(service.searching, find)
-            if (size := sum(map(len, hits))) > (limit := service.limits.hits):
-                message = f"{len(hits):,} rows of {size:,} characters; an answer may have {limit:,}; ask for fewer rows"
-                raise Refused(400, message, param="k")
-            return answer(bodies.Hits(hits=[]), "hits", hits)
+    return [
+        Operation("POST", "/v1/embeddings", embeddings, bodies.EmbeddingsRequest, bodies.Embeddings),
+        Operation("POST", "/similarity", similarity, bodies.SimilarityRequest, bodies.Similarities),
+    ]
 
 
-def _add_information(api: FastAPI, service: Service) -> None:
-    """Adds the routes that encode nothing."""
+def _searching(service: Service, index: Index) -> Operation:
+    """What searches the index."""
+    model = next(name for name, encoder in service.encoders.items() if encoder is index.encoder)
+    calibration = service.calibrations[model]
 
-    def model(name: str, encoder: Encoder) -> bodies.Model:
-        limit = encoder.max_length
-        return bodies.Model(id=name, created=service.created, dimension=encoder.dimension, max_tokens=limit)
+    async def search(scope: Scope, body: bodies.SearchRequest) -> Response:
+        """Search the index."""
+        if not body.query.strip():
+            raise Refused(400, "the query is empty; write what to search for", param="query")
+        if body.hybrid and (size := len(body.query)) > (limit := service.limits.hybrid_characters):
+            message = f"a query of {size:,} characters; that of a hybrid search may have {limit:,}"
+            raise Refused(400, message, param="query")
+        least = required(calibration).cosine(body.probability) if body.probability else -math.inf
+        encoded = await service.encode(scope, model, [body.query.strip()], "query")
 
-    @api.get("/v1/models")
-    async def models() -> bodies.Models:
+        def find() -> list[bytes]:
+            found = [hit for hit in _found(index, body, encoded.vectors[0]) if hit.cosine >= least]
+            chances = calibration.probability([hit.cosine for hit in found]).tolist() if calibration else repeat(None)
+            pairs = zip(found, chances, strict=False)
+            return [HIT.dump_json({**hit._asdict(), "probability": chance}) for hit, chance in pairs]
+
+        hits = await asyncio.get_running_loop().run_in_executor(service.searching, find)
+        if (size := sum(map(len, hits))) > (limit := service.limits.hits):
+            message = f"{len(hits):,} rows of {size:,} bytes; an answer may have {limit:,}; ask for fewer rows"
+            raise Refused(400, message, param="k")
+        return answer(bodies.Hits([]), "hits", hits)
+
+    return Operation("POST", "/search", search, bodies.SearchRequest, bodies.Hits)
+
+
+def _found(index: Index, body: bodies.SearchRequest, vector: Any) -> list[Hit]:
+    """The rows that a search finds. An index that can't be searched without the filter either is damaged."""
+    search = partial(index.search, body.query, hybrid=body.hybrid, vector=vector)
+    try:
+        if read_json(index.folder / "index.json")["fingerprint"] == index.description["fingerprint"]:
+            return search(body.k, where=body.where)
+    except BaseException as error:  # a panic of LanceDB is no Exception
+        found: list[Hit] | None = None
+        with suppress(BaseException):
+            found = search(1)
+        if found is not None and isinstance(error, InputError):
+            raise
+    message = "the index can't be read: it was removed, changed or damaged; make it again, and restart the server"
+    raise Refused(503, message)
+
+
+def _information(service: Service) -> list[Operation]:
+    """What encodes nothing."""
+
+    def described(name: str, encoder: Encoder) -> bodies.Model:
+        return bodies.Model(name, service.created, encoder.dimension, encoder.max_length)
+
+    async def models(scope: Scope, _: None) -> bodies.Models:
         """List the encoders."""
-        return bodies.Models(data=[model(name, encoder) for name, encoder in service.encoders.items()])
+        return bodies.Models([described(*named) for named in service.encoders.items()])
 
-    @api.get("/v1/models/{name:path}")
-    async def model_named(name: str) -> bodies.Model:
+    async def model_named(scope: Scope, name: str) -> bodies.Model:
         """Describe an encoder."""
-        if name not in service.encoders:
-            raise Refused(404, f"unknown model {name!r:.200}", code="model_not_found", param="model")
-        return model(name, service.encoders[name])
+        return described(*service.named(name))
 
-    @api.get(HEALTH)
-    async def health() -> bodies.Health:
+    async def health(scope: Scope, _: None) -> bodies.Health:
         """Say that the server takes requests."""
-        return bodies.Health(keys=service.needs_key, index=service.index is not None)
+        return bodies.Health(service.needs_key, service.index is not None)
 
-    @api.get("/metrics", response_class=Response)
-    async def metrics() -> Response:
+    async def metrics(scope: Scope, _: None) -> Response:
         """Count requests, texts and tokens, for Prometheus."""
-        return Response(generate_latest(service.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+        return Response(service.counts(), media_type=CONTENT_TYPE_LATEST)
+
+    return [
+        Operation("GET", "/v1/models", models, None, bodies.Models),
+        Operation("GET", "/v1/models/{name:path}", model_named, None, bodies.Model),
+        Operation("GET", HEALTH, health, None, bodies.Health),
+        Operation("GET", "/metrics", metrics, None, None),
+    ]
 
 
 def _usage(encoded: Encoded) -> bodies.Usage:
-    return bodies.Usage(prompt_tokens=encoded.tokens, total_tokens=encoded.tokens)
+    return bodies.Usage(encoded.tokens, encoded.tokens)
 
 
-def _file(name: str, kind: str) -> Response:
-    return Response((files("isotune.use.serve") / "page" / name).read_bytes(), media_type=kind)
+async def _fixed(content: bytes, kind: str, _: Request) -> Response:
+    return Response(content, media_type=kind)
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
     """The answer to a request that has failed with an error."""
+    traceback.clear_frames(error.__traceback__)  # which hold the request's texts, and the error itself
     match error:
         case Refused():
             refused = error
@@ -283,31 +342,6 @@ async def _refuse(request: Request, error: Exception) -> Response:
             refused = Refused(400, str(error))
         case HTTPException():
             refused = Refused(error.status_code, str(error.detail), headers=error.headers)
-        case RequestValidationError():
-            refused = _invalid(error.errors())
         case _:
             refused = FAILED
     return refused.response()
-
-
-def _invalid(errors: Sequence[Any]) -> Refused:
-    """Says the first thing that is wrong with a request's body, without the text that is wrong."""
-    # A wrong text in a list is also not a text by itself, so the most telling error comes first.
-    first = max(errors, key=lambda problem: problem["type"] in ("value_error", "too_long"))
-    # A place in the body is ("body", "input", "str"): the last is one of the types that a field may have.
-    _, *place = first["loc"]
-    match first["type"]:
-        case "json_invalid":
-            return Refused(400, f"not JSON: {first['ctx']['error']} at character {place[0]}")
-        case "value_error":
-            reason = str(first["ctx"]["error"])
-        case "too_long":
-            reason = f"more than {first['ctx']['max_length']:,} texts; send fewer in a request"
-        case _ if not place:
-            reason = "the body has to be a JSON object, with the header content-type: application/json"
-        case _ if place[0] == "input":
-            return Refused(400, INPUT_MESSAGE, param="input")
-        case _:
-            reason = first["msg"]
-    param = str(place[0]) if place else None
-    return Refused(400, f"{param}: {reason}" if param else reason, param=param)

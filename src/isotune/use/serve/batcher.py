@@ -2,20 +2,25 @@
 
 Each text of a request is queued as token ids. A worker that is free takes what waits, up to a number of tokens, and
 encodes it as one batch. There is no timer: while all workers compute, texts gather, and the busier the server is, the
-larger are its batches. A worker takes one text of each request in turn, so a small request is in the next batch even
-beside requests of thousands of texts.
+larger are its batches.
+
+Short texts are first, so that none waits behind many long ones. A text that has waited while `PATIENCE` times its
+tokens were encoded is before all that come later.
 
 On a CPU there are as many workers as torch has threads, and each computes batches without torch's other threads. A GPU
 has one worker. `gate.py` decides how many requests may wait.
 """
 
 import asyncio
+import json
+import re
 import threading
-from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -25,15 +30,21 @@ from torch import Tensor
 
 from isotune.data.packed import pack
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.format.prompt import SENTENCE
 from isotune.kernels.prepacked import prepacked
 from isotune.kernels.threads import compute_alone
 
 # A batch has this share of the tokens that a batch of `Encoder.encode` has. Its encoding takes a sixth longer in all,
 # and a new request waits for a batch a quarter as long.
 SHARE = 4
-# Texts are tokenised in parts, so that no request waits for a large one. A part ends with the text that reaches this
-# number of characters, which takes some milliseconds, or a tenth of a second if that text is the longest allowed.
-PART_CHARACTERS = 16_384
+PATIENCE = 64  # which is more than the long texts that usually wait at a time
+# Texts are tokenised in parts of about so many characters: some milliseconds, or a twentieth of a second if they are
+# made to be slow (a word of a hundred letters that WordPiece doesn't know costs a hundred times a usual word).
+PART_CHARACTERS = 8192
+SHORT_CHARACTERS = 1024
+# Pre-tokenizers that cut a text at white space, and the flags that they do so by.
+CUTTING = {"BertPreTokenizer": "", "WhitespaceSplit": "", "Metaspace": "split", "ByteLevel": "use_regex"}
+WORD_END = re.compile(r"(?<=\S)[ \n]")
 
 
 class Encoded(NamedTuple):
@@ -51,14 +62,19 @@ class _Job:
     encoder: Encoder
     ids: Sequence[Sequence[int]]
     done: asyncio.Future[NDArray[np.float32]]
-    waiting: deque[int] = field(init=False)  # numbers of the texts that no worker has taken
+    waiting: list[int] = field(init=False)  # numbers of the texts that no worker has taken, the next one last
     vectors: NDArray[np.float32] = field(init=False)  # [n, d]
     left: int = field(init=False)  # texts without a vector
 
     def __post_init__(self) -> None:
-        self.waiting = deque(sorted(range(len(self.ids)), key=lambda i: len(self.ids[i])))
+        self.waiting = sorted(range(len(self.ids)), key=lambda i: -len(self.ids[i]))
         self.vectors = np.empty((len(self.ids), self.encoder.dimension), np.float32)
         self.left = len(self.ids)
+
+    @property
+    def next_tokens(self) -> int:
+        """Tokens of the text that is taken next."""
+        return len(self.ids[self.waiting[-1]])
 
 
 _Batch: TypeAlias = list[tuple[_Job, int]]
@@ -70,11 +86,14 @@ class Batcher:
 
     def __init__(self, encoders: Sequence[Encoder]) -> None:
         """Starts the workers."""
-        self._jobs: deque[_Job] = deque()  # jobs with waiting texts; the first is next in turn
+        self._jobs: list[tuple[int, int, _Job]] = []  # a heap of the jobs with waiting texts, by their turns
+        self._done, self._numbers = 0, count()  # tokens, texts
         self._changed = threading.Condition()
         self._closed = False
         self._threads = torch.get_num_threads()
-        self._tokenizing = ThreadPoolExecutor(1, "tokenize")  # tokenizers of transformers belong to one thread
+        # Short parts of texts have a thread of their own, so that they never wait for long ones.
+        self._tokenizing = {short: ThreadPoolExecutor(1, "tokenize") for short in (True, False)}
+        self._cutting = {encoder: _cuts_at_spaces(encoder) for encoder in encoders}
         self._prepacked = ExitStack()
         for encoder in encoders:
             self._prepacked.enter_context(prepacked(encoder.backbone))
@@ -90,13 +109,18 @@ class Batcher:
         """The token ids of texts, part by part, as `Encoder.tokenize` gives them."""
         loop = asyncio.get_running_loop()
         for part in _parts(texts):
-            yield await loop.run_in_executor(self._tokenizing, encoder.tokenize, part)
+            for tried in _beginnings(part) if self._cutting[encoder] else [part]:
+                thread = self._tokenizing[sum(map(len, tried)) <= SHORT_CHARACTERS]
+                ids = await loop.run_in_executor(thread, encoder.tokenize, tried)
+                if len(ids[0]) >= encoder.max_length:  # the rest of a long text would be cut
+                    break
+            yield ids
 
     async def encode(self, encoder: Encoder, ids: Sequence[Sequence[int]]) -> Encoded:
         """Encodes the token ids of texts, at least one. If the caller is cancelled, the rest is not encoded."""
         job = _Job(encoder, ids, asyncio.get_running_loop().create_future())
         with self._changed:
-            self._jobs.append(job)
+            self._queue(job)
             self._changed.notify_all()
         try:
             vectors = await job.done
@@ -108,12 +132,13 @@ class Batcher:
 
     def close(self) -> None:
         """Encodes what waits, and ends the workers."""
+        for thread in self._tokenizing.values():
+            thread.shutdown()
         with self._changed:
             self._closed = True
             self._changed.notify_all()
         for worker in self._workers:
             worker.join()
-        self._tokenizing.shutdown()
         self._prepacked.close()
         torch.set_num_threads(self._threads)  # a worker's setting holds for threads that start later, too
 
@@ -122,14 +147,22 @@ class Batcher:
         if alone:
             compute_alone()
         while batch := self._take():
-            jobs = {job for job, _ in batch}
-            loop = batch[0][0].done.get_loop()
-            try:
-                vectors = _encode(batch)
-            except Exception as error:
-                loop.call_soon_threadsafe(_fail, jobs, error)
-            else:
-                loop.call_soon_threadsafe(_deliver, batch, vectors)
+            self._encode(batch)
+            del batch
+
+    def _encode(self, batch: _Batch) -> None:
+        """Encodes a batch. If that fails, each of its requests is encoded by itself, so that no other one fails."""
+        loop = batch[0][0].done.get_loop()
+        try:
+            vectors = _encode(batch)
+        except Exception as error:
+            jobs = dict.fromkeys(job for job, _ in batch)
+            if len(jobs) == 1:
+                loop.call_soon_threadsafe(_fail, batch[0][0], error)
+            for job in jobs if len(jobs) > 1 else ():
+                self._encode([(other, i) for other, i in batch if other is job])
+        else:
+            loop.call_soon_threadsafe(_deliver, batch, vectors)
 
     def _take(self) -> _Batch:
         """Waits for texts and takes the next batch; nothing once the batcher is closed and no text waits."""
@@ -138,35 +171,63 @@ class Batcher:
                 self._changed.wait()
             return batch
 
+    def _queue(self, job: _Job) -> None:
+        """Has a job wait for the turn of its next text."""
+        heappush(self._jobs, (self._done + PATIENCE * job.next_tokens, next(self._numbers), job))
+
     def _next_batch(self) -> _Batch:
-        """Takes a text of each job of an encoder in turn, up to the number of tokens of a batch."""
+        """Takes texts of an encoder in the order of their turns, up to the number of tokens of a batch."""
         batch: _Batch = []
         tokens, others = 0, []
         while self._jobs:
-            job = self._jobs.popleft()
-            if not job.waiting:  # all its texts are taken, or its request was cancelled
+            *_, job = entry = heappop(self._jobs)
+            if not job.waiting:  # its request was cancelled
                 continue
             if batch and job.encoder is not batch[0][0].encoder:
-                others.append(job)
+                others.append(entry)
                 continue
-            tokens += len(job.ids[job.waiting[0]])
+            tokens += job.next_tokens
             if batch and tokens > job.encoder.batch_tokens // SHARE:
-                self._jobs.appendleft(job)
+                others.append(entry)
                 break
-            batch.append((job, job.waiting.popleft()))
-            self._jobs.append(job)
-        self._jobs.extendleft(reversed(others))
+            self._done += job.next_tokens
+            batch.append((job, job.waiting.pop()))
+            if job.waiting:
+                self._queue(job)
+        for entry in others:
+            heappush(self._jobs, entry)
         return batch
 
 
+def _cuts_at_spaces(encoder: Encoder) -> bool:
+    """Whether the first tokens of a text don't depend on what follows after a space."""
+    tokenizer = encoder.tokenizer
+    if not tokenizer.is_fast or SENTENCE in encoder.prompt:  # a prompt may depend on how a text ends
+        return False
+    state = json.loads(tokenizer.backend_tokenizer.to_str())
+    steps = (state["pre_tokenizer"] or {}).get("pretokenizers", [state["pre_tokenizer"] or {"type": ""}])
+    cuts = any(step["type"] in CUTTING and step.get(CUTTING[step["type"]], True) for step in steps)
+    return cuts and not any(re.search(r"\S\s+\S", token["content"]) for token in state["added_tokens"])
+
+
 def _parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Cuts texts into parts that end with the text that reaches `PART_CHARACTERS` characters."""
+    """Cuts texts into parts of `PART_CHARACTERS` characters, or of one text that is longer."""
     start = characters = 0
-    for end, text in enumerate(texts, 1):
-        characters += len(text)
-        if characters >= PART_CHARACTERS or end == len(texts):
+    for end, text in enumerate(texts):
+        if end > start and characters + len(text) > PART_CHARACTERS:
             yield texts[start:end]
             start, characters = end, 0
+        characters += len(text)
+    yield texts[start:]
+
+
+def _beginnings(part: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The beginning of a long text, then longer ones, each up to the end of a word; and all of it."""
+    size = PART_CHARACTERS
+    while len(part) == 1 and size < len(part[0]) and (end := WORD_END.search(part[0], size)):
+        yield [part[0][: end.start()]]
+        size = 4 * end.start()
+    yield part
 
 
 @torch.no_grad()
@@ -187,8 +248,7 @@ def _deliver(batch: _Batch, vectors: NDArray[np.float32]) -> None:
             job.done.set_result(job.vectors)
 
 
-def _fail(jobs: set[_Job], error: Exception) -> None:
-    """Gives each job of a batch the error; in the event loop."""
-    for job in jobs:
-        if not job.done.done():
-            job.done.set_exception(error)
+def _fail(job: _Job, error: Exception) -> None:
+    """Gives a job the error; in the event loop."""
+    if not job.done.done():
+        job.done.set_exception(error)

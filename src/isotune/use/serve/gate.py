@@ -18,6 +18,7 @@ import logging
 import time
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -25,10 +26,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from isotune.use.serve.answers import FAILED, Busy, Refused
 from isotune.use.serve.limits import Limits
 from isotune.use.serve.metrics import Metrics
+from isotune.use.serve.protocol import ENDED, HURRY
 
 logger = logging.getLogger("isotune.use.serve")
 
-SMALL_BODY = 2**16  # bytes; a body up to this size is not counted, so that large ones can't shut it out
 SECURITY_HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -55,14 +56,17 @@ class Keys:
 
 
 class Budget:
-    """The bytes or the tokens of all requests in progress."""
+    """The bytes or the tokens of all requests in progress, but for small requests, so that large ones let them in."""
 
-    def __init__(self, limit: int, unit: str) -> None:
+    def __init__(self, limit: int, requests: int, unit: str) -> None:
         self._limit = self._left = limit
+        self._small = limit // requests
         self._unit, self._key = unit, f"isotune.{unit}"
 
     def take(self, scope: Scope, count: int) -> None:
         """Counts what a request has by now, in place of what it had before, or refuses it if too few are left."""
+        if count <= self._small:
+            return
         more = count - scope.get(self._key, 0)
         if more > self._left:
             taken = self._limit - self._left
@@ -95,16 +99,16 @@ class Gate:
         take tokens from the budget, and the gate gives them back at the end of the request.
         """
         self.app, self.limits, self.metrics, self.keys = app, limits, metrics, keys
-        self.tokens, self.bytes = tokens, Budget(limits.bytes_in_progress, "bytes")
+        self.tokens, self.bytes = tokens, Budget(limits.bytes_in_progress, limits.requests, "bytes")
         self.open_paths, self.paths = frozenset(open_paths), frozenset(paths)
-        self._in_progress = 0
+        self._in_progress: dict[_Request, None] = {}  # the oldest first
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        request = _Request(scope, receive, send)
+        request = _Request(scope, receive, send, self.limits)
         start = time.perf_counter()
         try:
             await self._pass(request)
@@ -131,55 +135,77 @@ class Gate:
         if is_open or request.scope["method"] != "POST":
             await self.app(request.scope, request.receive, request.send)
             return
-        if self._in_progress >= self.limits.requests:
+        if len(self._in_progress) >= self.limits.requests and not self._make_room():
             raise Busy(f"{self.limits.requests} requests are in progress, which is the limit")
-        self._in_progress += 1
+        self._in_progress[request] = None
+        request.scope[HURRY] = request.hurry
         self.metrics.in_progress.inc()
         try:
-            body = await request.read(self.limits, self.bytes)
-            await request.run(self.app, body, self.limits)
+            body = await request.read(self.bytes)
+            await request.run(self.app, body)
         finally:
             self.tokens.give_back(request.scope)
             self.bytes.give_back(request.scope)
-            self._in_progress -= 1
+            del self._in_progress[request], request.scope[HURRY]
             self.metrics.in_progress.dec()
+
+    def _make_room(self) -> bool:
+        """Drops the oldest request whose client sends no more: the client may be gone. False if there is none."""
+        ends = (request.scope.pop(ENDED, None) for request in self._in_progress)
+        end = next(filter(None, ends), None)
+        if end:
+            end()
+        return end is not None
 
 
 class _Request:
     """A request, and what became of its answer."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.scope, self.receive, self._send = scope, receive, send
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits) -> None:
+        self.scope, self.receive, self._send, self.limits = scope, receive, send, limits
         self.headers = Headers(scope=scope)
         self.status = 0  # of the answer; 0 before it
+        self._is_whole = False
+        self._deadline: asyncio.Timeout | None = None
+        self._stops = False
 
-    async def read(self, limits: Limits, budget: Budget) -> bytes:
+    def hurry(self) -> None:
+        """The server stops: ends the wait for the body at once, and that for the answer soon."""
+        self._stops = True
+        if self._deadline and (when := self._deadline.when()):
+            seconds = self.limits.stop_seconds if self._is_whole else 0
+            self._deadline.reschedule(min(when, asyncio.get_running_loop().time() + seconds))
+
+    async def read(self, budget: Budget) -> bytes:
         """The whole body; its bytes are taken from the budget as they come."""
         body, declared = bytearray(), self.headers.get("content-length", "")
-        if declared.isdecimal() and int(declared) > limits.body_bytes:
-            raise _too_large(limits)
+        if declared.isdecimal() and int(declared) > self.limits.body_bytes:
+            raise _too_large(self.limits)
         try:
-            async with asyncio.timeout(limits.body_seconds):
+            async with asyncio.timeout(self.limits.body_seconds) as self._deadline:
                 while True:
                     message = await self.receive()
                     if message["type"] == "http.disconnect":
                         raise Refused(400, "the client has gone")
                     body += message.get("body", b"")
-                    if len(body) > limits.body_bytes:
-                        raise _too_large(limits)
-                    if len(body) > SMALL_BODY:
-                        budget.take(self.scope, len(body))
+                    if len(body) > self.limits.body_bytes:
+                        raise _too_large(self.limits)
+                    budget.take(self.scope, len(body))
                     if not message.get("more_body"):
+                        self._is_whole = True
                         return bytes(body)
         except TimeoutError:
-            seconds = limits.body_seconds
+            if self._stops:
+                raise _stopping() from None
+            seconds = self.limits.body_seconds
             raise Refused(
                 408, f"the body of the request was not complete after {seconds:g} s", headers={"connection": "close"}
             ) from None
 
-    async def run(self, app: ASGIApp, body: bytes, limits: Limits) -> None:
+    async def run(self, app: ASGIApp, body: bytes) -> None:
         """Has the routes answer; cancels them if the client goes, or if the answer takes too long to begin."""
         messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        del body
 
         async def replay() -> Message:
             return messages.pop() if messages else await gone
@@ -187,12 +213,15 @@ class _Request:
         gone = asyncio.ensure_future(self.receive())
         answer = asyncio.ensure_future(app(self.scope, replay, self.send))
         try:
-            await asyncio.wait([answer, gone], timeout=limits.seconds, return_when=asyncio.FIRST_COMPLETED)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.limits.seconds) as self._deadline:
+                    await asyncio.wait([answer, gone], return_when=asyncio.FIRST_COMPLETED)
+            self._deadline = None
             if self.status or answer.done():
                 await answer
             elif not gone.done():
-                message = f"the server was too busy to answer within {limits.seconds:g} s"
-                raise Refused(503, message, headers={"retry-after": "10"})
+                message = f"the server was too busy to answer within {self.limits.seconds:g} s"
+                raise _stopping() if self._stops else Refused(503, message, headers={"retry-after": "10"})
         finally:
             answer.cancel()
             gone.cancel()
@@ -208,6 +237,10 @@ class _Request:
         """Answers with an error, if no answer has begun."""
         if not self.status:
             await refused.response()(self.scope, self.receive, self.send)
+
+
+def _stopping() -> Refused:
+    return Refused(503, "the server is stopping; ask again when it has started", headers={"retry-after": "10"})
 
 
 def _too_large(limits: Limits) -> Refused:

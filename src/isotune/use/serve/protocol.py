@@ -1,38 +1,96 @@
-"""A connection that ends when its client is too slow.
+"""Connections that can't harm each other.
 
-uvicorn closes a connection that is idle between two requests. It does not close one whose client sends half a header,
-or takes its answer slowly; `Patience` does. A request's body has a time-out in `gate.py`, where it can be answered.
+uvicorn reads and writes HTTP. `Patience` adds what hostile clients make necessary. A connection reads little at a time,
+so that chunks of one byte or hundreds of requests in a row make nobody wait. It ends when its client sends a header or
+takes an answer too slowly, or when another connection needs its place. A request's body has a time-out in `gate.py`,
+where it can be answered.
 """
+
+from __future__ import annotations
 
 import asyncio
 from typing import Any
 
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from isotune.use.serve.limits import USUAL, Limits
 
+READ = 2**13  # bytes that are read at a time, and parsed in about a millisecond whatever they are
+MOST_CONNECTIONS = 10_000
+ENDED = "isotune.ended"  # in a scope: ends the connection of a client that sends no more, and may be gone
+HURRY = "isotune.hurry"  # in a scope: has the request answered soon
 
-class Patience(H11Protocol):
-    """uvicorn's HTTP/1.1, with time-outs for a request's header and for taking an answer."""
+
+class Patience(HttpToolsProtocol):
+    """uvicorn's HTTP/1.1 with limits and time-outs."""
 
     limits = USUAL
+    most = 1000  # connections
+    waiting: dict[Patience, None] = {}  # noqa: RUF012 - connections without a request, the oldest first, of a server
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Waits for the first header."""
+    def connection_made(self, transport: Any) -> None:
+        """Waits for the first header; the connection that has waited longest makes room."""
         super().connection_made(transport)
+        transport.max_size = READ
+        self._size = 0  # bytes since the request began
+        self._in_header = self._ended = self._stopping = False
         self._timers: dict[str, asyncio.TimerHandle] = {}  # what the connection waits for, by name
-        self._time_header()
-
-    def data_received(self, data: bytes) -> None:
-        """Waits no longer once the header of a request is complete."""
-        super().data_received(data)
-        self._time_header()
+        self._active: dict[str, Any] = {}  # the scope of the request that is answered
+        self._wait()
+        if len(self.connections) > self.most:
+            oldest = next(iter(self.waiting))
+            del self.waiting[oldest]
+            oldest.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stops all timers."""
+        """Leaves nothing behind: no timer, and no reference to what was received."""
         super().connection_lost(exc)
         for name in [*self._timers]:
             self._stop(name)
+        self.waiting.pop(self, None)
+        self.pipeline.clear()
+        self._active, self.cycle = {}, None  # type: ignore[assignment]
+
+    def data_received(self, data: bytes) -> None:
+        """Reads on, unless the request becomes too large, with all that frames its chunks."""
+        super().data_received(data)
+        self._size += len(data)
+        most = self.limits.head_bytes + (0 if self._in_header else self.limits.body_bytes)
+        if self._size > most and not self.transport.is_closing():
+            part = "header" if self._in_header else "request"
+            self.send_400_response(f"The {part} has more than {most:,} bytes.")
+        self._wait()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Answers the requests that have come whole; then the connection ends."""
+        self._ended = True
+        self._active[ENDED] = self.transport.abort
+        return self._is_busy() and not self.cycle.more_body
+
+    def on_message_begin(self) -> None:
+        """Counts the bytes of a new request."""
+        super().on_message_begin()
+        self._in_header, self._size = True, 0
+
+    def on_headers_complete(self) -> None:
+        """Begins to answer, or to wait for the answers before."""
+        self._in_header = False
+        super().on_headers_complete()
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        self._active = cycle.scope
+        if self._ended:
+            self._active[ENDED] = self.transport.abort
+        super()._start_asgi_task(cycle, app)
+
+    def on_response_complete(self) -> None:
+        """Waits for the client no longer if it has taken what was written, and goes on to the next request."""
+        if not self.flow.write_paused:
+            self._stop("answer")
+        super().on_response_complete()
+        if self._stopping or (self._ended and not self._is_busy()):
+            self.transport.close()
+        self._wait()
 
     def pause_writing(self) -> None:
         """Waits for the client to take its answer: all of it, because a client may take a little now and then."""
@@ -42,21 +100,33 @@ class Patience(H11Protocol):
     def resume_writing(self) -> None:
         """Waits no longer if the client has taken a whole answer."""
         super().resume_writing()
-        if self.cycle.response_complete:
+        if not self._is_busy():
             self._stop("answer")
 
-    def on_response_complete(self) -> None:
-        """Waits no longer if the client has taken what was written."""
-        if not self.flow.write_paused:
-            self._stop("answer")
-        super().on_response_complete()
+    def shutdown(self) -> None:
+        """Ends the connection, or has the request in progress answered soon."""
+        super().shutdown()
+        self._stopping = True
+        self.pipeline.clear()
+        if hurry := self._active.get(HURRY):
+            hurry()
+        self._start("stop", self.limits.stop_seconds + 1)
 
-    def _time_header(self) -> None:
-        """Starts the timer while no request is in progress, and stops it otherwise."""
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._stop("header")
-        elif not self.transport.is_closing():
-            self._start("header", self.limits.header_seconds)
+    def _is_busy(self) -> bool:
+        """Whether a request has no whole answer yet."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _wait(self) -> None:
+        """Waits for the next request, or for the rest of its header; not while a request is in progress."""
+        wanted = "" if self._is_busy() else "header" if self._in_header else "idle"
+        for name in ("header", "idle"):
+            if name != wanted:
+                self._stop(name)
+        if not wanted or self.transport.is_closing():
+            self.waiting.pop(self, None)
+        else:
+            self.waiting.setdefault(self)
+            self._start(wanted, self.limits.header_seconds if self._in_header else self.limits.idle_seconds)
 
     def _start(self, name: str, seconds: float) -> None:
         """Cuts the connection after some seconds, unless the timer is stopped; a timer that runs already goes on."""
@@ -69,5 +139,15 @@ class Patience(H11Protocol):
 
 
 def patient(limits: Limits) -> type[Any]:
-    """The protocol with these limits, for uvicorn."""
-    return type("Patience", (Patience,), {"limits": limits})
+    """The protocol with these limits, for the connections of one server."""
+    return type("Patience", (Patience,), {"limits": limits, "most": _most_connections(), "waiting": {}})
+
+
+def _most_connections() -> int:
+    """How many connections leave a quarter of the files, or 256, for other things."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return MOST_CONNECTIONS
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_CONNECTIONS if files == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, files - min(256, files // 4))

@@ -1,11 +1,13 @@
 """Runs the server until it is told to stop."""
 
+import gc
 import logging
 import os
 import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -18,20 +20,75 @@ KEYS_VARIABLE = "ISOTUNE_KEYS"
 # Seconds after which a thread that computes in Python lets another thread go on. Python's default of 0.005 has a worker
 # wait up to so long after each operation of torch while the server reads or writes requests.
 SWITCH_SECONDS = 0.0005
+# Connections that are accepted at a time, before any of them is looked at; others wait in the system's queue.
+ACCEPTED, QUEUED = 64, 2048
+LOGGED = 16_000  # characters of the log in a minute, which is less than 1 MB an hour
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server; a second signal to stop changes nothing."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listens; uvicorn has made the system's queue as short as what is accepted at a time."""
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(QUEUED)
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """Stops the server; the first signal is raised again afterwards."""
+        self._captured_signals = self._captured_signals or [sig]
+        self.should_exit = True
+
+
+class BoundedLog(logging.StreamHandler[Any]):
+    """Writes to standard error up to a number of characters a minute, and says how many lines were left out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._minute, self._left, self._left_out = 0, LOGGED, 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Writes a line, or counts it."""
+        if (minute := int(record.created / 60)) != self._minute:
+            left_out, self._minute, self._left, self._left_out = self._left_out, minute, LOGGED, 0
+            if left_out:
+                message = f"{left_out:,} lines were left out; /metrics counts all requests"
+                self.emit(logging.makeLogRecord({"msg": message, "created": record.created}))
+        self._left -= len(self.format(record)) + 1
+        if self._left >= 0:
+            super().emit(record)
+        else:
+            self._left_out += 1
 
 
 def serve(app: ASGIApp, listener: socket.socket, limits: Limits) -> None:
     """Answers requests until SIGINT or SIGTERM, then finishes those that were accepted, and raises the signal again.
 
-    Requests are logged on standard error: client, method, path, status and time, and nothing that a client sent.
+    Requests are logged on standard error: client, method, path, status and time, and nothing that a client sent; see
+    `BoundedLog`.
     """
-    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
+    handler = BoundedLog()
+    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING, handlers=[handler])
     logging.getLogger("isotune.use.serve").setLevel(logging.INFO)
     sys.setswitchinterval(SWITCH_SECONDS)
-    config = uvicorn.Config(
-        app, http=patient(limits), ws="none", access_log=False, log_config=None, server_header=False
+    gc.freeze()  # else each full collection looks at all that was imported, for a tenth of a second
+    Server(configured(app, limits)).run(sockets=[listener])
+
+
+def configured(app: ASGIApp, limits: Limits) -> uvicorn.Config:
+    """What uvicorn has to know."""
+    return uvicorn.Config(
+        app,
+        http=patient(limits),
+        ws="none",
+        loop="asyncio",
+        lifespan="on",
+        backlog=ACCEPTED,
+        timeout_keep_alive=int(limits.idle_seconds),
+        access_log=False,
+        log_config=None,
+        server_header=False,
     )
-    uvicorn.Server(config).run(sockets=[listener])
 
 
 def listen(host: str, port: int) -> tuple[socket.socket, str]:
@@ -40,7 +97,7 @@ def listen(host: str, port: int) -> tuple[socket.socket, str]:
         raise InputError(f"port {port}: ports are 0 (any that is free) to 65535")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listener = socket.create_server((host, port), family=family, backlog=2048)
+        listener = socket.create_server((host, port), family=family, backlog=QUEUED)
     except OSError as error:
         raise InputError(f"{host} port {port}: the server can't listen there ({error}); choose another") from error
     # Connections inherit this. Without it, the body of an answer waits 40 ms for the client to acknowledge the header.
@@ -55,7 +112,7 @@ def read_keys(file: Path | None, environment: Mapping[str, str] = os.environ) ->
     if file is None:
         return keys
     try:
-        lines = file.read_text("utf-8").splitlines()
+        lines = file.read_text("utf-8-sig").splitlines()
     except (OSError, ValueError) as error:
         raise InputError(f"{file}: it can't be read ({error})") from error
     if not (more := [line.strip() for line in lines if line.strip()]):

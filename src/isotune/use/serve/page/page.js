@@ -34,20 +34,20 @@ async function attempt(action) {
 }
 
 async function start() {
-  const health = await ask("/health");
+  const health = await ask("health");
   $("key-form").hidden = !health.keys;
   if (health.keys && !$("key").value) {
     $("encoders").textContent = "This server needs an API key.";
     return;
   }
-  models = (await ask("/v1/models")).data;
+  models = (await ask("v1/models")).data;
   $("encoders").textContent = `Encoders: ${models.map((model) => model.id).join(", ")}.`;
   $("search-section").hidden = !health.index;
 }
 
 async function compare() {
   const body = { first: [$("first").value], second: [$("second").value] };
-  const answers = await Promise.all(models.map((model) => ask("/similarity", { ...body, model: model.id })));
+  const answers = await Promise.all(models.map((model) => ask("similarity", { ...body, model: model.id })));
   const bars = answers.map(({ model, similarities: [[cosine]] }) => {
     const meter = element("meter", [], { min: 0, max: 1, value: Math.max(0, cosine), "aria-label": `cosine by ${model}` });
     return element("div", [element("span", model), meter, element("b", cosine.toFixed(3))], { class: "bar" });
@@ -60,7 +60,7 @@ async function compareList() {
   if (texts.length < 2 || texts.length > MOST_TEXTS) {
     throw new Error(`${texts.length} sentences; write 2 to ${MOST_TEXTS}, one a line`);
   }
-  const answers = await Promise.all(models.map((model) => ask("/similarity", { first: texts, model: model.id })));
+  const answers = await Promise.all(models.map((model) => ask("similarity", { first: texts, model: model.id })));
   const maps = answers.map(({ model, similarities }) => drawMap(model, texts, similarities));
   $("list-result").replaceChildren(element("div", maps, { class: "maps" }));
 }
@@ -133,7 +133,7 @@ function cluster(similarities, threshold) {
 
 async function search() {
   const body = { query: $("query").value, where: $("where").value || null, hybrid: $("hybrid").checked };
-  const { hits } = await ask("/search", body);
+  const { hits } = await ask("search", body);
   const items = hits.map((hit) => {
     const columns = Object.entries(hit.columns).map(([name, value]) => `${name}: ${value}`);
     const details = [`cosine ${hit.cosine.toFixed(3)}`, hit.id, ...columns].join(" · ");
