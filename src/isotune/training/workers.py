@@ -183,13 +183,13 @@ def workers_of_run() -> Iterator[Workers]:
     launched = int(os.environ.get("WORLD_SIZE", "1")) > 1
     starts, device = launched and not dist.is_initialized(), default_device()
     if starts:
+        if device == "mps":
+            raise InputError("several processes can't share an Apple GPU; set ISOTUNE_DEVICE=cpu")
         if missing := [name for name in LAUNCHED if name not in os.environ]:
             raise InputError(
                 f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but {', '.join(missing)} is not set: start the run by "
                 "torchrun, which sets all of them, or unset WORLD_SIZE for a run of one process"
             )
-        if device == "mps":
-            raise InputError("several processes can't share an Apple GPU; set ISOTUNE_DEVICE=cpu")
         if device == "cuda":
             local = int(os.environ.get("LOCAL_RANK", os.environ["RANK"])) % torch.cuda.device_count()
             torch.cuda.set_device(local)  # launchers that set no LOCAL_RANK number processes machine by machine
