@@ -2,12 +2,15 @@
 
 import zlib
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from rich.console import Console
 
+from isotune.errors import InputError
 from isotune.evaluation import Comparison, RunEvaluation, TransferTask, compare, difference_table, evaluate
 from isotune.evaluation.classifiers import Logistic
 from isotune.evaluation.comparison import compare_measured, measure
@@ -110,3 +113,9 @@ def test_a_run_decides_by_its_intervals(compared: Comparison, step: int, ends: t
     dev = DevGain(name="mine", pairs=50, before=0.5, after=0.52, low=-0.01, high=0.05, ahead=0.8)
     chosen = "dev pairs (mine), which chose the step, +2.00 (-1.00 to +5.00); "
     assert run.model_copy(update={"dev": dev}).decision == (words.replace(": ", f": {chosen}", 1) if step else words)
+
+
+@pytest.mark.parametrize("wrong", ["bert-tiny", Path("bert-tiny"), None, [Noisy(0), Noisy(1)]])
+def test_encoders_without_a_name_are_refused(wrong: Any) -> None:
+    with pytest.raises(InputError, match=r"a list of at least two encoders|give a mapping"):
+        compare(wrong)
