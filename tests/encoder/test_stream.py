@@ -1,10 +1,8 @@
 """Streams in parts: the same vectors in order, read one part ahead, by one thread or several."""
 
-import multiprocessing
-import os
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Event, Thread
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -170,29 +168,3 @@ def test_an_error_names_the_number_of_a_sentence_that_is_none(
 ) -> None:
     with pytest.raises(InputError, match=f"sentence 16 .*{message}"):
         encoder.encode([*sentences[:16], wrong, *sentences])  # type: ignore[list-item]
-
-
-@pytest.mark.parametrize("forks", [4, pytest.param(60, marks=pytest.mark.slow)])
-def test_a_fork_while_another_thread_encodes_can_encode(forks: int, encoder: Encoder, sentences: list[str]) -> None:
-    expected, done = encoder.encode(sentences), Event()
-
-    def encode() -> None:
-        while not done.is_set():
-            encoder.encode(sentences)
-
-    threads = [Thread(target=encode) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    context, ended = multiprocessing.get_context("fork"), []
-    for _ in range(forks):
-        child = context.Process(
-            target=lambda: os._exit(not np.allclose(encoder.encode(sentences), expected, atol=1e-5))
-        )
-        child.start()
-        child.join(30)
-        child.kill()
-        ended.append(child.exitcode)
-    done.set()
-    for thread in threads:
-        thread.join()
-    assert ended == [0] * forks

@@ -3,6 +3,7 @@
 import json
 import zlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from rich.console import Console
 
+from isotune.errors import InputError
 from isotune.evaluation import Comparison, RunEvaluation, TransferTask, compare, difference_table, evaluate
 from isotune.evaluation.classifiers import Logistic
 from isotune.evaluation.comparison import compare_measured, measure
@@ -139,3 +141,9 @@ def test_one_judge_decides(compared: Comparison, changes: dict[str, Any], word: 
     assert run.decision.startswith(line)
     if run.selected_step and "ends" in changes:
         assert run.decision.endswith(f"stsb-open {100 * difference.difference:+.2f} ({difference.words})")
+
+
+@pytest.mark.parametrize("wrong", ["bert-tiny", Path("bert-tiny"), None, [Noisy(0), Noisy(1)]])
+def test_encoders_without_a_name_are_refused(wrong: Any) -> None:
+    with pytest.raises(InputError, match=r"a list of at least two encoders|give a mapping"):
+        compare(wrong)

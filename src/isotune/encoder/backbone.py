@@ -154,10 +154,7 @@ class Backbone(nn.Module):
         return {layer: layout.to_packed(state) for layer, state in states.items()}
 
     def _positions(self, tokens: Packed, augmentation: Augmentation) -> Tensor:
-        """[T] int64: the position ids of tokens, which an augmentation may have changed.
-
-        RoBERTa and its kin don't count a padding token that is in a text; its position is the number before the first.
-        """
+        """[T] int64: position ids. RoBERTa and its kin don't count a padding token that is written in a text."""
         positions = augmentation.positions(tokens)
         if self.first_position:
             left_out = (tokens.ids == self.first_position - 1).long()

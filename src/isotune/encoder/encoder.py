@@ -179,10 +179,11 @@ class Encoder(nn.Module):
             raise InputError(f"model {model}: its tokenizer has {len(tokenizer)} tokens, its embeddings only {known}")
         suffix = take_suffix(tokenizer)
         saved_prompt = f"{saved.prompt}{SENTENCE}{suffix}" if suffix else saved.prompt
-        limits = [saved.max_length, tokenizer.model_max_length, backbone.max_tokens, UNLIMITED]
-        if strange := [limit for limit in limits if limit is not None and not _is_length(limit)]:
+        said = saved.max_length, tokenizer.model_max_length, backbone.max_tokens, UNLIMITED
+        limits = [limit for limit in said if limit is not None]
+        if strange := [limit for limit in limits if not isinstance(limit, int | float) or limit < 1 or limit % 1]:
             raise InputError(f"model {model}: its maximum length is {strange[0]!r}; it has to be a number of tokens")
-        max_length = int(min(limit for limit in limits if limit is not None))
+        max_length = int(min(limits))
         encoder = cls(
             backbone,
             change_pooling(saved.pooling, pooling, layers, backbone.layers),
@@ -287,31 +288,27 @@ class Encoder(nn.Module):
         Raises:
             InputError: a sentence has no token at all, or the prompt leaves no room for a sentence.
         """
-        prepared = self.prompts(self.prompt if prompt is None else prompt, max_length or self.max_length)
-        encoded = prepared.encode([prepared.before + sentence for sentence in sentences])
-        ids: list[list[int]] = [encoding.ids for encoding in encoded]
+        before, of_prompt, encode = self.prompts(
+            self.prompt if prompt is None else prompt, max_length or self.max_length
+        )
+        ids: list[list[int]] = [encoded.ids for encoded in encode([before + sentence for sentence in sentences])]
         for sentence, tokens in zip(sentences, ids, strict=True):
             if not tokens:
                 raise InputError(f"the tokenizer makes no token of {sentence!r:.100}")
         unknown = sum(tokens.count(self.tokenizer.unk_token_id) for tokens in ids)
-        count = sum(map(len, ids)) - prepared.tokens * len(ids)
+        count = sum(map(len, ids)) - of_prompt * len(ids)
         if count and unknown > MUCH_UNKNOWN * count and not self._warned_of_unknown:
             self._warned_of_unknown = True
-            logger.warning(
-                "%.0f %% of the text's tokens are not in the model's vocabulary. They all become %s, so other "
-                "texts may have equal vectors; choose a model for this language.",
-                100 * unknown / count,
-                self.tokenizer.unk_token,
-            )
+            share, token = unknown / count, self.tokenizer.unk_token
+            text = "of the text's tokens are not in the model's vocabulary, and become"
+            logger.warning("%.0f %% %s %s; choose a model for this language", 100 * share, text, token)
         return ids
 
     def knows(self, sentences: Sequence[str]) -> list[bool]:
         """Whether the vocabulary has most tokens of each sentence; others may have the vector of another sentence."""
-        of_prompt = self.prompts(self.prompt, self.max_length).tokens
-        return [
-            ids.count(self.tokenizer.unk_token_id) <= MUCH_UNKNOWN * (len(ids) - of_prompt)
-            for ids in self.tokenize(sentences)
-        ]
+        _, of_prompt, _ = self.prompts(self.prompt, self.max_length)
+        tokens, unknown = self.tokenize(sentences), self.tokenizer.unk_token_id
+        return [ids.count(unknown) <= MUCH_UNKNOWN * (len(ids) - of_prompt) for ids in tokens]
 
     def tokenize_pairs(
         self, first: Sequence[str], second: Sequence[str], max_length: int | None = None
@@ -320,7 +317,8 @@ class Encoder(nn.Module):
 
         Returns the ids of each pair, and how many of them belong to the first text (token type 0).
         """
-        encoded = self.prompts("", max_length or self.max_length).encode(list(zip(first, second, strict=True)))
+        _, _, encode = self.prompts("", max_length or self.max_length)
+        encoded = encode(list(zip(first, second, strict=True)))
         return [pair.ids for pair in encoded], [len(pair.ids) - sum(pair.type_ids) for pair in encoded]
 
     def encode_parts(
@@ -386,7 +384,3 @@ class Encoder(nn.Module):
             if calibration := self.calibration:
                 calibration.save(folder)
             write_checksums(folder)
-
-
-def _is_length(limit: object) -> bool:
-    return isinstance(limit, int | float) and limit >= 1 and (limit > UNLIMITED or float(limit).is_integer())

@@ -101,15 +101,21 @@ def _read(folder: Path) -> Modules:
         )
     if (similarity := settings.get("similarity_fn_name") or "cosine") != "cosine":
         logger.warning("model %s: it is meant for similarity %s; isotune compares by cosine", folder, similarity)
-    parts = Modules(folder, prompt=_default_prompt(folder, settings), settings=settings)
+    name, prompts = settings.get("default_prompt_name"), settings.get("prompts") or {}
+    prompt = (prompts.get(name, 0) or "") if name else ""  # one that is null is no text
+    if name and (name not in prompts or not isinstance(prompt, str)):
+        raise InputError(f"model {folder}: default_prompt_name {name!r} names no text among its prompts")
+    parts = Modules(folder, prompt=prompt, settings=settings)
     kinds = []
     for module in read_json(folder / MODULES):
         source, _, kind = module["type"].rpartition(".")
         place = inside(folder, module["path"])
         kinds.append(kind)
         ours = source.partition(".")[0] in ("sentence_transformers", "isotune")
-        if place.exists():  # a head without settings may have no folder
+        if place.exists():
             check_files(place)
+        elif kind not in ("Normalize", "Dropout"):  # which have no settings
+            raise InputError(f"model {folder}: modules.json names {module['path']}, which is not there; fetch it again")
         if ours and kind in READERS:
             parts = READERS[kind](place, parts)
         elif kind in HEADS and (ours or module["type"] == HEADS[kind].type_name):
@@ -129,25 +135,9 @@ def _read(folder: Path) -> Modules:
     return replace(parts, max_length=max_length, lowercase=bool(config.get("do_lower_case")))
 
 
-def _default_prompt(folder: Path, settings: Mapping[str, Any]) -> str:
-    """The prompt that sentence-transformers puts before a sentence by default; a prompt that is null is none."""
-    name, prompts = settings.get("default_prompt_name"), settings.get("prompts") or {}
-    prompt = (prompts.get(name, 0) or "") if name else ""
-    if name and (name not in prompts or not isinstance(prompt, str)):
-        raise InputError(f"model {folder}: default_prompt_name {name!r} names no text among its prompts")
-    return prompt
-
-
-def _settings_of(place: Path) -> Any:
-    """The content of a module's config.json."""
-    if not (place / "config.json").exists():
-        raise InputError(f"model {place}: modules.json names this folder, which has no config.json; fetch it again")
-    return read_json(place / "config.json")
-
-
 def _read_layer_weights(place: Path, parts: Modules) -> Modules:
     """The layers to average before the pooling; layers of weight 0 are left out."""
-    first = _settings_of(place)["layer_start"]
+    first = read_json(place / "config.json")["layer_start"]
     with load_errors(place):
         shares = read_tensors(place)["layer_weights"].tolist()
     layers, weights = zip(*((first + i, share) for i, share in enumerate(shares) if share), strict=True)
@@ -156,7 +146,7 @@ def _read_layer_weights(place: Path, parts: Modules) -> Modules:
 
 def _read_word_weights(place: Path, parts: Modules) -> Modules:
     """The tokens' weights. If only the mask token has one, the mean over tokens is the vector at the mask."""
-    config = _settings_of(place)
+    config = read_json(place / "config.json")
     of_words, otherwise = config["word_weights"], config["unknown_word_weight"]
     if list(of_words.items()) in ([("[MASK]", 1.0)], [("<mask>", 1.0)]) and not otherwise:
         return _with_mode(parts, "mask", place)
@@ -168,7 +158,7 @@ def _read_word_weights(place: Path, parts: Modules) -> Modules:
 
 def _read_pooling(place: Path, parts: Modules) -> Modules:
     """The mode of a sentence-transformers Pooling, which has an old and a new notation."""
-    config = _settings_of(place)
+    config = read_json(place / "config.json")
     modes = config.get("pooling_mode") or [
         key.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
         for key, on in config.items()
@@ -187,7 +177,7 @@ def _read_pooling(place: Path, parts: Modules) -> Modules:
 
 def _read_registered_pooling(place: Path, parts: Modules) -> Modules:
     """A pooling that sentence-transformers doesn't have."""
-    config = _settings_of(place)
+    config = read_json(place / "config.json")
     weights = config.get("weights")
     pooling = replace(parts.pooling, layers=tuple(config["layers"]), weights=weights and tuple(weights))
     return _with_mode(replace(parts, pooling=pooling), config.get("mode", "wk"), place)

@@ -8,7 +8,7 @@ missing weight is drawn at random.
 import logging
 import math
 import pickle
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -18,14 +18,7 @@ from zipfile import ZipFile, is_zipfile
 import torch
 import transformers
 from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    AutoTokenizer,
-    PreTrainedConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from isotune.bundled import local_model
 from isotune.data.fetch import Fetch
@@ -47,17 +40,14 @@ TASK_HEADS = (
 )
 # The files that can hold a tokenizer's vocabulary.
 VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model", "spm.model")
+WEIGHTS = ("model*.safetensors", "pytorch_model*.bin")
+# The files of settings that are read. With the limits, in bytes, no file needs much memory; the largest published
+# settings (the weights of words) have 16 MB, and the largest vocabulary has 35 MB.
 SETTINGS = (
     *("config.json", "config_sentence_transformers.json", "sentence_*_config.json", "tokenizer_config.json"),
     *("added_tokens.json", "modules.json", "special_tokens_map.json", "*.index.json"),
 )
-LARGEST_SETTINGS = 24_000_000  # bytes; the weights of 250,000 words have 16 MB
-# The files of a folder that are read, and how many bytes they may have; the largest published vocabulary has 35 MB.
-READ: Mapping[str, float] = {
-    **dict.fromkeys(SETTINGS, LARGEST_SETTINGS),
-    **dict.fromkeys((*VOCABULARIES, "merges.txt", "calibration.json", CHECKSUMS), 2**26),
-    **dict.fromkeys(("model*.safetensors", "pytorch_model*.bin"), math.inf),
-}
+LARGEST_SETTINGS, LARGEST_VOCABULARY = 24_000_000, 2**26
 MOST_LAYERS = 256
 # The files to fetch from the hub: configuration, vocabulary and safetensors, never code; and pickled weights only where
 # there are no safetensors (`_wanted`). README.md names the licence.
@@ -112,27 +102,24 @@ def _wanted(names: Iterable[str]) -> list[str]:
 def check_files(folder: Path) -> None:
     """Refuses files that never end, or need much memory, or are no JSON, before a library reads them."""
     for path in sorted(folder.iterdir()):
-        most = next((most for pattern, most in READ.items() if path.match(pattern)), None)
-        if most is None:
+        settings, weights = (any(path.match(pattern) for pattern in names) for names in (SETTINGS, WEIGHTS))
+        if not (settings or weights or path.name in (*VOCABULARIES, "merges.txt", "calibration.json", CHECKSUMS)):
             continue
         if not path.is_file():
             raise InputError(f"{path}: it is no file, but a folder, a pipe, a device or a link to nothing; replace it")
         size = path.stat().st_size
+        most = LARGEST_SETTINGS if settings else size if weights else LARGEST_VOCABULARY
         if path.suffix == ".bin" and is_zipfile(path):
             with ZipFile(path) as parts:
-                size, most = sum(part.file_size for part in parts.infolist()), size  # torch compresses nothing
+                size = sum(part.file_size for part in parts.infolist())  # torch compresses nothing
         if size > most:
             raise InputError(f"{path}: it has {size:,} bytes, where {most:,} are the most; it can't be of a model")
-        kind: type = list if path.name == MODULES else dict
-        if most == LARGEST_SETTINGS and not isinstance(read_json(path), kind):
-            raise InputError(f"{path}: it has to hold a JSON {'array' if kind is list else 'object'}; fetch it again")
+        if settings and type(read_json(path)) is not (list if path.name == MODULES else dict):
+            raise InputError(f"{path}: its JSON has another shape than such files have; fetch it again")
 
 
 def load_model(folder: Path, dtype: torch.dtype | None, verified: bool = False) -> PreTrainedModel:
-    """Loads the folder's base model, without a task head; without a dtype, in the type that the folder names.
-
-    Weights with `verified` checksums are not searched for NaN.
-    """
+    """Loads the folder's base model, without a task head; without a dtype, in the type that the folder names."""
     model, info = load_weights(AutoModel, folder, dtype)
     missing = sorted(info["missing_keys"])
     if missing and all(key.startswith("pooler.") for key in missing):
@@ -175,8 +162,7 @@ def load_weights(kind: Any, folder: Path, dtype: torch.dtype | None) -> tuple[An
     if not safe and any(folder.glob("pytorch_model*.bin")):
         note_pickle(folder)
     with quiet(), load_errors(folder):
-        config = _config(folder)
-        _check_size(kind, folder, config)
+        config = _config(kind, folder)
         # transformers reads a .bin by torch.load with weights_only=True, and with mmap where the format allows it.
         model, info = kind.from_pretrained(
             folder,
@@ -190,7 +176,7 @@ def load_weights(kind: Any, folder: Path, dtype: torch.dtype | None) -> tuple[An
     return model, info
 
 
-def _config(folder: Path) -> PreTrainedConfig:
+def _config(kind: Any, folder: Path) -> Any:
     """Reads config.json. Refuses what would make transformers read other folders, fetch and run code, or never end."""
     if (folder / "adapter_config.json").exists():
         raise InputError(ADAPTER)
@@ -206,21 +192,17 @@ def _config(folder: Path) -> PreTrainedConfig:
     refuse_other_models(content)
     if code := content.get("auto_map"):
         logger.warning("model %s: its own code (%s) is not run; it is read as %s", folder, code, content["model_type"])
-    config: PreTrainedConfig = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     for key in ("hidden_size", "num_attention_heads", "num_hidden_layers", "vocab_size"):
         if not 1 <= getattr(config, key) <= (MOST_LAYERS if key == "num_hidden_layers" else math.inf):
             raise InputError(f"config.json: {key} {getattr(config, key)} is impossible")
     config.return_dict, config.chunk_size_feed_forward = True, 0  # how results come, and not which
-    return config
-
-
-def _check_size(kind: Any, folder: Path, config: PreTrainedConfig) -> None:
-    """Refuses a config.json that describes more weights than the folder's files can hold."""
-    held = sum(path.stat().st_size for path in (*folder.glob("model*.safetensors"), *folder.glob("pytorch_model*.bin")))
+    held = sum(path.stat().st_size for name in WEIGHTS for path in folder.glob(name))
     with torch.device("meta"):
         described = sum(weight.numel() for weight in kind.from_config(config, trust_remote_code=False).parameters())
     if described > held > 0:
         raise InputError(f"config.json describes {described:,} weights, and the weight files have {held:,} bytes")
+    return config
 
 
 @cache

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from tokenizers import Encoding, Regex, Tokenizer, normalizers
 from transformers import PreTrainedTokenizerBase
@@ -29,22 +29,16 @@ MASK = "{mask}"
 _FULL_STOP = normalizers.Replace(Regex(r"(?<![\p{P}\s])\s*\z"), " .")
 
 
-class Prepared(NamedTuple):
-    """A prompt, and what makes token ids under it."""
-
-    before: str  # the text to put before a sentence
-    tokens: int  # of the prompt, special tokens included
-    encode: Callable[[Sequence[Any]], Sequence[Any]]
-    """From texts, or pairs of texts, to objects with `ids` and `type_ids`, cut to the maximum length."""
+Prepared: TypeAlias = tuple[str, int, Callable[[Sequence[Any]], Sequence[Any]]]
+"""The text before a sentence; the tokens of a prompt and special tokens; and a function from texts, or pairs of texts,
+to objects with `ids` and `type_ids`, cut to the maximum length."""
 
 
 class Prompts:
     """Prepares prompts for a tokenizer, each once for each maximum length.
 
-    transformers switches truncation and padding of a fast tokenizer at every call, also while another thread uses it.
-    So that tokenizer is not called: each `Prepared` has a tokenizer of the tokenizers library, which shares the
-    vocabulary, and which nothing changes afterwards. Any number of threads may use it, and processes that are forked
-    meanwhile. A slow tokenizer has nothing to switch.
+    transformers switches truncation of a fast tokenizer at every call, also while another thread uses it. So a prompt
+    has a tokenizer to itself, which nothing changes afterwards; a slow tokenizer has nothing to switch.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, lowercase: bool) -> None:
@@ -78,14 +72,14 @@ class Prompts:
             encode = backend.encode_batch_fast
         else:
             tokens = len(tokenizer(before, add_special_tokens=False)["input_ids"])
-            encode = partial(_encode_slowly, tokenizer, max_length, self.lowercase)
+            encode = partial(_encode_slowly, tokenizer, max_length)
         tokens += tokenizer.num_special_tokens_to_add()
         if tokens >= max_length:
             raise InputError(
                 f"prompt {prompt!r}: it is {tokens} tokens long and is never cut, so a max_length of {max_length} "
                 "leaves no room for the sentence; give a shorter prompt or a larger max_length"
             )
-        return Prepared(before, tokens, encode)
+        return before, tokens, encode
 
 
 def _copy(tokenizer: PreTrainedTokenizerBase, lowercase: bool) -> Tokenizer:
@@ -93,21 +87,14 @@ def _copy(tokenizer: PreTrainedTokenizerBase, lowercase: bool) -> Tokenizer:
     backend: Tokenizer = tokenizer.backend_tokenizer
     copied = Tokenizer(backend.model)
     copied.add_tokens([token for _, token in sorted(backend.get_added_tokens_decoder().items())])
-    steps = [normalizers.Lowercase()] if lowercase else []
-    copied.normalizer = normalizers.Sequence([*steps, *([backend.normalizer] if backend.normalizer else [])])
-    if backend.pre_tokenizer:
-        copied.pre_tokenizer = backend.pre_tokenizer
-    if backend.post_processor:
-        copied.post_processor = backend.post_processor
+    steps = [normalizers.Lowercase() if lowercase else None, backend.normalizer]
+    copied.normalizer = normalizers.Sequence([step for step in steps if step])
+    copied.pre_tokenizer, copied.post_processor = backend.pre_tokenizer, backend.post_processor
     copied.encode_special_tokens = tokenizer.split_special_tokens
     return copied
 
 
-def _encode_slowly(
-    tokenizer: PreTrainedTokenizerBase, max_length: int, lowercase: bool, texts: Sequence[Any]
-) -> list[SimpleNamespace]:
-    if lowercase:
-        texts = [text.lower() if isinstance(text, str) else tuple(map(str.lower, text)) for text in texts]
+def _encode_slowly(tokenizer: PreTrainedTokenizerBase, max_length: int, texts: Sequence[Any]) -> list[SimpleNamespace]:
     encoded = tokenizer(list(texts), truncation=True, max_length=max_length, return_token_type_ids=True)
     columns = encoded["input_ids"], encoded["token_type_ids"]
     return [SimpleNamespace(ids=ids, type_ids=types) for ids, types in zip(*columns, strict=True)]
