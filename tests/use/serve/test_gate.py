@@ -19,7 +19,6 @@ import httpx2
 import numpy as np
 import pytest
 
-from isotune.cli import main
 from isotune.encoder.encoder import Encoder
 from isotune.use.serve import batcher
 from isotune.use.serve.gate import Keys
@@ -382,17 +381,3 @@ def test_a_stop_answers_what_is_in_progress_and_ends_soon(signals: list[signal.S
         assert {*answers[:6]} <= {b"HTTP/1.1 200", b"HTTP/1.1 503"}
         assert {*answers[6:]} == {b"HTTP/1.1 503"}
     assert not re.search(r"Traceback| 500 ", (tmp_path / "log").read_text())
-
-
-@pytest.mark.parametrize(
-    "content", [b"\xef\xbb\xbffirst\r\nsecond\r\n", b"first\nsecond", b"\r\n first \r\n\r\nsecond"]
-)
-def test_a_file_of_keys_is_read_as_editors_write_it(content: bytes, tmp_path: Path) -> None:
-    (tmp_path / "keys").write_bytes(content)
-    assert read_keys(tmp_path / "keys", {}) == ["first", "second"]
-
-
-@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "0", "-1"])
-def test_a_time_out_is_a_number_of_seconds(value: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["serve", "bert-tiny", f"--timeout={value}"]) == 2
-    assert "--timeout" in capsys.readouterr().err
