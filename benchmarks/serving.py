@@ -4,9 +4,9 @@
 
 MODEL is the folder of an encoder. Each client sends one sentence of STS-B's dev split after the other, so sentences
 have mixed lengths, and a client waits for each answer. The servers are isotune in float32 and bfloat16; FastAPI around
-sentence-transformers, which must be installed beside isotune; and, with the program infinity_emb of an environment of
-its own, infinity on torch in float32 and bfloat16 and on ONNX Runtime, whose graph its optimum-cli exports first. All
-servers are loaded; only one is measured at a time. Linux only. The environment, with the versions that were tried:
+sentence-transformers, which must both be installed beside isotune; and, with the program infinity_emb of an environment
+of its own, infinity on torch in float32 and bfloat16 and on ONNX Runtime, whose graph its optimum-cli exports first.
+All servers are loaded; only one is measured at a time. Linux only. The environment, with the versions that were tried:
 
     python -m venv /tmp/infinity
     /tmp/infinity/bin/pip install 'infinity-emb[server,torch,optimum]==0.0.78' 'transformers==4.57.6'

@@ -17,6 +17,8 @@ def test_what_can_not_be_served_is_refused(refused: Refused, tiny_model: Path, t
     (tmp_path / "empty").write_text("\n \n")
     assert "no encoder" in refused("serve")
     assert "--queue 0" in refused("serve", tiny_model, "--queue", 0)
+    for value in ("nan", "inf", "-inf", "0", "-1", "1e999"):
+        assert "--timeout" in refused("serve", tiny_model, f"--timeout={value}")
     assert "nowhere: it can't be read" in refused("serve", tiny_model, "--keys", "nowhere")
     assert "empty: no API key; write one a line" in refused("serve", tiny_model, "--keys", "empty")
     assert "port 70000: ports are 0" in refused("serve", tiny_model, "--port", 70_000)
@@ -39,8 +41,9 @@ def test_a_missing_extra_is_named(refused: Refused, tiny_model: Path, monkeypatc
 
 
 def test_keys_come_from_a_file_and_the_environment(tmp_path: Path) -> None:
-    (tmp_path / "keys").write_text("first\n\n  second \n")
-    assert read_keys(tmp_path / "keys", {}) == ["first", "second"]
+    for content in (b"first\n\n  second \n", b"\xef\xbb\xbffirst\r\nsecond\r\n"):  # the latter as Windows writes it
+        (tmp_path / "keys").write_bytes(content)
+        assert read_keys(tmp_path / "keys", {}) == ["first", "second"]
     assert read_keys(None, {"ISOTUNE_KEYS": "third  fourth"}) == ["third", "fourth"]
     assert read_keys(None, {}) == []
 

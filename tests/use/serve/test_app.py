@@ -47,11 +47,11 @@ def test_answers_are_written_outside_of_the_event_loop(searching: Running, monke
 
     monkeypatch.setattr(bodies, "Embedding", partial(noted, bodies.Embedding))
     monkeypatch.setattr(app, "HIT", SimpleNamespace(dump_json=partial(noted, app.HIT.dump_json)))
-    searching.embed(["a dog", "a cat"])
-    searching.post("/search", query="a dog", k=3)
+    searching.embed(["a dog"] * 9)
+    searching.post("/search", query="a dog", k=9)
     monkeypatch.setattr(app, "json", SimpleNamespace(dumps=partial(noted, json.dumps)))
-    searching.post("/similarity", first=["a dog"], second=["a cat", "a man"])
-    assert inside == [False] * 6
+    searching.post("/similarity", first=["a dog"] * 9, second=["a cat", "a man"])
+    assert inside == [False] * 27
 
 
 def test_nothing_waits_for_slow_searches(searching: Running, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,19 @@
 """What is refused before a route: wrong keys and hosts, too much, too slow; and what is logged."""
 
+import gc
+import io
 import json
 import logging
+import random
 import re
+import signal
 import socket
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import httpx2
 import numpy as np
@@ -17,7 +23,8 @@ from isotune.encoder.encoder import Encoder
 from isotune.use.serve import batcher
 from isotune.use.serve.gate import Keys
 from isotune.use.serve.limits import Limits
-from tests.use.serve.conftest import Running, Serve, in_progress, until
+from isotune.use.serve.server import BoundedLog
+from tests.use.serve.conftest import Running, Serve, in_progress, serving, until
 
 HEAD = "POST /v1/embeddings HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 COMPARE = HEAD.replace("/v1/embeddings", "/similarity")
@@ -277,3 +284,100 @@ def test_the_log_has_no_text_and_no_made_up_path(
     assert "KeyError in answering a request" in "".join(messages)
     own = [line for line in "".join(messages).splitlines() if "File" not in line and "tests/" not in line]
     assert not [line for line in own if "secret" in line and "lambda" not in line]
+
+
+WHOLE = COMPARE.encode() + b'content-length: 19\r\n\r\n{"first":["a dog"]}'
+
+
+@pytest.mark.parametrize("ahead", [b"", b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n", WHOLE])
+def test_a_client_that_sends_no_more_has_its_answers(serve: Serve, slow: threading.Event, ahead: bytes) -> None:
+    server = serve(limits=Limits(requests=2))
+    with socket.create_connection(("127.0.0.1", server.port), 20) as connection:
+        connection.sendall(ahead + WHOLE)
+        connection.shutdown(socket.SHUT_WR)
+        threading.Timer(0.2, slow.set).start()
+        received = b"".join(iter(lambda: connection.recv(2**16), b""))
+    assert received.count(b"HTTP/1.1 200 OK") == 1 + bool(ahead)
+    until(lambda: in_progress(server) == 0)
+
+
+def test_clients_that_send_no_more_and_may_be_gone_make_room(serve: Serve, slow: threading.Event) -> None:
+    server = serve(limits=Limits(requests=2))
+    for _ in range(5):
+        with socket.create_connection(("127.0.0.1", server.port)) as connection:
+            connection.sendall(WHOLE)
+    until(lambda: in_progress(server) == 2)
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(server.embed, "a dog")
+        time.sleep(0.2)
+        slow.set()
+        assert asked.result().status_code == 200
+
+
+def test_the_oldest_idle_connections_make_room(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isotune.use.serve.protocol._most_connections", lambda: 20)
+    server = serve()
+    with ExitStack() as stack:
+        idle = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 5)) for _ in range(15)]
+        half = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 5)) for _ in range(100)]
+        for connection in half:
+            with suppress(ConnectionError):
+                connection.sendall(b"POST /")
+        with suppress(ConnectionError):
+            assert idle[0].recv(1) == b""
+        assert server.embed("a dog").status_code == 200
+        assert len(server.server.server_state.connections) <= 21
+
+
+@pytest.mark.parametrize("size", [2**12, 2**16, 2**20])
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/similarity", "/none"])
+def test_nothing_of_a_refused_request_waits_for_the_garbage_collector(server: Running, path: str, size: int) -> None:
+    server.client.post(path, content=b"{}")
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        for body in (b"x", b"[1,", b'{"first":[1],"input":1,"k":', b'{"model":"none","input":"a","k":', b'{"k":"'):
+            server.client.post(path, content=body.ljust(size), headers={"content-type": "application/json"})
+            server.client.post(path, content=body.ljust(size))
+        gc.collect()
+        held = [thing for thing in gc.garbage if sys.getsizeof(thing) > 2000 or isinstance(thing, BaseException)]
+    finally:
+        gc.set_debug(0)
+        gc.enable()
+        gc.garbage.clear()
+    assert held == []
+
+
+def test_the_log_is_bounded_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.StringIO()
+    monkeypatch.setattr("sys.stderr", written)
+    log = BoundedLog()
+    chance = random.Random(0)
+    for second in range(3600):
+        for _ in range(chance.choice((0, 1, 20))):
+            message = "x" * chance.choice((10, 100, 20_000))
+            log.handle(logging.makeLogRecord({"msg": message, "created": float(second)}))
+    assert len(written.getvalue()) < 1e6
+    assert len(re.findall(r"^[\d,]+ lines were left out", written.getvalue(), re.MULTILINE)) > 10
+
+
+@pytest.mark.parametrize("signals", [[signal.SIGTERM], [signal.SIGINT], [signal.SIGINT] * 2], ids=str)
+def test_a_stop_answers_what_is_in_progress_and_ends_soon(signals: list[signal.Signals], tmp_path: Path) -> None:
+    texts = json.dumps({"first": [" ".join(["xq" * 50] * 500)] * 40}).encode()
+    with serving(["bert-tiny"], tmp_path / "log") as process, ExitStack() as stack:
+        connections = [stack.enter_context(socket.create_connection(("127.0.0.1", process.port), 30)) for _ in range(9)]
+        for number, connection in enumerate(connections):
+            body = texts if number < 6 else texts[:-1]  # which never ends
+            connection.sendall(f"{COMPARE}content-length: {len(texts)}\r\n\r\n".encode() + body)
+        time.sleep(1)
+        start = time.monotonic()
+        for sent in signals:
+            process.popen.send_signal(sent)
+            time.sleep(0.1)
+        answers = [b"".join(iter(lambda c=c: c.recv(2**20), b""))[:12] for c in connections]
+        assert process.popen.wait(20) == (130 if signal.SIGINT in signals else -signal.SIGTERM)
+        assert time.monotonic() - start < 12
+        assert {*answers[:6]} <= {b"HTTP/1.1 200", b"HTTP/1.1 503"}
+        assert {*answers[6:]} == {b"HTTP/1.1 503"}
+    assert not re.search(r"Traceback| 500 ", (tmp_path / "log").read_text())

@@ -226,7 +226,7 @@ def _encoding(service: Service) -> list[Operation]:
         encoded = await service.encode(scope, model, texts, "input")
         write: Callable[[Any], Any] = as_base64 if body.encoding_format == "base64" else lambda vector: vector.tolist()
         data = (msgspec.json.encode(bodies.Embedding(i, write(vector))) for i, vector in enumerate(encoded.vectors))
-        return answer(bodies.Embeddings([], model, _usage(encoded)), "data", data)
+        return answer(bodies.Embeddings([], model, _usage(encoded)), "data", data, len(texts))
 
     async def similarity(scope: Scope, body: bodies.SimilarityRequest) -> Response:
         """Compare texts by the cosine of their vectors, or by the probability that they mean the same."""
@@ -240,7 +240,7 @@ def _encoding(service: Service) -> list[Operation]:
         first = encoded.vectors[: len(body.first)]
         second = encoded.vectors[len(body.first) :] if body.second else first
         rows = (json.dumps(scale(np.clip(second @ vector, -1, 1)).tolist()).encode() for vector in first)
-        return answer(bodies.Similarities(model, [], _usage(encoded)), "similarities", rows)
+        return answer(bodies.Similarities(model, [], _usage(encoded)), "similarities", rows, len(first))
 
     return [
         Operation("POST", "/v1/embeddings", embeddings, bodies.EmbeddingsRequest, bodies.Embeddings),
@@ -273,7 +273,7 @@ def _searching(service: Service, index: Index) -> Operation:
         if (size := sum(map(len, hits))) > (limit := service.limits.hits):
             message = f"{len(hits):,} rows of {size:,} bytes; an answer may have {limit:,}; ask for fewer rows"
             raise Refused(400, message, param="k")
-        return answer(bodies.Hits([]), "hits", hits)
+        return answer(bodies.Hits([]), "hits", hits, len(hits))
 
     return Operation("POST", "/search", search, bodies.SearchRequest, bodies.Hits)
 

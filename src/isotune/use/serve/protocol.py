@@ -15,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from isotune.use.serve.limits import USUAL, Limits
 
-READ = 2**13  # bytes that are read at a time, and parsed in about a millisecond whatever they are
+READ = 2**12  # bytes that are read at a time, and parsed in a millisecond whatever they are
 MOST_CONNECTIONS = 10_000
 ENDED = "isotune.ended"  # in a scope: ends the connection of a client that sends no more, and may be gone
 HURRY = "isotune.hurry"  # in a scope: has the request answered soon
@@ -88,6 +88,8 @@ class Patience(HttpToolsProtocol):
         if not self.flow.write_paused:
             self._stop("answer")
         super().on_response_complete()
+        if self.pipeline:  # else uvicorn reads on after each answer, faster than it answers
+            self.flow.pause_reading()
         if self._stopping or (self._ended and not self._is_busy()):
             self.transport.close()
         self._wait()
