@@ -356,7 +356,7 @@ def test_a_line_of_a_gigabyte_is_refused_in_little_memory(tmp_path: Path) -> Non
     assert path.stat().st_size < 2_000_000
     reset_peak_memory()
     before = peak_memory()
-    with pytest.raises(InputError, match=r"line\.txt\.gz:1: a line of more than 1,000,000 bytes, the limit"):
+    with pytest.raises(InputError, match=r"line\.txt\.gz:1: a line of more than 1,000,000 characters, the limit"):
         list(read(path, Sentence))
     assert peak_memory() - before < 50
 

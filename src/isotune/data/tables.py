@@ -76,9 +76,10 @@ def _read(file: IO[bytes], end: int, schema: pa.Schema) -> Iterator[pa.Table]:
 
 def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table with the columns of a schema, whose types hold those of the table; a column that it lacks is null."""
-    arrays = []
+    arrays, nothing = [], pa.nulls(len(table))
+    known = dict(zip(table.column_names, table.columns, strict=True))
     for name, type_ in zip(schema.names, schema.types, strict=True):
-        array = table[name] if name in table.column_names and type_ != pa.null() else pa.nulls(len(table))
+        array = nothing if type_ == pa.null() else known.get(name, nothing)
         if type_ == JSON and pa.types.is_list(array.type):
             array = pa.array([None if value is None else _json(value) for value in array.to_pylist()], JSON)
         elif array.type == pa.string() != type_:
