@@ -76,10 +76,11 @@ def write_text(folder: Path, sentences: int, files: int) -> None:
 
 
 def measure(command: list[str], count: int, out: Path) -> Measurement:
-    """Runs a command so many times at once."""
+    """Runs a command so many times at once, with a shard each."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1"}
     start = time.time()
-    running = [subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) for _ in range(count)]
+    commands = [[*command, "--shard", f"{number}/{count}"] for number in range(1, count + 1)]
+    running = [subprocess.Popen(each, env=environment, stdout=subprocess.DEVNULL) for each in commands]
     memory = 0.0
     while any(process.poll() is None for process in running):
         memory = max(memory, sum(held_by(process.pid) for process in running))

@@ -27,7 +27,7 @@ from isotune.encoder.heads.language import LanguageHead
 from isotune.encoder.pooling import EachLayer, Pooling, TokenStates, change_pooling
 from isotune.encoder.stream import Advance, Parts, encode_stream, progress
 from isotune.errors import InputError
-from isotune.files import new_path
+from isotune.files import written
 from isotune.kernels.device import default_device
 from isotune.kernels.int8 import is_quantized, quantize
 from isotune.kernels.precision import warn_of_bfloat16
@@ -354,7 +354,7 @@ class Encoder(nn.Module):
         path = Path(path)
         if is_quantized(self):
             raise InputError(f"{path}: an encoder in int8 can't be saved; save it as loaded without a precision")
-        with new_path(path) as folder:
+        with written(path, new=True) as folder:
             folder.mkdir()
             write_modules(self, folder)
             if calibration := self.calibration:

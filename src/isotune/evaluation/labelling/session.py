@@ -9,7 +9,7 @@ from pathlib import Path
 
 from isotune.data import ScoredPair, read
 from isotune.errors import InputError
-from isotune.files import make_folder, write_text
+from isotune.files import write_text
 
 HEADER = "\t".join(ScoredPair._fields)
 SCALE = """\
@@ -111,11 +111,7 @@ def _score(answer: str) -> float | None:
 def _write(path: Path, labels: Sequence[ScoredPair]) -> None:
     """Writes the file, or removes it if there are no labels: a file without rows is none of scored pairs."""
     lines = [HEADER, *(f"{label.sentence1}\t{label.sentence2}\t{label.score:g}" for label in labels)]
-    try:
-        if labels:
-            make_folder(path.parent)
-            write_text(path, "\n".join(lines) + "\n")
-        else:
-            path.unlink(missing_ok=True)
-    except OSError as error:
-        raise InputError(f"{path}: it can't be written ({error.strerror or error}); name another file") from error
+    if labels:
+        write_text(path, "\n".join(lines) + "\n")
+    else:
+        path.unlink(missing_ok=True)

@@ -49,7 +49,7 @@ from isotune.evaluation import (
     load_tasks,
     score,
 )
-from isotune.files import CHECKSUMS, checksums, make_folder, remove, replacing, sync, write_text
+from isotune.files import CHECKSUMS, checksums, make_folder, remove, sync, write_text, written
 from isotune.kernels import default_device
 from isotune.lab.studies.study import WORDS
 from isotune.plugins import load_plugin
@@ -134,7 +134,7 @@ def make(job: Job) -> None:
         if job.pairs:
             first, second = map(list, zip(*job.pairs, strict=True))
             cosines[PAIRS] = cosine_similarities(encoder, ScoredPairs(PAIRS, "", first, second, np.empty(0), []))
-        with replacing(folder / COSINES) as part, part.open("wb") as file:
+        with written(folder / COSINES) as part, part.open("wb") as file:
             np.savez_compressed(file, **cosines)  # type: ignore[arg-type]  # numpy's own option has another type
         scores = _training_scores(folder) if job.recipe else {}
         result = {"scores": scores, "evaluation": evaluation.model_dump(mode="json")}
