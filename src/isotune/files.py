@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 from isotune.errors import InputError, unknown
 
@@ -151,6 +152,42 @@ def file_sha256(path: Path) -> str:
 def checksums(folder: Path, names: Iterable[str]) -> str:
     """The lines of SHA256SUMS for these files of a folder."""
     return "".join(f"{file_sha256(folder / name)}  {name}\n" for name in names)
+
+
+def verify_checksums(folder: Path) -> None:
+    """Compares the files in a folder with its SHA256SUMS. A folder without that file is not checked."""
+    if not (folder / CHECKSUMS).exists():
+        return
+    try:
+        lines = (line.partition("  ") for line in (folder / CHECKSUMS).read_text("utf-8").splitlines())
+        listed = {name: digest for digest, _, name in lines}
+        for path in sorted(folder.rglob("*")):
+            name = path.relative_to(folder).as_posix()
+            if name in listed and listed[name] == file_sha256(path):
+                del listed[name]
+    except (OSError, ValueError) as error:
+        raise InputError(f"{folder}: {CHECKSUMS} can't be compared ({error})") from error
+    if listed:
+        raise InputError(
+            f"{folder}: {min(listed) or CHECKSUMS} is damaged: it is not the file that {CHECKSUMS} names; if it "
+            f"was changed on purpose, remove {CHECKSUMS}"
+        )
+
+
+def read_arrays(path: Path) -> dict[str, Any]:
+    """The numpy arrays of an .npz file, by name; raises `InputError` if the file is damaged."""
+    import numpy as np
+
+    try:
+        with ZipFile(path) as file:
+            if damaged := file.testzip():  # numpy reads no checksum
+                raise ValueError(f"{damaged} is damaged")
+        with np.load(path) as arrays:
+            return dict(arrays)
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # of zipfile, zlib and numpy, which raise many kinds for damaged files
+        raise InputError(f"{path}: not a file of arrays: {error}") from error
 
 
 def inside(folder: Path, name: str) -> Path:

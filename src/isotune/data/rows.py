@@ -7,6 +7,7 @@ text, a score is a finite float. A record is one line of a source as {column nam
 import math
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from numbers import Integral
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, TypeVar, cast, get_args
 
@@ -172,7 +173,7 @@ def checked_columns(
     also = "".join(f", and {field}" for field in row_type._fields[len(fields) :])
     raise InputError(
         f"{source}: can't tell which columns hold {', '.join(row_type._fields)}: it has {_names(available)}. "
-        f"Call them {usual}{also}; or name them with columns (--columns {fields[0]}=body, where the command has it)"
+        f"Call them {usual}{also}; or name them with columns (--columns {fields[0]}=body)"
     )
 
 
@@ -215,7 +216,7 @@ def is_unicode(text: str) -> bool:
 
 
 def _label(value: object, column: str, place: str) -> str:
-    return str(value) if isinstance(value, int) else text_value(value, column, place)
+    return str(value) if isinstance(value, Integral) else text_value(value, column, place)  # numpy's integers too
 
 
 def _score(value: object, column: str, place: str) -> float:

@@ -18,7 +18,7 @@ from isotune.encoder import Precision
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.calibration import Calibration, read_calibration
 from isotune.encoder.fingerprint import fingerprint
-from isotune.encoder.format.checksums import verify_checksums, write_checksums
+from isotune.encoder.format.checksums import write_checksums
 from isotune.encoder.format.modules import read_modules, write_modules
 from isotune.encoder.format.pretrained import load_model, load_tokenizer, local_folder, take_pooler
 from isotune.encoder.format.prompt import SENTENCE, Prompts, take_suffix
@@ -27,7 +27,7 @@ from isotune.encoder.heads.language import LanguageHead
 from isotune.encoder.pooling import EachLayer, Pooling, TokenStates, change_pooling
 from isotune.encoder.stream import Advance, Parts, encode_stream, progress
 from isotune.errors import InputError
-from isotune.files import written
+from isotune.files import verify_checksums, written
 from isotune.kernels.device import default_device
 from isotune.kernels.int8 import is_quantized, quantize
 from isotune.kernels.precision import warn_of_bfloat16

@@ -7,12 +7,13 @@ its numbers, which studies and reports read.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, TypeAlias, get_args
+from pathlib import Path
+from typing import Annotated, Literal, Self, TypeAlias, get_args
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from isotune.encoder.calibration import Calibration
-from isotune.errors import unknown
+from isotune.errors import invalid, unknown
 
 Aggregation = Literal["all", "mean", "wmean"]
 Metric = Literal["spearman", "pearson"]
@@ -224,6 +225,14 @@ class RunEvaluation(_Result):
     selected_step: int  # of the encoder kept; 0 is the untouched start
     differences: tuple[Difference, ...] = ()  # of the encoder kept against the start, by task
     dev: DevGain | None = None  # None without dev pairs
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Reads a run's `evaluation.json`; raises `InputError` if the file is damaged."""
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except ValidationError as error:
+            raise invalid(str(path), error) from error
 
     @property
     def _judged(self) -> Sequence[Difference]:

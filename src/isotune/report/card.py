@@ -6,7 +6,6 @@ local files and folders are told without their paths.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from isotune.encoder.heads import Normalize
 from isotune.errors import InputError
 from isotune.evaluation.results import GeometryResult, RunEvaluation
 from isotune.evaluation.tasks import task_title
-from isotune.files import read_json, write_text
+from isotune.files import read_json, read_toml, verify_checksums, write_text
 from isotune.report.stages import Change
 from isotune.report.templates import template
 
@@ -130,7 +129,8 @@ def _metadata(run: Mapping[str, Any] | None, source: str, licence: str, onnx: bo
 
 def _read_run(folder: Path) -> dict[str, Any]:
     """What the run folder of an encoder says about the encoder."""
-    recipe = tomllib.loads((folder / "recipe.toml").read_text("utf-8"))
+    verify_checksums(folder)
+    recipe = read_toml("recipe", folder / "recipe.toml", {})
     model = str(recipe.get("model", BUNDLED_MODEL))
     local = local_model(model)
     return {
@@ -150,7 +150,7 @@ def _scores(path: Path) -> Iterator[Change]:
     """The scores of a run; those of geometry do not say which encoder is better, and are left out."""
     if not path.exists():
         return
-    evaluation = RunEvaluation.model_validate_json(path.read_bytes())
+    evaluation = RunEvaluation.read(path)
     before, after = evaluation.before.scores(), evaluation.after.scores()
     spaces = [task.scores("all", "spearman") for task in evaluation.after.tasks if isinstance(task, GeometryResult)]
     for task in (name for name in before if name not in set().union(*spaces)):

@@ -30,7 +30,7 @@ from isotune.evaluation import (
 )
 from isotune.evaluation.intervals import correlated_pairs, interval, resampled_correlations
 from isotune.evaluation.results import MEASURES, DevGain
-from isotune.files import remove, sync, write_text, written
+from isotune.files import remove, sync, verify_checksums, write_text, written
 from isotune.recipes import Recipe
 from isotune.report.text_changes import CHANGES, FEWEST_SENTENCES, compare_text
 from isotune.training.run_folder import Progress
@@ -60,7 +60,8 @@ class Result:
 
 def finished_result(folder: Path) -> Result:
     """The result of a run that is finished."""
-    evaluation = RunEvaluation.model_validate_json((folder / "evaluation.json").read_text("utf-8"))
+    verify_checksums(folder)
+    evaluation = RunEvaluation.read(folder / "evaluation.json")
     return Result(folder, folder / "encoder", folder / "report.html", evaluation, None)
 
 

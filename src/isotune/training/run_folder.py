@@ -33,7 +33,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from isotune.errors import InputError
-from isotune.files import make_folder, read_json, remove, write_text, written
+from isotune.files import CHECKSUMS, checksums, make_folder, read_json, remove, rust_writes, write_text, written
 from isotune.kernels.device import gpu_name
 from isotune.plugins import loaded_plugins, require_plugins
 from isotune.recipes import Recipe, read_recipe
@@ -46,6 +46,7 @@ RECIPE = "recipe.toml"
 LOCK = "lock"
 HOLDER = "holder"  # says whose the lock is; Windows lets nobody read or write a file that is locked
 CHECKSUM = "recipe_sha256"  # of environment.json
+RECORDS = (".json", ".jsonl", ".npz", ".toml")  # the files of a finished run that others read
 UNFINISHED = ("*.part", ".tmp*")  # the names of isotune and of safetensors for files that are not yet whole
 FIRST_PARTS = re.compile(rf"\.({re.escape(ENVIRONMENT)}|{re.escape(RECIPE)})\.[0-9a-f]+\.part")  # of `create`
 
@@ -100,13 +101,10 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str,
         unshared[key] = value.clone() if value.data_ptr() in seen else value.contiguous()
         seen.add(value.data_ptr())
     try:
-        with written(path) as part:
+        with written(path) as part, rust_writes():
             save_file(unshared, part, {"isotune": metadata})
-    except SafetensorError as error:
-        raise InputError(
-            f"{path}: the file can't be written ({error}); free some space, then --resume continues from the last "
-            "checkpoint"
-        ) from error
+    except InputError as error:
+        raise InputError(f"{error}; free some space, then --resume continues from the last checkpoint") from error
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
@@ -204,9 +202,11 @@ def create(folder: Path, plan: Recipe) -> None:
 
 
 def mark_finished(folder: Path) -> None:
-    """Stores the fact that the run is finished: its end time in environment.json."""
+    """Stores the fact that the run is finished: its end time, and the checksums of its records."""
     environment = {**_environment(folder), "finished": _now()}
     write_text(folder / ENVIRONMENT, json.dumps(environment, indent=2) + "\n")
+    records = sorted(path.name for path in folder.iterdir() if path.suffix in RECORDS)
+    write_text(folder / CHECKSUMS, checksums(folder, records))
 
 
 def is_finished(folder: Path) -> bool:
