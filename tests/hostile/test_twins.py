@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 SEED = int(os.environ.get("ISOTUNE_SEED") or random.SystemRandom().randrange(10**6))
 ROUNDS = 3  # pairs of each command
 EQUAL = ("analyse", "encode to a folder", "index", "label")  # which go on with what is there: twins do the same
-DAMAGES = 4  # of each file
+DAMAGES = 2  # of each file
 
 
 class Stopped(Exception):
