@@ -85,6 +85,7 @@ def unfinish(folder: Path) -> None:
     environment = json.loads(path.read_text("utf-8"))
     del environment["finished"]
     path.write_text(json.dumps(environment), "utf-8")
+    (folder / "SHA256SUMS").unlink()
 
 
 @pytest.fixture

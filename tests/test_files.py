@@ -1,26 +1,97 @@
-"""Files that are written completely or not at all."""
+"""Files that are written completely or not at all, by any number of processes at once."""
 
+import errno
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
-from isotune.files import replacing
+from isotune.errors import InputError
+from isotune.files import FORGOTTEN, written
+
+WRITERS = 12
 
 
-def test_a_file_is_replaced_only_when_the_new_one_is_complete(tmp_path: Path) -> None:
-    path = tmp_path / "report.html"
-    path.write_text("old")
+def make_file(path: Path, text: str) -> None:
+    path.write_text(text * 1000)
 
-    def interrupted() -> None:
-        with replacing(path) as part:
-            part.write_text("half of the n")
-            raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert path.read_text() == "old"
-    with replacing(path) as part:
-        part.write_text("new")
-        assert path.read_text() == "old"
-    assert path.read_text() == "new"
+def make_folder(path: Path, text: str) -> None:
+    path.mkdir()
+    for name in ("a", "b"):
+        (path / name).write_text(text * 1000)
+
+
+def content(path: Path) -> set[str]:
+    """The letters of which a file, or the files of a folder, are made."""
+    paths = [*path.iterdir()] if path.is_dir() else [path]
+    return {letter for each in paths for letter in each.read_text()}
+
+
+def refuse(*_: object) -> None:
+    raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+@pytest.mark.parametrize("links", [True, False])
+@pytest.mark.parametrize("new", [True, False])
+@pytest.mark.parametrize("make", [make_file, make_folder])
+def test_of_many_who_make_one_path_the_one_whose_content_is_there_was_told_so(
+    make: Callable[[Path, str], None], new: bool, links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if make is make_folder and not new:
+        pytest.skip("a folder is not replaced")
+    if not links:  # where only a look can tell whether the name is free, the writers come one after the other
+        monkeypatch.setattr("os.link", refuse)
+    together, path, refusals = Barrier(WRITERS if links else 1), tmp_path / "made", list[str]()
+
+    def write(number: int) -> str:
+        letter = chr(ord("a") + number)
+        try:
+            with written(path, new=new) as part:
+                make(part, letter)
+                together.wait()
+        except InputError as error:
+            refusals.append(str(error))
+            return ""
+        return letter
+
+    with ThreadPoolExecutor(WRITERS if links else 1) as pool:
+        ended_well = set(pool.map(write, range(WRITERS))) - {""}
+    there = content(path)
+    assert len(there) == 1
+    assert there == ended_well if new else there <= ended_well
+    assert set(refusals) == ({f"{path}: it exists already; give another name"} if new else set())
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("new", [True, False])
+def test_what_fails_leaves_everything_as_it_was(new: bool, tmp_path: Path) -> None:
+    path = tmp_path / ("new" if new else "old")
+    (tmp_path / "old").write_text("old")
+
+    def fail(error: BaseException) -> None:
+        with written(path, new=new) as part:
+            part.write_text("half of the n")
+            raise error
+
+    for error in (KeyboardInterrupt(), ConnectionError("gone"), ValueError("bad")):
+        with pytest.raises(type(error)):
+            fail(error)
+    for error in (OSError(errno.ENOSPC, "no space"), OSError("no space")):
+        with pytest.raises(InputError, match=r": it can't be written \(no space\)"):
+            fail(error)
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("old", "old")]
+
+
+def test_what_killed_processes_left_is_removed_when_it_is_old(tmp_path: Path) -> None:
+    paths = [tmp_path / f".v[1].npy.{key}.part" for key in ("old", "fresh")]
+    for path, age in zip(paths, (FORGOTTEN + 60, 60), strict=True):
+        path.touch()
+        os.utime(path, (time.time() - age,) * 2)
+    with written(tmp_path / "v[1].npy", new=True) as part:
+        part.touch()
+    assert [path.exists() for path in paths] == [False, True]

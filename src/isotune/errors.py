@@ -78,4 +78,4 @@ def invalid(name: str, error: ValidationError) -> InputError:
         place = [str(part + 1 if isinstance(part, int) else part) for part in loc]
         got = "" if isinstance(problem["input"], dict | list | tuple) else f" (got {problem['input']!r})"
         problems.append(": ".join([*place, problem["msg"].removeprefix("Value error, ") + got]))
-    return InputError(f"{name}: {'; '.join(problems)}")
+    return InputError(f"{name}: {'; '.join(dict.fromkeys(problems))}")  # two stages may have one option

@@ -1,14 +1,16 @@
 """Files that are written completely or not at all, JSON files, and TOML files that are read by path or by name.
 
-The text files may be written by several processes at once, on several machines too: each process writes under a name of
-its own, and moves that file into place. A large file has one such name, so that killed processes leave at most one.
-What is moved into place is on the disk before, and its name is on the disk afterwards, so it outlives a power cut.
+Any number of processes may write one file, on several machines too: each writes under a name that no other has, and
+moves that file into place. What is moved into place is on the disk before, and its name is on the disk afterwards, so
+it outlives a power cut.
 """
 
+import glob
 import hashlib
 import json
 import os
 import shutil
+import time
 import tomllib
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,6 +18,7 @@ from contextlib import contextmanager, suppress
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 from isotune.errors import InputError, unknown
 
@@ -23,25 +26,75 @@ CHECKSUMS = "SHA256SUMS"  # in a folder: the file that `sha256sum -c` reads
 TOML = ".toml"
 WINDOWS = os.name == "nt"  # Windows syncs a file only if it is open for writing, and no folder
 LARGEST_TOML = 100_000  # bytes; a key with n dots takes tomllib n² steps
+FORGOTTEN = 24 * 60 * 60  # seconds after which an unfinished file is that of a killed process
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Gives a path beside `path` to write to; it replaces `path` when the block succeeds, and is removed otherwise."""
-    part = path.with_name(f"{path.name}.part")
+def written(path: Path, *, new: bool = False) -> Iterator[Path]:
+    """Gives a path beside `path` to make a file or folder at, which becomes `path` when the block succeeds.
+
+    The given path belongs to this call alone. It replaces a file at `path`, unless `path` has to be `new`. What a
+    process left that was killed a day ago or earlier is removed.
+
+    Raises:
+        InputError: `path` can't be written, or has to be new and exists. This is known before the block starts, if it
+            can be. A process that has made `path` since then is found at the end.
+    """
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.part")
     try:
+        if new and os.path.lexists(path):
+            raise FileExistsError
+        make_folder(path.parent)
+        for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+            with suppress(FileNotFoundError):  # another process has moved it
+                if left.stat().st_mtime < time.time() - FORGOTTEN:
+                    remove(left)
+        part.touch()  # fails here, not after the block
+        part.unlink()
         yield part
-        put_into_place(part, path)
+        for made in (*part.rglob("*"), part):
+            sync(made)
+        _name(part, path, new)
+        sync(path.parent)
+    except ConnectionError:
+        raise  # of a pipe or the network, and not of this file
+    except OSError as error:
+        if new and os.path.lexists(path):
+            raise InputError(f"{path}: it exists already; give another name") from error
+        other = "; give another name" if new else ""
+        raise InputError(f"{path}: it can't be written ({error.strerror or error}){other}") from error
     finally:
-        part.unlink(missing_ok=True)
+        remove(part)
 
 
-def put_into_place(part: Path, path: Path) -> None:
-    """Gives a file or folder that is complete its final name, in a way that a power cut can't spoil."""
-    for written in (*part.rglob("*"), part):
-        sync(written)
-    part.replace(path)
-    sync(path.parent)
+def _name(part: Path, path: Path, new: bool) -> None:
+    """Gives what is complete its final name; a `new` name is not taken from another file or folder."""
+    if not new:
+        part.replace(path)
+        return
+    if part.is_file() and not WINDOWS:  # else a rename takes no other name than that of an empty folder
+        try:
+            os.link(part, path)
+        except FileExistsError:
+            raise
+        except OSError:  # of a file system without hard links
+            if os.path.lexists(path):
+                raise
+        else:
+            part.unlink()
+            return
+    part.rename(path)
+
+
+@contextmanager
+def rust_writes() -> Iterator[None]:
+    """Raises an OSError where a library in Rust can't write a file; such a library raises an `Exception`."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        raise OSError(str(error)) from error
 
 
 def make_folder(path: Path) -> None:
@@ -67,34 +120,6 @@ def sync(path: Path) -> None:
         os.close(number)
 
 
-@contextmanager
-def new_path(path: Path) -> Iterator[Path]:
-    """Gives a path beside `path` to make a new file or folder at; it becomes `path` when the block succeeds.
-
-    Raises:
-        InputError: `path` exists already, or can't be written; this is known before the block starts, if it can be.
-    """
-    if path.exists():
-        raise InputError(f"{path}: it exists already; give another name")
-    part = path.with_name(f"{path.name}.part")
-    try:
-        make_folder(path.parent)
-        remove(part)  # what a killed process has left
-        part.touch()  # fails here, not after the block
-        part.unlink()
-        yield part
-        put_into_place(part, path)
-    except ConnectionError:
-        raise  # of a pipe or the network, and not of this file
-    except Exception as error:
-        if not isinstance(error, OSError) and "(os error " not in str(error):  # as libraries in Rust say it
-            raise
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{path}: it can't be written ({reason}); give another name") from error
-    finally:
-        remove(part)
-
-
 def remove(path: Path) -> None:
     """Removes a file or folder, if it is there."""
     shutil.rmtree(path, ignore_errors=True)
@@ -103,18 +128,9 @@ def remove(path: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a small file of UTF-8, completely or not at all."""
-    write_file(path, text.encode())
-
-
-def write_file(path: Path, content: bytes) -> None:
-    """Writes a small file, completely or not at all."""
-    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")  # a name that no other process uses
-    try:
-        part.write_bytes(content)
-        put_into_place(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+    """Writes a small file of UTF-8, completely or not at all; raises errors as `written`."""
+    with written(path) as part:
+        part.write_bytes(text.encode())
 
 
 def read_json(path: Path, missing_ok: bool = False) -> Any:
@@ -136,6 +152,43 @@ def file_sha256(path: Path) -> str:
 def checksums(folder: Path, names: Iterable[str]) -> str:
     """The lines of SHA256SUMS for these files of a folder."""
     return "".join(f"{file_sha256(folder / name)}  {name}\n" for name in names)
+
+
+def verify_checksums(folder: Path) -> bool:
+    """Compares the files in a folder with its SHA256SUMS; returns whether there is such a file."""
+    if not (folder / CHECKSUMS).exists():
+        return False
+    try:
+        lines = (line.partition("  ") for line in (folder / CHECKSUMS).read_text("utf-8").splitlines())
+        listed = {name: digest for digest, _, name in lines}
+        for path in sorted(folder.rglob("*")):
+            name = path.relative_to(folder).as_posix()
+            if name in listed and path.is_file() and listed[name] == file_sha256(path):
+                del listed[name]
+    except (OSError, ValueError) as error:
+        raise InputError(f"{folder}: {CHECKSUMS} can't be compared ({error})") from error
+    if listed:
+        raise InputError(
+            f"{folder}: {min(listed) or CHECKSUMS} is damaged: it is not the file that {CHECKSUMS} names; if it "
+            f"was changed on purpose, remove {CHECKSUMS}"
+        )
+    return True
+
+
+def read_arrays(path: Path) -> dict[str, Any]:
+    """The numpy arrays of an .npz file, by name; raises `InputError` if the file is damaged."""
+    import numpy as np
+
+    try:
+        with ZipFile(path) as file:
+            if damaged := file.testzip():  # numpy reads no checksum
+                raise ValueError(f"{damaged} is damaged")
+        with np.load(path) as arrays:
+            return dict(arrays)
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # of zipfile, zlib and numpy, which raise many kinds for damaged files
+        raise InputError(f"{path}: not a file of arrays: {error}") from error
 
 
 def inside(folder: Path, name: str) -> Path:

@@ -89,7 +89,8 @@ def test_what_calibrate_refuses(isotune: Call, refused: Refused, encoder: Path, 
     code, table, error = isotune(*words, "--tasks", "high.tsv")
     assert code == 2
     assert "high.tsv" in table  # what was measured is not lost
-    assert "a score of 100; scores from 0 to 1, or" in error
+    assert "a score of 100; scores from 0 to 5 are needed, or another scale (--scale)" in error
+    assert "--scale is for --calibrate" in refused("evaluate", encoder, "--scale", 5)
     Path("equal.tsv").write_text("sentence1\tsentence2\tscore\na dog\ta cat\t1\na dog\ta dog\t1\n")
     assert "no variance" in refused(*words, "--tasks", "equal.tsv")
     assert not (encoder / "calibration.json").exists()

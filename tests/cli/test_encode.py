@@ -104,6 +104,8 @@ def test_similarity(isotune: Call, refused: Refused, tiny_model: Path) -> None:
     a, b = Encoder.load(tiny_model).encode(["a dog", "-a cat"], normalize=True)
     assert isotune("similarity", tiny_model, "--", "a dog", "-a cat").out == f"{a @ b:.4f}\n"
     assert "there is no such folder" in refused("similarity", "no/model", "a", "b")
+    for text in ("-5 degrees", "- a", "-cold", "--- a"):
+        assert "begins with a dash stands behind --" in refused("similarity", tiny_model, text, "a cat")
 
 
 @pytest.mark.parametrize(

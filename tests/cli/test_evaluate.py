@@ -78,6 +78,19 @@ def test_the_scores_of_another_precision(isotune: Call, tiny_model: Path, pairs:
     assert result.tasks == expected.tasks != evaluate(Encoder.load("tiny"), [str(pairs)]).tasks
 
 
+def test_columns_are_named_and_pairs_of_one_text_are_said_to_be(
+    isotune: Call, refused: Refused, tiny_model: Path, pairs: Path
+) -> None:
+    lines = pairs.read_text().splitlines()
+    Path("other.tsv").write_text("\n".join(["first\tsecond\tstars", *lines[1:]]))
+    named = ["--columns", "sentence1=first", "sentence2=second", "score=stars"]
+    (result,) = as_json(isotune, "evaluate", tiny_model, "--tasks", "other.tsv", *named).evaluations
+    (expected,) = as_json(isotune, "evaluate", tiny_model, "--tasks", pairs).evaluations
+    assert result.scores()["other.tsv"] == expected.scores()[str(pairs)]
+    Path("same.tsv").write_text("sentence1\tsentence2\tscore\na dog\ta dog\t1\na cat\ta cat\t2\n")
+    assert "both sentences of each pair are the same text" in refused("evaluate", tiny_model, "--tasks", "same.tsv")
+
+
 def test_errors_are_reported_before_any_encoding(
     refused: Refused, tiny_model: Path, pairs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,5 +101,6 @@ def test_errors_are_reported_before_any_encoding(
         (["--tasks", "sickrr"], "unknown task or file 'sickrr': did you mean 'sickr'? Known: cr, geom"),
         (["--tasks", "stsb"], "set ISOTUNE_DATA to a folder with stsb/stsb.tsv.gz"),
         (["--tasks", "flat.tsv"], "flat.tsv: the scores have no variance"),
+        (["--tasks", "flat.tsv", "--columns", "score=x"], "flat.tsv: no column 'x'; it has"),
     ]:
         assert message in refused("evaluate", tiny_model, *words, "--aggregation=all")

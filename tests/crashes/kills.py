@@ -33,7 +33,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import torch
 
-from isotune.encoder.format.checksums import verify_checksums
+from isotune.files import verify_checksums
 from isotune.training.run_folder import load_tensors
 from tests.crashes.work import WORKS, Work, make_inputs
 

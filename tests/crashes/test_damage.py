@@ -7,16 +7,28 @@ import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from isotune.data.cache import TextCache
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.format.checksums import verify_checksums
 from isotune.errors import InputError
+from isotune.files import read_arrays, verify_checksums
 from isotune.recipes import Recipe
-from isotune.training.run_folder import create, held, last_checkpoint, save_tensors, started_recipe
+from isotune.report.stages import read_records, sealed
+from isotune.training.recorder import Recorder
+from isotune.training.run_folder import (
+    create,
+    held,
+    is_finished,
+    last_checkpoint,
+    mark_finished,
+    save_tensors,
+    started_recipe,
+)
 
+METRICS = "".join(sealed({"kind": "dev", "step": step, "score": step / 7}) + "\n" for step in range(4))
 TEXTS = [f"sentence {number}" for number in range(40)]
 
 
@@ -54,10 +66,34 @@ def read_cache(folder: Path) -> object:
     return list(TextCache(folder / "cache.sqlite", {"kind": "upper"}).get_or_make(TEXTS, upper, 10))
 
 
+def write_metrics(folder: Path, _: Path) -> None:
+    (folder / "metrics.jsonl").write_text(METRICS)
+
+
+def read_metrics(folder: Path) -> object:
+    with Recorder(folder, len(METRICS), quiet=True):  # as a resumed run does
+        (folder / "train.log").unlink()
+        return read_records(folder / "metrics.jsonl")
+
+
+def write_records(folder: Path, tiny_model: Path) -> None:
+    write_recipe(folder, tiny_model)
+    np.savez_compressed(folder / "cosines.npz", gold=np.arange(50.0), before=np.linspace(0, 1, 50))
+    mark_finished(folder)
+
+
+def read_records_of_run(folder: Path) -> object:
+    verify_checksums(folder)
+    arrays = read_arrays(folder / "cosines.npz")
+    return {name: array.tolist() for name, array in arrays.items()}, started_recipe(folder), is_finished(folder)
+
+
 KINDS: dict[str, tuple[Callable[[Path, Path], object], Callable[[Path], object]]] = {
     "checkpoint": (write_checkpoint, read_checkpoint),
     "recipe": (write_recipe, started_recipe),
     "encoder": (write_encoder, read_encoder),
+    "metrics": (write_metrics, read_metrics),
+    "records of a run": (write_records, read_records_of_run),
     "cache": (lambda folder, _: read_cache(folder), read_cache),
 }
 

@@ -7,6 +7,8 @@ import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isotune.data.records import LONGEST_LINE
-from isotune.data.rows import LabelledPair, Pair, Row, ScoredPair, Sentence, Triplet
-from isotune.data.sources import read, read_scored_pairs
+from isotune.data.rows import LabelledPair, LabelledSentence, Pair, Row, ScoredPair, Sentence, Triplet
+from isotune.data.sources import checked_rows, read, read_scored_pairs
 from isotune.errors import InputError
 
 Table = list[dict[str, str]]
@@ -139,14 +141,32 @@ def test_python_objects_are_rows() -> None:
     assert list(read([iter([Pair("a", "b")])], Sentence)) == [Sentence("a"), Sentence("b")]
     assert list(read([[("a", "b", 1)]], ScoredPair)) == [ScoredPair("a", "b", 1.0)]
     assert list(read([[Triplet("a", "b", "c")]], Pair)) == [Pair("a", "b")]
+    labelled = [{"text": "a", "label": np.int64(1)}, {"text": "b", "label": "x"}]
+    assert list(read([labelled], LabelledSentence)) == [LabelledSentence("a", "1"), LabelledSentence("b", "x")]
+
+
+FRAME = SimpleNamespace(columns=["text"], to_dict=None)  # as pandas' DataFrame
+
+
+@pytest.mark.parametrize("rows", ["notes.txt", b"a", Path("notes.txt"), {"text": ["a"]}, 3, FRAME])
+def test_what_is_no_list_of_rows_is_refused(rows: Any) -> None:
+    with pytest.raises(InputError, match=r"rows: a (list of sentences|DataFrame has columns)"):
+        checked_rows(rows)
+
+
+@pytest.mark.parametrize("sentence", ["a lamp", "Is it on?", "How [do] I reset it? " * 30])
+def test_who_gives_sentences_as_sources_is_told_how_to_give_them(sentence: str) -> None:
+    with pytest.raises(InputError, match=r"sentences are no sources: in Python they are given as rows=\[...\]"):
+        read([sentence], Sentence)
 
 
 @pytest.mark.parametrize(
     ("items", "row", "message"),
     [
-        ([3], Sentence, "<rows>:1: a string or (sentence) is needed, not 3"),
-        (["a", ("b", "c")], Sentence, "<rows>:2: a string or (sentence) is needed, not ('b', 'c')"),
-        ([("a", "b"), ("a", "b", "c")], Pair, "<rows>:2: a string or (sentence1, sentence2) is needed"),
+        ([3], Sentence, "<rows>:1: a string, a dict or Sentence(sentence) is needed, not 3"),
+        (["a", ("b", "c")], Sentence, "<rows>:2: a string, a dict or Sentence(sentence) is needed, not ('b', 'c')"),
+        ([("a", "b"), ("a", "b", "c")], Pair, "<rows>:2: a string, a dict or Pair(sentence1, sentence2) is needed"),
+        ([{"body": "a"}], Sentence, "<rows>: can't tell which columns hold sentence"),
         (["a"], Pair, "<rows>: it has sentences only, and Pair needs sentence1, sentence2"),
         ([], Sentence, "<rows>: nothing in it"),
     ],

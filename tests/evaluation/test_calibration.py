@@ -85,27 +85,28 @@ def test_a_calibration_stays_with_its_encoder_alone(encoder: Encoder, pairs: Pat
 
 
 def test_scores_of_every_scale_are_shares(encoder: Encoder, pairs: Path) -> None:
-    """Judged pairs as they are; graded ones divided by 5."""
     rows = [ScoredPair(*line.split("\t")[:2], float(line[-1])) for line in pairs.read_text().splitlines()[1:]]  # type: ignore[arg-type]
     graded = isotune.calibrate(encoder, rows)
     assert graded == isotune.calibrate(encoder, pairs)
-    assert graded == isotune.calibrate(encoder, [row._replace(score=row.score / 5) for row in rows])
-    assert graded != isotune.calibrate(encoder, [row._replace(score=float(row.score > 2)) for row in rows])
+    for scale in (1, 5, 100):
+        scaled = [row._replace(score=row.score / 5 * scale) for row in rows]
+        assert isotune.calibrate(encoder, scaled, scale=scale).threshold == pytest.approx(graded.threshold)
+    judged = [row._replace(score=float(row.score > 2)) for row in rows]
+    assert isotune.calibrate(encoder, judged, scale=1) != isotune.calibrate(encoder, judged, scale=5)
+    with pytest.raises(InputError, match="no score is above 1, so their scale is not known; give scale 1"):
+        isotune.calibrate(encoder, judged)
 
 
 @pytest.mark.parametrize(
     ("scores", "message"),
     [
-        ([1, 1, 1], "the pairs: all 3 pairs have one score; give pairs that mean the same and others"),
-        ([1], "the pairs: all 1 pairs have one score"),
+        ([2, 2, 2], "the pairs: all 3 pairs have one score; give pairs that mean the same and others"),
+        ([2], "the pairs: all 1 pairs have one score"),
         ([], "nothing in it"),
         ([0, math.nan, 1], "<rows>:2: score must be a finite number, not nan"),
-        (
-            [0, 3, 7],
-            "the pairs: a score of 7; scores from 0 to 1, or from 0 to 5 as isotune label writes them, are need",
-        ),
-        ([-1, 0, 1], "the pairs: a score of -1;"),
-        ([0, 0, 1], "the pairs: pairs with a higher cosine don't have higher scores; calibrate by other pairs"),
+        ([0, 3, 7], "the pairs: a score of 7; scores from 0 to 5 are needed, or another scale"),
+        ([-1, 0, 2], "the pairs: a score of -1;"),
+        ([0, 0, 2], "the pairs: pairs with a higher cosine don't have higher scores; calibrate by other pairs"),
     ],
 )
 def test_pairs_that_say_nothing_are_refused(encoder: Encoder, scores: list[float], message: str) -> None:
@@ -118,7 +119,7 @@ def test_pairs_that_say_nothing_are_refused(encoder: Encoder, scores: list[float
 
 def test_pairs_of_one_cosine_are_refused(encoder: Encoder) -> None:
     with pytest.raises(InputError, match="all 2 pairs have one cosine"):
-        isotune.calibrate(encoder, [ScoredPair("a dog", "a cat", 0), ScoredPair("a dog", "a cat", 1)])
+        isotune.calibrate(encoder, [ScoredPair("a dog", "a cat", 0), ScoredPair("a dog", "a cat", 5)])
 
 
 @pytest.mark.parametrize("damage", ['{"slope": 1', "[]", '"threshold": NaN', '"slope": -2.0'])

@@ -14,8 +14,12 @@ def part(size: int, seed: int, noise: float, weight: float = 1.0) -> CorrelatedP
     return CorrelatedPairs(gold, np.round(gold + noise * generator.standard_normal(size), 1), weight)
 
 
+@pytest.mark.parametrize("most", [1, 40 * 50, 10**6])  # one sample at a time, some, all
 @pytest.mark.parametrize("metric", ["spearman", "pearson"])
-def test_resampled_correlations_equal_correlations_of_the_repeated_pairs(metric: Metric) -> None:
+def test_resampled_correlations_equal_correlations_of_the_repeated_pairs(
+    metric: Metric, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("isotune.evaluation.intervals.MOST_COUNTS", most)
     parts = [part(40, 1, 2.0, 0.25), part(30, 2, 1.0, 0.75)]
     expected = np.zeros(150)
     for number, pairs in enumerate(parts):

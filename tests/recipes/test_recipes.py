@@ -1,12 +1,14 @@
 """Recipes: the ones of the package, their tables and sources, and options laid over them."""
 
+import math
 import tomllib
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import tomli_w
+from pydantic import ValidationError
 
 from isotune.cli.train import field_docs
 from isotune.encoder.options import EncoderOptions
@@ -37,6 +39,19 @@ def test_a_key_means_one_thing(name: str) -> None:
 @pytest.mark.parametrize("model", [EncoderOptions, TrainingOptions, *OPTIONS.values()], ids=lambda m: m.__name__)
 def test_every_option_is_explained(model: type[TrainingOptions]) -> None:
     assert model.model_fields.keys() <= field_docs(model).keys()
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, 1e18, -1e18, 10**21, -(10**21)])
+def test_a_number_that_cannot_be_is_refused_by_its_option(number: float) -> None:
+    for model in {TrainingOptions, *(METHODS[name].options for name in METHODS)}:
+        for name, field in model.model_fields.items():
+            kinds = {field.annotation, *get_args(field.annotation)}
+            is_count = int in kinds or name == "epochs"
+            may_be = {"max_gradient_norm": number == math.inf, "min_score": math.isfinite(number)}
+            is_finite_float = math.isfinite(number) and number > 0 and not is_count
+            if kinds & {int, float} and not is_finite_float and not may_be.get(name):
+                with pytest.raises(ValidationError):
+                    model.model_validate({name: number})
 
 
 def test_an_option_goes_where_it_belongs() -> None:

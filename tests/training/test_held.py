@@ -33,12 +33,13 @@ def test_the_folder_of_a_process_that_was_killed_is_taken_over(tmp_path: Path) -
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout
         process.stdout.readline()
-        (tmp_path / "lock").write_text("process 7 on there, since 2026-01-02")
+        (tmp_path / "holder").write_text("process 7 on there, since 2026-01-02")
         with pytest.raises(InputError, match="process 7 on there, since 2026-01-02"), held(tmp_path, new=False):
             pass
         process.kill()
     with held(tmp_path, new=False):
-        assert str(os.getpid()) in (tmp_path / "lock").read_text()
+        assert str(os.getpid()) in (tmp_path / "holder").read_text()
+        assert (tmp_path / "lock").read_bytes() == b""  # which nobody may write while Windows holds it
     assert [path.name for path in tmp_path.iterdir()] == ["recipe.toml"]
 
 
@@ -62,7 +63,7 @@ def test_what_a_process_left_that_was_killed_while_it_wrote_weights_is_removed(t
 
 
 def test_a_run_that_was_killed_before_its_recipe_was_written_has_not_begun(tmp_path: Path) -> None:
-    for name in ("lock", f".recipe.toml.{'0' * 32}.part"):
+    for name in ("lock", "holder", f".recipe.toml.{'0' * 32}.part"):
         (tmp_path / name).touch()
     (tmp_path / "environment.json").write_text('{"recipe_sha256": "0"}')
     with held(tmp_path, new=True):

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
@@ -44,6 +45,7 @@ def test_a_run_leaves_an_encoder_and_everything_about_it(train: Train, method: s
         "metrics.jsonl",
         "recipe.toml",
         "report.html",
+        "SHA256SUMS",
         "train.log",
         "text-changes.json",
     }
@@ -488,6 +490,45 @@ def test_a_run_on_rows_from_python_needs_them_again(train: Train, sentences: lis
     with pytest.raises(InputError, match="started with rows from Python; give the same rows again"):
         resume(result.folder)
     assert resume(result.folder, rows=sentences).stopped is None
+
+
+@pytest.mark.parametrize("kind", ["train", "dev", "space"])
+def test_an_error_of_who_watches_ends_the_run_as_it_is_and_the_run_goes_on(
+    train: Train, tmp_path: Path, kind: str
+) -> None:
+    def watch(record: dict[str, Any]) -> None:
+        if record["kind"] == kind and record["step"] > 4:
+            raise InputError("enough")
+
+    with pytest.raises(InputError, match=r"^enough$"):
+        train(watch=watch, steps=12, eval_every=4)
+    resumed = resume(tmp_path / "run")
+    assert_same_end(train(out=tmp_path / "whole", steps=12, eval_every=4).folder, resumed.folder)
+
+
+def test_a_run_goes_on_from_another_folder_and_after_it_was_moved(
+    train: Train, text: Path, pairs: Path, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(record: dict[str, Any]) -> None:
+        if record.get("step") == 4:
+            raise Killed
+
+    monkeypatch.chdir(tmp_path)
+    for name, path in (("notes.txt", text), ("dev.tsv", pairs)):
+        shutil.copy(path, name)
+    shutil.copytree(tiny_model, "model")
+    options: dict[str, Any] = {"dev": "dev.tsv", "tasks": ("dev.tsv",), "steps": 8, "eval_every": 4}
+    for number, model in enumerate(("model", Encoder.load("model"))):
+        with pytest.raises(Killed):
+            train(sources="notes.txt", model=model, out=f"run-{number}", watch=stop, **options)
+        whole = train(sources="notes.txt", model=model, out=f"whole-{number}", **options)
+        elsewhere = tmp_path / f"elsewhere-{number}"
+        elsewhere.mkdir()
+        shutil.move(f"run-{number}", elsewhere / "moved")
+        with monkeypatch.context() as there:
+            there.chdir(elsewhere)
+            resumed = resume(Path("moved"))
+            assert_same_end(tmp_path / whole.folder, resumed.folder)
 
 
 def test_seeds_differ_by_purpose_and_place() -> None:

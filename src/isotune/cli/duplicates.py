@@ -32,13 +32,13 @@ def duplicates(
     """
     from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError
-    from isotune.files import new_path
+    from isotune.files import written
     from isotune.use.search.documents import read_documents
     from isotune.use.search.duplicates import find_duplicates
 
     if above is not None and not 0 < above <= 1:
         raise InputError(f"--above {above:g}: a cosine above 0 and up to 1 is needed")
-    with new_path(out) as folder:
+    with written(out, new=True) as folder:
         folder.mkdir()
         documents = list(read_documents(file, columns))
         model = Encoder.load(encoder, precision=precision)

@@ -18,6 +18,9 @@ OUT = (
     "A new file for all vectors: .npy holds the vectors alone (float32, one row per sentence); .parquet holds the "
     "sentences too. Or a folder (a name without a suffix), for a file of vectors for each file."
 )
+SHARD = (
+    "Encode only a share of the files into the folder, such as 2/8 in the second of eight processes that share them."
+)
 FORMAT = "The format of the files in a folder. parquet keeps all columns and adds the column vector. Unset: parquet."
 
 
@@ -29,6 +32,7 @@ def encode(
     format: Annotated[Literal["parquet", "npy"] | None, Parameter(help=FORMAT)] = None,
     normalize: Annotated[bool, Parameter(help="Scale each vector to length 1.")] = False,
     precision: Annotated[Precision | None, PRECISION] = None,
+    shard: Annotated[str | None, Parameter(help=SHARD, metavar="NUMBER/COUNT")] = None,
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
 ) -> None:
     """Turn the sentences of files into vectors.
@@ -37,13 +41,13 @@ def encode(
 
     A folder with a file of vectors for each file: isotune encode ENCODER 'parts/*.parquet' --out vectors
 
-    To encode a folder faster, start its command several times, on any machines that share the files: the processes
-    share the files out, and take over the file of a process that died. After an interruption, the same command goes on.
-    When all files are done, vectors/_manifest.json lists them with their numbers of rows and hashes.
+    To encode a folder faster, start its command several times, on any machines that share the files, with --shard 1/8
+    to --shard 8/8. After an interruption, the same command goes on. When all files are done, vectors/_manifest.json
+    lists them with their numbers of rows and hashes.
     """
     if out.suffix and not out.is_dir():
-        if format:
-            raise InputError(f"--format is for a folder of vectors; {out} is a file")
+        if format or shard:
+            raise InputError(f"{'--format' if format else '--shard'} is for a folder of vectors; {out} is a file")
         _encode_to_file(encoder, file, out, normalize, precision, columns)
         return
 
@@ -59,9 +63,11 @@ def encode(
             precision=precision,
             normalize=normalize,
             columns=columns,
+            shard=shard or "1/1",
             advance=advance,
         )
-    here = f"this process encoded {outcome.parts_encoded_here} of the parts"
+    left = f"; not done yet, and of other shards: {outcome.parts_left}" if outcome.parts_left else ""
+    here = f"this process encoded {outcome.parts_encoded_here} of the parts{left}"
     print(f"{out}: {outcome.parts} parts, {outcome.rows:,} vectors of {outcome.dimension} features; {here}")
 
 
@@ -81,14 +87,14 @@ def _encode_to_file(
     from isotune.data import Sentence, read
     from isotune.encoder.encoder import Encoder
     from isotune.encoder.stream import progress
-    from isotune.files import new_path
+    from isotune.files import written
     from isotune.use.bulk.vector_file import SUFFIXES, write_vectors
 
     if out.suffix not in SUFFIXES:
         raise InputError(f"--out {out}: vectors are written as {' or '.join(SUFFIXES)}, or into a folder")
     schema = pa.schema({"sentence": pa.string()})
     nothing = pa.Table.from_batches([], schema)  # pyarrow imports pandas to make a table of arrays
-    with new_path(out) as path, path.open("wb") as target:
+    with written(out, new=True) as path, path.open("wb") as target:
         rows = read(files, Sentence, columns)
         model = Encoder.load(encoder, precision=precision)
         start = time.perf_counter()

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import ENCODER, JSON, PRECISION, labels
+from isotune.cli.parameters import ENCODER, JSON, PAIRS, PRECISION, labels, within
 from isotune.encoder import Precision
 
 TASKS = (
@@ -21,8 +21,13 @@ AGGREGATION = (
 METRIC = "The correlation that the table shows."
 CALIBRATE = (
     "Fit the probability that two sentences mean the same to the scored pairs of the one task, and keep it in the "
-    "encoder's folder. Scores are 1 (the same) and 0, or from 0 to 5 as isotune label writes them."
+    "encoder's folder."
 )
+SCALE = (
+    "With --calibrate: the score of two sentences that mean the same. Unset: the dataset's, or 5, as isotune label "
+    "writes it; where no score is above 1, it has to be given."
+)
+COLUMNS = "The columns of files of pairs that have no usual name, such as sentence1=first score=similarity."
 
 
 def evaluate(
@@ -32,6 +37,8 @@ def evaluate(
     metric: Annotated[Literal["spearman", "pearson"], Parameter(help=METRIC)] = "spearman",
     precision: Annotated[Precision | None, PRECISION] = None,
     calibrate: Annotated[bool, Parameter(help=CALIBRATE)] = False,
+    scale: Annotated[float | None, Parameter(help=SCALE), within(1e-9, 1e9)] = None,
+    columns: Annotated[dict[str, str] | None, PAIRS, Parameter(help=COLUMNS)] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Score sentence encoders side by side.
@@ -47,6 +54,7 @@ def evaluate(
     from rich.console import Console
     from rich.progress import track
 
+    from isotune.data import ScoredPair, read
     from isotune.encoder.encoder import Encoder
     from isotune.encoder.finished import MODULES
     from isotune.errors import InputError
@@ -65,6 +73,8 @@ def evaluate(
     suffix = f", {precision}" if precision else ""
     names = [path + suffix for path in paths]
     shown = {name: label + suffix for name, label in zip(names, labels(paths), strict=True)}
+    if scale is not None and not calibrate:
+        raise InputError("--scale is for --calibrate")
     if calibrate and len(tasks) != 1:
         raise InputError(
             "--calibrate: name one file or dataset of scored pairs with --tasks, such as --tasks pairs.tsv"
@@ -72,10 +82,11 @@ def evaluate(
     if calibrate and (others := [path for path in paths if not (Path(path) / MODULES).exists()]):
         raise InputError(f"--calibrate: {others[0]} is no folder of an encoder, which could keep the calibration")
     # All tasks and encoders are loaded before the first is evaluated, so that a wrong name costs no time.
-    loaded_tasks = load_tasks(tasks)
+    loaded_tasks = load_tasks(tasks, columns)
     if calibrate and not (len(loaded_tasks) == 1 and isinstance(loaded_tasks[0], STSTask)):
         raise InputError(f"--calibrate: {tasks[0]} is no file or dataset of scored pairs; name one, such as stsb:dev")
     scored = source_of(tasks[0]) if calibrate else ""
+    pairs = list(read(scored, ScoredPair, columns)) if calibrate and columns else scored
     encoders = [Encoder.load(each, precision=precision) for each in paths]
     console = Console(stderr=True)
     progress = track(encoders, "evaluating", console=console, transient=True, disable=not console.is_terminal)
@@ -89,7 +100,7 @@ def evaluate(
             rich.print(difference_table(comparison, shown))
     calibrations = {}
     for folder, name, model in zip(paths, names, encoders, strict=True) if calibrate else ():
-        calibrations[name] = fitted = fit(model, scored)
+        calibrations[name] = fitted = fit(model, pairs, scale=scale)
         fitted.save(folder)
         if not as_json:
             print(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMNS
+from isotune.cli.parameters import COLUMNS, within
 
 FILE = (
     "The sentences: a file (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), a file pattern or a named dataset. Of "
@@ -28,7 +28,7 @@ def label(
     *,
     out: Annotated[Path, Parameter(help=OUT, metavar="FILE")] = Path("pairs.tsv"),
     encoders: Annotated[tuple[str, ...], Parameter(help=ENCODERS, consume_multiple=1, metavar="ENCODER...")] = (),
-    pairs: Annotated[int, Parameter(help="How many pairs to choose.")] = 50,
+    pairs: Annotated[int, Parameter(help="How many pairs to choose."), within(1, 1e6)] = 50,
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
 ) -> None:
     """Score pairs of your own sentences, to choose by them.
@@ -47,8 +47,6 @@ def label(
 
     if out.suffix != ".tsv":
         raise InputError(f"--out {out}: scored pairs are written as .tsv")
-    if pairs < 1:
-        raise InputError(f"--pairs {pairs}: at least 1 is needed")
     read_labels(out)  # an unusable file is refused before anything is encoded
     rows = read(file, Sentence, columns)
     # A line break would end the line of the file, and many programs read no further than to a NUL.

@@ -39,7 +39,7 @@ def map(
     from isotune.data.tables import typed
     from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError, require_extra
-    from isotune.files import new_path
+    from isotune.files import written
     from isotune.use.map.page import write_map
     from isotune.use.map.projection import project
     from isotune.use.search.documents import read_documents
@@ -49,7 +49,7 @@ def map(
     if projection == "tsne":
         require_extra("map", "openTSNE")
     table = out.with_suffix(".parquet")
-    with new_path(out) as new_page, new_path(table) as new_table:
+    with written(out, new=True) as new_page, written(table, new=True) as new_table:
         documents = list(read_documents(file, columns))
         rows = [document.place or document.id for document in documents], [document.columns for document in documents]
         with typed([rows], pa.schema([])) as (schema, tables):

@@ -30,7 +30,7 @@ def mine(
     from isotune.data import Sentence, read
     from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError
-    from isotune.files import new_path
+    from isotune.files import written
     from isotune.use.search.duplicates import write_csv
     from isotune.use.search.mining import MinedPair, mine_pairs
 
@@ -38,7 +38,7 @@ def mine(
         raise InputError(f"--above {above:g}: a cosine above 0 and below 1 is needed")
     if out.suffix != ".csv":
         raise InputError(f"--out {out}: pairs are written as .csv")
-    with new_path(out) as path:
+    with written(out, new=True) as path:
         sentences = [row.sentence for row in read(file, Sentence, columns)]
         model = Encoder.load(encoder, precision=precision)
         calibration = model.calibration

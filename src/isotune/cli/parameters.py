@@ -76,6 +76,16 @@ COLUMN = "The column that holds the sentence, such as sentence=body. Unset: a co
 COLUMNS = Parameter.combine(PAIRS, Parameter(help=COLUMN))
 
 
+def within(least: float, most: float) -> Parameter:
+    """An option whose value, a finite number, is `least` or more and `most` or less."""
+
+    def check(_: object, value: float | None) -> None:
+        if value is not None and not least <= value <= most:
+            raise ValueError(f"A number from {least:,g} to {most:,g} is needed.")
+
+    return Parameter(validator=check)
+
+
 def least_cosine(
     calibration: Calibration | None, above: float | None, probability: float | None, usual: float
 ) -> float:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import PRECISION, labels
+from isotune.cli.parameters import PRECISION, labels, within
 from isotune.encoder import Precision
 
 ENCODERS = (
@@ -31,8 +31,8 @@ def serve(
     port: Annotated[int, Parameter(help=PORT)] = 8000,
     keys: Annotated[Path | None, Parameter(help=KEYS, metavar="FILE")] = None,
     origins: Annotated[tuple[str, ...], Parameter(help=ORIGINS, metavar="URL...", consume_multiple=1)] = (),
-    queue: Annotated[int, Parameter(help=QUEUE)] = 256,
-    timeout: Annotated[float, Parameter(help=TIMEOUT)] = 60.0,
+    queue: Annotated[int, Parameter(help=QUEUE), within(1, 1e6)] = 256,
+    timeout: Annotated[float, Parameter(help=TIMEOUT), within(0.001, 1e6)] = 60.0,
     precision: Annotated[Precision | None, PRECISION] = None,
 ) -> None:
     """Answer requests over HTTP, and show a page to try encoders.
@@ -42,16 +42,11 @@ def serve(
     """
     import sys
     from ipaddress import ip_address
-    from math import inf
 
-    from isotune.errors import InputError, require_extra
+    from isotune.errors import require_extra
 
     names = list(dict.fromkeys(encoder))
     short = labels(names)
-    if queue < 1:
-        raise InputError(f"--queue {queue}: it must be 1 or more")
-    if not 0 < timeout < inf:
-        raise InputError(f"--timeout {timeout:g}: it must be a number of seconds, more than 0")
     require_extra("serve", "httptools", "msgspec", "prometheus_client", "starlette", "uvicorn")
     from isotune.encoder.encoder import Encoder
     from isotune.use.serve.app import LOCAL_NAMES, application

@@ -17,7 +17,7 @@ from isotune.data.hub import HubSource, ask_commit, fetch_folder, hub_errors
 from isotune.data.published import fetch_web, web_address
 from isotune.data.rows import Sentence
 from isotune.errors import InputError
-from isotune.files import make_folder, new_path, remove
+from isotune.files import make_folder, remove, written
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,11 @@ def _fetch_config(source: HubSource, commit: str) -> None:
     folder = fetch_folder(source)
     if not (folder / commit).exists():
         make_folder(folder)
-        with hub_errors(source), TemporaryDirectory(dir=folder.parent) as scratch, new_path(folder / commit) as part:
+        with (
+            hub_errors(source),
+            TemporaryDirectory(dir=folder.parent) as scratch,
+            written(folder / commit, new=True) as part,
+        ):
             splits = load_dataset(source.address, source.config or None, revision=commit, cache_dir=scratch)
             splits.save_to_disk(part)
     for other in folder.iterdir():

@@ -17,9 +17,10 @@ from isotune.data.layouts import read_layout
 from isotune.data.records import Opened
 from isotune.data.rows import Records
 from isotune.errors import InputError
-from isotune.files import file_sha256, make_folder, write_file
+from isotune.files import file_sha256, written
 
 WAIT = 10  # seconds for an answer
+LARGEST = 100_000_000  # bytes of a file; the longest has some 142,000 pairs
 
 
 def open_published(dataset: Dataset, split: str, *, labelled: bool) -> Opened:
@@ -86,11 +87,14 @@ def fetch_web(address: str, sha256: str = "") -> Path:
             raise InputError(f"{address}: not fetched yet, and HF_HUB_OFFLINE is set")
         try:
             with urlopen(address, timeout=WAIT) as answer:
-                content = answer.read()  # what was cut off is an error; the longest file has some 142,000 pairs
-            make_folder(path.parent)
-            write_file(path, content)
+                content = answer.read(LARGEST)
+                if len(content) == LARGEST:
+                    raise InputError(f"{address}: it has {LARGEST:,} bytes or more, so it is not the dataset's file")
+                answer.read()  # an error, if the file was cut off
         except (HTTPException, OSError) as error:  # URLError is an OSError
             raise InputError(f"{address}: it can't be fetched ({getattr(error, 'reason', error)})") from error
+        with written(path) as part:
+            part.write_bytes(content)
     if sha256 and (digest := file_sha256(path)) != sha256:
         raise InputError(
             f"{path}: its SHA-256 is {digest}, but that of the dataset's file {sha256}; remove this file, to fetch it "

@@ -8,6 +8,7 @@ import logging
 import math
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from numbers import Integral
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, TypeVar, cast, get_args
 
@@ -191,7 +192,7 @@ def checked_columns(
     also = "".join(f", and {field}" for field in row_type._fields[len(fields) :])
     raise InputError(
         f"{source}: can't tell which columns hold {', '.join(row_type._fields)}: it has {_names(available)}. "
-        f"Call them {usual}{also}; or name them with columns (--columns {fields[0]}=body, where the command has it)"
+        f"Call them {usual}{also}; or name them with columns (--columns {fields[0]}=body)"
     )
 
 
@@ -234,7 +235,7 @@ def is_unicode(text: str) -> bool:
 
 
 def _label(value: object, column: str, place: str) -> str:
-    return str(value) if isinstance(value, int) else text_value(value, column, place)
+    return str(value) if isinstance(value, Integral) else text_value(value, column, place)  # numpy's integers too
 
 
 def _score(value: object, column: str, place: str) -> float:

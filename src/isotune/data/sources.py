@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from isotune.data.catalogue import DATASETS
 from isotune.data.datasets import dataset_records
@@ -162,7 +162,7 @@ def _name_and_split(source: Source) -> tuple[str, str]:
 def _records(source: Source, query: RowQuery[R]) -> list[Opened]:
     """Each file of a source, or its stream."""
     if not isinstance(source, (str, Path)):
-        return [Opened("<rows>", _from_python(source, query.row_type))]
+        return [Opened("<rows>", _from_python(checked_rows(source), query.row_type))]
     if source == "-":
         if sys.stdin is None:
             raise InputError("-: standard input is closed; name a file, or pipe text in")
@@ -189,23 +189,40 @@ def _paragraphs(records: Records) -> Records:
 def files_of(source: str | Path) -> list[Path]:
     """The files that a path or pattern names, by their names' order."""
     name = str(source)
+    sentences = "; sentences are no sources: in Python they are given as rows=[...]" if " " in name else ""
     if os.path.exists(name):  # a file whose name looks like a pattern is that file
         return [Path(name)]
     if glob.has_magic(name):
         files = [Path(path) for path in sorted(glob.glob(name, recursive=True)) if os.path.isfile(path)]
         if not files:
-            raise InputError(f"{name}: no file matches this pattern")
+            raise InputError(f"{name:.200}: no file matches this pattern{sentences}")
         return files
-    if isinstance(source, str) and os.path.basename(name) == name and "." not in name:
+    if isinstance(source, str) and os.path.basename(name) == name and "." not in name and not sentences:
         raise unknown("file or dataset", name, DATASETS)
-    raise InputError(f"{name}: no such file")
+    raise InputError(f"{name:.200}: no such file{sentences}")
 
 
-def _from_python(items: Iterable[str | Row | tuple[object, ...]], row_type: type[R]) -> Records:
-    """Records of Python objects: a string is a sentence, a plain tuple a row of `row_type`."""
+def checked_rows(rows: Any) -> Iterable[Any]:
+    """The rows, if they are several objects; raises `InputError` for one text, name or table, which is none."""
+    if hasattr(rows, "to_dict") and hasattr(rows, "columns"):
+        raise InputError("rows: a DataFrame has columns; give its rows: rows=frame.to_dict('records')")
+    if isinstance(rows, str | bytes | Path | Mapping) or not isinstance(rows, Iterable):
+        raise InputError(
+            f"rows: a list of sentences, of rows such as Pair('a', 'b') or of dicts is needed, not {rows!r:.80}; files "
+            "and datasets are given first, as sources"
+        )
+    return rows
+
+
+def _from_python(items: Iterable[Any], row_type: type[R]) -> Records:
+    """Records of Python objects: a string is a sentence, a dict a record, a plain tuple a row of `row_type`."""
     for number, item in enumerate(items, 1):
+        if isinstance(item, Mapping):
+            yield number, item
+            continue
         values = (item,) if isinstance(item, str) else item
         fields = ("sentence",) if isinstance(item, str) else getattr(item, "_fields", row_type._fields)
         if not isinstance(values, tuple) or len(values) != len(fields):
-            raise InputError(f"<rows>:{number}: a string or ({', '.join(fields)}) is needed, not {item!r:.100}")
+            row = f"{row_type.__name__}({', '.join(fields)})"
+            raise InputError(f"<rows>:{number}: a string, a dict or {row} is needed, not {item!r:.100}")
         yield number, dict(zip(fields, values, strict=True))

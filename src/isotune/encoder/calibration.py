@@ -50,10 +50,7 @@ class Calibration(BaseModel):
 
     def save(self, folder: str | Path) -> None:
         """Writes the calibration into its encoder's folder; raises `InputError` if the folder can't be written."""
-        try:
-            write_checked(Path(folder), CALIBRATION, self.model_dump_json(indent=2) + "\n")
-        except OSError as error:
-            raise InputError(f"{folder}: it can't be written ({error.strerror or error}); copy the folder") from error
+        write_checked(Path(folder), CALIBRATION, self.model_dump_json(indent=2) + "\n")
 
 
 def read_calibration(folder: Path) -> Calibration | None:

@@ -20,7 +20,7 @@ from isotune.encoder import Precision
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.calibration import Calibration, read_calibration
 from isotune.encoder.fingerprint import fingerprint
-from isotune.encoder.format.checksums import verify_checksums, write_checksums
+from isotune.encoder.format.checksums import write_checksums
 from isotune.encoder.format.modules import read_modules, write_modules
 from isotune.encoder.format.pretrained import check_files, load_model, load_tokenizer, local_folder, take_pooler
 from isotune.encoder.format.prompt import SENTENCE, Prompts, fill_mask, split_prompt, take_suffix
@@ -30,7 +30,7 @@ from isotune.encoder.options import EncoderOptions
 from isotune.encoder.pooling import EachLayer, Pooling, TokenStates, change_pooling
 from isotune.encoder.stream import Advance, Parts, encode_stream, progress, several
 from isotune.errors import InputError, invalid, unknown
-from isotune.files import new_path
+from isotune.files import verify_checksums, written
 from isotune.kernels.device import default_device
 from isotune.kernels.int8 import is_quantized, quantize
 from isotune.kernels.precision import warn_of_bfloat16
@@ -378,7 +378,7 @@ class Encoder(nn.Module):
         path = Path(path)
         if is_quantized(self):
             raise InputError(f"{path}: an encoder in int8 can't be saved; save it as loaded without a precision")
-        with new_path(path) as folder:
+        with written(path, new=True) as folder:
             folder.mkdir()
             write_modules(self, folder)
             if calibration := self.calibration:

@@ -21,20 +21,24 @@ Floats = NDArray[np.float64]
 
 DEVIATIONS = 1.96  # of a normal distribution, on either side of the mean, hold 95 %
 NARROWEST = 1e-6  # the least distance between the smallest and the largest cosine
-HIGHEST = 5.0  # of the scores that `isotune label` writes
+LABELS = 5.0  # the highest score that `isotune label` writes
 
 
-def calibrate(encoder: Encoder | str | Path, pairs: str | Path | Iterable[ScoredPair]) -> Calibration:
+def calibrate(
+    encoder: Encoder | str | Path, pairs: str | Path | Iterable[ScoredPair], *, scale: float | None = None
+) -> Calibration:
     """Fits the probability that two sentences mean the same, given their cosine.
 
     Args:
         encoder: an encoder, or its folder or hub name. It is not changed; `encoder.calibration = ...` keeps the result.
-        pairs: a file, a dataset's "name:split", or rows. Scores are 1 (the same) and 0, or shares between; or up to 5,
-            as `isotune label` writes them, which are divided by 5. Those of a dataset have the dataset's scale.
+        pairs: a file, a dataset's "name:split", or rows. Their scores begin at 0, which says that two sentences have
+            nothing in common. Those of a dataset have the dataset's scale.
+        scale: the score of two sentences that mean the same. If None, 5, as `isotune label` writes it; then some score
+            has to be above 1.
 
     Raises:
-        InputError: the pairs can't be read, a score is not on its scale, all scores are equal, or the pairs with higher
-            cosines don't have higher scores.
+        InputError: the pairs can't be read, their scale is not known, a score is not on the scale, all scores are
+            equal, or the pairs with higher cosines don't have higher scores.
     """
     if isinstance(encoder, str | Path):
         from isotune.encoder import Encoder  # imports transformers
@@ -42,7 +46,7 @@ def calibrate(encoder: Encoder | str | Path, pairs: str | Path | Iterable[Scored
         encoder = Encoder.load(encoder)
     name = str(pairs) if isinstance(pairs, str | Path) else "the pairs"
     rows = list(read([pairs], ScoredPair))
-    same = _shares(np.array([row.score for row in rows]), name)
+    same = _shares(np.array([row.score for row in rows]), name, scale)
     sentences = [row.sentence1 for row in rows] + [row.sentence2 for row in rows]
     vectors = unit_length(sentence_vectors(encoder, sentences, name).astype(np.float64))  # [2 N, d]
     cosines = np.einsum("nd,nd->n", *np.split(vectors, 2))  # [N]
@@ -81,15 +85,19 @@ def fit(cosines: Floats, same: Floats) -> tuple[float, float, float]:
     return float(slope), float(threshold), float(np.sqrt(variance))
 
 
-def _shares(scores: Floats, name: str) -> Floats:
+def _shares(scores: Floats, name: str, scale: float | None) -> Floats:
     """Scores [N] as shares of the same meaning, from 0 to 1."""
     dataset = name.partition(":")[0]
-    of_file = 0.0, 1.0 if scores.max() <= 1 else HIGHEST
-    lowest, highest = DATASETS[dataset].scores if dataset in DATASETS else of_file
+    if scale is None and dataset not in DATASETS and scores.max() <= 1:
+        raise InputError(
+            f"{name}: no score is above 1, so their scale is not known; give scale 1 (--scale 1) if 1 says that two "
+            f"sentences mean the same, or {LABELS:g}, as isotune label writes it"
+        )
+    lowest, highest = DATASETS[dataset].scores if dataset in DATASETS and scale is None else (0.0, scale or LABELS)
     shares: Floats = (scores - lowest) / (highest - lowest)
     if (wrong := (shares < 0) | (shares > 1)).any():
         raise InputError(
-            f"{name}: a score of {scores[wrong][0]:g}; scores from 0 to 1, or from 0 to {HIGHEST:g} as isotune label "
-            "writes them, are needed; divide others by the highest possible score"
+            f"{name}: a score of {scores[wrong][0]:g}; scores from {lowest:g} to {highest:g} are needed, or another "
+            "scale (--scale)"
         )
     return shares

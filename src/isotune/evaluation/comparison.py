@@ -63,11 +63,19 @@ def evaluate(
     Raises:
         InputError: the encoder cannot be loaded, a task cannot be read, or the encoder's space has collapsed.
     """
-    if isinstance(encoder, str | Path):
-        from isotune.encoder.encoder import Encoder
+    name = name or (str(encoder) if isinstance(encoder, str | Path) else type(encoder).__name__)
+    return evaluate_on(load_tasks(tasks), _loaded(encoder), name)
 
-        name, encoder = name or str(encoder), Encoder.load(encoder)
-    return evaluate_on(load_tasks(tasks), encoder, name or type(encoder).__name__)
+
+def _loaded(encoder: SentenceEncoder | str | Path) -> SentenceEncoder:
+    """An encoder that is given as itself, or by its folder or hub name."""
+    from isotune.encoder.encoder import Encoder
+
+    if isinstance(encoder, str | Path):
+        return Encoder.load(encoder)
+    if not hasattr(encoder, "encode"):
+        raise InputError(f"{type(encoder).__name__}: an encoder, or its folder or hub name, is needed")
+    return encoder
 
 
 def evaluate_on(tasks: Sequence[Task], encoder: SentenceEncoder, name: str) -> Evaluation:
@@ -96,19 +104,15 @@ def compare(
     Raises:
         InputError: an encoder can't be loaded, a task can't be read, or an encoder's space has collapsed.
     """
-    from isotune.encoder.encoder import Encoder
-
-    if not isinstance(encoders, Iterable) or isinstance(encoders, str):
-        raise InputError(f"encoders {encoders!r:.60}: a list of at least two encoders is needed")
-    encoders = encoders if isinstance(encoders, Mapping) else list(encoders)
-    if not isinstance(encoders, Mapping) and not all(isinstance(each, str | Path) for each in encoders):
-        raise InputError('encoders without a name: give a mapping: compare({"first": encoder, "second": another})')
+    if isinstance(encoders, str | Path) or not isinstance(encoders, Iterable):
+        raise InputError(f"encoders {encoders!r:.100}: a list of at least two encoders is needed")
+    named = encoders if isinstance(encoders, Mapping) else {each: each for each in encoders}
+    if not all(isinstance(name, str | Path) for name in named):
+        raise InputError("encoders without a name; give each one: compare({'before': encoder, 'after': other})")
     check_way(aggregation, metric)
-    named = encoders if isinstance(encoders, Mapping) else {str(encoder): encoder for encoder in encoders}
     loaded_tasks = load_tasks(tasks)
     return compare_measured(
-        measure(loaded_tasks, Encoder.load(each) if isinstance(each, str | Path) else each, name, aggregation, metric)
-        for name, each in named.items()
+        measure(loaded_tasks, _loaded(each), str(name), aggregation, metric) for name, each in named.items()
     )
 
 

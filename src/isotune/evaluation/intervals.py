@@ -12,7 +12,7 @@ from isotune.evaluation.results import Aggregation, Metric
 Floats = NDArray[np.float64]
 
 RESAMPLES = 1000
-CHUNK = 100  # resamples at a time, which bounds memory
+MOST_COUNTS = 1_000_000  # of pairs x resamples at a time, which bounds memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +79,9 @@ def _samples(size: int, resamples: int, seed: tuple[int, int]) -> Iterator[tuple
     """Samples of `size` rows, some at a time: their places among all samples, and the count of each row [n, size]."""
     generator = np.random.default_rng([*seed, size])
     shares = np.full(size, 1 / size)
-    for start in range(0, resamples, CHUNK):
-        end = min(start + CHUNK, resamples)
+    chunk = max(1, MOST_COUNTS // size)
+    for start in range(0, resamples, chunk):
+        end = min(start + chunk, resamples)
         yield slice(start, end), generator.multinomial(size, shares, end - start).astype(np.float64)
 
 

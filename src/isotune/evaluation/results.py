@@ -7,12 +7,13 @@ its numbers, which studies and reports read.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, computed_field, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, computed_field, model_validator
 
 from isotune.encoder.calibration import Calibration
-from isotune.errors import unknown
+from isotune.errors import invalid, unknown
 
 Aggregation = Literal["all", "mean", "wmean"]
 Metric = Literal["spearman", "pearson"]
@@ -238,6 +239,14 @@ class RunEvaluation(_Result):
     @classmethod
     def _derive_the_verdict(cls, content: Any) -> Any:
         return {key: content[key] for key in content if key != "verdict"} if isinstance(content, dict) else content
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Reads a run's `evaluation.json`; raises `InputError` if the file is damaged."""
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except ValidationError as error:
+            raise invalid(str(path), error) from error
 
     @property
     def _judged(self) -> Sequence[Difference]:

@@ -74,6 +74,8 @@ def score(pairs: ScoredPairs, cosines: Floats) -> STSResult:
     overall = correlations(gold, cosines)
     if overall is None:
         raise InputError(f"{pairs.name}: all {len(gold)} gold scores are equal, so no correlation is defined")
+    if pairs.sentence1 == pairs.sentence2:
+        raise InputError(f"{pairs.name}: both sentences of each pair are the same text, so all cosines are 1")
     if not _varies(cosines):
         raise UselessVectors(
             f"{pairs.name}: the encoder gives all {len(gold)} pairs the same cosine ({cosines[0]:.4f}), so "

@@ -135,8 +135,12 @@ _GROUP_TITLES = {"sts": "STS", "sts17": "STS17", "stsb-multi": "STS-B in 11 lang
 _GROUP_TITLES |= {"senteval-sts": "SentEval STS", "senteval": "SentEval", "senteval-50": "SentEval, 50 hidden units"}
 
 
-def load_tasks(tasks: str | Path | Sequence[str | Path] | None = None) -> list[Task]:
+def load_tasks(
+    tasks: str | Path | Sequence[str | Path] | None = None, columns: Mapping[str, str] | None = None
+) -> list[Task]:
     """Reads the data of tasks. A task that is named twice is read once.
+
+    `columns` names columns of files that have no usual name, as `read_scored_pairs` takes them.
 
     Args:
         tasks: one or several. Each is a name of `TASKS`; a name of `GROUPS`, which stands for all tasks of the group;
@@ -147,7 +151,7 @@ def load_tasks(tasks: str | Path | Sequence[str | Path] | None = None) -> list[T
     Raises:
         InputError: a task is neither known nor a file, or its data cannot be read.
     """
-    return [_load(task) for task in named_tasks(tasks)]
+    return [_load(task, columns) for task in named_tasks(tasks)]
 
 
 def named_tasks(tasks: str | Path | Sequence[str | Path] | None = None) -> list[str | Path]:
@@ -186,7 +190,7 @@ def task_title(name: str) -> str:
     return TASKS[name].title if name in TASKS else name
 
 
-def _load(task: str | Path) -> Task:
+def _load(task: str | Path, columns: Mapping[str, str] | None) -> Task:
     source, kind = source_of(task), task.partition(":")[0] if isinstance(task, str) else ""
     if task in TASKS:
         return TASKS[str(task)].load(str(task), source)
@@ -194,4 +198,4 @@ def _load(task: str | Path) -> Task:
         return STSTask(replace(read_scored_pairs(source), name=str(task), split=""))
     if kind == "geometry" and source != task:
         return load_geometry(str(task), source)
-    return STSTask(read_scored_pairs(Path(task)))
+    return STSTask(read_scored_pairs(Path(task), columns=columns))

@@ -12,10 +12,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from isotune.views import AUGMENTATIONS
 
+LARGEST = 1_000_000_000  # of what is counted: more steps than any machine makes
 Rate = Annotated[float, Field(ge=0, lt=1)]
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
-Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1, le=LARGEST)]
 
 
 def _augmentation(name: str) -> str:
@@ -104,7 +105,7 @@ class MirrorOptions(AugmentedOptions):
     """What is masked: characters of the text, all by one mask (MirrorBERT), or tokens, each by a mask (BERT-CF, section
     4.1)."""
 
-    span_length: Annotated[int, Field(ge=0)] = 5
+    span_length: Annotated[int, Field(ge=0, le=LARGEST)] = 5
     """Characters of a span, or tokens of the longest span. 5: MirrorBERT and BERT-CF. With 0 nothing is masked, and the
     method is SimCSE (BERT-CF, section 5.3)."""
 
@@ -423,7 +424,7 @@ class SIFOptions(MethodOptions):
 
     takes_steps: ClassVar[bool] = False
 
-    smoothing: Annotated[float, Field(gt=0)] = 1e-3
+    smoothing: Positive = 1e-3
     """The weight of a token is a / (a + p), where p is the token's share of the text; this is a. A smaller a
     lowers the weight of frequent tokens. 1e-3: the paper, which has good results from 1e-4 to 1e-3."""
 

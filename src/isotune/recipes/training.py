@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from isotune.methods.options import Count, NotNegative, Positive, Rate
+from isotune.methods.options import LARGEST, Count, NotNegative, Positive, Rate
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -17,20 +17,20 @@ class TrainingOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    batch_size: Annotated[int, Field(ge=2)] = 64
+    batch_size: Annotated[Count, Field(ge=2)] = 64
     """Rows in a step. A contrastive loss takes the other rows of the step as negatives. 64: SimCSE, BERT-base."""
 
     chunk_size: Count | None = None
     """Rows that are encoded at a time. It bounds the memory of a large batch and takes up to half more time. Unset:
     the whole batch."""
 
-    epochs: Positive | None = None
+    epochs: Annotated[Positive, Field(le=LARGEST)] | None = None
     """Passes over the data. Unset: 1, or as many as steps takes."""
 
     steps: Count | None = None
     """Updates of the weights, in place of epochs."""
 
-    max_length: Annotated[int, Field(ge=3)] = 64
+    max_length: Annotated[Count, Field(ge=3)] = 64
     """Tokens to which sentences are cut in training, special tokens included. 64: ConSERT, section 4.1."""
 
     learning_rate: Positive = 3e-5
@@ -65,7 +65,7 @@ class TrainingOptions(BaseModel):
     steps are about three times as long, and steps stay longer for about a thousand steps. BERT's own optimiser has
     none, nor have the released runs of ConSERT and BERT-flow."""
 
-    max_gradient_norm: Positive = 1.0
+    max_gradient_norm: Annotated[float, Field(gt=0)] = 1.0
     """Longer gradients are scaled down to this norm; with inf, none is. 1.0: BERT, ConSERT's code."""
 
     model_dropout: Rate | None = None
@@ -130,7 +130,7 @@ class TrainingOptions(BaseModel):
     min_words: Count | None = None
     """Leave out rows with a text of fewer words. Unset: none is left out."""
 
-    min_score: float | None = None
+    min_score: Annotated[float, Field(allow_inf_nan=False)] | None = None
     """Keep scored pairs with at least this score, as pairs. Unset: the data must hold pairs."""
 
     positive: str | None = None

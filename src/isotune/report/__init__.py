@@ -17,7 +17,7 @@ from isotune.report.drawing import (
 )
 from isotune.report.figures import cosines_against_gold
 from isotune.report.page import write_report
-from isotune.report.stages import group_by_stage, read_records
+from isotune.report.stages import group_by_stage, read_records, sealed
 from isotune.report.templates import template
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "panels",
     "read_records",
     "save_png",
+    "sealed",
     "styled",
     "svg",
     "template",

@@ -6,7 +6,6 @@ local files and folders are told without their paths.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from isotune.encoder.heads import Normalize
 from isotune.errors import InputError
 from isotune.evaluation.results import GeometryResult, RunEvaluation
 from isotune.evaluation.tasks import task_title
-from isotune.files import read_json, write_text
+from isotune.files import read_json, read_toml, verify_checksums, write_text
 from isotune.report.stages import Change
 from isotune.report.templates import template
 
@@ -130,10 +129,11 @@ def _metadata(run: Mapping[str, Any] | None, source: str, licence: str, onnx: bo
 
 def _read_run(folder: Path) -> dict[str, Any]:
     """What the run folder of an encoder says about the encoder."""
-    recipe = tomllib.loads((folder / "recipe.toml").read_text("utf-8"))
+    verify_checksums(folder)
+    recipe = read_toml("recipe", folder / "recipe.toml", {})
     model = str(recipe.get("model", BUNDLED_MODEL))
     local, path = local_model(model), folder / "evaluation.json"
-    evaluation = RunEvaluation.model_validate_json(path.read_bytes()) if path.exists() else None
+    evaluation = RunEvaluation.read(path) if path.exists() else None
     return {
         "isotune": read_json(folder / "environment.json", missing_ok=True).get("isotune", UNKNOWN),
         "model": local.name if local else model,

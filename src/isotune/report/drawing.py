@@ -21,7 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from isotune.files import replacing
+from isotune.files import written
 
 if TYPE_CHECKING:
     from matplotlib.typing import RcKeyType  # new in matplotlib 3.11
@@ -132,7 +132,7 @@ def names_down(ax: Axes, names: Sequence[str]) -> None:
 @styled
 def save_png(figure: Figure, path: Path) -> None:
     """Writes the figure as a PNG at a printer's resolution."""
-    with replacing(path) as part:
+    with written(path) as part:
         figure.savefig(part, format="png", dpi=PNG_DPI)
 
 

@@ -8,12 +8,9 @@ import json
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
-from zipfile import BadZipFile
 
-import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
@@ -22,7 +19,7 @@ from isotune.errors import InputError, invalid
 from isotune.evaluation.results import Correlations, Evaluation, RunEvaluation, STSResult, TransferResult
 from isotune.evaluation.tables import AGGREGATIONS
 from isotune.evaluation.tasks import task_title
-from isotune.files import write_text
+from isotune.files import read_arrays, verify_checksums, write_text
 from isotune.report.figures import before_and_after, learning_curves, space_monitor
 from isotune.report.stages import Change, MetricsRecord, StageRecords, group_by_stage, read_records
 from isotune.report.templates import template
@@ -59,8 +56,10 @@ def write_report(run: Path) -> Path:
 
 
 def _read(folder: Path) -> RunFiles:
+    verify_checksums(folder)
     metrics = read_records(folder / "metrics.jsonl")
     settings = _parse(folder / "recipe.toml", lambda content: tomllib.loads(content.decode()), "TOML") or {}
+    evaluation, cosines = folder / "evaluation.json", folder / "cosines.npz"
     return RunFiles(
         folder=folder,
         stages=group_by_stage(metrics, [stage.get("method", "") for stage in settings.get("stages", [])]),
@@ -68,9 +67,9 @@ def _read(folder: Path) -> RunFiles:
         recipe=_parse(folder / "recipe.toml", bytes.decode, "text"),
         data=_parse(folder / "data.json", json.loads, "JSON"),
         environment=_parse(folder / "environment.json", json.loads, "JSON"),
-        evaluation=_parse(folder / "evaluation.json", RunEvaluation.model_validate_json, "an evaluation"),
+        evaluation=RunEvaluation.read(evaluation) if evaluation.exists() else None,
         changes=_parse(folder / CHANGES, TextChanges.model_validate_json, "a comparison of text"),
-        cosines=_parse(folder / "cosines.npz", lambda content: dict(np.load(BytesIO(content))), "a file of arrays"),
+        cosines=read_arrays(cosines) if cosines.exists() else None,
     )
 
 
@@ -82,7 +81,7 @@ def _parse(path: Path, parse: Callable[[bytes], T], kind: str) -> T | None:
         return None
     except ValidationError as error:
         raise invalid(str(path), error) from error
-    except (ValueError, EOFError, BadZipFile) as error:
+    except ValueError as error:
         raise InputError(f"{path}: not {kind}: {error}") from error
 
 

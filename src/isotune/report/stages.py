@@ -5,6 +5,7 @@ the encoder that it starts from.
 """
 
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,20 +112,33 @@ def group_by_stage(metrics: Mapping[str, Sequence[MetricsRecord]], methods: Sequ
     return [StageRecords(number, names.get(number, ""), **records) for number, records in sorted(stages.items())]
 
 
+def sealed(record: MetricsRecord) -> str:
+    """A line of metrics.jsonl: the record, and the CRC-32 of its JSON as 8 hexadecimal digits."""
+    return json.dumps({**record, "crc32": f"{zlib.crc32(json.dumps(record).encode()):08x}"})
+
+
 def read_records(path: Path) -> dict[str, list[MetricsRecord]]:
-    """The records of a metrics.jsonl by kind; refuses a damaged file, but skips a last line cut by a crash."""
+    """The records of a metrics.jsonl by kind; refuses a damaged file, but skips a last line cut by a crash.
+
+    The lines of old versions of isotune have no checksums.
+    """
     if not path.exists():
         raise InputError(f"{path} does not exist: {path.parent} is not a run folder, or its training never began")
     records: dict[str, list[MetricsRecord]] = {kind: [] for kind in ("train", "dev", "test", "space", "warning")}
-    lines = path.read_bytes().splitlines()  # bytes: a line may be cut inside a character
+    content = path.read_bytes()
+    lines = content.splitlines()  # bytes: a line may be cut inside a character
+    has_sums = b'"crc32"' in content
     for number, line in enumerate(lines, start=1):
         try:
             record = json.loads(line)
         except ValueError as error:  # also a UnicodeDecodeError
-            if number == len(lines):
+            if number == len(lines) and not content.endswith(b"\n"):
                 break
             raise InputError(f"{path}, line {number}: not JSON: {error}") from error
         if not isinstance(record, dict) or "kind" not in record:
             raise InputError(f"{path}, line {number}: not a record of a run: {str(record)[:60]}")
+        record.pop("crc32", None)
+        if has_sums and sealed(record).encode() != line:
+            raise InputError(f"{path}, line {number}: it is damaged: its checksum is that of another line")
         records.setdefault(record["kind"], []).append(record)
     return records

@@ -30,7 +30,7 @@ from isotune.evaluation import (
 )
 from isotune.evaluation.intervals import correlated_pairs, interval, resampled_correlations
 from isotune.evaluation.results import MEASURES, DevGain
-from isotune.files import put_into_place, remove, replacing, write_text
+from isotune.files import remove, sync, verify_checksums, write_text, written
 from isotune.recipes import Recipe
 from isotune.report.text_changes import CHANGES, FEWEST_SENTENCES, compare_text
 from isotune.training.run_folder import Progress
@@ -63,7 +63,8 @@ class Result:
 
 def finished_result(folder: Path) -> Result:
     """The result of a run that is finished."""
-    evaluation = RunEvaluation.model_validate_json((folder / "evaluation.json").read_text("utf-8"))
+    verify_checksums(folder)
+    evaluation = RunEvaluation.read(folder / "evaluation.json")
     return Result(folder, folder / "encoder", folder / "report.html", evaluation, None)
 
 
@@ -75,7 +76,8 @@ def save_kept(encoder: Encoder, folder: Path) -> Path:
     encoder.save(new)
     if kept.exists():
         kept.rename(old)
-    put_into_place(new, kept)
+    new.rename(kept)
+    sync(folder)
     remove(old)
     return kept
 
@@ -181,7 +183,7 @@ def _write(folder: Path, comparison: RunEvaluation, scored_on: Scored, before: _
     """Writes the files of the comparison into the run folder."""
     write_text(folder / "evaluation.json", comparison.model_dump_json(indent=2) + "\n")
     if scored_on.drawn is not None:
-        with replacing(folder / "cosines.npz") as part, part.open("wb") as file:
+        with written(folder / "cosines.npz") as part, part.open("wb") as file:
             np.savez_compressed(
                 file,
                 allow_pickle=False,

@@ -1,6 +1,5 @@
 """What a run says: metrics.jsonl for programs, train.log and standard error for people."""
 
-import json
 import os
 import time
 from collections.abc import Callable
@@ -12,10 +11,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from isotune.errors import InputError
-from isotune.report import read_records
+from isotune.report import read_records, sealed
 
 Watch = Callable[[dict[str, Any]], object]
 """What gets every record of metrics.jsonl, as soon as it is written."""
+
+
+class _Watched(Exception):
+    """Carries the `InputError` of who watches out of the run."""
 
 
 class Recorder:
@@ -31,12 +34,13 @@ class Recorder:
         metrics = folder / "metrics.jsonl" if folder else Path(os.devnull)
         if folder and metrics_bytes > (metrics.stat().st_size if metrics.exists() else 0):
             raise InputError(f"{metrics}: it is damaged (it has been cut); start again in another folder")
-        self._metrics = metrics.open("ab")
         self.warnings: list[str] = []
-        if folder:
-            self._metrics.truncate(metrics_bytes)
-            self._metrics.seek(0, os.SEEK_END)
+        if folder and metrics.exists():
+            os.truncate(metrics, metrics_bytes)
+            if metrics.read_bytes()[-1:] not in (b"", b"\n"):
+                raise InputError(f"{metrics}: it is damaged (its last line has no end); start again in another folder")
             self.warnings += [record["message"] for record in read_records(metrics).get("warning", ())]
+        self._metrics = metrics.open("ab")
         self._watch = watch
         self._log = (folder / "train.log" if folder else Path(os.devnull)).open("a", encoding="utf-8")
         self._console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)  # commands stay whole
@@ -56,6 +60,8 @@ class Recorder:
             self._bar.stop()
         self._metrics.close()
         self._log.close()
+        if isinstance(error, _Watched):
+            raise error.args[0]
 
     def sync(self) -> int:
         """Waits until metrics.jsonl is on the disk; returns its length in bytes."""
@@ -65,10 +71,13 @@ class Recorder:
     def record(self, kind: str, **values: Any) -> None:
         """Writes a line of metrics.jsonl, and shows the record to who watches."""
         record = {"kind": kind, **values}
-        self._metrics.write((json.dumps(record) + "\n").encode())
+        self._metrics.write((sealed(record) + "\n").encode())
         self._metrics.flush()
-        if self._watch:
-            self._watch(record)
+        try:
+            if self._watch:
+                self._watch(record)
+        except InputError as error:  # which within an evaluation would be taken for that of the training
+            raise _Watched(error) from error
 
     def say(self, text: str) -> None:
         """Writes a line for people."""

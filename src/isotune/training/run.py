@@ -5,6 +5,8 @@ metrics and checkpoints, then the kept encoder, and last its evaluation and the 
 `_Run.run` reads top to bottom: prepare, train the stages (`stage.py`), finish (`outcome.py`).
 """
 
+import glob
+import os
 import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,14 +18,16 @@ from typing import Any
 
 from torch import Tensor
 
-from isotune.bundled import BUNDLED_MODEL
-from isotune.data import ScoredPairs, read_scored_pairs
+from isotune.bundled import BUNDLED_MODEL, bundled_model, local_model
+from isotune.data import DATASETS, ScoredPairs, read_scored_pairs
 from isotune.data.draws import derive_seed
 from isotune.data.rows import Row
+from isotune.data.sources import checked_rows
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import change_pooling
 from isotune.errors import InputError
 from isotune.evaluation import STSTask, Task, load_tasks
+from isotune.evaluation.tasks import GROUPS, TASKS
 from isotune.files import inside
 from isotune.kernels.device import default_device
 from isotune.kernels.precision import faster_precision, has_flash, warn_of_bfloat16
@@ -45,6 +49,8 @@ from isotune.training.step import TrainingFailed
 from isotune.training.workers import Workers, was_restarted, workers_of_run
 
 START = "start"  # the folder, in the run's, of a start that lies nowhere else
+MODELS = ("model", "translate")  # options that name models
+SOURCES = (*MODELS, "data", "dev", "test", "tasks")  # the ends of the options that may name files
 
 
 def train(
@@ -84,12 +90,19 @@ def train(
         InputError: the input can't be used. Nothing that existed before is lost.
         isotune.training.TrainingFailed: loss, gradient or vectors are not finite. It names the encoder kept so far.
     """
+    if not isinstance(out, str | Path):
+        raise InputError(f"out: the folder of the run is needed, not {out!r:.80}")
     folder = Path(out)
     start = None if isinstance(options.get("model"), str | Path | None) else options["model"]
     if start is not None:
+        if not hasattr(start, "save"):
+            raise InputError(f"model: a name, or an encoder, is needed, not {start!r:.80}")
         options["model"] = str(folder / START)
-    names = [str(source) for source in ([sources] if isinstance(sources, str | Path) else sources)]
-    rows = None if rows is None else list(rows)
+    given = [sources] if isinstance(sources, str | Path) else sources or ()
+    if not isinstance(given, Sequence) or not all(isinstance(source, str | Path) for source in given):
+        raise InputError(f"sources: names of files or datasets are needed, not {given!r:.80}; give rows as rows=...")
+    names = [str(source) for source in given]
+    rows = None if rows is None else list(checked_rows(rows))
     if names and rows is not None:
         raise InputError("sources and rows are both given; give one of them")
     if resume and (recipe or method or options or names or stand_ins):
@@ -105,7 +118,7 @@ def train(
         if not resume:
             named = names if rows is None else None
             new = resolve(named, recipe or fitting, method, options, with_stand_ins=stand_ins)
-            new = new.with_precision(*workers.by_leader(_precision))
+            new = _with_whole_paths(new.with_precision(*workers.by_leader(_precision)))
         with _opened(folder, new, workers) as (plan, tensors, progress):
             if resume and rows is not None and plan.data:
                 raise InputError(f"{folder}: this run was started with sources; leave out the rows")
@@ -157,6 +170,24 @@ def _reopen(folder: Path) -> tuple[Recipe, dict[str, Tensor], Progress]:
     return recipe, tensors, progress
 
 
+def _with_whole_paths(recipe: Recipe) -> Recipe:
+    """The recipe with whole paths of the files that it names, so that the run can be resumed from any folder."""
+
+    def whole(key: str, value: Any) -> Any:
+        if not isinstance(value, str):
+            return tuple(whole(key, each) for each in value)
+        if key in MODELS:
+            model = local_model(value)
+            return value if model in (None, bundled_model()) else os.path.abspath(model)
+        is_name = value.partition(":")[0] in {"-", "none", "hub", *TASKS, *GROUPS, *DATASETS}
+        return value if is_name or not (os.path.exists(value) or glob.has_magic(value)) else os.path.abspath(value)
+
+    table = recipe.table()
+    for part in (table, *table["stages"]):
+        part |= {key: whole(key, value) for key, value in part.items() if key.endswith(SOURCES)}
+    return Recipe.from_table(table)
+
+
 def _precision() -> tuple[str, bool]:
     """The faster precision here, and whether there is flash attention."""
     device = default_device()
@@ -171,7 +202,8 @@ class _Run:
     ) -> None:
         self.recipe, self.rows, self.context, self.progress = recipe, rows, context, progress
         self.folder, self.recorder = context.folder, context.recorder
-        self.model = recipe.model or BUNDLED_MODEL
+        start = context.folder / START  # wherever the run's folder lies now
+        self.model = str(start) if start.exists() else recipe.model or BUNDLED_MODEL
 
     def run(self, tensors: Mapping[str, Tensor]) -> Result:
         """Trains every stage that isn't over, from the last checkpoint's tensors on if there are any."""

@@ -33,7 +33,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from isotune.errors import InputError
-from isotune.files import make_folder, read_json, remove, replacing, write_text
+from isotune.files import CHECKSUMS, checksums, make_folder, read_json, remove, rust_writes, write_text, written
 from isotune.kernels.device import gpu_name
 from isotune.plugins import loaded_plugins, require_plugins
 from isotune.recipes import Recipe, read_recipe
@@ -44,9 +44,11 @@ Parts = Mapping[str, nn.Module | Optimizer]
 ENVIRONMENT = "environment.json"
 RECIPE = "recipe.toml"
 LOCK = "lock"
+HOLDER = "holder"  # says whose the lock is; Windows lets nobody read or write a file that is locked
 CHECKSUM = "recipe_sha256"  # of environment.json
+RECORDS = (".json", ".jsonl", ".npz", ".toml")  # the files of a finished run that others read
 UNFINISHED = ("*.part", ".tmp*")  # the names of isotune and of safetensors for files that are not yet whole
-FIRST_PARTS = re.compile(rf"\.({re.escape(ENVIRONMENT)}|{re.escape(RECIPE)})\.[0-9a-f]{{32}}\.part")  # of `create`
+FIRST_PARTS = re.compile(rf"\.({re.escape(ENVIRONMENT)}|{re.escape(RECIPE)})\.[0-9a-f]+\.part")  # of `create`
 
 
 @dataclass
@@ -106,13 +108,10 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str,
         unshared[key] = value.clone() if value.data_ptr() in seen else value.contiguous()
         seen.add(value.data_ptr())
     try:
-        with replacing(path) as part:
+        with written(path) as part, rust_writes():
             save_file(unshared, part, {"isotune": metadata})
-    except (SafetensorError, OSError) as error:
-        raise InputError(
-            f"{path}: the file can't be written ({error}); free some space, then --resume continues from the last "
-            "checkpoint"
-        ) from error
+    except InputError as error:
+        raise InputError(f"{error}; free some space, then --resume continues from the last checkpoint") from error
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
@@ -162,10 +161,10 @@ def held(folder: Path, new: bool) -> Iterator[None]:
         for pattern in UNFINISHED:
             for part in folder.glob(pattern):  # what a killed process has left
                 remove(part)
-        (folder / LOCK).write_text(f"process {os.getpid()} on {socket.gethostname()}, since {_now()}", "utf-8")
+        (folder / HOLDER).write_text(f"process {os.getpid()} on {socket.gethostname()}, since {_now()}", "utf-8")
     except Timeout:
         with suppress(OSError):  # the other process may end now
-            holder = (folder / LOCK).read_text("utf-8")
+            holder = (folder / HOLDER).read_text("utf-8")
         raise InputError(
             f"{folder}: another process trains in this folder: {holder}; wait for its end, or stop that process"
         ) from None
@@ -174,7 +173,8 @@ def held(folder: Path, new: bool) -> Iterator[None]:
     try:
         yield
     finally:
-        (folder / LOCK).unlink(missing_ok=True)
+        for path in (folder / HOLDER, folder / LOCK):
+            remove(path)  # Windows keeps the lock until its release, which then removes it
         lock.release()
 
 
@@ -184,7 +184,7 @@ def check_new(folder: Path) -> None:
         raise InputError(f"{folder}: this is a file; choose another --out, a new folder")
     if folder.exists():
         names = {path.name for path in folder.iterdir()}
-        begun = {LOCK, ENVIRONMENT} if CHECKSUM in _environment(folder) else {LOCK}
+        begun = {LOCK, HOLDER, *([ENVIRONMENT] if CHECKSUM in _environment(folder) else ())}
         if any(name not in begun and not FIRST_PARTS.fullmatch(name) for name in names):
             raise InputError(f"{folder}: this folder exists already; choose another --out, or continue with --resume")
 
@@ -204,17 +204,16 @@ def create(folder: Path, plan: Recipe) -> None:
         **({"plugins": plugins} if plugins else {}),
         CHECKSUM: hashlib.sha256(recipe.encode()).hexdigest(),
     }
-    try:
-        write_text(folder / ENVIRONMENT, json.dumps(environment, indent=2) + "\n")
-        write_text(folder / RECIPE, recipe)
-    except OSError as error:
-        raise InputError(f"{folder}: this folder can't be written ({error.strerror}); choose another --out") from error
+    write_text(folder / ENVIRONMENT, json.dumps(environment, indent=2) + "\n")
+    write_text(folder / RECIPE, recipe)
 
 
 def mark_finished(folder: Path) -> None:
-    """Stores the fact that the run is finished: its end time in environment.json."""
+    """Stores the fact that the run is finished: its end time, and the checksums of its records."""
     environment = {**_environment(folder), "finished": _now()}
     write_text(folder / ENVIRONMENT, json.dumps(environment, indent=2) + "\n")
+    records = sorted(path.name for path in folder.iterdir() if path.suffix in RECORDS)
+    write_text(folder / CHECKSUMS, checksums(folder, records))
 
 
 def is_finished(folder: Path) -> bool:

@@ -34,7 +34,7 @@ from isotune.evaluation.intervals import Floats, correlated_pairs, resampled_cor
 from isotune.evaluation.metrics import Values, measure
 from isotune.evaluation.results import Metric
 from isotune.evaluation.sts import cosine_similarities, score
-from isotune.files import replacing
+from isotune.files import written
 from isotune.kernels.float32 import fast_float32
 from isotune.methods.method import ROWS, Batch, Method, ScoredFeed, Split
 from isotune.recipes import TrainingOptions
@@ -282,5 +282,5 @@ def score_kept(
 
 def _write(path: Path, arrays: Mapping[str, Values]) -> None:
     """Writes arrays into an .npz file, whole or not at all."""
-    with replacing(path) as part, part.open("wb") as file:
+    with written(path) as part, part.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # numpy's own option has another type

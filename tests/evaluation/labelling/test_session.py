@@ -58,6 +58,16 @@ def test_every_answer_is_written_at_once_and_a_session_goes_on_where_it_ended(
     assert "1 of 3 pairs scored" in said[1]
 
 
+def test_two_sessions_in_one_file_lose_no_answer(path: Path) -> None:
+    def another(prompt: str) -> str:
+        path.write_text("sentence1\tsentence2\tscore\na\tb\t4\n")
+        return "3"
+
+    with pytest.raises(InputError, match="another session writes into it"):
+        score_pairs(PAIRS, path, another, print)
+    assert path.read_text().endswith("a\tb\t4\n")
+
+
 def test_a_session_ends_when_its_scores_are_enough(path: Path) -> None:
     many = [(f"a {number}", f"b {number}") for number in range(50)]
     seen: list[int] = []

@@ -12,7 +12,7 @@ from filelock import FileLock
 
 from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError
-from isotune.files import CHECKSUMS
+from isotune.files import CHECKSUMS, checksums
 from isotune.lab.studies.job import COSINES, RESULT, Job, make
 from isotune.lab.studies.results import Results
 from isotune.lab.studies.run_study import StudyOutcome, run_study
@@ -208,6 +208,7 @@ def test_a_run_that_another_study_makes_is_waited_for(tmp_path: Path) -> None:
         waiting.join(0.3)
         assert waiting.is_alive()
         job.folder.mkdir()
-        (job.folder / CHECKSUMS).touch()  # of a run without files
+        (job.folder / RESULT).write_text("made")
+        (job.folder / CHECKSUMS).write_text(checksums(job.folder, (RESULT,)))
     waiting.join(60)
-    assert [path.name for path in job.folder.iterdir()] == [CHECKSUMS]
+    assert (job.folder / RESULT).read_text() == "made"

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from isotune.files import CHECKSUMS
+from isotune.files import CHECKSUMS, checksums
 from isotune.lab.studies import Study
-from isotune.lab.studies.job import COSINES, RESULT, Job, sums_of
+from isotune.lab.studies.job import COSINES, RESULT, Job
 from isotune.lab.studies.run_study import StudyRuns
 
 EVALUATION = '{"encoder": "x", "tasks": [], "averages": {}, "versions": {}, "created": "2026-01-01T00:00:00Z"}'
@@ -58,7 +58,7 @@ class Workers:
         (job.folder / "encoder").mkdir(parents=True)
         np.savez(job.folder / COSINES)
         (job.folder / RESULT).write_text(f'{{"scores": {{}}, "evaluation": {EVALUATION}}}')
-        (job.folder / CHECKSUMS).write_text(sums_of(job.folder))
+        (job.folder / CHECKSUMS).write_text(checksums(job.folder, (RESULT, COSINES)))
         return job, ""
 
 

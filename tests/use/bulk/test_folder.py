@@ -1,20 +1,17 @@
 """A folder of vectors: its files and manifest, what is refused, and how the same job goes on."""
 
-import errno
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
-from threading import Event, Thread, Timer
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from filelock import FileLock
 
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
@@ -109,36 +106,51 @@ def test_another_source_of_the_same_name_and_size_is_encoded(encode: Encode, tex
     assert encode("other/0.tsv").parts_encoded_here == 1
 
 
-def test_a_part_whose_process_died_is_made_again(encode: Encode) -> None:
+def test_a_folder_that_a_process_left_when_it_died_is_completed(encode: Encode) -> None:
     encode()
     before, manifest = visible_files(Path("out")), json.loads(Path("out/_manifest.json").read_text())
-    # One process died while it wrote vectors, another between the vectors and the record.
+    # One process died while it wrote vectors, another between the vectors and the record. Old versions left locks.
     (STATE / "0.parquet.json").unlink()
     (STATE / "0.parquet.k.part").write_text("half of a fi")
+    (STATE / "0.parquet.lock").touch()
     Path("out/0.parquet").unlink()
     (STATE / "1.parquet.json").unlink()
     assert encode().parts_encoded_here == 2
     assert visible_files(Path("out")) == before
     assert json.loads(Path("out/_manifest.json").read_text()) == manifest
-    assert {path.suffix for path in STATE.iterdir()} == {".json", ".lock"}
 
 
-def test_a_process_waits_for_a_part_that_another_makes(encode: Encode, caplog: pytest.LogCaptureFixture) -> None:
-    STATE.mkdir(parents=True)
-    held, done = Event(), Event()
+@pytest.mark.parametrize("count", [1, 2, 4, 9])
+def test_shards_make_every_part_once(encode: Encode, count: int) -> None:
+    made, left = [], []
+    for number in range(1, count + 1):
+        assert Path("out/_manifest.json").exists() == (sum(made) == COUNT)
+        outcome = encode(shard=f"{number}/{count}")
+        made.append(outcome.parts_encoded_here)
+        left.append(outcome.parts_left)
+    assert sum(made) == COUNT
+    assert left == [COUNT - sum(made[: number + 1]) for number in range(count)]
+    shared, manifest = visible_files(Path("out")), Path("out/_manifest.json").read_text()
+    shutil.rmtree("out")
+    encode()
+    assert (visible_files(Path("out")), Path("out/_manifest.json").read_text()) == (shared, manifest)
 
-    def hold() -> None:
-        with FileLock(STATE / "3.parquet.lock"):
-            held.set()
-            done.wait(30)
 
-    other = Thread(target=hold)
-    other.start()
-    held.wait()
-    Timer(2, done.set).start()
-    assert encode("text/[34].tsv").parts_encoded_here == 2
-    other.join()
-    assert caplog.messages == ["Waiting for other processes; parts left: 1."]
+@pytest.mark.parametrize("shard", ["0/4", "5/4", "0/0", "a/b", "1", "1/", "-1/4", "1/4/2", "1.0/2", " 1/2", "9" * 5000])
+def test_a_shard_that_cannot_be_is_refused(encode: Encode, shard: str) -> None:
+    with pytest.raises(InputError, match="write NUMBER/COUNT"):
+        encode(shard=shard)
+    assert not Path("out").exists()
+
+
+def test_two_that_make_the_same_parts_at_once_both_leave_all_of_them(encode: Encode) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = [each.result() for each in [pool.submit(encode) for _ in range(2)]]
+    assert [outcome.parts for outcome in outcomes] == [COUNT] * 2
+    parts = json.loads(Path("out/_manifest.json").read_text())["parts"]
+    hashes = {name: hashlib.sha256(content).hexdigest() for name, content in visible_files(Path("out")).items()}
+    assert {part["file"]: part["sha256"] for part in parts} == hashes
+    assert len(hashes) == COUNT
 
 
 def test_a_file_that_vanishes_costs_no_other_file(encode: Encode, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,20 +166,6 @@ def test_a_file_that_vanishes_costs_no_other_file(encode: Encode, monkeypatch: p
     ):
         encode()
     assert len(visible_files(Path("out"))) == 5
-
-
-def test_a_file_system_without_locks_is_refused(encode: Encode, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr("fcntl.flock", refuse)
-    with pytest.raises(InputError, match=r"no lock .*; name a folder on another file system"):
-        encode()
-
-
-def test_a_file_system_needs_no_hard_links(encode: Encode, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(os, "link")
-    assert encode().parts_encoded_here == COUNT
 
 
 def test_a_damaged_record_is_named(encode: Encode) -> None:

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from isotune.errors import InputError
-from isotune.files import CHECKSUMS, checksums, file_sha256, write_text
+from isotune.files import CHECKSUMS, checksums, write_text
 
 NOTES = "README.md"  # people may write into it
 
@@ -27,24 +26,3 @@ def write_checked(folder: Path, name: str, text: str) -> None:
     write_text(sums, others)
     write_text(folder / name, text)
     write_text(sums, others + checksums(folder, [name]))
-
-
-def verify_checksums(folder: Path) -> bool:
-    """Compares the files in a folder with its SHA256SUMS; returns whether there is such a file."""
-    if not (folder / CHECKSUMS).exists():
-        return False
-    try:
-        lines = (line.partition("  ") for line in (folder / CHECKSUMS).read_text("utf-8").splitlines())
-        listed = {name: digest for digest, _, name in lines}
-        for path in sorted(folder.rglob("*")):
-            name = path.relative_to(folder).as_posix()
-            if name in listed and path.is_file() and listed[name] == file_sha256(path):
-                del listed[name]
-    except (OSError, ValueError) as error:
-        raise InputError(f"model {folder}: {CHECKSUMS} can't be compared ({error})") from error
-    if listed:
-        raise InputError(
-            f"model {folder}: {min(listed) or CHECKSUMS} is damaged: it is not the file that {CHECKSUMS} names; if it "
-            f"was changed on purpose, remove {CHECKSUMS}"
-        )
-    return True

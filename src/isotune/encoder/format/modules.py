@@ -26,7 +26,7 @@ from isotune.encoder.heads import Dense, Head, Normalize, NormalizingFlow
 from isotune.encoder.options import POOLINGS
 from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
-from isotune.files import inside, read_json
+from isotune.files import inside, read_json, rust_writes
 from isotune.plugins import plugins_of, require_plugins
 from isotune.registry import Registry
 
@@ -228,7 +228,7 @@ def _write_language_model(encoder: Encoder, folder: Path) -> None:
     model, tokenizer, pooling = encoder.language_model, encoder.tokenizer, encoder.pooling
     blocks = encoder.backbone.layers
     model.config.output_hidden_states = pooling.numbered(blocks).layers != (blocks,) or pooling.mode not in FLAGS
-    with quiet():
+    with quiet(), rust_writes():
         model.save_pretrained(folder)
     model.config.output_hidden_states = False
     tokenizer.model_max_length = encoder.max_length
@@ -238,7 +238,8 @@ def _write_language_model(encoder: Encoder, folder: Path) -> None:
     if after:
         save_tokenizer(with_suffix(tokenizer, after), folder)
     else:
-        tokenizer.save_pretrained(folder)
+        with rust_writes():
+            tokenizer.save_pretrained(folder)
     config: dict[str, Any] = {"max_seq_length": encoder.max_length, "do_lower_case": encoder.lowercase}
     if getattr(model.base_model, "pooler", model) is None:
         config["model_args"] = {"add_pooling_layer": False}
@@ -304,7 +305,8 @@ def write_module(place: Path, config: Mapping[str, Any], tensors: Mapping[str, T
     """Writes the settings of a module, and its tensors if it has any, into an existing folder."""
     write_json(place / "config.json", config)
     if tensors:
-        save_file({key: value.contiguous() for key, value in tensors.items()}, place / "model.safetensors")
+        with rust_writes():
+            save_file({key: value.contiguous() for key, value in tensors.items()}, place / "model.safetensors")
 
 
 def read_tensors(place: Path) -> dict[str, Tensor]:

@@ -20,6 +20,7 @@ from transformers import PreTrainedTokenizerBase
 
 from isotune.data.rows import is_unicode
 from isotune.errors import InputError
+from isotune.files import rust_writes
 
 LONGEST_PROMPT = 20_000  # characters; the tokens of a prompt are counted, which takes time
 SENTENCE = "{sentence}"
@@ -174,7 +175,8 @@ def take_suffix(tokenizer: PreTrainedTokenizerBase) -> str:
 
 def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     """Saves a fast tokenizer as a PreTrainedTokenizerFast, which takes tokenizer.json as it is."""
-    tokenizer.save_pretrained(folder)
+    with rust_writes():
+        tokenizer.save_pretrained(folder)
     path = folder / "tokenizer_config.json"
     names = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": tokenizer.model_input_names}
     path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | names, indent=2) + "\n", "utf-8")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from isotune.data import ScoredPair, read
 from isotune.errors import InputError, printable
-from isotune.files import make_folder, write_text
+from isotune.files import write_text
 
 HEADER = "\t".join(ScoredPair._fields)
 SCALE = """\
@@ -61,7 +61,7 @@ def score_pairs(
     labels = read_labels(path)
     known = {label[:2] for label in labels}
     open_pairs = [pair for pair in pairs if pair not in known]
-    earlier, place = len(labels), 0
+    earlier, place, saved = len(labels), 0, list(labels)
     say(SCALE if open_pairs else f"all {len(pairs)} pairs are scored; --pairs chooses more")
     while place < len(open_pairs):
         first, second = open_pairs[place]
@@ -87,7 +87,10 @@ def score_pairs(
         else:
             say(f"{answer!r}: write a number from 0 to 5, such as 3 or 3.5, or one of the letters")
             continue
+        if read_labels(path) != saved:
+            raise InputError(f"{path}: another session writes into it; name another file, or end that session")
         _write(path, labels)
+        saved = list(labels)
         if len(labels) >= FEWEST and len(labels) % ASK_EVERY == 0 and (reason := enough(labels)):
             say(f"\n{reason}")
             break
@@ -106,11 +109,7 @@ def _score(answer: str) -> float | None:
 def _write(path: Path, labels: Sequence[ScoredPair]) -> None:
     """Writes the file, or removes it if there are no labels: a file without rows is none of scored pairs."""
     lines = [HEADER, *(f"{label.sentence1}\t{label.sentence2}\t{label.score:g}" for label in labels)]
-    try:
-        if labels:
-            make_folder(path.parent)
-            write_text(path, "\n".join(lines) + "\n")
-        else:
-            path.unlink(missing_ok=True)
-    except OSError as error:
-        raise InputError(f"{path}: it can't be written ({error.strerror or error}); name another file") from error
+    if labels:
+        write_text(path, "\n".join(lines) + "\n")
+    else:
+        path.unlink(missing_ok=True)

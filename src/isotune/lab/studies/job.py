@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from statistics import fmean
-from tempfile import NamedTemporaryFile
+from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Any, Self
 
@@ -29,7 +29,6 @@ import numpy as np
 import tomli_w
 import torch
 from filelock import FileLock
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 import isotune
@@ -49,12 +48,12 @@ from isotune.evaluation import (
     load_tasks,
     score,
 )
-from isotune.files import CHECKSUMS, checksums, make_folder, remove, replacing, sync, write_text
+from isotune.files import CHECKSUMS, checksums, make_folder, remove, sync, verify_checksums, write_text, written
 from isotune.kernels import default_device
 from isotune.lab.studies.study import WORDS
 from isotune.plugins import load_plugin
 from isotune.report import group_by_stage, read_records
-from isotune.training import PREDICTIONS, is_finished, train
+from isotune.training import is_finished, train
 
 RESULT = "result.json"
 COSINES = "study-cosines.npz"
@@ -84,29 +83,27 @@ class Job(BaseModel):
     def is_done(self) -> bool:
         """Whether the run has been made and is not damaged, and has its encoder if that is needed."""
         has_encoder = not self.keep or (self.folder / "encoder").exists()
-        return has_encoder and (self.folder / CHECKSUMS).exists() and not self.is_damaged
+        return has_encoder and self.is_made and not self.is_damaged
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the result of the run was written."""
+        sums = self.folder / CHECKSUMS
+        return sums.exists() and f"  {RESULT}\n".encode() in sums.read_bytes()
 
     @property
     def is_damaged(self) -> bool:
-        """Whether the run has been made, and its files are no longer those that were written."""
-        sums = self.folder / CHECKSUMS
-        return sums.exists() and sums.read_bytes() != sums_of(self.folder).encode()
+        """Whether the run's files are no longer those that were written, or its checksums are missing."""
+        try:
+            verify_checksums(self.folder)
+        except InputError:
+            return True
+        return (self.folder / RESULT).exists() and not self.is_made
 
     @property
     def log(self) -> Path:
         """What the process of the run printed."""
         return self.folder.with_name(f"{self.folder.name}.log")
-
-
-def sums_of(folder: Path) -> str:
-    """The checksums of the files of a run that a study reads."""
-    return checksums(folder, (name for name in (RESULT, COSINES, PREDICTIONS) if (folder / name).exists()))
-
-
-def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of a file of a run that is done."""
-    with path.open("rb") as file:
-        return dict(np.load(file))
 
 
 def make(job: Job) -> None:
@@ -120,7 +117,7 @@ def make(job: Job) -> None:
     with FileLock(f"{folder}.lock"):
         if job.is_done:
             return
-        if (folder / CHECKSUMS).exists() or not (folder / "recipe.toml").exists():
+        if job.is_made or job.is_damaged or not (folder / "recipe.toml").exists():
             _drop(folder)  # it is damaged, was made without the encoder that is needed now, or killed before it began
         make_folder(folder)
         if job.recipe is None:
@@ -134,12 +131,14 @@ def make(job: Job) -> None:
         if job.pairs:
             first, second = map(list, zip(*job.pairs, strict=True))
             cosines[PAIRS] = cosine_similarities(encoder, ScoredPairs(PAIRS, "", first, second, np.empty(0), []))
-        with replacing(folder / COSINES) as part, part.open("wb") as file:
+        with written(folder / COSINES) as part, part.open("wb") as file:
             np.savez_compressed(file, **cosines)  # type: ignore[arg-type]  # numpy's own option has another type
         scores = _training_scores(folder) if job.recipe else {}
         result = {"scores": scores, "evaluation": evaluation.model_dump(mode="json")}
         write_text(folder / RESULT, json.dumps(result, indent=2) + "\n")
-        write_text(folder / CHECKSUMS, sums_of(folder))
+        sums = folder / CHECKSUMS
+        of_training = sums.read_text("utf-8") if sums.exists() else ""
+        write_text(sums, of_training + checksums(folder, (RESULT, COSINES)))
         for path in (*folder.glob("*.safetensors"), folder / "start", *(() if job.keep else (folder / "encoder",))):
             _drop(path)
 
@@ -183,10 +182,10 @@ def _train(folder: Path, recipe: Mapping[str, Any]) -> None:
             return
         result = train(out=folder, resume=True, quiet=True)
     else:
-        with NamedTemporaryFile(suffix=".toml") as file:
-            tomli_w.dump(recipe, file)
-            file.flush()
-            result = train(out=folder, recipe=file.name, quiet=True)
+        with TemporaryDirectory() as scratch:
+            path = Path(scratch, "recipe.toml")
+            path.write_text(tomli_w.dumps(recipe), "utf-8")
+            result = train(out=folder, recipe=path, quiet=True)
     if result.stopped:
         raise InputError(f"{result.stopped} stopped it")
 
@@ -195,7 +194,7 @@ def _training_scores(folder: Path) -> dict[str, float]:
     """The scores of a training, as `RUN_SCORES` names them."""
     records = read_records(folder / "metrics.jsonl")
     recorded = group_by_stage(records, ())
-    evaluation = RunEvaluation.model_validate_json((folder / "evaluation.json").read_text("utf-8"))
+    evaluation = RunEvaluation.read(folder / "evaluation.json")
     last_step = max(stage.steps[1] for stage in recorded)
     scores: dict[str, float] = {"kept_step": evaluation.selected_step, "steps": last_step}
     if scored := [stage for stage in recorded if stage.dev]:

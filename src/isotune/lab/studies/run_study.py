@@ -27,12 +27,12 @@ from isotune.data import DATASETS, Sentence, is_stand_in
 from isotune.encoder import Encoder
 from isotune.errors import InputError
 from isotune.evaluation import Evaluation, SentenceEncoder, STSTask, load_tasks
-from isotune.files import make_folder, read_json
+from isotune.files import make_folder, read_arrays, read_json
 from isotune.kernels import gpu_name
 from isotune.lab.analyses import analyse
 from isotune.lab.studies import read_study
 from isotune.lab.studies.comparison import Comparison, compare
-from isotune.lab.studies.job import COSINES, PAIRS, RESULT, Job, Processes, load_untrained, read_arrays
+from isotune.lab.studies.job import COSINES, PAIRS, RESULT, Job, Processes, load_untrained
 from isotune.lab.studies.lines import MadeRun, table_lines
 from isotune.lab.studies.page import write_page
 from isotune.lab.studies.plan import PlannedRun, changed_study, departures, plan_runs

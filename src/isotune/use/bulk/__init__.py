@@ -1,4 +1,4 @@
 """Many files of text become as many files of vectors, by any number of processes on any machines.
 
-`folder.py` keeps the folder that processes share; `vector_file.py` makes one file. Read `folder.py` first.
+`folder.py` keeps the folder; `vector_file.py` makes one file. Read `folder.py` first.
 """

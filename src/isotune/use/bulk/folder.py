@@ -1,32 +1,25 @@
-"""A folder of vectors: each file of text becomes a file of vectors, and any number of processes share the work.
+"""A folder of vectors: each file of text becomes a file of vectors.
 
     vectors/part-07.parquet                      a file of vectors, whole or not there
     vectors/_manifest.json                       when all parts are done: what the folder holds
     vectors/.encoding/settings.json              what all vectors have in common
-    vectors/.encoding/part-07.parquet.lock       is locked while a process makes the part
-    vectors/.encoding/part-07.parquet.KEY.part   an unfinished file
     vectors/.encoding/part-07.parquet.json       the record of a part that is done
 
 Readers of a folder of parquet files skip names that begin with a dot or an underscore.
 
-A process goes over the parts and makes each part that it can lock. Then it waits for the locks of the others, until all
-parts are done, whoever made them. The system frees the lock of a process that dies. The same command, given again, goes
-on. A lock saves work, and protects no file: two processes that make the same part each write a file of their own, and
-put it into place whole.
+The same command, given again, makes the parts that are not done. Processes that share the work have a shard of the
+parts each, and know nothing of each other: each puts whole files into place, and the last writes the manifest.
 """
 
 import glob
 import json
-import logging
-import uuid
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
-
-from filelock import FileLock, Timeout
 
 from isotune.data import DATASETS
 from isotune.data.records import format_of
@@ -35,17 +28,12 @@ from isotune.encoder import Precision
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.stream import Advance
 from isotune.errors import InputError
-from isotune.files import file_sha256, make_folder, put_into_place, read_json, write_text
+from isotune.files import file_sha256, make_folder, read_json, write_text, written
 from isotune.use.bulk.vector_file import encode_file
-
-logger = logging.getLogger(__name__)
 
 MANIFEST = "_manifest.json"
 STATE = ".encoding"
 SETTINGS = "settings.json"
-
-Write = Callable[[Path, Path], int]
-"""Writes the vectors of a file of text to another file; returns their number."""
 
 
 class Part(NamedTuple):
@@ -62,6 +50,7 @@ class Outcome(NamedTuple):
     rows: int
     dimension: int
     parts_encoded_here: int
+    parts_left: int = 0  # those of other shards that are not done yet
 
 
 def encode_files(
@@ -73,9 +62,10 @@ def encode_files(
     precision: Precision | None = None,
     normalize: bool = False,
     columns: Mapping[str, str] | None = None,
+    shard: str = "1/1",
     advance: Advance | None = None,
 ) -> Outcome:
-    """Encodes files beside any number of processes that do the same, and writes the manifest when all are done.
+    """Encodes the files of a shard that are not done, and writes the manifest when all files are.
 
     A file that can't be read is left out until the end. The manifest is not written then.
 
@@ -87,13 +77,15 @@ def encode_files(
         precision: see `Encoder.load`.
         normalize: whether to scale each vector to length 1.
         columns: names the column of the text as {"sentence": column}, if the column has no usual name.
+        shard: "2/8" for the second of eight processes that share the files.
         advance: is told of progress.
 
     Raises:
-        InputError: the encoder can't be loaded; a source can't be read; or the folder can't be written, has files of
-            another origin, or has vectors of another encoder or of other options.
+        InputError: there is no such shard; the encoder can't be loaded; a source can't be read; or the folder can't be
+            written, has files of another origin, or has vectors of another encoder or of other options.
     """
     parts, columns = find_parts(sources, suffix), dict(columns or {})
+    mine = _of_shard(parts, shard)
     loaded = Encoder.load(encoder, precision=precision)
     settings = {
         "encoder": encoder,  # for people; the fingerprint decides
@@ -107,11 +99,12 @@ def encode_files(
     write = partial(encode_file, loaded, suffix=suffix, columns=columns, normalize=normalize, advance=advance)
     try:
         _open(out, settings)
-        made = _make_all(out, parts, write)
-        records = _finish(out)
+        made = _make_all(out, mine, write)
+        left = sum(not _is_done(out, part) for part in parts)
+        records = _finish(out, is_whole=not left)
     except OSError as error:
         raise InputError(f"{error.filename or out}: {error.strerror or error}") from error
-    return Outcome(len(records), sum(record["rows"] for record in records), loaded.dimension, made)
+    return Outcome(len(records), sum(record["rows"] for record in records), loaded.dimension, made, left)
 
 
 def find_parts(sources: Sequence[str], suffix: str) -> list[Part]:
@@ -147,14 +140,24 @@ def _parts_of(source: str, suffix: str) -> Iterator[Part]:
         yield Part(path, stem.relative_to(fixed).with_suffix(suffix).as_posix())
 
 
+def _of_shard(parts: Sequence[Part], shard: str) -> Sequence[Part]:
+    """The parts of a shard, such as each eighth from the second on for "2/8"."""
+    match = re.fullmatch("([0-9]{1,9})/([0-9]{1,9})", shard)
+    number, count = map(int, match.groups()) if match else (0, 0)
+    if not 1 <= number <= count:
+        raise InputError(f"shard {shard}: write NUMBER/COUNT; the shards of 8 are 1/8, 2/8 and so on to 8/8")
+    return parts[number - 1 :: count]
+
+
 def _open(out: Path, settings: Mapping[str, Any]) -> None:
     """Opens a folder whose vectors have these settings, or makes a new one."""
     state = out / STATE
     if out.is_dir() and not state.is_dir() and any(out.iterdir()):
         raise InputError(f"{out}: it has files that isotune encode did not make; name a new folder")
-    with _lock(state / f"{SETTINGS}.lock"):
-        if not (state / SETTINGS).exists():
-            write_text(state / SETTINGS, _json(settings))
+    make_folder(state)
+    if not (state / SETTINGS).exists():
+        with suppress(InputError), written(state / SETTINGS, new=True) as file:  # another process may be faster
+            file.write_text(_json(settings), "utf-8")
     theirs = read_json(state / SETTINGS)
     if theirs.get("fingerprint") != settings["fingerprint"]:
         raise InputError(f"{out}: it holds vectors of another encoder, {theirs.get('encoder')}; name another folder")
@@ -166,44 +169,20 @@ def _open(out: Path, settings: Mapping[str, Any]) -> None:
             )
 
 
-def _make_all(out: Path, parts: Sequence[Part], write: Write) -> int:
-    """Makes parts until all of them are done, by this process or others; returns how many this process made."""
-    made, problems, left = 0, [], parts
-    for seconds in (0, -1):  # first what no other process makes, and then what is left, when it is free
-        held = []
-        for part in left:
-            try:
-                if _is_done(out, part):
-                    continue
-                with _lock(out / STATE / f"{part.name}.lock", seconds):
-                    if not _is_done(out, part):  # another process may have done it since
-                        _make(out, part, write)
-                        made += 1
-            except Timeout:
-                held.append(part)
-            except InputError as error:
-                problems.append(str(error))
-        left = [part for part in held if not _is_done(out, part)]
-        if left:
-            logger.warning("Waiting for other processes; parts left: %d.", len(left))
+def _make_all(out: Path, parts: Sequence[Part], write: Callable[[Path, Path], int]) -> int:
+    """Makes the parts that are not done; returns how many these were."""
+    made, problems = 0, []
+    for part in parts:
+        try:
+            if not _is_done(out, part):
+                _make(out, part, write)
+                made += 1
+        except InputError as error:
+            problems.append(str(error))
     if problems:
         count = f"{len(problems)} of {len(parts)} parts can't be encoded; the others are done"
         raise InputError(f"{problems[0]} ({count})")
     return made
-
-
-@contextmanager
-def _lock(path: Path, seconds: float = -1) -> Iterator[None]:
-    """Holds a lock of the file system, which frees the lock when the process dies; waits for it, forever if below 0."""
-    make_folder(path.parent)
-    try:
-        held = FileLock(path, timeout=seconds, fallback_to_soft=False).acquire()
-    except Timeout:
-        raise
-    except OSError as error:
-        raise InputError(f"{path}: no lock ({error.strerror}); name a folder on another file system") from error
-    with held:
-        yield
 
 
 def _is_done(out: Path, part: Part) -> bool:
@@ -213,29 +192,26 @@ def _is_done(out: Path, part: Part) -> bool:
     return is_current and target.exists() and target.stat().st_size == record["bytes"]
 
 
-def _make(out: Path, part: Part, write: Write) -> None:
-    """Makes a locked part: its file of vectors, and then its record. What is out of date or unfinished is removed."""
+def _make(out: Path, part: Part, write: Callable[[Path, Path], int]) -> None:
+    """Makes a part: its file of vectors, and then its record. What is out of date is removed before."""
     target, record, source = out / part.name, _record(out, part), _facts(part)
-    make_folder(target.parent)
-    for path in (out / MANIFEST, record, target, *record.parent.glob(f"{glob.escape(target.name)}.*.part")):
+    # Vectors without a record may be those that another process has just put there.
+    for path in (out / MANIFEST, *([target, record] if record.exists() else ())):
         path.unlink(missing_ok=True)
-    unfinished = record.with_name(f"{target.name}.{uuid.uuid4().hex}.part")
-    try:
-        rows = write(part.source, unfinished)
-        put_into_place(unfinished, target)
-    finally:
-        unfinished.unlink(missing_ok=True)
-    facts = {"rows": rows, "bytes": target.stat().st_size, "sha256": file_sha256(target)}
+    with written(target) as file:
+        rows = write(part.source, file)
+        facts = {"rows": rows, "bytes": file.stat().st_size, "sha256": file_sha256(file)}
     write_text(record, _json({"file": part.name, "source": str(part.source), **source, **facts}))
 
 
-def _finish(out: Path) -> list[dict[str, Any]]:
-    """Writes the manifest, and returns the records of all parts."""
+def _finish(out: Path, is_whole: bool) -> list[dict[str, Any]]:
+    """Returns the records of all parts; writes the manifest if all are there."""
     paths = sorted(path for path in (out / STATE).rglob("*.json") if path.name != SETTINGS)
     records = [read_json(path) for path in paths]
     settings, rows = read_json(out / STATE / SETTINGS), sum(record["rows"] for record in records)
     manifest = {"isotune": version("isotune"), **settings, "rows": rows, "parts": records}
-    write_text(out / MANIFEST, _json(manifest))
+    if is_whole:
+        write_text(out / MANIFEST, _json(manifest))
     return records
 
 

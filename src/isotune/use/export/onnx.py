@@ -31,7 +31,7 @@ from isotune.encoder.format.modules import TRANSFORMER_CONFIG, write_json
 from isotune.encoder.format.prompt import fill_mask, save_tokenizer, split_prompt, with_suffix
 from isotune.errors import InputError, require_extra
 from isotune.evaluation import STSTask
-from isotune.files import new_path
+from isotune.files import rust_writes, written
 from isotune.report.card import CARD, RoundedWeights, model_card
 from isotune.report.templates import template
 from isotune.use.export.graph import PaddedEncoder
@@ -69,7 +69,7 @@ def export_onnx(model: str | Path, out: str | Path, *, int8: bool = False) -> Ex
             exists already or can't be written.
     """
     require_extra("onnx", "onnx", "onnxscript", "onnxruntime")
-    with new_path(Path(out)) as folder:
+    with written(Path(out), new=True) as folder:
         encoder = Encoder.load(model, precision="float32", device="cpu")
         pairs = read_scored_pairs(TEST_PAIRS)
         sentences = list(dict.fromkeys(pairs.sentence1 + pairs.sentence2))
@@ -111,7 +111,8 @@ def _write_tokenizer(encoder: Encoder, folder: Path) -> None:
     tokenizer: Tokenizer = Tokenizer.from_str(source.backend_tokenizer.to_str())
     tokenizer.enable_truncation(encoder.max_length)
     tokenizer.enable_padding(pad_id=source.pad_token_id or 0, pad_token=source.pad_token or "")
-    tokenizer.save(str(folder / "tokenizer.json"))
+    with rust_writes():
+        tokenizer.save(str(folder / "tokenizer.json"))
 
 
 def _write_settings(encoder: Encoder, folder: Path) -> None:

@@ -1,0 +1,143 @@
+"""Two of every command at once with one target, and runs of which a byte has changed: nothing torn, lost or wrong.
+
+ISOTUNE_SEED chooses the moments and the places; the seed is printed.
+"""
+
+import os
+import random
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import isotune
+from tests.crashes.commands import VARYING, Outcome, assert_refused, call, command_lines, in_new_process, result, start
+from tests.crashes.kills import check_whole
+from tests.crashes.work import Inputs, make_inputs, run_result
+
+pytestmark = pytest.mark.slow
+
+SEED = int(os.environ.get("ISOTUNE_SEED") or random.SystemRandom().randrange(10**6))
+ROUNDS = 3  # pairs of each command
+EQUAL = ("analyse", "encode to a folder", "index", "label")  # which go on with what is there: twins do the same
+DAMAGES = 2  # of each file
+
+
+class Stopped(Exception):
+    """Stops a run in the middle."""
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
+    return make_inputs(tmp_path_factory.mktemp("hostile") / "inputs")
+
+
+def twins(inputs: Inputs) -> Iterator[tuple[str, list[str], list[str]]]:
+    """A name and two commands, which write to one path; they give different things, unless they are of `EQUAL`."""
+    other = Path(inputs.text).with_name("other.txt")
+    other.write_text("".join(Path(inputs.text).read_text().splitlines(True)[:40]))
+    first, second = command_lines(inputs), command_lines(replace(inputs, text=str(other)))
+    for name, words in first.items():
+        yield name, words, words if name in EQUAL else second[name]
+    to_parquet = [[*lines["encode to a file"][:-1], "out/v.parquet"] for lines in (first, second)]
+    yield "encode to parquet", *to_parquet
+    export = ["export", inputs.model, "--out", "out/onnx"]
+    yield "export", export, [*export, "--int8"]
+
+
+def test_of_twins_one_ends_well_and_what_is_there_is_its_own(inputs: Inputs, tmp_path: Path) -> None:
+    chance, pairs, refused = random.Random(SEED), 0, 0
+    for name, *commands in twins(inputs):
+        expected, seconds = [], 0.0
+        for number, words in enumerate(commands):
+            begun = time.monotonic()
+            assert call(words, tmp_path / f"{name} {number}").code == 0
+            seconds = time.monotonic() - begun
+            expected.append(result(words, tmp_path / f"{name} {number}"))
+        for attempt in range(ROUNDS):
+            shared, running = tmp_path / f"{name} {attempt}.shared", []
+            shared.mkdir()
+            for number, words in enumerate(commands):
+                folder = tmp_path / f"{name} {attempt}.{number}"
+                folder.mkdir()
+                (folder / "out").symlink_to(shared)
+                running.append(start(words, folder))
+                time.sleep(0 if number else chance.choice([0, chance.uniform(0, seconds)]))
+            outcomes = [each.outcome() for each in running]
+            wrong = f"seed {SEED}, {name}: {outcomes}"
+            won = [number for number, outcome in enumerate(outcomes) if outcome.code == 0]
+            assert len(won) == 1 or (won and name in EQUAL), wrong
+            for outcome in outcomes:
+                assert_refused(outcome) if outcome.code else None
+            check_whole(shared)
+            there = result(commands[won[0]], running[0].folder)
+            assert there == expected[won[0]], wrong
+            assert not [path for path in shared.rglob("*.part")], wrong
+            pairs, refused = pairs + 1, refused + 2 - len(won)
+    print(f"\ntwins (seed {SEED}): {pairs} pairs of commands, {refused} refused in one line, 0 torn, 0 lost")
+
+
+def make_run(inputs: Inputs, folder: Path, stop_at: int | None) -> None:
+    """Makes a run, or the part of one before a step."""
+
+    def watch(record: Mapping[str, object]) -> None:
+        if record.get("step") == stop_at:
+            raise Stopped
+
+    options = {"steps": 6, "eval_every": 2, "batch_size": 8, "dev": inputs.pairs, "tasks": [inputs.pairs]}
+    with suppress(Stopped):
+        isotune.train(inputs.text, out=folder, method="simcse", model=inputs.model, quiet=True, watch=watch, **options)
+
+
+def reported(folder: Path) -> tuple[Outcome, object]:
+    pages = folder / "run/report.html", folder / "run/encoder/README.md"
+    return call(["report", "run"], folder), [VARYING.sub(b"", page.read_bytes()) for page in pages if page.exists()]
+
+
+def resumed(folder: Path) -> tuple[Outcome, object]:
+    outcome = call(["train", "--out", "run", "--resume"], folder)
+    return outcome, None if outcome.code else run_result(folder / "run")
+
+
+def evaluated(folder: Path) -> tuple[Outcome, object]:
+    outcome = call(["evaluate", "run/encoder", "--tasks", "stsb-open", "--json"], folder)
+    return outcome, VARYING.sub(b"", outcome.out.encode())
+
+
+@pytest.mark.parametrize("read", [reported, resumed, evaluated])
+def test_a_run_with_a_damaged_file_is_refused_or_read_as_it_was(
+    read: Callable[[Path], tuple[Outcome, object]], inputs: Inputs, tmp_path: Path
+) -> None:
+    chance, count, refused = random.Random(SEED), 0, 0
+    whole = tmp_path / "whole"
+    in_new_process(make_run, inputs, whole / "run", 4 if read is resumed else None)
+    shutil.copytree(whole, tmp_path / "read")
+    outcome, expected = read(tmp_path / "read")
+    assert outcome.code == 0, outcome
+    unread = {"train.log", "report.html", "README.md"}
+    paths = [path for path in whole.rglob("*") if path.is_file() and path.stat().st_size and path.name not in unread]
+    for path in sorted(paths):
+        for _ in range(DAMAGES):
+            content, folder = bytearray(path.read_bytes()), tmp_path / f"damaged {count}"
+            place = chance.randrange(len(content))
+            flip = chance.random() < 0.8
+            if flip:
+                content[place] ^= 1 << chance.randrange(8)
+            shutil.copytree(whole, folder)
+            (folder / path.relative_to(whole)).write_bytes(content if flip else content[:place])
+            outcome, there = read(folder)
+            wrong = f"seed {SEED}, {path.relative_to(whole)}, {place} {'flipped' if flip else 'cut'}: {outcome}"
+            if outcome.code:
+                assert outcome.code == 2, wrong
+                assert_refused(outcome)
+                assert "run" in outcome.err.splitlines()[-1], wrong
+                refused += 1
+            else:
+                assert there == expected, wrong
+            shutil.rmtree(folder)
+            count += 1
+    print(f"\n{read.__name__} (seed {SEED}): {count} damaged runs, {refused} refused in one line, 0 read otherwise")
