@@ -59,9 +59,10 @@ def no_denormals() -> Iterator[None]:
         torch.set_flush_denormal(before)
 
 
-def compute_alone() -> None:
-    """Prepares a new thread that computes by itself: without torch's other threads, and without denormal numbers."""
-    torch.set_num_threads(1)
+def compute_alone(threads: int = 1) -> None:
+    """Prepares a new thread that computes by itself, or with some threads of torch, and without denormal numbers."""
+    torch.get_num_threads()  # the first call in a thread sets its number, and would undo the next line
+    torch.set_num_threads(threads)
     torch.set_flush_denormal(True)
 
 
@@ -70,7 +71,7 @@ def set_threads(pools: Sequence[ThreadPoolExecutor], count: int) -> None:
     with _starting:
         threads = torch.get_num_threads()
         for pool in pools:
-            pool.submit(torch.set_num_threads, count).result()
+            pool.submit(compute_alone, count).result()
         torch.set_num_threads(threads)
 
 
