@@ -98,3 +98,13 @@ def test_a_server_with_keys_is_used_with_a_key(browser: Browser, serve: Serve) -
     page.wait_for_selector(".bar")
     assert wrong == []
     page.close()
+
+
+def test_the_page_has_no_address_that_a_proxy_at_a_path_would_miss(searching: Running) -> None:
+    for path in ("/", "/page.js", "/page.css"):
+        text = searching.client.get(path).text
+        addresses = re.findall(r"""(?:href=|src=|ask\(|fetch\(|url\(|import\s*\(?|from\s)\s*["'`](.*?)["'`]""", text)
+        assert addresses or path == "/page.css"
+        for address in addresses:
+            assert searching.client.get(f"/{address}").status_code in (200, 405)
+            assert not address.startswith("/")
