@@ -327,6 +327,19 @@ def test_an_index_is_not_added_to_itself_and_not_while_it_is_locked(
     assert (len(new), new.store.columns) == (0, [])
 
 
+def test_one_process_makes_an_index_and_what_a_killed_process_left_is_no_index(
+    index: Index, encoder: Encoder, tmp_path: Path
+) -> None:
+    left = tmp_path / "left"
+    Index.create(left, encoder)
+    (left / "index.json").unlink()
+    with FileLock(left / "lock"), pytest.raises(InputError, match="another process is changing it"):
+        Index.create(left, encoder)
+    assert len(Index.create(left, encoder)) == 0
+    with pytest.raises(InputError, match="it exists already and is not empty"):
+        Index.create(left, encoder)
+
+
 def test_how_many_rows_keep_their_nearest_row(
     index: Index, encoder: Encoder, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

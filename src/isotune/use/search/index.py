@@ -32,7 +32,7 @@ from isotune.errors import InputError
 from isotune.files import make_folder, read_json, write_text
 from isotune.use.search.documents import Document
 from isotune.use.search.exact import nearest
-from isotune.use.search.store import FIXED, Row, Store, refuse_name
+from isotune.use.search.store import FIXED, TABLE_FOLDER, Row, Store, refuse_name
 
 # Up to this number of rows, exact search takes a second or two (docs/search.md).
 EXACT_ROWS = 1_000_000
@@ -43,6 +43,8 @@ FUSED = 100  # rows of each ranking, at least
 ASKING, ASKED = 1_000, 10_000
 MOST = 1_000_000_000  # rows of an answer; LanceDB counts with 32 bits
 DESCRIPTION = "index.json"
+LOCK = "lock"
+UNUSED = {LOCK, TABLE_FOLDER}  # what a process leaves that is killed before the index has a description
 KEYS = {"encoder", "precision", "fingerprint", "dimension"}  # of the description
 
 
@@ -105,19 +107,22 @@ class Index:
         if not isinstance(encoder, Encoder):
             name = str(Path(encoder).resolve()) if Path(encoder).exists() else str(encoder)
             encoder = Encoder.load(encoder, precision=precision)
+        description = {
+            "encoder": name,
+            "precision": precision,
+            "fingerprint": encoder.fingerprint(),
+            "dimension": encoder.dimension,
+        }
         try:
             make_folder(folder)
-            if any(path.suffix != ".part" for path in folder.iterdir()):  # which a killed process has left
+            if any(path.suffix != ".part" and path.name not in UNUSED for path in folder.iterdir()):
                 raise InputError(f"{folder}: it exists already and is not empty; an index is made in a new folder")
-            description = {
-                "encoder": name,
-                "precision": precision,
-                "fingerprint": encoder.fingerprint(),
-                "dimension": encoder.dimension,
-            }
-            # First the description: `open` makes a missing table, so a killed command can go on.
-            _write_description(folder, description)
-            index = cls(folder, description)
+            with _changing(folder):
+                if (folder / DESCRIPTION).exists():
+                    raise InputError(f"{folder}: another process has made an index here; give the command again")
+                index = cls(folder, description)
+                # Last the description: nobody opens an index without a table, and a killed command can go on.
+                _write_description(folder, description)
         except OSError as error:
             raise InputError(f"{folder}: it can't be written ({error.strerror or error})") from error
         index._encoder = encoder
@@ -173,7 +178,7 @@ class Index:
         Raises:
             InputError: two documents have the same id, a column can't be kept, or another process changes the index.
         """
-        with self._changing(), typed(_blocks(documents), self.store.schema) as (schema, tables):
+        with _changing(self.folder), typed(_blocks(documents), self.store.schema) as (schema, tables):
             self.store.take_columns(schema)
             return self._add(tables, show_progress)
 
@@ -209,7 +214,7 @@ class Index:
         """
         if other.folder.resolve() == self.folder.resolve():
             raise InputError(f"{self.folder}: an index can't be added to itself; name another --out")
-        with other._changing(), self._changing():
+        with _changing(other.folder), _changing(self.folder):
             self.store.take_columns(other.store.schema)
             return self._add(other.store.tables(PART), show_progress)
 
@@ -236,7 +241,7 @@ class Index:
         Raises:
             InputError: the filter can't be read, or another process changes the index.
         """
-        with self._changing():
+        with _changing(self.folder):
             count = self.store.delete(where)
             self.store.tend(finished=True)
         return count
@@ -295,17 +300,18 @@ class Index:
             )
         self._encoder = loaded
 
-    @contextmanager
-    def _changing(self) -> Iterator[None]:
-        """Keeps other processes from changing the index at the same time."""
-        try:
-            lock = FileLock(self.folder / "lock", timeout=0).acquire()
-        except Timeout:
-            raise InputError(f"{self.folder}: another process is changing it; try again when it has ended") from None
-        except OSError as error:
-            raise InputError(f"{self.folder}: it can't be locked ({error.strerror or error}); copy it first") from error
-        with lock:
-            yield
+
+@contextmanager
+def _changing(folder: Path) -> Iterator[None]:
+    """Keeps other processes from changing the index in a folder at the same time."""
+    try:
+        lock = FileLock(folder / LOCK, timeout=0).acquire()
+    except Timeout:
+        raise InputError(f"{folder}: another process is changing it; try again when it has ended") from None
+    except OSError as error:
+        raise InputError(f"{folder}: it can't be locked ({error.strerror or error}); copy it first") from error
+    with lock:
+        yield
 
 
 def _blocks(documents: Iterable[Document]) -> Iterator[tuple[list[str], list[Record]]]:
