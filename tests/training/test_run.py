@@ -467,16 +467,6 @@ def test_a_run_killed_while_it_is_shown_is_not_finished(
         resume(tmp_path / "run")
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"seed", b"\xff"])
-def test_damaged_files_beside_a_run_do_no_harm(train: Train, tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "beside").mkdir()
-    for name in ("recipe.toml", "evaluation.json", "environment.json", "data.json", "metrics.jsonl", "lock"):
-        (tmp_path / "beside" / name).write_bytes(content)
-    run = train(steps=1).folder
-    unfinish(run)
-    assert resume(run).report.exists()
-
-
 def test_a_stage_that_gets_no_better_keeps_what_it_started_from(train: Train, two_stages: dict[str, Any]) -> None:
     result = train(**{**two_stages, "learning_rate": 1e-12, "model_dropout": 0.0})
     assert result.evaluation.selected_step == 0
@@ -536,13 +526,3 @@ def test_seeds_differ_by_purpose_and_place() -> None:
         (seed, p, *path) for seed, p in product((0, 1, 2**32), "ab") for path in [(), (0,), (0, 0), (0, 1), (1, 0)]
     ]
     assert len({derive_seed(*place) for place in places}) == len(places)
-
-
-@pytest.mark.parametrize("stages", ["['x']", "[{temperature = 1}]", "'x'"])
-def test_a_recipe_that_cannot_be_is_refused_before_options_are_laid_over_it(
-    train: Train, tmp_path: Path, stages: str
-) -> None:
-    (tmp_path / "bad.toml").write_text(f"stages = {stages}")
-    with pytest.raises(InputError, match=r"bad\.toml"):
-        train(recipe=tmp_path / "bad.toml", method=None)
-    assert not (tmp_path / "run").exists()
