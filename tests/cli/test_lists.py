@@ -1,4 +1,4 @@
-"""`isotune recipes`, `isotune datasets` and `isotune doctor`."""
+"""The lists of commands, and `isotune doctor`."""
 
 import json
 import math

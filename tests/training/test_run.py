@@ -235,8 +235,6 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "batch larger than the data": ({"batch_size": 61}, "batch_size 61 is larger than the data"),
     "unknown method": ({"method": "simsce"}, "unknown method 'simsce': did you mean 'simcse'"),
     "unknown option": ({"temprature": 1}, "unknown option 'temprature': did you mean 'temperature'"),
-    "another method's option": ({"spans": "tokens"}, "unknown option 'spans'"),
-    "recipe and method": ({"recipe": "mlm"}, "recipe mlm and method simcse are both given"),
     "a layer too many": ({"layers": (9,)}, "pooling layer 9"),
     "a layer too many to score": ({"dev_layers": (-20,)}, "layer -20"),
     "one sentence only": ({"sources": (), "rows": ["a dog"]}, "one sentence only"),
