@@ -75,14 +75,10 @@ def _name(part: Path, path: Path, new: bool) -> None:
     if part.is_file() and not WINDOWS:  # else a rename takes no other name than that of an empty folder
         try:
             os.link(part, path)
-        except FileExistsError:
-            raise
-        except OSError:  # of a file system without hard links
+            return
+        except OSError:  # of a name that is taken, or of a file system without hard links
             if os.path.lexists(path):
                 raise
-        else:
-            part.unlink()
-            return
     part.rename(path)
 
 
@@ -173,6 +169,14 @@ def verify_checksums(folder: Path) -> bool:
             f"was changed on purpose, remove {CHECKSUMS}"
         )
     return True
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Writes numpy arrays into an .npz file, completely or not at all; raises errors as `written`."""
+    import numpy as np
+
+    with written(path) as part, part.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)
 
 
 def read_arrays(path: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`isotune analyse`: the list, an analysis and its files, and errors."""
+"""`isotune analyse`: an analysis and its files, and errors."""
 
 import json
 import shutil
@@ -7,16 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from isotune.lab.analyses import ANALYSES
 from tests.cli.conftest import Call
-
-
-def test_the_list(isotune: Call) -> None:
-    code, out, _ = isotune("analyse")
-    assert code == 0
-    assert [line.split()[0] for line in out.splitlines()[2:] if line[0] != " "] == list(ANALYSES)
-    assert "ConSERT, Figure 4" in " ".join(out.split())
-    assert "…" not in out
 
 
 def test_an_analysis_and_its_files(isotune: Call, tiny_model: Path, pairs: Path) -> None:

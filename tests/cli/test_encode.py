@@ -31,9 +31,10 @@ def test_vectors_in_a_numpy_file(isotune: Call, tiny_model: Path, text: Path, se
 
 
 def test_vectors_beside_their_sentences(isotune: Call, tiny_model: Path, text: Path, sentences: list[str]) -> None:
-    assert isotune("encode", tiny_model, text, "--normalize", "--out", "v.parquet").code == 0
+    Path("2.txt").write_text("a cat\n\nthe ball\n")
+    assert isotune("encode", tiny_model, text, "2.txt", "--normalize", "--out", "v.parquet").code == 0
     table = pq.read_table("v.parquet")
-    assert table["sentence"].to_pylist() == sentences
+    assert table["sentence"].to_pylist() == [*sentences, "a cat", "the ball"]
     vectors = np.array(table["vector"].to_pylist())
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-6)
 
@@ -44,13 +45,6 @@ def test_a_column_and_standard_input(isotune: Call, tiny_model: Path, monkeypatc
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a dog\n\na cat\n")))
     assert isotune("encode", tiny_model, "-", "--out", "s.npy").code == 0
     np.testing.assert_array_equal(np.load("vectors.npy"), np.load("s.npy"))
-
-
-def test_several_files_in_one_file_of_vectors(isotune: Call, tiny_model: Path) -> None:
-    Path("1.txt").write_text("a dog\n")
-    Path("2.txt").write_text("a cat\n\nthe ball\n")
-    assert isotune("encode", tiny_model, "1.txt", "2.txt", "--out", "v.parquet").code == 0
-    assert pq.read_table("v.parquet")["sentence"].to_pylist() == ["a dog", "a cat", "the ball"]
 
 
 def test_a_folder_of_vectors(isotune: Call, refused: Refused, tiny_model: Path, text: Path) -> None:

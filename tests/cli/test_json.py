@@ -51,7 +51,7 @@ def test_the_parts_of_an_evaluation(row: str, models: Sequence[type[BaseModel]])
 
 
 def test_the_file_of_a_run() -> None:
-    text = AGENTS.partition("A run writes `evaluation.json`: ")[2].partition("Scores are")[0]
+    text = AGENTS.partition("A run writes `evaluation.json`: ")[2].partition("Scores")[0]
     assert set(re.findall(r"`(\w+)`", text)) == set(RunEvaluation.model_fields)
 
 

@@ -1,8 +1,9 @@
-"""`isotune recipes`, `isotune datasets` and `isotune doctor`."""
+"""The lists of commands, and `isotune doctor`."""
 
 import json
 import math
 import re
+from collections.abc import Collection
 from datetime import date
 from pathlib import Path
 
@@ -12,21 +13,33 @@ import pytest
 from isotune.cli.tables import print_json
 from isotune.data import DATASETS
 from isotune.encoder.encoder import Encoder
+from isotune.lab.analyses import ANALYSES
+from isotune.lab.studies import paper_names, study_names
 from isotune.recipes import RECIPES, read_recipe
 from tests.cli.conftest import Call
 
+LISTS: dict[str, Collection[str]] = {
+    "recipes": RECIPES,
+    "datasets": DATASETS,
+    "analyse": ANALYSES,
+    "study": study_names(),
+    "reproduce": paper_names(),
+}
 
-@pytest.mark.parametrize("columns", ["80", "120"])
-def test_every_recipe_is_listed_with_its_whole_name(
-    isotune: Call, monkeypatch: pytest.MonkeyPatch, columns: str
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("command", LISTS)
+def test_a_list_names_all_there_is_in_full(
+    command: str, columns: int, isotune: Call, nothing_fetched: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", columns)
-    code, out, _ = isotune("recipes")
+    monkeypatch.setenv("COLUMNS", f"{columns}")
+    code, out, _ = isotune(command)
     assert code == 0
-    assert [line.split()[0] for line in out.splitlines()[2:] if line[0] != " "] == list(RECIPES)
-    assert "…" not in out
-    assert max(map(len, out.splitlines())) <= int(columns)
-    assert {character for character in out if not character.isascii()} == {"─"}
+    rows = [line.split() for line in out.rpartition("─\n")[2].splitlines() if line[0] != " "]
+    assert [row[0] for row in rows] == list(LISTS[command])
+    assert command != "datasets" or [row[0] for row in rows if row[1] == "yes"] == ["stsb-open"]
+    assert max(map(len, out.splitlines())) <= columns
+    assert {sign for sign in out if not sign.isascii()} <= {*"─é"}  # and so no "…"
 
 
 def test_the_row_of_a_recipe(isotune: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,6 +66,8 @@ def test_the_lists_as_json(isotune: Call, nothing_fetched: None) -> None:
     assert list(datasets) == list(DATASETS)
     assert [name for name, each in datasets.items() if each["here"]] == ["stsb-open"]
     assert datasets["stsb"]["rows"] == datasets["stsb"]["scored"] == {"train": 5749, "dev": 1500, "test": 1379}
+    runs = {each["name"]: each["runs"] for each in json.loads(isotune("reproduce", "--json").out)}
+    assert [runs[name] for name in ("consert/table1", "bert-cf/table4", "consert/table4")] == [0, 3, 5]
     assert json.loads(isotune("doctor", "--json").out)["packed encoder"].startswith("right")
 
 
@@ -66,18 +81,6 @@ def test_json_has_no_value_that_strict_parsers_refuse(capsys: pytest.CaptureFixt
 
     content = json.loads(capsys.readouterr().out, parse_constant=refuse)
     assert content == {"nan": None, "infinite": [None], "bytes": "__4=", "day": "2024-12-31", "word": "犬"}
-
-
-def test_every_recipe_names_its_paper() -> None:
-    assert [name for name in RECIPES if not read_recipe(name).get("paper")] == []
-
-
-def test_every_dataset_is_listed_with_its_whole_name(isotune: Call, nothing_fetched: None) -> None:
-    code, out, _ = isotune("datasets")
-    assert code == 0
-    named = [line.split()[:2] for line in out.rpartition("─\n")[2].splitlines() if line[0] != " "]
-    assert named == [[name, "yes" if name == "stsb-open" else "no"] for name in DATASETS]
-    assert "…" not in out
 
 
 def test_datasets_in_the_data_folder_are_here(isotune: Call, real_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""`isotune study` and `isotune report`."""
+"""`isotune study`, `isotune reproduce` and `isotune report`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from isotune.lab.studies import read_study, study_names
 from isotune.lab.studies.run_study import StudyOutcome
 from tests.cli.conftest import Call
 
@@ -18,14 +17,6 @@ def sizes(tmp_path: Path) -> Path:
     table = {"title": "Sizes", "scores": ["train", "dev"], "statistics": ["stsb"]}
     path.write_text(tomli_w.dumps(table))
     return path
-
-
-def test_the_packages_studies_are_listed(isotune: Call) -> None:
-    code, out, _ = isotune("study")
-    assert code == 0
-    assert [line.split()[0] for line in out.splitlines()[2:] if line[0] != " "] == study_names()
-    assert read_study("own/methods").title in out
-    assert "…" not in out
 
 
 def test_the_page_of_a_study_can_be_written_again(isotune: Call, sizes: Path, tmp_path: Path) -> None:
@@ -54,6 +45,16 @@ def test_the_page_of_a_run_can_be_written_again(isotune: Call) -> None:
     assert len(page.read_text()) == len(before)  # the ids in matplotlib's figures are random
 
 
+def test_published_numbers_stand_below_measured_ones(isotune: Call) -> None:
+    code, out, err = isotune("reproduce", "consert/table1")
+    assert code == 0
+    assert err.splitlines()[0].endswith("0 runs, 0 of them already done")
+    lines = [line.split() for line in out.splitlines()]
+    place = lines.index(["stsb", "5,749", "1,500", "1,379", "17,256"])
+    assert lines[place + 1] == ["published", "5,749", "1,500", "1,379", "17,256"]
+    assert lines[-1] == ["reproduced/consert/table1/study.html"]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -63,6 +64,10 @@ def test_the_page_of_a_run_can_be_written_again(isotune: Call) -> None:
         (["study", "sizes.toml", "--processes", "-1"], "processes -1: at least 1 is needed"),
         (["study", "sizes.toml", "--threads", "0"], "threads 0: at least 1 is needed"),
         (["report", "."], "is not a run folder"),
+        (["reproduce", "consert/table5"], "unknown table or figure 'consert/table5': did you mean 'consert/table4'?"),
+        (["reproduce", "consert/table4", "--options", "steps"], "steps: write NAME=VALUE, such as steps=200"),
+        (["reproduce", "consert/table4", "--options", "batch_size=4"], "option batch_size can't be given"),
+        (["reproduce", "consert/table2", "--options", "stepps=4"], "unknown option 'stepps': did you mean 'steps'?"),
     ],
 )
 def test_input_that_is_refused(refused: Callable[..., str], sizes: Path, words: list[str], message: str) -> None:

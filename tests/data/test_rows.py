@@ -78,8 +78,6 @@ def test_each_text_column_gives_sentences_row_by_row() -> None:
     records = [{"split": "dev", "sentence1": "a", "sentence2": "b", "score": "1"}]
     records += [{"split": "dev", "sentence1": " ", "sentence2": "d", "score": ""}]
     assert rows(records, Sentence) == [Sentence("a"), Sentence("b"), Sentence("d")]
-    triplet = {"anchor": "a", "positive": "b", "negative": "c"}
-    assert rows([triplet], Sentence) == [Sentence("a"), Sentence("b"), Sentence("c")]
 
 
 def test_text_is_stripped_and_blank_sentences_are_skipped() -> None:
@@ -147,9 +145,3 @@ def test_a_header_that_is_really_text_is_cut_in_the_message() -> None:
     with pytest.raises(InputError) as error:
         rows([{"word " * 100_000: "a"}], Pair)
     assert len(str(error.value)) < 600
-
-
-@pytest.mark.parametrize("records", [[], [{"sentence": ""}, {"sentence": " "}]])
-def test_no_row_at_all_is_refused(records: list[dict[str, object]]) -> None:
-    with pytest.raises(InputError, match=r"^corpus\.tsv: nothing in it but blank lines or a header$"):
-        rows(records, Sentence)

@@ -2,7 +2,6 @@ import csv
 import gzip
 import io
 import json
-import os
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -218,19 +217,13 @@ def test_a_bad_file_is_refused_in_one_line(name: str, content: bytes, message: s
     assert message in refused(tmp_path / name)
 
 
-def test_a_cut_gzip_file_in_the_middle_of_its_data(tmp_path: Path) -> None:
-    content = gzip.compress(os.urandom(10_000).hex().encode())
-    (tmp_path / "a.txt.gz").write_bytes(content[:5000] + bytes(100) + content[5100:])
-    assert "a.txt.gz: not a whole gzip file (" in refused(tmp_path / "a.txt.gz")
-
-
 @pytest.mark.parametrize(
     ("source", "message"),
     [
         ("stsbb", "unknown file or dataset 'stsbb': did you mean 'stsb'? Known: "),
         ("stsb:trian", "unknown split of stsb 'trian': did you mean 'train'? Known: dev, test, train"),
         ("nowhere/a.txt", "nowhere/a.txt: no such file"),
-        ("a" * 300 + ".txt", ".txt: no such file"),
+        ("a" * 300 + ".txt", "aaa: no such file"),
         ("nowhere/*.txt", "nowhere/*.txt: no file matches this pattern"),
         (Path("stsb"), "stsb: no such file"),
     ],

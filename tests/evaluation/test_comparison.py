@@ -22,7 +22,7 @@ from isotune.evaluation.transfer import LabelledTexts
 class Noisy:
     """Counts of words, with noise that is always the same for a sentence."""
 
-    def __init__(self, noise: float) -> None:
+    def __init__(self, noise: float = 0) -> None:
         self.noise = noise
 
     def encode(self, sentences: Sequence[str], /) -> NDArray[np.float64]:
@@ -66,10 +66,6 @@ def test_encoders_that_the_pairs_cannot_tell_apart_share_a_rank(compared: Compar
     assert "Difference from words" in captured.get()
     assert "a loud one" in captured.get()
     assert captured.get().count("tied") == 1
-
-
-def test_a_comparison_reads_back(compared: Comparison) -> None:
-    assert Comparison.model_validate_json(compared.model_dump_json()) == compared
 
 
 def test_accuracies_are_compared_over_rows() -> None:
@@ -145,5 +141,5 @@ def test_one_judge_decides(compared: Comparison, changes: dict[str, Any], word: 
 
 @pytest.mark.parametrize("wrong", ["bert-tiny", Path("bert-tiny"), None, [Noisy(0), Noisy(1)]])
 def test_encoders_without_a_name_are_refused(wrong: Any) -> None:
-    with pytest.raises(InputError, match=r"a list of at least two encoders|give a mapping"):
+    with pytest.raises(InputError, match=r"a list of at least two encoders|give each one"):
         compare(wrong)

@@ -1,5 +1,3 @@
-import zlib
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -26,18 +24,8 @@ from isotune.evaluation import (
 )
 from isotune.evaluation.results import MEASURES, Aggregation, AverageAccuracy, Metric
 from isotune.evaluation.tasks import TASKS, task_title
+from tests.evaluation.test_comparison import Noisy
 from tests.report.conftest import evaluation
-
-
-class BagOfWords:
-    """A sentence's words, hashed into 256 counts."""
-
-    def encode(self, sentences: Sequence[str], /) -> np.ndarray:
-        vectors = np.zeros((len(sentences), 256), np.float32)
-        for row, sentence in zip(vectors, sentences, strict=True):
-            for word in sentence.lower().split():
-                row[zlib.crc32(word.encode()) % 256] += 1
-        return vectors
 
 
 def cells(table: Table) -> list[list[str]]:
@@ -49,7 +37,7 @@ def cells(table: Table) -> list[list[str]]:
 
 def test_an_evaluation_names_its_encoder_and_what_made_it() -> None:
     before = datetime.now(UTC).replace(microsecond=0)
-    evaluated = evaluate(BagOfWords(), ["stsb-open"], name="bag")
+    evaluated = evaluate(Noisy(), ["stsb-open"], name="bag")
     assert evaluated.encoder == "bag"
     assert evaluated.versions.keys() == {"isotune", "torch", "transformers", "python"}
     assert before <= evaluated.created <= datetime.now(UTC)
@@ -57,7 +45,7 @@ def test_an_evaluation_names_its_encoder_and_what_made_it() -> None:
     (task,) = evaluated.tasks
     assert (task.name, task.split, list(task.subsets)) == ("stsb-open", "test", ["stsb-open"])
     pairs = read_scored_pairs("stsb-open:test")
-    cosines = cosine_similarities(BagOfWords(), pairs)
+    cosines = cosine_similarities(Noisy(), pairs)
     assert task.spearman.all == task.spearman.mean == spearmanr(pairs.scores, cosines).statistic
     assert task.pearson.all == task.pearson.wmean == pearsonr(pairs.scores, cosines).statistic
     assert task.spearman.all > 0.4
@@ -66,12 +54,12 @@ def test_an_evaluation_names_its_encoder_and_what_made_it() -> None:
 
 def test_without_the_seven_the_default_is_the_open_task(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ISOTUNE_DATA", raising=False)
-    assert [task.name for task in evaluate(BagOfWords(), name="bag").tasks] == ["stsb-open"]
+    assert [task.name for task in evaluate(Noisy(), name="bag").tasks] == ["stsb-open"]
 
 
 def test_the_seven_sts_tasks(real_data: Path) -> None:
     """A group stands for its tasks, none of which is read twice."""
-    evaluated = evaluate(BagOfWords(), ["sickr", "sts", "stsb-open"], name="bag")
+    evaluated = evaluate(Noisy(), ["sickr", "sts", "stsb-open"], name="bag")
     first, *tasks = [task for task in evaluated.tasks if isinstance(task, STSResult)]
     assert [task.name for task in tasks] == [*GROUPS["sts"][:-1], "stsb-open"]
     tasks = [*tasks[:-1], first]
@@ -97,17 +85,17 @@ def test_a_file_is_a_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     path = tmp_path / "mine.tsv"
     lines = ("a b\ta b\t5\tnews", "a b\ta c\t3\tnews", "a b\tc d\t0\tmail", "x y\tx z\t2\tmail")
     path.write_text("sentence1\tsentence2\tscore\tsubset\n" + "\n".join(lines))
-    (task,) = evaluate(BagOfWords(), [str(path)], name="bag").tasks
+    (task,) = evaluate(Noisy(), [str(path)], name="bag").tasks
     assert (task.name, task.pairs, list(task.subsets)) == (str(path), 4, ["news", "mail"])
     assert task.spearman.mean == pytest.approx(1)
-    assert evaluate(BagOfWords(), [path], name="bag").tasks == (task,)
+    assert evaluate(Noisy(), [path], name="bag").tasks == (task,)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="stsb-open: no such file"):
         load_tasks([Path("stsb-open")])
 
 
 def test_a_scored_split_is_a_task() -> None:
-    evaluated = evaluate(BagOfWords(), ["stsb-open", "stsb-open:dev"], name="bag")
+    evaluated = evaluate(Noisy(), ["stsb-open", "stsb-open:dev"], name="bag")
     assert [task.pairs for task in evaluated.tasks if isinstance(task, STSResult)] == [500, 875]
     assert list(evaluated.scores()) == ["stsb-open", "stsb-open:dev"]
 
@@ -206,7 +194,7 @@ def test_multilingual_sts(real_data: Path) -> None:
     tasks = load_tasks(["sts17", "stsb-de"])
     titles = [task_title(task.name) for task in tasks]
     assert titles[:2] + titles[-1:] == ["STS17-1 ar-ar", "STS17-2 ar-en", "STS-B de"]
-    evaluated = evaluate_on(tasks, BagOfWords(), "bag")
+    evaluated = evaluate_on(tasks, Noisy(), "bag")
     by_name = evaluated.scores(metric="pearson")
     assert by_name["sts17"] == pytest.approx(np.mean([by_name[name] for name in GROUPS["sts17"]]))
     assert evaluated.averages.keys() == {"sts17"}

@@ -32,14 +32,6 @@ def test_resampled_correlations_equal_correlations_of_the_repeated_pairs(
     np.testing.assert_allclose(resampled_correlations(parts, metric, 150, seed=3), expected, rtol=1e-12)
 
 
-def test_two_encoders_are_scored_on_the_same_samples() -> None:
-    pairs = part(200, 3, 1.0)
-    scaled = CorrelatedPairs(pairs.gold, 2 * pairs.cosines + 1, pairs.weight)
-    np.testing.assert_array_equal(
-        resampled_correlations([pairs], "spearman"), resampled_correlations([scaled], "spearman")
-    )
-
-
 def test_accuracies_are_scored_on_the_same_samples() -> None:
     right = np.random.default_rng(0).random(300) < 0.7
     np.testing.assert_allclose(resampled_accuracies(right) + resampled_accuracies(~right), 1)

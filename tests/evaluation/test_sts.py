@@ -108,11 +108,6 @@ def test_the_three_aggregations_are_the_formulas() -> None:
     assert result.subsets["b"].pearson == pytest.approx(pearson(gold[rows["b"]], cosines[rows["b"]]))
 
 
-def test_without_subsets_the_aggregations_are_one_number() -> None:
-    spearman = score(scored([0, 1, 2, 5]), np.array([0.1, 0.0, 0.3, 0.4])).spearman
-    assert spearman.all == spearman.mean == spearman.wmean == pytest.approx(0.8)
-
-
 def test_a_subset_of_equal_gold_scores_is_left_out() -> None:
     result = score(scored([1, 1, 1, 2, 4, 3], list("aaabbb")), np.array([0.1, 0.5, 0.3, 0.2, 0.9, 0.8]))
     assert result.subsets["a"].model_dump() == {"pairs": 3, "spearman": None, "pearson": None}

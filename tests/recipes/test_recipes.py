@@ -14,13 +14,14 @@ from isotune.cli.train import field_docs
 from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError
 from isotune.methods import METHODS, OPTIONS
-from isotune.recipes import RECIPES, Recipe, TrainingOptions, plan_table, read_recipe
+from isotune.recipes import RECIPES, Recipe, TrainingOptions, plan_table, read_recipe, resolve
 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_is_allowed_and_comes_back_from_its_table(name: str) -> None:
     recipe = Recipe.from_table(read_recipe(name), name)
     assert recipe.title
+    assert recipe.paper
     assert recipe.source
     assert Recipe.from_table(tomllib.loads(tomli_w.dumps(recipe.table()))) == recipe
 
@@ -43,7 +44,7 @@ def test_every_option_is_explained(model: type[TrainingOptions]) -> None:
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, 1e18, -1e18, 10**21, -(10**21)])
 def test_a_number_that_cannot_be_is_refused_by_its_option(number: float) -> None:
-    for model in {TrainingOptions, *(METHODS[name].options for name in METHODS)}:
+    for model in {TrainingOptions, *OPTIONS.values()}:
         for name, field in model.model_fields.items():
             kinds = {field.annotation, *get_args(field.annotation)}
             is_count = int in kinds or name == "epochs"
@@ -116,6 +117,8 @@ def test_the_recipe_a_run_starts_from(tiny_model: Path, tmp_path: Path) -> None:
         ("data = ['x']", "stages: Field required"),
         ("stages = []", "stages: a recipe has at least one stage"),
         ("stages = [3]", "a stage is a table"),
+        ("stages = 'x'", "stages: Input should be a valid tuple"),
+        ("stages = [{temperature = 1}]", "unknown method ''"),
         ("[[stages]]\nmethod = 'simcsee'", "unknown method 'simcsee'"),
         ("[[stages]]\nmethod = 'simcse'\nrate = 1", "unknown option of method simcse 'rate'"),
         ("[[stages]]\nmethod = 'simcse'\nbatch_size = 1", r"batch_size: .*greater than or equal to 2 \(got 1\)"),
@@ -127,7 +130,7 @@ def test_an_invalid_recipe_is_refused_in_one_line(text: str, message: str, tmp_p
     path = tmp_path / "invalid.toml"
     path.write_text(text)
     with pytest.raises(InputError, match=message) as caught:
-        Recipe.from_table(read_recipe(path), str(path))
+        resolve(["x.txt"], path, None, {"steps": 2})
     assert "\n" not in str(caught.value)
 
 

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from isotune.report.figures import before_and_after, learning_curves, space_monitor
+from isotune.report.figures import before_and_after, learning_curves
 from isotune.report.stages import StageRecords
 
 Records = list[dict[str, Any]]
@@ -90,23 +90,6 @@ def test_text_and_axes_take_the_pages_colour() -> None:
     assert colours <= {"currentColor", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000"}
     for style in re.findall(r'<text[^>]*style="([^"]*)"', svg):
         assert "fill: currentColor" in style
-
-
-def test_a_figure_is_described_and_its_ids_are_unique() -> None:
-    figures = [
-        learning_curve(train(20), dev([0.3])),
-        *space_monitor([stage(space=space((0, 0.8, 12.3)))]),
-        cosines(before=np.linspace(0.8, 0.9, 5), after=np.linspace(0, 1, 5)),
-    ]
-    ids = [name for svg in figures for name in re.findall(r' id="([^"]+)"', svg)]
-    assert len(ids) == len(set(ids))
-    for svg in figures:
-        root = ElementTree.fromstring(svg)
-        assert root.get("role") == "img"
-        assert len(root.get("aria-label", "")) > 20
-        ids = set(re.findall(r' id="([^"]+)"', svg))
-        assert set(re.findall(r"url\(#([^)]+)\)", svg)) <= ids
-        assert set(re.findall(r'href="#([^"]+)"', svg)) <= ids
 
 
 def test_panels_state_their_spearman() -> None:

@@ -139,10 +139,11 @@ def test_the_page_is_accessible(finished: Page) -> None:
     assert all(attributes.get("scope") in ("col", "row", "rowgroup") for tag, attributes in tags if tag == "th")
     figures = [attributes for tag, attributes in tags if tag == "svg"]
     assert len(figures) == 3
-    assert all(attributes["role"] == "img" and attributes["aria-label"] for attributes in figures)
+    assert all(attributes["role"] == "img" and len(attributes["aria-label"]) > 20 for attributes in figures)
     ids = [attributes["id"] for _, attributes in tags if "id" in attributes]
     assert len(ids) == len(set(ids))
     assert {attributes["aria-labelledby"] for _, attributes in tags if "aria-labelledby" in attributes} <= set(ids)
+    assert set(re.findall(r'(?:url\(|href=")#([^")]+)', finished.html)) <= set(ids)
 
 
 def add_stage(run: Path) -> None:

@@ -22,7 +22,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.methods import self_guided
 from isotune.training.run_folder import is_finished
-from isotune.training.shared_encoder import SharedEncoder
+from isotune.training.selection import SharedEncoder
 from isotune.training.workers import Workers, workers_of_run
 from tests.training.conftest import metrics
 from tests.training.ranks import CHUNK_SIZES, GROUPS, PROCESSES, make_steps, train_with_error

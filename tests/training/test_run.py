@@ -235,8 +235,6 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "batch larger than the data": ({"batch_size": 61}, "batch_size 61 is larger than the data"),
     "unknown method": ({"method": "simsce"}, "unknown method 'simsce': did you mean 'simcse'"),
     "unknown option": ({"temprature": 1}, "unknown option 'temprature': did you mean 'temperature'"),
-    "another method's option": ({"spans": "tokens"}, "unknown option 'spans'"),
-    "recipe and method": ({"recipe": "mlm"}, "recipe mlm and method simcse are both given"),
     "a layer too many": ({"layers": (9,)}, "pooling layer 9"),
     "a layer too many to score": ({"dev_layers": (-20,)}, "layer -20"),
     "one sentence only": ({"sources": (), "rows": ["a dog"]}, "one sentence only"),
@@ -467,16 +465,6 @@ def test_a_run_killed_while_it_is_shown_is_not_finished(
         resume(tmp_path / "run")
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"seed", b"\xff"])
-def test_damaged_files_beside_a_run_do_no_harm(train: Train, tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "beside").mkdir()
-    for name in ("recipe.toml", "evaluation.json", "environment.json", "data.json", "metrics.jsonl", "lock"):
-        (tmp_path / "beside" / name).write_bytes(content)
-    run = train(steps=1).folder
-    unfinish(run)
-    assert resume(run).report.exists()
-
-
 def test_a_stage_that_gets_no_better_keeps_what_it_started_from(train: Train, two_stages: dict[str, Any]) -> None:
     result = train(**{**two_stages, "learning_rate": 1e-12, "model_dropout": 0.0})
     assert result.evaluation.selected_step == 0
@@ -536,13 +524,3 @@ def test_seeds_differ_by_purpose_and_place() -> None:
         (seed, p, *path) for seed, p in product((0, 1, 2**32), "ab") for path in [(), (0,), (0, 0), (0, 1), (1, 0)]
     ]
     assert len({derive_seed(*place) for place in places}) == len(places)
-
-
-@pytest.mark.parametrize("stages", ["['x']", "[{temperature = 1}]", "'x'"])
-def test_a_recipe_that_cannot_be_is_refused_before_options_are_laid_over_it(
-    train: Train, tmp_path: Path, stages: str
-) -> None:
-    (tmp_path / "bad.toml").write_text(f"stages = {stages}")
-    with pytest.raises(InputError, match=r"bad\.toml"):
-        train(recipe=tmp_path / "bad.toml", method=None)
-    assert not (tmp_path / "run").exists()

@@ -56,16 +56,10 @@ def analyse(
 
 
 def _list(as_json: bool) -> None:
-    from isotune.cli.tables import print_json, print_table
+    from isotune.cli.tables import print_list
     from isotune.lab.analyses import ANALYSES
 
-    if as_json:
-        print_json(
-            [
-                {"name": name, "title": entry.title, "source": entry.source, "tasks": entry.tasks}
-                for name, entry in ANALYSES.items()
-            ]
-        )
-        return
-    rows = [(name, entry.title, entry.source, ", ".join(entry.tasks)) for name, entry in ANALYSES.items()]
-    print_table(("Analysis", "Shows", "Published", "On"), rows)
+    facts = [(name, entry.title, entry.source, entry.tasks) for name, entry in ANALYSES.items()]
+    entries = [dict(zip(("name", "title", "source", "tasks"), each, strict=True)) for each in facts]
+    rows = [(*texts, ", ".join(tasks)) for *texts, tasks in facts]
+    print_list(as_json, entries, ("Analysis", "Shows", "Published", "On"), rows)

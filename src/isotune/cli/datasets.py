@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -25,60 +27,72 @@ def datasets(*words: Annotated[str, Parameter(help=WORDS)], as_json: Annotated[b
     Hugging Face hub, as hub:OWNER/NAME. It prints the size first, and continues if it was broken off. Afterwards the
     datasets can be read with HF_HUB_OFFLINE=1.
     """
-    if words:
-        action, *names = words
-        if action != "fetch" or not names:
-            raise InputError(
-                f"{' '.join(words)}: write isotune datasets fetch NAME..., or isotune datasets for the list"
-            )
-        from isotune.cli.fetching import fetch_all
-
-        for_the_list(as_json)
-        fetch_all(names)
+    if not words:
+        _list(as_json)
         return
-    if as_json:
-        _print_json()
-    else:
-        _list()
+    for_the_list(as_json)
+    action, *names = words
+    if action != "fetch" or not names:
+        raise InputError(f"{' '.join(words)}: write isotune datasets fetch NAME..., or isotune datasets for the list")
+    fetch_all(names)
 
 
-def _print_json() -> None:
-    from isotune.cli.tables import print_json
-    from isotune.data import DATASETS, available
+def fetch_all(datasets: Iterable[str], models: Iterable[str] = ()) -> None:
+    """Fetches what is not on this machine, and reads every dataset once to check it.
 
-    print_json(
-        [
-            {
-                "name": name,
-                "here": available(name),
-                "rows": {split: part.row_count for split, part in dataset.splits.items() if part.row_count >= 0},
-                "scored": {split: part.gold_count for split, part in dataset.splits.items() if part.gold_count >= 0},
-                "union": dataset.union,
-                "row_types": [row_type.__name__ for row_type in dataset.row_types],
-                "citation": dataset.citation,
-                "licence": dataset.licence,
-            }
-            for name, dataset in DATASETS.items()
-        ]
-    )
+    The list of what is fetched, with sizes, is printed first.
+    """
+    from isotune.cli.tables import stdout_console
+    from isotune.data.fetch import check_fetched, plan_fetch
+
+    say, names = partial(stdout_console().print, soft_wrap=True), list(datasets)
+    fetches = plan_fetch(names)
+    if models := list(models):
+        from isotune.encoder.format.pretrained import plan_model_fetch  # imports torch
+
+        fetches += filter(None, map(plan_model_fetch, models))
+    if fetches:
+        more = "" if all(item.size for item in fetches) else " or more"
+        say(f"to fetch: {sum(item.size for item in fetches) / 1e6:,.1f} MB{more}")
+    for item in fetches:
+        size = f"{item.size / 1e6:,.1f} MB" if item.size else "unknown"
+        commit = f", commit {item.commit}" if item.commit and item.commit not in item.name else ""
+        say(f"  {size:>13}  {item.name}{commit}")
+    for number, item in enumerate(fetches, 1):
+        say(f"{number} of {len(fetches)}: {item.name}")
+        item.run()
+    for split, count in check_fetched(names):
+        say(f"checked: {split}, {count:,} rows")
 
 
-def _list() -> None:
+def _list(as_json: bool) -> None:
     from rich.table import Column
     from rich.text import Text
 
-    from isotune.cli.tables import print_table
+    from isotune.cli.tables import print_list
     from isotune.data import DATASETS, available
 
-    rows = []
+    entries, rows = [], []
     for name, dataset in DATASETS.items():
-        kinds = " and ".join(row_type.__name__ for row_type in dataset.row_types)
-        about = Text(f"{kinds}\n{dataset.citation}\n{dataset.licence}")
+        kinds, here = [row_type.__name__ for row_type in dataset.row_types], available(name)
+        entries.append(
+            {
+                "name": name,
+                "here": here,
+                "rows": {split: part.row_count for split, part in dataset.splits.items() if part.row_count >= 0},
+                "scored": {split: part.gold_count for split, part in dataset.splits.items() if part.gold_count >= 0},
+                "union": dataset.union,
+                "row_types": kinds,
+                "citation": dataset.citation,
+                "licence": dataset.licence,
+            }
+        )
+        about = Text(f"{' and '.join(kinds)}\n{dataset.citation}\n{dataset.licence}")
         public = dataset.hub or dataset.web or ("with isotune" if name == "stsb-open" else "")
         about.append(f"\n{public}" if public else "")
-        rows.append((name, "yes" if available(name) else "no", "\n".join(_sizes(dataset) or dataset.union), about))
+        rows.append((name, "yes" if here else "no", "\n".join(_sizes(dataset) or dataset.union), about))
     columns = [Column(header, no_wrap=True) for header in ("Dataset", "Here", "Rows")]
-    print_table([*columns, Column("Kind of row, source, licence", overflow="fold")], rows)
+    print_list(as_json, entries, [*columns, Column("Kind of row, source, licence", overflow="fold")], rows)
 
 
 def _sizes(dataset: Dataset) -> list[str]:

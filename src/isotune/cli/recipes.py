@@ -16,7 +16,7 @@ def recipes(*, as_json: Annotated[bool, JSON] = False) -> None:
     """
     from rich.table import Column
 
-    from isotune.cli.tables import print_json, print_table
+    from isotune.cli.tables import print_list
     from isotune.recipes import RECIPES, Recipe, read_recipe
 
     every = {name: Recipe.from_table(read_recipe(name), name) for name in RECIPES}
@@ -24,13 +24,12 @@ def recipes(*, as_json: Annotated[bool, JSON] = False) -> None:
         name: list(dict.fromkeys(source for stage in recipe.stages for source in recipe.inputs(stage).data))
         for name, recipe in every.items()
     }
-    if as_json:
-        facts = {"title", "paper", "source", "published", "cost"}
-        print_json([{"name": name, "data": data[name], **every[name].model_dump(include=facts)} for name in every])
-        return
+    facts = {"title", "paper", "source", "published", "cost"}
+    entries = [{"name": name, "data": data[name], **every[name].model_dump(include=facts)} for name in every]
     rows = []
     for name, recipe in every.items():
         published = BRACKETS.sub("", recipe.published).partition(";")[0]
         rows.append((f"{name}\n  {recipe.paper}", "\n".join(data[name]) or "yours", published, recipe.cost))
-    names = [Column(header, no_wrap=True) for header in ("Recipe", "Data")]
-    print_table([*names, *(Column(header, ratio=1, overflow="fold") for header in ("Published", "Cost"))], rows)
+    columns = [Column(header, no_wrap=True) for header in ("Recipe", "Data")]
+    columns += [Column(header, ratio=1, overflow="fold") for header in ("Published", "Cost")]
+    print_list(as_json, entries, columns, rows)

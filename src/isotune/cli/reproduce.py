@@ -88,33 +88,25 @@ def option_values(texts: Mapping[str, str]) -> dict[str, Any]:
 def _list(as_json: bool) -> None:
     from rich.table import Column
 
-    from isotune.cli.tables import print_json, print_table
+    from isotune.cli.tables import print_list
     from isotune.lab.studies import paper_names, read_study
     from isotune.lab.studies.plan import plan_runs
 
     studies = {name: read_study(name) for name in paper_names()}
-    runs = {name: len(plan_runs(study)) for name, study in studies.items()}
-    if as_json:
-        print_json(
-            [
-                {"name": name, "title": study.title, "runs": runs[name], "models": study.models}
-                for name, study in studies.items()
-            ]
-        )
-        return
-    rows = []
+    entries, rows = [], []
     for name, study in studies.items():
-        models = ", ".join(model.rpartition("/")[2] for model in study.models)
+        runs, models = len(plan_runs(study)), ", ".join(model.rpartition("/")[2] for model in study.models)
         about = filter(None, [study.title.partition(": ")[2], models])
-        rows.append((name, f"{runs[name]}", "\n".join(about)))
+        entries.append({"name": name, "title": study.title, "runs": runs, "models": study.models})
+        rows.append((name, f"{runs}", "\n".join(about)))
     number = Column("Runs", justify="right", no_wrap=True)
     shows = Column("What it shows; models", overflow="fold")
-    print_table([Column("Table or figure", no_wrap=True), number, shows], rows)
+    print_list(as_json, entries, [Column("Table or figure", no_wrap=True), number, shows], rows)
 
 
 def _fetch(name: str, model: str, seeds: Sequence[int], options: Mapping[str, Any], stand_ins: bool) -> None:
     """Fetches what a table or figure needs and this machine lacks. First says what its runs take."""
-    from isotune.cli.fetching import fetch_all
+    from isotune.cli.datasets import fetch_all
     from isotune.cli.tables import stdout_console
     from isotune.data import DATASETS
     from isotune.lab.studies import read_study

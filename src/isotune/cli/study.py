@@ -48,11 +48,9 @@ def study(
 def _list(as_json: bool) -> None:
     from rich.table import Column
 
-    from isotune.cli.tables import print_json, print_table
+    from isotune.cli.tables import print_list
     from isotune.lab.studies import read_study, study_names
 
     titles = {name: read_study(name).title for name in study_names()}
-    if as_json:
-        print_json([{"name": name, "title": title} for name, title in titles.items()])
-    else:
-        print_table((Column("Study", no_wrap=True), "What it compares"), titles.items())
+    entries = [{"name": name, "title": title} for name, title in titles.items()]
+    print_list(as_json, entries, (Column("Study", no_wrap=True), "What it compares"), titles.items())

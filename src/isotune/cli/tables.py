@@ -1,6 +1,6 @@
 """How a command prints a table or JSON on standard output."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -20,6 +20,19 @@ def print_json(content: object) -> None:
 
     written = TypeAdapter(Any, config=ConfigDict(ser_json_bytes="base64", ser_json_inf_nan="null"))
     print(written.dump_json(content, indent=2, fallback=str).decode())
+
+
+def print_list(
+    as_json: bool,
+    entries: Sequence[Mapping[str, object]],
+    columns: Sequence[str | Column],
+    rows: Iterable[Sequence[str | Text]],
+) -> None:
+    """Prints what there is: the entries as JSON, or a table of rows."""
+    if as_json:
+        print_json(entries)
+    else:
+        print_table(columns, rows)
 
 
 def print_table(columns: Sequence[str | Column], rows: Iterable[Sequence[str | Text]]) -> None:

@@ -60,8 +60,8 @@ def sample_sentences(texts: Iterable[str], seed: int) -> list[str]:
 def compare_text(before: Floats, after: Floats, sentences: Sequence[str]) -> TextChanges:
     """Compares two encoders by their vectors [n, d] of n different sentences, at least `FEWEST_SENTENCES`."""
     old, new = _cosines(before), _cosines(after)  # [n, n]
-    n, shown = len(sentences), [_short(sentence) for sentence in sentences]
-    upper = np.triu_indices(n, 1)
+    shown = [text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..." for text in sentences]
+    n, upper = len(sentences), np.triu_indices(len(sentences), 1)
     near_old, near_new = (
         np.argsort(-cosines, axis=1, kind="stable")[:, : min(NEIGHBOURS, n - 1)] for cosines in (old, new)
     )
@@ -87,7 +87,3 @@ def _cosines(vectors: Floats) -> Floats:
     cosines = np.clip(vectors @ vectors.T, -1, 1)
     np.fill_diagonal(cosines, -np.inf)
     return cosines
-
-
-def _short(sentence: str) -> str:
-    return sentence if len(sentence) <= LONGEST else sentence[: LONGEST - 4] + " ..."

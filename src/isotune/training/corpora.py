@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from pathlib import Path
 from random import Random
 
 from isotune.data import ScoredPairs, read
@@ -20,8 +19,7 @@ from isotune.errors import InputError
 from isotune.files import read_json, write_text
 from isotune.methods.method import ROWS, Feed, Method, ScoredFeed, Split
 from isotune.recipes import Recipe, Stage, TrainingOptions
-from isotune.training.recorder import Recorder
-from isotune.training.workers import Workers
+from isotune.training.recorder import RunContext
 
 MOST_DRAWN = 1_000_000  # rows of a sample that nobody asked for, because a sample is held in memory
 MANY_REPEATS = 0.1  # share of repeated texts above which the log warns
@@ -45,9 +43,7 @@ class Corpora:
     recipe: Recipe  # names the sources
     rows: Iterable[str | Row] | None  # rows from Python that replace the recipe's sources
     evaluation: Sequence[ScoredPairs]  # what the run is scored on; the log says how much of it is in the training text
-    folder: Path  # the run folder, which gets data.json and holds the tokens
-    recorder: Recorder  # writes the log
-    workers: Workers  # of which the first process writes data.json
+    run: RunContext  # whose folder gets data.json and holds the tokens
 
     def check(self, first: int) -> None:
         """Checks that the sources of the recipe, from stage number `first` on, exist. No model is needed."""
@@ -83,7 +79,7 @@ class Corpora:
         """Reads and tokenizes the data of stage `number`, counted from 0."""
         length = _max_length(stage, encoder)
         tokenize = partial(method.tokenize, encoder, max_length=length)
-        build = partial(TokenStore.build, tokenize=tokenize, max_length=length, folder=self.folder)
+        build = partial(TokenStore.build, tokenize=tokenize, max_length=length, folder=self.run.folder)
         train = {}
         for name, feed in self._feeds(stage, method).items():
             overlap = Overlap({f"{pairs.name}:{pairs.split}".rstrip(":"): pairs for pairs in self.evaluation})
@@ -91,9 +87,9 @@ class Corpora:
             sampled = self._sampled(source_rows, feed, stage.training)
             source = self._sources(feed.data)[0]
             cache = cache_folder(source) if isinstance(source, str) else None  # rows from Python have no folder
-            rows = method.prepare(overlap.watch(sampled, feed.reads or feed.rows), cache, self.recorder.say)
+            rows = method.prepare(overlap.watch(sampled, feed.reads or feed.rows), cache, self.run.recorder.say)
             # Texts that are costly to make are made once: the other processes find them in the cache.
-            with self.workers.leader_first() if feed.reads else nullcontext():
+            with self.run.workers.leader_first() if feed.reads else nullcontext():
                 train[name] = store = build(rows, feed.rows, classes=feed.classes, keep_text=method.needs_text)
             shared = {task: counts for task, counts in overlap.shared().items() if counts.sentences}
             if store.fingerprint.distinct < 2 and not stage.training.upsample:
@@ -132,7 +128,7 @@ class Corpora:
             return rows
         drawn, count = _draw(rows, needed, seed)
         if count > needed:
-            self.recorder.say(f"the stage takes {needed:,} of the {count:,} rows, drawn with the seed")
+            self.run.recorder.say(f"the stage takes {needed:,} of the {count:,} rows, drawn with the seed")
         return drawn
 
     def _feeds(self, stage: Stage, method: Method) -> Mapping[str, Feed]:
@@ -155,7 +151,7 @@ class Corpora:
         if data:
             return data
         if self.rows is None:
-            raise InputError(f"{self.folder}: this run was started with rows from Python; give the same rows again")
+            raise InputError(f"{self.run.folder}: this run was started with rows from Python; give the same rows again")
         return [self.rows]
 
     def _record(
@@ -167,7 +163,7 @@ class Corpora:
         commits: Mapping[str, str],
     ) -> None:
         """Writes a feed's fingerprint to data.json, or compares it with the fingerprint of the run's start."""
-        path = self.folder / "data.json"
+        path = self.run.folder / "data.json"
         entry = {"sources": list(sources), **asdict(fingerprint)}
         known: Mapping[str, Mapping[str, object]] = read_json(path, missing_ok=True)
         try:
@@ -176,7 +172,7 @@ class Corpora:
             raise InputError(f"{path}: it is damaged ({error!r}); start again in another folder") from error
         if changed := [f"{key}: {value}, now {entry[key]}" for key, value in before.items() if value != entry[key]]:
             raise InputError(
-                f"{self.folder}: the data has changed since the run was started ({changed[0]}), so the run can't "
+                f"{self.run.folder}: the data has changed since the run was started ({changed[0]}), so the run can't "
                 "continue; give the same data, or start again in another folder"
             )
         if commits:
@@ -184,25 +180,26 @@ class Corpora:
         if shared:
             entry["overlap"] = {task: counts._asdict() for task, counts in shared.items()}
         content = json.dumps({**known, title: entry}, indent=2) + "\n"
-        self.workers.by_leader(partial(write_text, path, content))
+        self.run.workers.by_leader(partial(write_text, path, content))
 
     def _describe(
         self, title: str, data: Fingerprint, shared: Mapping[str, Shared], length: int, method: Method
     ) -> None:
         """Says in the log what a feed holds, and warns of what may spoil the training or its scores."""
-        self.recorder.say(f"{title}: {data.rows:,} rows, {data.distinct:,} different texts, {data.tokens:,} tokens")
+        recorder = self.run.recorder
+        recorder.say(f"{title}: {data.rows:,} rows, {data.distinct:,} different texts, {data.tokens:,} tokens")
         repeats = 1 - data.distinct / data.sentences
         if repeats > MANY_REPEATS and method.separates_copies:
-            self.recorder.warn(0, f"{repeats:.0%} of the texts are repeats; training pushes a text and its copy apart")
+            recorder.warn(0, f"{repeats:.0%} of the texts are repeats; training pushes a text and its copy apart")
         if data.cut > MANY_CUT * data.sentences:
-            self.recorder.warn(0, f"{data.cut / data.sentences:.0%} of the texts are cut at {length} tokens")
+            recorder.warn(0, f"{data.cut / data.sentences:.0%} of the texts are cut at {length} tokens")
         for task, counts in shared.items():
-            self.recorder.say(
+            recorder.say(
                 f"overlap: {counts.sentences:,} of the {counts.of_sentences:,} sentences of {task} are in the training "
                 f"text; for {counts.pairs:,} of its {counts.of_pairs:,} pairs both sentences are"
             )
         if heavy := [task for task, counts in shared.items() if counts.pairs > MUCH_OVERLAP * counts.of_pairs]:
-            self.recorder.warn(
+            recorder.warn(
                 0,
                 f"sentences of {', '.join(heavy)} are in the training text: the encoder has seen the text that these "
                 "scores are measured on (data.json has the counts)",

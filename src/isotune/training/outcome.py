@@ -30,12 +30,12 @@ from isotune.evaluation import (
 )
 from isotune.evaluation.intervals import correlated_pairs, interval, resampled_correlations
 from isotune.evaluation.results import MEASURES, DevGain
-from isotune.files import remove, sync, verify_checksums, write_text, written
+from isotune.files import remove, sync, verify_checksums, write_arrays, write_text
 from isotune.recipes import Recipe
 from isotune.report.text_changes import CHANGES, FEWEST_SENTENCES, compare_text
+from isotune.training.recorder import RunContext
 from isotune.training.run_folder import Progress
-from isotune.training.shared_encoder import shared
-from isotune.training.stage import RunContext
+from isotune.training.selection import shared
 from isotune.training.workers import Workers
 
 GENERAL_TASK = "stsb-open"  # what a run that bounds forgetting is evaluated on, beside the tasks that it is given
@@ -183,15 +183,8 @@ def _write(folder: Path, comparison: RunEvaluation, scored_on: Scored, before: _
     """Writes the files of the comparison into the run folder."""
     write_text(folder / "evaluation.json", comparison.model_dump_json(indent=2) + "\n")
     if scored_on.drawn is not None:
-        with written(folder / "cosines.npz") as part, part.open("wb") as file:
-            np.savez_compressed(
-                file,
-                allow_pickle=False,
-                task=np.array(scored_on.drawn.name),
-                gold=scored_on.drawn.scores.astype(np.float32),
-                before=before.drawn,
-                after=after.drawn,
-            )
+        arrays = {"before": before.drawn, "after": after.drawn, "gold": scored_on.drawn.scores.astype(np.float32)}
+        write_arrays(folder / "cosines.npz", {**arrays, "task": np.array(scored_on.drawn.name)})
     if len(scored_on.sentences) >= FEWEST_SENTENCES:
         changes = compare_text(before.text, after.text, scored_on.sentences)
         write_text(folder / CHANGES, changes.model_dump_json(indent=2) + "\n")

@@ -1,9 +1,10 @@
-"""What a run says: metrics.jsonl for programs, train.log and standard error for people."""
+"""What a run says, metrics.jsonl for programs, train.log and standard error for people; and what its stages share."""
 
 import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,6 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from isotune.errors import InputError
 from isotune.report import read_records, sealed
+from isotune.signals import StopSignal
+from isotune.training.workers import Workers
 
 Watch = Callable[[dict[str, Any]], object]
 """What gets every record of metrics.jsonl, as soon as it is written."""
@@ -114,3 +117,14 @@ class Recorder:
     def _write(self, text: str) -> None:
         self._log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
         self._log.flush()
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What all stages of a run share."""
+
+    folder: Path  # the run folder
+    recorder: Recorder  # writes the log and metrics.jsonl
+    stop: StopSignal  # within it, the steps are made
+    seed: int  # the run's seed
+    workers: Workers  # make the passes of the steps

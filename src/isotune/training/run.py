@@ -41,10 +41,10 @@ from isotune.training import run_folder
 from isotune.training.corpora import Corpora
 from isotune.training.objectives import build_objectives
 from isotune.training.outcome import GENERAL_TASK, Result, Scored, compare_with_start, finished_result, save_kept
-from isotune.training.recorder import Recorder, Watch
+from isotune.training.recorder import Recorder, RunContext, Watch
 from isotune.training.run_folder import Progress
 from isotune.training.selection import choose_scorer, score_kept
-from isotune.training.stage import RunContext, StageTraining
+from isotune.training.stage import StageTraining
 from isotune.training.step import TrainingFailed
 from isotune.training.workers import Workers, was_restarted, workers_of_run
 
@@ -213,8 +213,7 @@ class _Run:
         tested_on = [task.pairs for task in tasks if isinstance(task, STSTask)]
         if dev and any((dev.sentence1, dev.sentence2) == (test.sentence1, test.sentence2) for test in tested_on):
             self.recorder.warn(0, "the dev pairs are test pairs too: they chose the step, so its score is too high")
-        workers, evaluated_on = self.context.workers, tested_on + ([dev] if dev else [])
-        corpora = Corpora(self.recipe, self.rows, evaluated_on, self.folder, self.recorder, workers)
+        corpora = Corpora(self.recipe, self.rows, tested_on + ([dev] if dev else []), self.context)
         corpora.check(self.progress.stage)
         encoder = Encoder.load(self.model, **self.recipe.encoder.model_dump(), precision="float32")
         methods = []  # of all stages
@@ -320,8 +319,7 @@ class _Run:
             if not self.progress.done:
                 break
             if data.dev:
-                size, workers = options.chunk_size, self.context.workers
-                score_kept(encoder, objectives.method, data, self.folder, self.recorder, self.progress, workers, size)
+                score_kept(encoder, objectives.method, data, self.context, self.progress, options.chunk_size)
 
     def _describe_stage(self, number: int, method: Method, encoder: Encoder) -> None:
         """Says in the log what is particular about a stage."""

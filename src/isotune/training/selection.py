@@ -15,15 +15,15 @@ When a stage is over, predictions.npz gets the predictions of the kept encoder: 
 "test:NAME" if the method has several tasks, [N] each, in the order of the rows.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from isotune.data import ScoredPairs, read_scored_pairs
 from isotune.data.tokens import TokenStore
@@ -34,16 +34,15 @@ from isotune.evaluation.intervals import Floats, correlated_pairs, resampled_cor
 from isotune.evaluation.metrics import Values, measure
 from isotune.evaluation.results import Metric
 from isotune.evaluation.sts import cosine_similarities, score
-from isotune.files import written
+from isotune.files import write_arrays
 from isotune.kernels.float32 import fast_float32
 from isotune.methods.method import ROWS, Batch, Method, ScoredFeed, Split
 from isotune.recipes import TrainingOptions
 from isotune.training.corpora import StageData
 from isotune.training.forward import StepEncoding
 from isotune.training.monitor import Monitor
-from isotune.training.recorder import Recorder
+from isotune.training.recorder import Recorder, RunContext
 from isotune.training.run_folder import Progress, Standing
-from isotune.training.shared_encoder import shared
 from isotune.training.workers import Workers
 
 PREDICTIONS = "predictions.npz"
@@ -90,6 +89,33 @@ def general_scorer(options: TrainingOptions, workers: Workers) -> Scorer | None:
     if options.most_forgotten is None:
         return None
     return partial(score_pairs, pairs=read_scored_pairs(GENERAL_PAIRS), metric="spearman", workers=workers)
+
+
+def shared(encoder: Encoder, workers: Workers) -> Any:
+    """The encoder itself if there is one process; or else an encoder that each process has to call alike."""
+    return encoder if workers.processes == 1 else SharedEncoder(encoder, workers)
+
+
+class SharedEncoder:
+    """An encoder whose `encode` has each process encode an equal share; all else is the encoder's own."""
+
+    def __init__(self, encoder: Encoder, workers: Workers) -> None:
+        self._encoder, self._workers = encoder, workers
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._encoder, name)
+
+    def encode(self, sentences: str | Iterable[str], **options: Any) -> NDArray[np.float32]:
+        """What `Encoder.encode` returns; all processes have to ask for the same sentences."""
+        if isinstance(sentences, str):
+            return self._encoder.encode(sentences, **options)
+        texts, workers = list(sentences), self._workers
+        shares = [np.arange(rank, len(texts), workers.processes) for rank in range(workers.processes)]
+        vectors = self._encoder.encode(texts[workers.rank :: workers.processes], **options)
+        joined = workers.gather(torch.from_numpy(vectors), [len(share) for share in shares])
+        result = np.empty((len(texts), self._encoder.dimension), np.float32)
+        result[np.concatenate(shares)] = joined.numpy()
+        return result
 
 
 def score_pairs(
@@ -252,14 +278,7 @@ def measure_all(feeds: Mapping[str, ScoredFeed], predictions: Mapping[str, Predi
 
 
 def score_kept(
-    encoder: Encoder,
-    method: Method,
-    data: StageData,
-    folder: Path,
-    recorder: Recorder,
-    progress: Progress,
-    workers: Workers,
-    chunk_size: int | None,
+    encoder: Encoder, method: Method, data: StageData, run: RunContext, progress: Progress, chunk_size: int | None
 ) -> None:
     """Scores a stage's kept weights on the test rows, if there are any, and writes predictions.npz.
 
@@ -269,18 +288,12 @@ def score_kept(
     arrays: dict[str, Values] = {}
     for split, rows in splits.items():
         feeds = method.scored(split)
-        predictions = predict(encoder, method, feeds, rows, workers, chunk_size)
+        predictions = predict(encoder, method, feeds, rows, run.workers, chunk_size)
         for name, of_feed in predictions.items():
             arrays[split if name == ROWS else f"{split}:{name}"] = of_feed.predicted
         if split == "test" and feeds:
             parts = measure_all(feeds, predictions)
-            recorder.record("test", stage=progress.stage + 1, step=progress.best_step, **parts)
+            run.recorder.record("test", stage=progress.stage + 1, step=progress.best_step, **parts)
             texts = [f"{name} {100 * value:.2f}" for name, value in parts.items()]
-            recorder.say(f"test rows, on which nothing was chosen: {', '.join(texts)}")
-    workers.by_leader(partial(_write, folder / PREDICTIONS, arrays))
-
-
-def _write(path: Path, arrays: Mapping[str, Values]) -> None:
-    """Writes arrays into an .npz file, whole or not at all."""
-    with written(path) as part, part.open("wb") as file:
-        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # numpy's own option has another type
+            run.recorder.say(f"test rows, on which nothing was chosen: {', '.join(texts)}")
+    run.workers.by_leader(partial(write_arrays, run.folder / PREDICTIONS, arrays))

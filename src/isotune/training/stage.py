@@ -7,8 +7,6 @@ killed at any moment, and on a CPU a resumed run gives the same bits as one that
 import shlex
 import signal
 import time
-from dataclasses import dataclass
-from pathlib import Path
 from typing import cast
 
 from isotune.encoder.encoder import Encoder
@@ -18,30 +16,17 @@ from isotune.kernels.threads import no_denormals
 from isotune.methods.method import ClosedForm
 from isotune.plugins import plugin_words
 from isotune.recipes import TrainingOptions
-from isotune.signals import StopSignal
 from isotune.training.corpora import StageData
 from isotune.training.feed import Feeder
 from isotune.training.monitor import Monitor
 from isotune.training.objectives import Objectives
-from isotune.training.recorder import Recorder
+from isotune.training.recorder import RunContext
 from isotune.training.run_folder import Parts, Progress, best_file, remove_former_best, save_parts
 from isotune.training.selection import Scorer, Selection, general_scorer
 from isotune.training.step import Fit, Stepper, TrainingFailed, Update, use_lower_rate
-from isotune.training.workers import Workers
 
 RECORD_EVERY = 10  # steps between two records of the loss
 SAME_VIEWS = "the two views of a sentence are identical: nothing changes them (the model's dropout is 0)"
-
-
-@dataclass(frozen=True)
-class RunContext:
-    """What all stages of a run share."""
-
-    folder: Path  # the run folder
-    recorder: Recorder  # writes the log and metrics.jsonl
-    stop: StopSignal  # within it, the steps are made
-    seed: int  # the run's seed
-    workers: Workers  # make the passes of the steps
 
 
 class StageTraining:

@@ -7,14 +7,7 @@ from numpy.typing import NDArray
 
 from isotune.data import ScoredPair
 from isotune.evaluation.labelling.choose import choose, choose_pairs, surely_best
-
-
-class Angles:
-    """Encodes the text of a number as the unit vector [2] at this angle, in degrees."""
-
-    def encode(self, sentences: Sequence[str], /) -> NDArray[np.float64]:
-        angles = np.radians([float(sentence) for sentence in sentences])
-        return np.stack([np.cos(angles), np.sin(angles)], 1)
+from tests.evaluation.test_geometry import Angles
 
 
 def pairs_of(n: int) -> NDArray[np.int64]:

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from isotune.errors import InputError
 from isotune.lab.studies import Study, read_study
 from isotune.lab.studies.lines import MadeRun
 from isotune.lab.studies.plan import changed_study, departures
@@ -36,11 +35,6 @@ def test_given_options_replace_those_of_arms() -> None:
         "Options that differ from the study's: temperature = 0.05, steps = 3.",
         "Seeds 5, not 1, 2, 3, 4, 1234, 2345, 3456, 7890.",
     ]
-
-
-def test_an_option_that_the_study_varies_cannot_be_given() -> None:
-    with pytest.raises(InputError, match="option batch_size can't be given: the study runs it at several values"):
-        changed_study(read_study("consert/table4"), (), {"batch_size": 8})
 
 
 def test_another_model_is_told() -> None:

@@ -70,16 +70,6 @@ def test_an_invalid_study_is_refused_in_one_line(table: dict[str, Any], change: 
     assert "\n" not in str(error.value)
 
 
-def test_an_unreadable_file_or_unknown_name_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"none\.toml: it can't be read"):
-        read_study(tmp_path / "none.toml")
-    (tmp_path / "bad.toml").write_text("title = ")
-    with pytest.raises(InputError, match=r"bad\.toml: not TOML"):
-        read_study(tmp_path / "bad.toml")
-    with pytest.raises(InputError, match="unknown study 'own/method': did you mean 'own/methods'"):
-        read_study("own/method")
-
-
 def test_reading_a_study_loads_no_torch_and_its_needs_no_transformers_or_scipy() -> None:
     code = "import sys, isotune.lab.studies as s; s.read_study('own/methods'); assert 'torch' not in sys.modules; "
     code += "import isotune.lab.studies.plan; assert not {'transformers', 'scipy'} & sys.modules.keys()"

@@ -24,15 +24,8 @@ BAND_OPACITY = 0.18
 @styled
 def draw(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None:
     """Draws a figure of a study; None if the lines have nothing to draw."""
-    match figure.kind:
-        case "curve":
-            return _curve(study, figure, lines)
-        case "heatmap":
-            return _heatmap(study, figure, lines)
-        case "scatter":
-            return _scatter(study, figure, lines)
-        case "bars":
-            return _bars(study, figure.y, lines)
+    kinds = {"curve": _curve, "heatmap": _heatmap, "scatter": _scatter, "bars": _bars}
+    return kinds[figure.kind](study, figure, lines)
 
 
 def title(figure: Figure) -> str:
@@ -132,8 +125,9 @@ def _scatter(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | N
     return legend_below(drawing)
 
 
-def _bars(study: Study, score: str, lines: Sequence[Line]) -> Drawing | None:
+def _bars(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None:
     """A bar for each line, one below the other, and a ring for its published value."""
+    score = figure.y
     drawn = [line for line in lines if score in line.values or isfinite(_published(line, score))]
     if not drawn:
         return None

@@ -48,7 +48,7 @@ from isotune.evaluation import (
     load_tasks,
     score,
 )
-from isotune.files import CHECKSUMS, checksums, make_folder, remove, sync, verify_checksums, write_text, written
+from isotune.files import CHECKSUMS, checksums, make_folder, remove, sync, verify_checksums, write_arrays, write_text
 from isotune.kernels import default_device
 from isotune.lab.studies.study import WORDS
 from isotune.plugins import load_plugin
@@ -131,8 +131,7 @@ def make(job: Job) -> None:
         if job.pairs:
             first, second = map(list, zip(*job.pairs, strict=True))
             cosines[PAIRS] = cosine_similarities(encoder, ScoredPairs(PAIRS, "", first, second, np.empty(0), []))
-        with written(folder / COSINES) as part, part.open("wb") as file:
-            np.savez_compressed(file, **cosines)  # type: ignore[arg-type]  # numpy's own option has another type
+        write_arrays(folder / COSINES, cosines)
         scores = _training_scores(folder) if job.recipe else {}
         result = {"scores": scores, "evaluation": evaluation.model_dump(mode="json")}
         write_text(folder / RESULT, json.dumps(result, indent=2) + "\n")

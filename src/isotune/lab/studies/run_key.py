@@ -87,12 +87,11 @@ class _WithoutTexts(ast.NodeTransformer):
 
 
 def _model_hash(model: str) -> str:
-    return WORDS if model == WORDS else _folder_sums(local_folder(model), MODEL_FILES)
-
-
-def _folder_sums(folder: Path, suffixes: frozenset[str]) -> str:
-    """The names and checksums of the files below a folder that have one of these suffixes."""
-    files = sorted(file for file in folder.rglob("*") if file.suffix in suffixes)
+    """The names and checksums of the files that a model is read from."""
+    if model == WORDS:
+        return WORDS
+    folder = local_folder(model)
+    files = sorted(file for file in folder.rglob("*") if file.suffix in MODEL_FILES)
     return checksums(folder, (file.relative_to(folder).as_posix() for file in files))
 
 
