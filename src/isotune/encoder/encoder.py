@@ -23,7 +23,7 @@ from isotune.encoder.fingerprint import fingerprint
 from isotune.encoder.format.checksums import write_checksums
 from isotune.encoder.format.modules import read_modules, write_modules
 from isotune.encoder.format.pretrained import check_files, load_model, load_tokenizer, local_folder, take_pooler
-from isotune.encoder.format.prompt import SENTENCE, Prompts, fill_mask, split_prompt, take_suffix
+from isotune.encoder.format.prompt import MASK, SENTENCE, Prompts, fill_mask, split_prompt, take_suffix
 from isotune.encoder.heads import Head, Heads
 from isotune.encoder.heads.language import LanguageHead
 from isotune.encoder.options import EncoderOptions
@@ -178,7 +178,8 @@ class Encoder(nn.Module):
         if len(tokenizer) > (known := backbone.model.config.vocab_size):
             raise InputError(f"model {model}: its tokenizer has {len(tokenizer)} tokens, its embeddings only {known}")
         suffix = take_suffix(tokenizer)
-        saved_prompt = f"{saved.prompt}{SENTENCE}{suffix}" if suffix else saved.prompt
+        before = saved.prompt.replace(tokenizer.mask_token or MASK, MASK)  # which lowercasing leaves as it is
+        saved_prompt = f"{before}{SENTENCE}{suffix}" if suffix else before
         said = saved.max_length, tokenizer.model_max_length, backbone.max_tokens, UNLIMITED
         limits = [limit for limit in said if limit is not None]
         if strange := [limit for limit in limits if not isinstance(limit, int | float) or limit < 1 or limit % 1]:
