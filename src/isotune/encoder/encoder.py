@@ -20,7 +20,6 @@ from isotune.encoder import Precision
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.calibration import Calibration, read_calibration
 from isotune.encoder.fingerprint import fingerprint
-from isotune.encoder.format.checksums import write_checksums
 from isotune.encoder.format.modules import read_modules, write_modules
 from isotune.encoder.format.pretrained import check_files, load_model, load_tokenizer, local_folder, take_pooler
 from isotune.encoder.format.prompt import MASK, SENTENCE, Prompts, fill_mask, split_prompt, take_suffix
@@ -30,7 +29,7 @@ from isotune.encoder.options import EncoderOptions
 from isotune.encoder.pooling import EachLayer, Pooling, TokenStates, change_pooling
 from isotune.encoder.stream import Advance, Parts, encode_stream, progress, several
 from isotune.errors import InputError, invalid, unknown
-from isotune.files import verify_checksums, written
+from isotune.files import CHECKSUMS, checksums, verify_checksums, written
 from isotune.kernels.device import default_device
 from isotune.kernels.int8 import is_quantized, quantize
 from isotune.kernels.precision import warn_of_bfloat16
@@ -249,10 +248,7 @@ class Encoder(nn.Module):
         return BATCH_BYTES.get(self.device.type, BATCH_BYTES["cuda"]) // token_bytes
 
     def forward(
-        self,
-        tokens: Packed,
-        augmentation: Augmentation | None = None,
-        pooling: Pooling | None = None,
+        self, tokens: Packed, augmentation: Augmentation | None = None, pooling: Pooling | None = None
     ) -> Tensor:
         """Encodes packed sentences: returns [N, d], in the caller's order; arguments as in `Backbone.forward`.
 
@@ -384,4 +380,5 @@ class Encoder(nn.Module):
             write_modules(self, folder)
             if calibration := self.calibration:
                 calibration.save(folder)
-            write_checksums(folder)
+            names = sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
+            (folder / CHECKSUMS).write_text(checksums(folder, names), "utf-8")
