@@ -12,6 +12,7 @@ from typing import TypeVar
 from tests.hub.environment import HUB  # before all else: huggingface_hub reads the environment when it is imported
 
 # isort: on
+import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
@@ -77,6 +78,21 @@ def encode_views(
         alone = tape._replace(groups=[group])
         group.leaf.register_post_accumulate_grad_hook(lambda _, tape=alone: tape.backward())
     return vectors
+
+
+def reopened(
+    encoder: Encoder, folder: Path, sentences: Sequence[str], atol: float = 1e-5, **options: object
+) -> Encoder:
+    """The encoder, saved and loaded again; its vectors are the same, and in sentence-transformers too."""
+    from sentence_transformers import SentenceTransformer
+
+    vectors = encoder.encode(sentences)
+    encoder.save(folder)
+    loaded = Encoder.load(folder)
+    assert np.array_equal(loaded.encode(sentences), vectors)
+    theirs = SentenceTransformer(str(folder), device="cpu", **options).encode(sentences)
+    np.testing.assert_allclose(theirs, vectors, atol=atol)
+    return loaded
 
 
 def unfinish(folder: Path) -> None:

@@ -13,13 +13,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from transformers import AutoModel, AutoTokenizer
 
 from isotune.data.packed import pack
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense, Normalize
 from isotune.encoder.pooling import EachLayer, Pooling, TokenStates
 from isotune.errors import InputError
+from tests.conftest import reopened
 
 OPTIONS: list[dict[str, Any]] = [
     {},
@@ -33,23 +33,15 @@ OPTIONS: list[dict[str, Any]] = [
 def test_a_saved_encoder_gives_the_same_vectors_here_and_in_sentence_transformers(
     options: dict[str, Any], tiny_model: Path, sentences: list[str], tmp_path: Path
 ) -> None:
-    encoder = Encoder.load(tiny_model, **options)
-    vectors = encoder.encode(sentences)
-    encoder.save(tmp_path / "saved")
-    assert np.array_equal(Encoder.load(tmp_path / "saved").encode(sentences), vectors)
-    np.testing.assert_allclose(SentenceTransformer(str(tmp_path / "saved")).encode(sentences), vectors, atol=1e-5)
+    reopened(Encoder.load(tiny_model, **options), tmp_path / "saved", sentences)
 
 
 def test_heads_and_max_length_are_kept(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
     encoder = Encoder.load(tiny_model)
     heads = [Dense(32, 16), Dense(16, 8, bias=False, activation="Identity"), Normalize()]
     encoder = Encoder(encoder.backbone, encoder.pooling, heads, encoder.tokenizer, max_length=6).eval()
-    vectors = encoder.encode(sentences)
-    encoder.save(tmp_path / "saved")
-    loaded = Encoder.load(tmp_path / "saved")
-    assert (loaded.dimension, loaded.max_length, vectors.shape[1]) == (8, 6, 8)
-    assert np.array_equal(loaded.encode(sentences), vectors)
-    np.testing.assert_allclose(SentenceTransformer(str(tmp_path / "saved")).encode(sentences), vectors, atol=1e-5)
+    loaded = reopened(encoder, tmp_path / "saved", sentences)
+    assert (loaded.dimension, loaded.max_length) == (8, 6)
 
 
 @torch.no_grad()
@@ -64,16 +56,6 @@ def test_pool_gives_the_vectors_that_the_heads_get(tiny_model: Path, sentences: 
     assert torch.equal(both[:, 1], encoder.pool(tokens))
     places = torch.tensor([40, 2, 300])
     assert torch.equal(encoder.pool(tokens, pooling=TokenStates(places)), states[3][places])
-
-
-def test_a_folder_of_sentence_transformers_is_read_as_it_is(real_models: Path, tmp_path: Path) -> None:
-    st_encoder = SentenceTransformer(str(real_models / "bert-tiny"))
-    st_encoder.max_seq_length = 8
-    st_encoder.save(str(tmp_path / "st"))
-    loaded = Encoder.load(tmp_path / "st")
-    text = ["A long sentence which is cut after eight word pieces.", "Short."]
-    assert loaded.max_length == 8
-    np.testing.assert_allclose(loaded.encode(text), st_encoder.encode(text), atol=1e-5)
 
 
 def test_other_settings_of_a_folder_are_kept(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
@@ -108,16 +90,6 @@ def test_heads_have_to_fit_and_no_folder_is_overwritten(tiny_model: Path, tmp_pa
         Encoder(encoder.backbone, encoder.pooling, [Dense(16, 8)], encoder.tokenizer, 32)
     with pytest.raises(InputError, match="exists already"):
         encoder.save(tmp_path)
-
-
-def test_mean_pooling_is_transformers_masked_mean(tiny_model: Path, sentences: list[str]) -> None:
-    tokenizer, model = AutoTokenizer.from_pretrained(tiny_model), AutoModel.from_pretrained(tiny_model).eval()
-    batch = tokenizer(sentences, padding=True, return_tensors="pt")
-    with torch.no_grad():
-        states = model(**batch).last_hidden_state
-    mask = batch["attention_mask"][..., None]
-    expected = (states * mask).sum(1) / mask.sum(1)
-    np.testing.assert_allclose(Encoder.load(tiny_model).encode(sentences), expected, atol=1e-5)
 
 
 def test_encode_keeps_order_shape_and_mode(tiny_model: Path, sentences: list[str]) -> None:
@@ -172,15 +144,15 @@ def test_an_encoder_is_a_step_of_a_scikit_learn_pipeline(tiny_model: Path, sente
     assert list(pickle.loads(pickle.dumps(search)).predict(sentences)) == list(search.predict(sentences))
 
 
-def test_all_minilm_agrees_with_sentence_transformers(real_models: Path) -> None:
-    folder = real_models / "all-minilm"
-    if not folder.exists():
-        pytest.skip("all-minilm is not among the models")
+@pytest.mark.parametrize("name", ["bert-tiny", "all-minilm"])
+def test_a_published_folder_and_one_of_sentence_transformers(name: str, real_models: Path, tmp_path: Path) -> None:
+    if not (real_models / name).exists():
+        pytest.skip(f"{name} is not among the models")
+    theirs = SentenceTransformer(str(real_models / name))
     text = ["A plane is taking off.", "An air plane is taking off, and a very long clause follows it.", "No."]
-    np.testing.assert_allclose(
-        Encoder.load(folder).encode(text), SentenceTransformer(str(folder)).encode(text), atol=1e-5
-    )
-
-
-def test_the_bundled_model_has_a_name() -> None:
-    assert Encoder.load("bert-tiny").dimension == 128
+    np.testing.assert_allclose(Encoder.load(real_models / name).encode(text), theirs.encode(text), atol=1e-5)
+    theirs.max_seq_length = 8
+    theirs.save(str(tmp_path / "st"))
+    loaded = Encoder.load(tmp_path / "st")
+    assert loaded.max_length == 8
+    np.testing.assert_allclose(loaded.encode(text), theirs.encode(text), atol=1e-5)

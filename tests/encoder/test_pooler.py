@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from sentence_transformers import SentenceTransformer
 from transformers import AutoModel, AutoTokenizer
 
 from isotune.encoder.backbone import Backbone
@@ -13,6 +12,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.pretrained import load_model, take_pooler
 from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
+from tests.conftest import reopened
 from tests.encoder.test_backbone import ARCHITECTURES, batch, make
 
 WITHOUT = {"distilbert", "electra", "modernbert", "deberta", "deberta-v2"}
@@ -43,9 +43,7 @@ def test_a_loaded_and_a_saved_encoder_equal_transformers(
         expected = AutoModel.from_pretrained(with_pooler)(**inputs).pooler_output.numpy()
     encoder = Encoder.load(with_pooler, pooling="pooler")
     np.testing.assert_allclose(encoder.encode(sentences), expected, atol=1e-6)
-    encoder.save(tmp_path / "saved")
-    assert np.array_equal(Encoder.load(tmp_path / "saved").encode(sentences), encoder.encode(sentences))
-    np.testing.assert_allclose(SentenceTransformer(str(tmp_path / "saved")).encode(sentences), expected, atol=1e-6)
+    reopened(encoder, tmp_path / "saved", sentences, atol=1e-6)
 
 
 def test_the_pooler_comes_before_the_folders_heads_and_reads_the_last_layer(

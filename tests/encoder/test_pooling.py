@@ -63,6 +63,7 @@ def test_bfloat16_states_give_float32_vectors() -> None:
         (Pooling(layers=(3, -1)), "each one once"),
         (Pooling(layers=()), "at least one layer"),
         (Pooling(layers=(1, 2), weights=(1.0,)), "1 layer weights for 2 layers"),
+        *((Pooling("wk", layers), "three or more layers") for layers in ((-1,), (1, -1))),
     ],
 )
 def test_impossible_layers_are_refused(pooling: Pooling, message: str) -> None:

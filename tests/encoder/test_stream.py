@@ -40,7 +40,10 @@ def test_each_thread_gets_equally_many_batches(encoder: Encoder) -> None:
     assert len(encoder.batches([100, 100], 4)) == 2
 
 
-def test_the_parts_make_up_the_stream(encoder: Encoder, sentences: list[str]) -> None:
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.usefixtures("two_threads")  # which puts the number back
+def test_the_parts_make_up_the_stream(threads: int, encoder: Encoder, sentences: list[str]) -> None:
+    torch.set_num_threads(threads)
     expected = np.stack([encoder.encode(sentence) for sentence in sentences])
     done: list[int] = []
     parts = list(encoder.encode_parts(iter(sentences), advance=done.append))
@@ -78,15 +81,6 @@ def test_a_stream_is_read_one_part_ahead(encoder: Encoder, sentences: list[str])
         next(parts)
         assert read == 7 * (number + 1)
     parts.close()
-
-
-def test_threads_change_no_vector_and_their_number_is_put_back(
-    encoder: Encoder, sentences: list[str], two_threads: None
-) -> None:
-    two = encoder.encode(sentences)
-    assert torch.get_num_threads() == 2
-    torch.set_num_threads(1)
-    np.testing.assert_allclose(two, encoder.encode(sentences), atol=1e-5)
 
 
 @pytest.mark.usefixtures("two_threads")
@@ -152,14 +146,6 @@ def test_an_error_ends_the_stream(encoder: Encoder, sentences: list[str], monkey
         encoder.encode(sentences)
     assert encoder.training
     assert torch.get_num_threads() == 2
-
-
-def test_a_stream_left_early_leaves_the_encoder_as_it_was(encoder: Encoder, sentences: list[str]) -> None:
-    encoder.train()
-    parts = encoder.encode_parts(sentences)
-    next(parts)
-    parts.close()
-    assert encoder.training
 
 
 @pytest.mark.parametrize(("wrong", "message"), [(7, "is int, not a string"), ("a \ud800", "half a surrogate pair")])

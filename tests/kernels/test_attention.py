@@ -10,37 +10,28 @@ from isotune.kernels.dropout import DRAWS, Draws, using
 # Shorter than a register, longer, and long; two are of one length.
 LENGTHS = (2, 5, 5, 9, 16, 17, 70)
 TOKENS = sum(LENGTHS)
+SENTENCES = pack([[1] * length for length in LENGTHS])
 
 
 @pytest.mark.parametrize("sliding_window", [None, 3])
-def test_plain_products_equal_the_fused_attention(sliding_window: int | None) -> None:
-    packed = pack([[1] * length for length in LENGTHS])
+def test_plain_products_and_one_masked_product_equal_the_fused_attention(sliding_window: int | None) -> None:
     inputs = [torch.randn(TOKENS, 4, 8, dtype=torch.float64).requires_grad_() for _ in range(3)]
     gradient = torch.randn(TOKENS, 4, 8, dtype=torch.float64)
     results = []
     for attend, options in ((_PlainAttention.apply, [0.0, sliding_window, True]), (_fused_attention, [sliding_window])):
-        output = attend(*inputs, packed, 0.3, *options)
+        output = attend(*inputs, SENTENCES, 0.3, *options)
         results.append([output, *torch.autograd.grad(output, inputs, gradient)])
     for plain, fused in zip(*results, strict=True):
         torch.testing.assert_close(plain, fused)
-
-
-@pytest.mark.parametrize("sliding_window", [None, 3])
-@torch.no_grad()
-def test_one_masked_product_equals_a_product_for_each_length(sliding_window: int | None) -> None:
-    packed = pack([[1] * length for length in LENGTHS])
-    inputs = [torch.randn(TOKENS, 4, 8, dtype=torch.float64) for _ in range(3)]
-    masked, fused = (attend(*inputs, packed, 0.3, sliding_window) for attend in (masked_attention, _fused_attention))
-    torch.testing.assert_close(masked, fused)
+    torch.testing.assert_close(masked_attention(*inputs, SENTENCES, 0.3, sliding_window), results[1][0])
 
 
 def test_a_product_is_masked_only_for_few_tokens_without_gradient() -> None:
-    packed = pack([[1] * length for length in LENGTHS])
     query = torch.randn(TOKENS, 4, 8)
-    assert not can_mask(query, packed, 0.0)
+    assert not can_mask(query, SENTENCES, 0.0)
     with torch.no_grad():
-        assert can_mask(query, packed, 0.0)
-        assert not can_mask(query, packed, 0.1)
+        assert can_mask(query, SENTENCES, 0.0)
+        assert not can_mask(query, SENTENCES, 0.1)
         assert not can_mask(torch.empty(2**14, 4, 8), pack([[1] * 2**14]), 0.0)
 
 
@@ -58,13 +49,12 @@ def test_gradients_equal_autograds(dropout: float, training: bool) -> None:
 
 @pytest.mark.parametrize("sliding_window", [None, 3])
 def test_attention_in_bfloat16_is_close_to_float32(sliding_window: int | None) -> None:
-    packed = pack([[1] * length for length in LENGTHS])
     query, key, value = (torch.randn(1, 4, TOKENS, 8).bfloat16() for _ in range(3))
     results = []
     for dtype in (torch.float32, torch.bfloat16):
         inputs = [x.to(dtype).requires_grad_() for x in (query, key, value)]
         output, _ = packed_attention(
-            torch.nn.Identity(), *inputs, None, packed=packed, scaling=0.3, sliding_window=sliding_window
+            torch.nn.Identity(), *inputs, None, packed=SENTENCES, scaling=0.3, sliding_window=sliding_window
         )
         output.float().square().sum().backward()
         results.append([output.float(), *(x.grad.float() for x in inputs if x.grad is not None)])

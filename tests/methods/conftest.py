@@ -9,6 +9,8 @@ from transformers import MarianConfig, MarianMTModel, PreTrainedTokenizerFast
 
 from tests.conftest import WORDS
 
+SIZES = {"layers": 1, "attention_heads": 2, "ffn_dim": 16}  # of the encoder and of the decoder
+
 
 @pytest.fixture
 def translators(tmp_path: Path) -> tuple[str, str]:
@@ -20,31 +22,14 @@ def translators(tmp_path: Path) -> tuple[str, str]:
     tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
     for seed, folder in enumerate(folders):
         torch.manual_seed(seed)
-        PreTrainedTokenizerFast(
-            tokenizer_object=tokenizer,
-            pad_token="<pad>",
-            eos_token="</s>",
-            unk_token="<unk>",
-            model_max_length=32,
-            model_input_names=["input_ids", "attention_mask"],
-        ).save_pretrained(folder)
-        config = MarianConfig(
-            vocab_size=len(vocabulary),
-            d_model=16,
-            encoder_layers=1,
-            decoder_layers=1,
-            encoder_attention_heads=2,
-            decoder_attention_heads=2,
-            encoder_ffn_dim=16,
-            decoder_ffn_dim=16,
-            max_position_embeddings=64,
-            pad_token_id=0,
-            eos_token_id=1,
-            forced_eos_token_id=1,
-            decoder_start_token_id=0,
-            init_std=1.0,
-        )
-        model = MarianMTModel(config)
+        special = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>", "model_max_length": 32}
+        inputs = ["input_ids", "attention_mask"]
+        fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=inputs, **special)
+        fast.save_pretrained(folder)
+        sides = {f"{side}_{key}": n for side in ("encoder", "decoder") for key, n in SIZES.items()}
+        ids = {"pad_token_id": 0, "decoder_start_token_id": 0, "eos_token_id": 1, "forced_eos_token_id": 1}
+        sizes = {"vocab_size": len(vocabulary), "d_model": 16, "max_position_embeddings": 64}
+        model = MarianMTModel(MarianConfig(**sizes, **sides, **ids, init_std=1.0))
         model.generation_config.max_length = 10
         model.save_pretrained(folder)
     there, back = map(str, folders)

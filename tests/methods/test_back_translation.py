@@ -1,7 +1,6 @@
 """Learning from paraphrases: where they are from, and where each text of a pair goes."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -15,7 +14,6 @@ from isotune.methods import back_translation
 from isotune.methods.back_translation import BackTranslation, SelfGuidedBackTranslation
 from isotune.methods.method import Batch
 from isotune.methods.options import BackTranslationOptions, SelfGuidedBackTranslationOptions
-from isotune.methods.self_guided import SelfGuided
 from isotune.report.text_changes import CHANGES
 from tests.conftest import encode_views
 from tests.reference import losses as reference
@@ -65,17 +63,6 @@ def test_a_sentence_and_its_paraphrase_are_compared_by_nt_xent(
     torch.testing.assert_close(loss["nt_xent"].double(), expected, rtol=1e-4, atol=0)
 
 
-def test_it_shares_all_else_with_self_guidance(encoder: Encoder) -> None:
-    method = make(encoder, regularizer=0.2, projection=True)
-    guided = SelfGuidedBackTranslation(SelfGuidedBackTranslationOptions(regularizer=0.2), encoder)
-    assert isinstance(guided, SelfGuided)
-    with torch.no_grad():
-        next(encoder.backbone.parameters()).add_(1.0)
-    torch.testing.assert_close(method.penalty(encoder), guided.penalty(encoder))
-    assert list(map(id, method.trained(encoder))) == list(map(id, guided.trained(encoder)))
-    assert [p.shape for p in method.projection.parameters()] == [p.shape for p in guided.projection.parameters()]
-
-
 def test_a_head_of_another_dimension_is_projected(encoder: Encoder) -> None:
     encoder = Encoder(encoder.backbone, encoder.pooling, [Dense(32, 8)], encoder.tokenizer, 32)
     first, second = torch.randn(2, N, 8).unbind()
@@ -117,42 +104,18 @@ def test_paraphrases_of_sentences_are_made_once(
         assert said[1:] == [f"back-translation: {count} made" for count in (2, 3, 4)[: 3 * (made > 0)]]
 
 
-def run(method: str, source: Path, tiny_model: Path, pairs: Path, out: Path, **options: Any) -> isotune.Result:
-    return isotune.train(
-        source,
-        out=out,
-        model=str(tiny_model),
-        method=method,
-        projection=False,
-        dev=str(pairs),
-        tasks=[str(pairs)],
-        batch_size=8,
-        steps=4,
-        learning_rate=1e-3,
-        quiet=True,
-        **options,
-    )
-
-
 @pytest.mark.parametrize("method", ["back-translation", "self-guided-bt"])
 def test_a_run_translates_its_sentences_and_keeps_what_was_made(
     method: str, tiny_model: Path, translators: tuple[str, str], text: Path, pairs: Path, tmp_path: Path
 ) -> None:
-    options = {"translate": translators, "beams": 2}
-    first = run(method, text, tiny_model, pairs, tmp_path / "first", **options)
+    data = {"model": str(tiny_model), "dev": str(pairs), "tasks": [str(pairs)], "translate": translators, "beams": 2}
+    steps = {"projection": False, "batch_size": 8, "steps": 4, "learning_rate": 1e-3}
+    first = isotune.train(text, out=tmp_path / "first", method=method, quiet=True, **data, **steps)
     assert (text.parent / ".isotune" / "back-translation.sqlite").is_file()
     for folder in translators:
         Path(folder, "model.safetensors").unlink()  # the second run needs no model
-    second = run(method, text, tiny_model, pairs, tmp_path / "second", **options)
-    data = [(result.folder / "data.json").read_text() for result in (first, second)]
-    assert data[0] == data[1]
-    assert '"rows": 32' in data[0]  # what 4 steps of 8 rows take
+    second = isotune.train(text, out=tmp_path / "second", method=method, quiet=True, **data, **steps)
+    read, again = ((result.folder / "data.json").read_text() for result in (first, second))
+    assert read == again
+    assert '"rows": 32' in read  # what 4 steps of 8 rows take
     assert (first.folder / CHANGES).exists()  # the two encoders are compared on the sentences that were translated
-
-
-def test_a_run_takes_a_file_of_pairs(tiny_model: Path, sentences: list[str], pairs: Path, tmp_path: Path) -> None:
-    source = tmp_path / "paraphrases.csv"
-    lines = [f"{a},{b}" for a, b in zip(sentences[:30], sentences[30:], strict=True)]
-    source.write_text("\n".join(["sentence1,sentence2", *lines]))
-    result = run("back-translation", source, tiny_model, pairs, tmp_path / "run")
-    assert '"rows": 30' in (result.folder / "data.json").read_text()

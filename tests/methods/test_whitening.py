@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
 import isotune
 from isotune.encoder.heads import Dense
 from isotune.errors import InputError
 from isotune.methods.whitening import whitening
+from tests.conftest import reopened
 
 
 @pytest.fixture
@@ -61,9 +61,7 @@ def test_whitening_is_saved_as_a_head(tiny_model: Path, sentences: list[str], tm
     white = isotune.Encoder(*parts)
     vectors = white.encode(sentences)
     np.testing.assert_allclose(np.cov(vectors.T, bias=True), np.eye(8), atol=1e-2)
-    white.save(tmp_path / "saved")
-    assert np.array_equal(isotune.Encoder.load(tmp_path / "saved").encode(sentences), vectors)
-    np.testing.assert_allclose(SentenceTransformer(str(tmp_path / "saved")).encode(sentences), vectors, atol=1e-4)
+    reopened(white, tmp_path / "saved", sentences, atol=1e-4)
 
 
 @pytest.fixture

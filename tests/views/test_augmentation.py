@@ -1,6 +1,7 @@
 """Augmentations: exact counts, what is left alone, randomness from the sentences' seeds alone."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -36,27 +37,13 @@ def cut(augmentation: Augmentation, tokens: Packed, d: int = 10) -> list[torch.T
     return list((y == 0).split(tokens.lengths.tolist()))
 
 
-@given(lengths, rates)
+@given(lengths, rates, st.sampled_from([TokenCutoff, FeatureCutoff, EmbeddingDropout]))
 @settings(deadline=None)
-def test_token_cutoff_cuts_exactly_floor_of_the_tokens(lengths: list[int], rate: float) -> None:
-    for zero in cut(TokenCutoff(rate), packed(lengths)):
-        assert torch.equal(zero.all(1), zero.any(1))
-        assert int(zero.all(1).sum()) == math.floor(rate * len(zero))
-
-
-@given(lengths, rates)
-@settings(deadline=None)
-def test_feature_cutoff_cuts_exactly_floor_of_the_features(lengths: list[int], rate: float) -> None:
-    for zero in cut(FeatureCutoff(rate), packed(lengths)):
-        assert (zero == zero[0]).all()
-        assert int(zero[0].sum()) == math.floor(rate * 10)
-
-
-@given(lengths, rates)
-@settings(deadline=None)
-def test_dropout_drops_exactly_floor_of_the_elements(lengths: list[int], rate: float) -> None:
-    for zero in cut(EmbeddingDropout(rate), packed(lengths)):
-        assert int(zero.sum()) == math.floor(rate * zero.numel())
+def test_exactly_floor_of_the_tokens_features_or_elements_is_cut(lengths: list[int], rate: float, kind: Any) -> None:
+    for zero in cut(kind(rate), packed(lengths)):
+        parts = {TokenCutoff: zero, FeatureCutoff: zero.T, EmbeddingDropout: zero.reshape(-1, 1)}[kind]
+        assert torch.equal(parts.all(1), parts.any(1))
+        assert int(parts.all(1).sum()) == math.floor(rate * len(parts))
 
 
 @given(lengths)
@@ -109,29 +96,17 @@ def test_augmentations_keep_type_and_gradient(augmentation: Augmentation) -> Non
 
 
 def test_each_view_of_a_batch_gets_its_own_augmentation() -> None:
-    lengths = [3, 5, 4]
-    tokens = packed(lengths * 3)  # three views of three sentences
-    x = 1 + torch.rand(len(tokens.ids), 10)
-    augmentation = PerView([NoAugmentation(), FeatureCutoff(0.5), Shuffle()], [3, 3, 3])
-    changed = augmentation.embeddings(x, tokens).split(tokens.lengths.tolist())
-    positions = augmentation.positions(tokens).split(tokens.lengths.tolist())
-    place = tokens.order.argsort().tolist()
-    for view in range(3):
-        for sentence in range(3):
-            i = place[3 * view + sentence]
-            assert int((changed[i] == 0).sum()) == (5 * lengths[sentence] if view == 1 else 0)
-            if view < 2:
-                assert positions[i].tolist() == list(range(lengths[sentence]))
-            else:
-                assert sorted(positions[i].tolist()) == list(range(lengths[sentence]))
-    assert any(positions[place[6 + k]].tolist() != list(range(lengths[k])) for k in range(3))
-
-
-def test_views_of_different_sizes() -> None:
-    tokens = packed([2] * 7)
-    augmentation = PerView([TokenCutoff(0.5), NoAugmentation(), TokenCutoff(0.9)], [1, 4, 2])
-    changed = augmentation.embeddings(torch.ones(14, 3), tokens).view(7, -1)
-    assert (changed[tokens.order.argsort()] == 0).sum(1).tolist() == [3, 0, 0, 0, 0, 3, 3]
+    tokens = packed([3, 5, 4, 3, 5, 2, 1, 7, 4, 5])
+    x, sizes = 1 + torch.rand(len(tokens.ids), 10), [1, 4, 2, 3]
+    augmentations = [NoAugmentation(), FeatureCutoff(0.5), Shuffle(), TokenCutoff(0.5)]
+    whole = PerView(augmentations, sizes)
+    positions, changed = whole.positions(tokens), whole.embeddings(x, tokens)
+    for number, augmentation in enumerate(augmentations):
+        first = sum(sizes[:number])
+        view = tokens.select((tokens.order >= first) & (tokens.order < first + sizes[number]))
+        places = tokens.places(view)
+        assert torch.equal(positions[places], augmentation.positions(view))
+        assert torch.equal(changed[places], augmentation.embeddings(x[places], view))
 
 
 @pytest.mark.parametrize("augmentation", ALL, ids=repr)

@@ -11,7 +11,6 @@ from transformers import PreTrainedTokenizerBase
 
 from isotune.data.packed import Packed, pack
 from isotune.encoder.format.pretrained import load_tokenizer
-from isotune.errors import InputError
 from isotune.views.masking import Masking
 
 
@@ -76,9 +75,3 @@ def test_the_generator_decides(tokenizer: PreTrainedTokenizerBase, tokens: Packe
     first, again, other = (masked(tokenizer, tokens, 0.15, seed)[0].ids for seed in (1, 1, 2))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
-
-
-def test_a_tokenizer_without_a_mask_is_refused(tokenizer: PreTrainedTokenizerBase) -> None:
-    tokenizer.mask_token = None
-    with pytest.raises(InputError, match="no mask token"):
-        Masking(tokenizer, 0.15)

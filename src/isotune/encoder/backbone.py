@@ -77,7 +77,6 @@ class Backbone(nn.Module):
         """Replaces the model's attention by packed attention where possible, and its dropout by a faster one."""
         super().__init__()
         model_type = model.config.model_type
-        refuse_other_models(vars(model.config) | {"model_type": model_type})
         replace_dropout(model)
         self.model = model  # without a task head
         self.attention_dropout: float | None = None  # see `dropout`
@@ -117,10 +116,7 @@ class Backbone(nn.Module):
 
     @fast_float32()
     def forward(
-        self,
-        tokens: Packed,
-        augmentation: Augmentation | None = None,
-        layers: Collection[int] | None = None,
+        self, tokens: Packed, augmentation: Augmentation | None = None, layers: Collection[int] | None = None
     ) -> dict[int, Tensor]:
         """Computes hidden states of packed sentences: {number of the layer: [T, d]}.
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ConfigDict, PositiveFloat, ValidationError
 
-from isotune.encoder.format.checksums import write_checked
 from isotune.errors import InputError
+from isotune.files import CHECKSUMS, checksums, write_text
 
 CALIBRATION = "calibration.json"  # in an encoder's folder
 
@@ -49,8 +49,19 @@ class Calibration(BaseModel):
         return cosine
 
     def save(self, folder: str | Path) -> None:
-        """Writes the calibration into its encoder's folder; raises `InputError` if the folder can't be written."""
-        write_checked(Path(folder), CALIBRATION, self.model_dump_json(indent=2) + "\n")
+        """Writes the calibration into its encoder's folder; raises `InputError` if the folder can't be written.
+
+        In SHA256SUMS, if that is there, the old checksum goes first: a killed process leaves no wrong one.
+        """
+        folder, text = Path(folder), self.model_dump_json(indent=2) + "\n"
+        sums = folder / CHECKSUMS
+        if not sums.exists():
+            write_text(folder / CALIBRATION, text)
+            return
+        others = [line for line in sums.read_text("utf-8").splitlines(True) if not line.endswith(f"  {CALIBRATION}\n")]
+        write_text(sums, "".join(others))
+        write_text(folder / CALIBRATION, text)
+        write_text(sums, "".join([*others, checksums(folder, [CALIBRATION])]))
 
 
 def read_calibration(folder: Path) -> Calibration | None:

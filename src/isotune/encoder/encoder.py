@@ -20,17 +20,16 @@ from isotune.encoder import Precision
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.calibration import Calibration, read_calibration
 from isotune.encoder.fingerprint import fingerprint
-from isotune.encoder.format.checksums import write_checksums
 from isotune.encoder.format.modules import read_modules, write_modules
 from isotune.encoder.format.pretrained import check_files, load_model, load_tokenizer, local_folder, take_pooler
-from isotune.encoder.format.prompt import SENTENCE, Prompts, fill_mask, split_prompt, take_suffix
+from isotune.encoder.format.prompt import MASK, SENTENCE, Prompts, fill_mask, split_prompt, take_suffix
 from isotune.encoder.heads import Head, Heads
 from isotune.encoder.heads.language import LanguageHead
 from isotune.encoder.options import EncoderOptions
 from isotune.encoder.pooling import EachLayer, Pooling, TokenStates, change_pooling
 from isotune.encoder.stream import Advance, Parts, encode_stream, progress, several
 from isotune.errors import InputError, invalid, unknown
-from isotune.files import verify_checksums, written
+from isotune.files import CHECKSUMS, checksums, verify_checksums, written
 from isotune.kernels.device import default_device
 from isotune.kernels.int8 import is_quantized, quantize
 from isotune.kernels.precision import warn_of_bfloat16
@@ -178,7 +177,8 @@ class Encoder(nn.Module):
         if len(tokenizer) > (known := backbone.model.config.vocab_size):
             raise InputError(f"model {model}: its tokenizer has {len(tokenizer)} tokens, its embeddings only {known}")
         suffix = take_suffix(tokenizer)
-        saved_prompt = f"{saved.prompt}{SENTENCE}{suffix}" if suffix else saved.prompt
+        before = saved.prompt.replace(tokenizer.mask_token or MASK, MASK)  # which lowercasing leaves as it is
+        saved_prompt = f"{before}{SENTENCE}{suffix}" if suffix else before
         said = saved.max_length, tokenizer.model_max_length, backbone.max_tokens, UNLIMITED
         limits = [limit for limit in said if limit is not None]
         if strange := [limit for limit in limits if not isinstance(limit, int | float) or limit < 1 or limit % 1]:
@@ -248,10 +248,7 @@ class Encoder(nn.Module):
         return BATCH_BYTES.get(self.device.type, BATCH_BYTES["cuda"]) // token_bytes
 
     def forward(
-        self,
-        tokens: Packed,
-        augmentation: Augmentation | None = None,
-        pooling: Pooling | None = None,
+        self, tokens: Packed, augmentation: Augmentation | None = None, pooling: Pooling | None = None
     ) -> Tensor:
         """Encodes packed sentences: returns [N, d], in the caller's order; arguments as in `Backbone.forward`.
 
@@ -383,4 +380,5 @@ class Encoder(nn.Module):
             write_modules(self, folder)
             if calibration := self.calibration:
                 calibration.save(folder)
-            write_checksums(folder)
+            names = sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
+            (folder / CHECKSUMS).write_text(checksums(folder, names), "utf-8")

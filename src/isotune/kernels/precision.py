@@ -30,8 +30,5 @@ def faster_precision(device: str) -> str:
 
 def warn_of_bfloat16(device: str) -> str:
     """A warning for those who ask for bfloat16 where it is slower than float32; empty where it is not."""
-    return (
-        ""
-        if has_bfloat16(device)
-        else "bfloat16 will be slow: this machine has neither avx512_bf16 nor AMX, nor a GPU from Ampere on"
-    )
+    slow = "bfloat16 will be slow: this machine has neither avx512_bf16 nor AMX, nor a GPU from Ampere on"
+    return "" if has_bfloat16(device) else slow

@@ -20,7 +20,7 @@ from torch import Tensor
 from isotune.data.cache import TextCache
 from isotune.data.rows import Pair, Row, Sentence
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.format.pretrained import load_weights, local_folder, quiet
+from isotune.encoder.format.pretrained import load_errors, load_weights, local_folder, quiet
 from isotune.errors import InputError
 from isotune.kernels.device import default_device
 from isotune.losses import nt_xent
@@ -120,28 +120,15 @@ def _load(name: str) -> tuple[Any, Any]:
 
     try:
         folder = local_folder(name)
-    except InputError as error:
-        raise InputError(f"translation {error}") from error
-    try:
-        with quiet():
+        with quiet(), load_errors(folder):
             tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         model, info = load_weights(AutoModelForSeq2SeqLM, folder, torch.float32)
         lost = [*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])]
         # Position embeddings that are computed, not learned, are not in the files of old models.
         lost = [key for key in lost if "Sinusoidal" not in type(model.get_submodule(key.rpartition(".")[0])).__name__]
         if lost:
-            raise InputError(f"its weights lack {', '.join(lost[:3])}")
-    except ImportError as error:
-        raise InputError(
-            f"translation model {name}: its tokenizer needs a package that isn't installed: "
-            f"pip install 'isotune[translation]' ({_line(error)})"
-        ) from error
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise InputError(
-            f"translation model {name}: it can't be loaded; give a folder, or a hub name while online ({_line(error)})"
-        ) from error
+            raise InputError(f"model {name}: its weights lack {', '.join(lost[:3])}")
+    except InputError as error:
+        package = "; pip install 'isotune[translation]'" if isinstance(error.__cause__, ImportError) else ""
+        raise InputError(f"translation {error}{package}") from error
     return tokenizer, model.to(default_device()).eval()
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]

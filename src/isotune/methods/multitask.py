@@ -6,17 +6,17 @@ error from the score scaled to [h, 1]. The mean of two accuracies and Pearson's 
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
-from isotune.data.rows import LabelledPair, LabelledSentence, ScoredPair
+from isotune.data.rows import LabelledPair, LabelledSentence, Row, ScoredPair
 from isotune.encoder.encoder import Encoder
 from isotune.losses import cosine_embedding, hinged_cosine
 from isotune.methods.method import Batch, Feed, Method, ScoredFeed, Split
 from isotune.methods.options import MultitaskOptions
 
-PARAPHRASE_CLASSES = ("0", "1")
 HIGHEST = 5.0  # score of a pair; the lowest is 0
 
 
@@ -27,6 +27,12 @@ class Multitask(Method):
 
     def __init__(self, options: MultitaskOptions, encoder: Encoder) -> None:
         super().__init__(options, encoder)
+        # Of each task the name, with which the names of its options begin, the rows, their labels, and the metric.
+        self.tasks: Sequence[tuple[str, type[Row], tuple[str, ...], str]] = (
+            ("sentiment", LabelledSentence, options.sentiment_classes, "accuracy"),
+            ("paraphrase", LabelledPair, ("0", "1"), "accuracy"),
+            ("similarity", ScoredPair, (), "pearson"),
+        )
         d = encoder.dimension
         self.sentiment = nn.Sequential(
             nn.Dropout(options.sentiment_dropout), nn.Linear(d, len(options.sentiment_classes))
@@ -36,34 +42,23 @@ class Multitask(Method):
 
     def feeds(self) -> Mapping[str, Feed]:
         """The training rows of each task."""
-        o = self.options
         return {
-            "sentiment": Feed(
-                LabelledSentence,
-                data=o.sentiment_data,
-                batch_size=o.sentiment_batch_size,
-                classes=o.sentiment_classes,
-            ),
-            "paraphrase": Feed(
-                LabelledPair, data=o.paraphrase_data, batch_size=o.paraphrase_batch_size, classes=PARAPHRASE_CLASSES
-            ),
-            "similarity": Feed(ScoredPair, data=o.similarity_data, batch_size=o.similarity_batch_size),
+            task: Feed(
+                rows, data=self._option(task, "data"), batch_size=self._option(task, "batch_size"), classes=classes
+            )
+            for task, rows, classes, _ in self.tasks
         }
 
     def scored(self, split: Split) -> Mapping[str, ScoredFeed]:
         """The rows of the tasks that have some: for dev section 5.2.2, for test Table 2."""
-        o, classes = self.options, self.options.sentiment_classes
-        sources = {
-            "dev": (o.sentiment_dev, o.paraphrase_dev, o.similarity_dev),
-            "test": (o.sentiment_test, o.paraphrase_test, o.similarity_test),
+        return {
+            task: ScoredFeed(rows, data, {task: metric}, classes)
+            for task, rows, classes, metric in self.tasks
+            if (data := self._option(task, split))
         }
-        sentiment, paraphrase, similarity = sources[split]
-        feeds = {
-            "sentiment": ScoredFeed(LabelledSentence, sentiment, {"sentiment": "accuracy"}, classes),
-            "paraphrase": ScoredFeed(LabelledPair, paraphrase, {"paraphrase": "accuracy"}, PARAPHRASE_CLASSES),
-            "similarity": ScoredFeed(ScoredPair, similarity, {"similarity": "pearson"}),
-        }
-        return {name: feed for name, feed in feeds.items() if feed.data}
+
+    def _option(self, task: str, name: str) -> Any:
+        return getattr(self.options, f"{task}_{name}")
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """The three weighted terms of L_FT."""

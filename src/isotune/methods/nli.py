@@ -15,36 +15,24 @@ from isotune.losses import pair_features
 from isotune.methods.method import Batch, Method
 from isotune.methods.options import NLIOptions
 
-NLI_CLASSES = ("contradiction", "entailment", "neutral")  # in the order of the authors' class numbers
-
-
-class PairClassifier(nn.Module):
-    """The linear layer W f + b of equation 2."""
-
-    def __init__(self, dimension: int, classes: int, max_square: bool) -> None:
-        super().__init__()
-        self.max_square = max_square
-        self.linear = nn.Linear((4 if max_square else 3) * dimension, classes)
-
-    def forward(self, first: Tensor, second: Tensor) -> Tensor:
-        """Two vectors [N, d] each -> logits [N, classes]."""
-        logits: Tensor = self.linear(pair_features(first, second, self.max_square))
-        return logits
-
 
 class NLI(Method):
     """Both sentences of a pair, classified together by cross entropy."""
 
     rows = LabelledPair
-    classes = NLI_CLASSES
+    classes = ("contradiction", "entailment", "neutral")  # in the order of the authors' class numbers
+
+    options: NLIOptions
 
     def __init__(self, options: NLIOptions, encoder: Encoder) -> None:
+        """Makes the classifier, W f + b of equation 2."""
         super().__init__(options, encoder)
         self.pooling = encoder.pooling.on_last_layer()
-        self.classifier = PairClassifier(encoder.dimension, len(NLI_CLASSES), options.max_square)
+        self.classifier = nn.Linear((4 if options.max_square else 3) * encoder.dimension, len(self.classes))
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """The cross entropy of the pairs' labels."""
         premises, hypotheses = encoded
         assert batch.targets is not None
-        return {"cross_entropy": cross_entropy(self.classifier(premises, hypotheses), batch.targets)}
+        logits = self.classifier(pair_features(premises, hypotheses, self.options.max_square))  # [N, classes]
+        return {"cross_entropy": cross_entropy(logits, batch.targets)}

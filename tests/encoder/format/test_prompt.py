@@ -11,13 +11,13 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
-from sentence_transformers import SentenceTransformer
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import AutoModel, AutoTokenizer, ByT5Tokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.prompt import Prompts, save_tokenizer, split_prompt, take_suffix, with_suffix
 from isotune.errors import InputError
+from tests.conftest import reopened
 
 PROMPT = "the man sees {sentence} with {mask} ."
 
@@ -141,14 +141,9 @@ def test_a_saved_encoder_gives_the_same_vectors_in_plain_sentence_transformers(
     options: dict[str, Any], tiny_model: Path, sentences: list[str], tmp_path: Path
 ) -> None:
     encoder = Encoder.load(tiny_model, **{"pooling": "mask", "prompt": PROMPT, **options})
-    vectors = encoder.encode(sentences)  # several of them are cut
-    encoder.save(tmp_path / "saved")
-    loaded = Encoder.load(tmp_path / "saved")
+    loaded = reopened(encoder, tmp_path / "saved", sentences)  # several of them are cut
     assert (loaded.prompt, loaded.pooling.mode) == (encoder.prompt, "mask")
-    assert np.array_equal(loaded.encode(sentences), vectors)
-    np.testing.assert_allclose(SentenceTransformer(str(tmp_path / "saved")).encode(sentences), vectors, atol=1e-5)
-    loaded.save(tmp_path / "again")
-    assert np.array_equal(Encoder.load(tmp_path / "again").encode(sentences), vectors)
+    reopened(loaded, tmp_path / "again", sentences)
     plain = {"pooling": "mean", "layers": options.get("layers", (-1,)), "prompt": ""}
     expected = Encoder.load(tiny_model, **plain).encode(sentences)
     assert np.array_equal(Encoder.load(tmp_path / "saved", **plain).encode(sentences), expected)
@@ -159,11 +154,8 @@ def test_lowercasing_keeps_the_mask_token(prompt: str, tiny_model: Path, sentenc
     parts = Encoder.load(tiny_model)
     kept = (parts.backbone, parts.pooling, [], parts.tokenizer, 32)
     encoder = Encoder(*kept, lowercase=True, prompt=prompt).eval()
-    vectors = encoder.encode([sentence.upper() for sentence in sentences])
     assert encoder.tokenize(["A"])[0].count(encoder.tokenizer.mask_token_id) == 1
-    encoder.save(tmp_path / "saved")
-    st_vectors = SentenceTransformer(str(tmp_path / "saved")).encode([sentence.upper() for sentence in sentences])
-    np.testing.assert_allclose(st_vectors, vectors, atol=1e-5)
+    reopened(encoder, tmp_path / "saved", [sentence.upper() for sentence in sentences])
 
 
 def test_tokenize_takes_another_prompt(tiny_model: Path) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads.flow import ActNorm, LinearLU, Mixing, NormalizingFlow
 from isotune.errors import InputError
+from tests.conftest import reopened
 from tests.reference import flow as reference
 
 # BERT-flow's and BERT-CF's shapes, with even and odd dimensions.
@@ -50,16 +51,6 @@ def test_the_log_determinant_is_that_of_the_jacobian(d: int, mixing: Mixing, lev
         assert (jacobian - torch.eye(d)).abs().max() > 0.1
         _, expected = torch.linalg.slogdet(jacobian)
         torch.testing.assert_close(flow.log_determinant(), expected, rtol=1e-10, atol=1e-10)
-
-
-@shapes
-def test_the_flow_can_be_inverted(d: int, mixing: Mixing, levels: int, depth: int) -> None:
-    x = torch.randn(20, d)
-    flow = trained(x, mixing, levels, depth)
-    torch.testing.assert_close(reference.inverse(flow, flow(x)), x, rtol=0, atol=1e-5)
-    torch.testing.assert_close(flow(reference.inverse(flow, x)), x, rtol=0, atol=1e-5)
-    flow.double()
-    torch.testing.assert_close(reference.inverse(flow, flow(x.double())), x.double(), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(("mixing", "levels"), [("reversal", 3), ("lu", 1)])
@@ -132,14 +123,9 @@ def test_a_saved_flow_gives_the_same_vectors_here_and_in_sentence_transformers(
     encoder = Encoder.load(tiny_model)
     plain = encoder.encode(sentences)
     encoder.heads.append(trained(torch.from_numpy(plain), mixing, levels, 3))
-    vectors = encoder.encode(sentences)
+    vectors = reopened(encoder, tmp_path / "saved", sentences, trust_remote_code=True).encode(sentences)
     assert np.abs(vectors - plain).max() > 0.1
-    encoder.save(tmp_path / "saved")
-    assert np.array_equal(Encoder.load(tmp_path / "saved").encode(sentences), vectors)
-
-    st_encoder = SentenceTransformer(str(tmp_path / "saved"), trust_remote_code=True)
-    np.testing.assert_allclose(st_encoder.encode(sentences), vectors, atol=1e-5)
-    st_encoder.save(str(tmp_path / "st"))
+    SentenceTransformer(str(tmp_path / "saved"), trust_remote_code=True).save(str(tmp_path / "st"))
     assert np.array_equal(Encoder.load(tmp_path / "st").encode(sentences), vectors)
     # Without permission to import isotune's module, sentence-transformers refuses the folder.
     with pytest.raises(ValueError, match="trust_remote_code=True"):

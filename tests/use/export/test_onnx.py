@@ -68,11 +68,16 @@ def load(tiny_model: Path) -> Callable[..., Encoder]:
 
 
 @pytest.mark.parametrize(
-    ("mode", "layers"),
-    [("cls", [-1]), ("mean", [-1]), ("max", [1]), ("weightedmean", [-1]), ("mask", [-1]), ("mean", [0, 2, -1])],
+    "pooling",
+    [
+        *(Pooling(mode) for mode in ("cls", "mean", "weightedmean")),
+        *(Pooling("max", (1,)), Pooling("mean", (0, 2, -1)), Pooling("mean", (0, -1), (1.0, 3.0))),
+    ],
+    ids=str,
 )
-def test_every_pooling(load: Callable[..., Encoder], sentences: list[str], mode: str, layers: list[int]) -> None:
-    encoder = load(pooling=mode, layers=layers, prompt="a {sentence} is {mask}")
+def test_every_pooling(load: Callable[..., Encoder], sentences: list[str], pooling: Pooling) -> None:
+    encoder = load(prompt="a {sentence} is {mask}")
+    encoder.pooling = pooling
     expected = encoder.encode(sentences)
     np.testing.assert_allclose(encode_padded(PaddedEncoder(encoder), encoder, sentences), expected, atol=TOLERANCE)
 
@@ -83,13 +88,6 @@ def test_no_pooling_is_exported_as_another(monkeypatch: pytest.MonkeyPatch, load
     encoder.pooling = Pooling("new")
     with pytest.raises(NotImplementedError, match="pooling new"):
         encode_padded(PaddedEncoder(encoder), encoder, ["A dog runs."])
-
-
-def test_layers_with_weights(load: Callable[..., Encoder], sentences: list[str]) -> None:
-    encoder = load()
-    encoder.pooling = Pooling("mean", (0, -1), (1.0, 3.0))
-    expected = encoder.encode(sentences)
-    np.testing.assert_allclose(encode_padded(PaddedEncoder(encoder), encoder, sentences), expected, atol=TOLERANCE)
 
 
 def test_wk_pooling_is_refused(load: Callable[..., Encoder]) -> None:

@@ -165,14 +165,8 @@ def test_a_hundred_thousand_points_are_drawn_at_once(opened: Callable[..., Any],
     count = 100_000
     plane = np.random.default_rng(0).normal(size=(count, 2)).astype(np.float32)
     path = tmp_path / "large.html"
-    write_map(
-        path,
-        path.with_suffix(".parquet"),
-        "Large",
-        ["a sentence"] * count,
-        plane,
-        pa.table({"group": [str(k % 5) for k in range(count)]}),
-    )
+    groups = pa.table({"group": [str(k % 5) for k in range(count)]})
+    write_map(path, path.with_suffix(".parquet"), "Large", ["a sentence"] * count, plane, groups)
     page = opened(path)
     page.focus("canvas")
     frames = []
@@ -184,15 +178,8 @@ def test_a_hundred_thousand_points_are_drawn_at_once(opened: Callable[..., Any],
 
 
 def test_the_table_beside_the_page(tmp_path: Path) -> None:
-    table = tmp_path / "map.parquet"
-    write_map(
-        tmp_path / "map.html",
-        table,
-        "Words",
-        WORDS,
-        PLANE,
-        pa.table({**COLUMNS, "x": ["1", "two", None] * 3, "x_": ["3"] * 9}),
-    )
+    table, given = tmp_path / "map.parquet", pa.table({**COLUMNS, "x": ["1", "two", None] * 3, "x_": ["3"] * 9})
+    write_map(tmp_path / "map.html", table, "Words", WORDS, PLANE, given)
     columns = pq.read_table(table).to_pydict()
     assert columns["sentence"] == WORDS
     assert np.array_equal(np.stack([columns["x"], columns["y"]], axis=1), PLANE)

@@ -120,6 +120,8 @@ def check_files(folder: Path) -> None:
 
 def load_model(folder: Path, dtype: torch.dtype | None, verified: bool = False) -> PreTrainedModel:
     """Loads the folder's base model, without a task head; without a dtype, in the type that the folder names."""
+    with load_errors(folder):
+        refuse_other_models(read_json(folder / "config.json"))
     model, info = load_weights(AutoModel, folder, dtype)
     missing = sorted(info["missing_keys"])
     if missing and all(key.startswith("pooler.") for key in missing):
@@ -189,7 +191,6 @@ def _config(kind: Any, folder: Path) -> Any:
             raise InputError(
                 f"config.json: {key} {content[key]!r} is not allowed; leave it out, or choose eager or sdpa"
             )
-    refuse_other_models(content)
     if code := content.get("auto_map"):
         logger.warning("model %s: its own code (%s) is not run; it is read as %s", folder, code, content["model_type"])
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False)

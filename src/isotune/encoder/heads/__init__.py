@@ -6,11 +6,4 @@
 from isotune.encoder.heads.flow import NormalizingFlow
 from isotune.encoder.heads.head import Borrowed, Dense, Head, Heads, Normalize
 
-__all__ = [
-    "Borrowed",
-    "Dense",
-    "Head",
-    "Heads",
-    "Normalize",
-    "NormalizingFlow",
-]
+__all__ = ["Borrowed", "Dense", "Head", "Heads", "Normalize", "NormalizingFlow"]

@@ -17,16 +17,8 @@ from isotune.report.templates import template
 
 GRID = 65_535  # coordinates are whole numbers from 0 to this, so that the page is small
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#8c564b", "#9467bd")
-STEPS = (
-    "#0072b2",
-    "#2479a9",
-    "#4781a0",
-    "#6b8897",
-    "#a48d6c",
-    "#b47e48",
-    "#c56e24",
-    "#d55e00",
-)  # of a range of numbers
+# Of a range of numbers.
+STEPS = ("#0072b2", "#2479a9", "#4781a0", "#6b8897", "#a48d6c", "#b47e48", "#c56e24", "#d55e00")
 OTHER = "#8a8f96"
 
 
