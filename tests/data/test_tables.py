@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -19,12 +20,11 @@ NAN = float("nan")
 
 
 def column(values: Sequence[object], cut: int = 1, cells: bool = False, known: pa.DataType | None = None) -> Any:
-    """The type and the values of a column that is read in two blocks; or the message of the refusal."""
-    records = [(Cells if cells else dict)(x=value) for value in values]
-    places = [f"f:{number}" for number in range(1, len(values) + 1)]
-    blocks = [(places[:cut], records[:cut]), (places[cut:], records[cut:])]
+    """The type and the values of a column that is read in blocks; or the message of the refusal."""
+    records = [(f"f:{number}", (Cells if cells else dict)(x=value)) for number, value in enumerate(values, 1)]
+    schema = pa.schema([("x", known or pa.null())])
     try:
-        with typed(blocks, pa.schema([("x", known or pa.null())])) as (schema, tables):
+        with patch("isotune.data.tables.ROWS", cut), typed(records, schema) as (schema, tables):
             return schema.field("x").type, [row["x"] for table in tables for row in rows_of(table)]
     except InputError as error:
         return str(error)

@@ -51,8 +51,8 @@ def map(
     table = out.with_suffix(".parquet")
     with written(out, new=True) as new_page, written(table, new=True) as new_table:
         documents = list(read_documents(file, columns))
-        rows = [document.place or document.id for document in documents], [document.columns for document in documents]
-        with typed([rows], pa.schema([])) as (schema, tables):
+        records = ((document.place or document.id, document.columns) for document in documents)
+        with typed(records, pa.schema([])) as (schema, tables):
             columns = pa.concat_tables([schema.empty_table(), *tables])
         sentences = [document.text for document in documents]
         vectors = Encoder.load(encoder).encode(sentences, normalize=True, show_progress=True)

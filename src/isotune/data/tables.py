@@ -20,12 +20,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic_core import to_json
 
-from isotune.data.rows import Cells, Record
+from isotune.data.rows import Cells, Record, blocks
 from isotune.errors import InputError
 
 logger = logging.getLogger(__name__)
 
 JSON = pa.large_string()  # the type of JSON text; no other column has it
+ROWS = 16_384  # of which a column's values have one type at first
 AROUND = 10  # objects and lists around a value in an answer; pydantic writes 254, one inside the other
 # Stands for int64, until all records are read, if a number is beyond `EXACT` and so may be no float64.
 LARGE, EXACT = pa.uint64(), 2**53
@@ -37,16 +38,14 @@ REFUSALS = (ValueError, TypeError, OverflowError, pa.ArrowException)  # of value
 
 
 @contextmanager
-def typed(
-    blocks: Iterable[tuple[Sequence[str], Sequence[Record]]], known: pa.Schema
-) -> Iterator[tuple[pa.Schema, Iterator[pa.Table]]]:
+def typed(records: Iterable[tuple[str, Record]], known: pa.Schema) -> Iterator[tuple[pa.Schema, Iterator[pa.Table]]]:
     """Reads records; gives the schema of their columns and of those in `known`, and the records as tables of it.
 
     All records are read first, so that nothing is written of records that are refused. Until then they lie in a
     nameless temporary file. A known column keeps its type, unless that is null.
 
     Args:
-        blocks: n records and their n places, such as "t.csv:7".
+        records: each after its place, such as "t.csv:7".
         known: columns and their types.
 
     Raises:
@@ -54,13 +53,13 @@ def typed(
     """
     columns = {field.name: _Column(field.name, field.type) for field in known}
     with TemporaryFile() as file:
-        for places, records in blocks:
-            for cells, group in groupby(zip(places, records, strict=True), lambda row: isinstance(row[1], Cells)):
-                where, rows = zip(*group, strict=True)
+        for block in blocks(records, ROWS, lambda row: row[1].values()):
+            for cells, group in groupby(block, lambda row: isinstance(row[1], Cells)):
+                places, rows = zip(*group, strict=True)
                 arrays = {}
                 for name in dict.fromkeys(chain.from_iterable(rows)):
                     column = columns.setdefault(name, _Column(name, pa.null()))
-                    arrays[name] = column.add([row.get(name) for row in rows], where, cells)
+                    arrays[name] = column.add([row.get(name) for row in rows], places, cells)
                 table = pa.table(arrays)
                 with pa.ipc.new_stream(file, table.schema) as stream:
                     stream.write_table(table)

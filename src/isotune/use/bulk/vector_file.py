@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from isotune.data import Sentence
 from isotune.data.records import opened, parquet_batches, read_file
-from isotune.data.rows import Record, blocks, checked_columns, tell_blank, text_value
+from isotune.data.rows import Record, checked_columns, tell_blank, text_value
 from isotune.data.tables import typed
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.stream import PART, Advance
@@ -138,18 +138,14 @@ def _records(path: Path, columns: Mapping[str, str], text_only: bool) -> Iterato
         raise InputError(f"{path}: nothing in it but blank lines or a header")
     column = _text_column(path, list(first[1]), columns)
 
-    def filled() -> Iterator[tuple[list[str], list[Record]]]:
+    def filled() -> Iterator[tuple[str, Record]]:
         blank = []
-        for block in blocks(chain([first], records), PART, lambda record: record[1].values()):
-            places, rows = [], []
-            for number, record in block:
-                place = f"{path}:{number}"
-                if text_value(record.get(column), column, place):
-                    places.append(place)
-                    rows.append({column: record[column]} if text_only else record)
-                else:
-                    blank.append(number)
-            yield places, rows
+        for number, record in chain([first], records):
+            place = f"{path}:{number}"
+            if text_value(record.get(column), column, place):
+                yield place, {column: record[column]} if text_only else record
+            else:
+                blank.append(number)
         tell_blank(str(path), blank)
 
     names = [column] if text_only else list(first[1])

@@ -23,7 +23,7 @@ import pyarrow as pa
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from isotune.data.rows import Cells, Record, blocks
+from isotune.data.rows import Cells, Record
 from isotune.data.tables import typed
 from isotune.encoder import Precision
 from isotune.encoder.encoder import Encoder
@@ -178,7 +178,7 @@ class Index:
         Raises:
             InputError: two documents have the same id, a column can't be kept, or another process changes the index.
         """
-        with _changing(self.folder), typed(_blocks(documents), self.store.schema) as (schema, tables):
+        with _changing(self.folder), typed(_records(documents), self.store.schema) as (schema, tables):
             self.store.take_columns(schema)
             return self._add(tables, show_progress)
 
@@ -314,24 +314,20 @@ def _changing(folder: Path) -> Iterator[None]:
         yield
 
 
-def _blocks(documents: Iterable[Document]) -> Iterator[tuple[list[str], list[Record]]]:
-    """The documents as records with their places; refuses an id that comes twice, and columns with a wrong name."""
+def _records(documents: Iterable[Document]) -> Iterator[tuple[str, Record]]:
+    """The documents as records after their places; refuses an id that comes twice, and columns with a wrong name."""
     ids: set[str] = set()
     names: set[str] = set()
-    for block in blocks(documents, PART, lambda document: [document.text]):
-        places: list[str] = []
-        records: list[Record] = []
-        for document in block:
-            places.append(document.place or document.id)
-            for name in document.columns.keys() - names:
-                refuse_name(name, places[-1])
-                names.add(name)
-            record = {"id": document.id, "text": document.text, **document.columns}
-            records.append(Cells(record) if isinstance(document.columns, Cells) else record)
-            if document.id in ids:
-                raise InputError(f"{places[-1]}: two rows have the id {document.id!r}; name another column by --id")
-            ids.add(document.id)
-        yield places, records
+    for document in documents:
+        place = document.place or document.id
+        for name in document.columns.keys() - names:
+            refuse_name(name, place)
+            names.add(name)
+        if document.id in ids:
+            raise InputError(f"{place}: two rows have the id {document.id!r}; name another column by --id")
+        ids.add(document.id)
+        record = {"id": document.id, "text": document.text, **document.columns}
+        yield place, Cells(record) if isinstance(document.columns, Cells) else record
 
 
 def _read_description(folder: Path) -> dict[str, Any]:
@@ -359,10 +355,6 @@ def _fuse(*rankings: list[Row]) -> list[Row]:
     return sorted(rows.values(), key=lambda row: -scores[row["id"]])
 
 
-def _columns(row: Row) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name not in FIXED}
-
-
 def _hit(row: Row, vector: NDArray[np.float32]) -> Hit:
     cosine = float(np.dot(np.asarray(row["vector"], np.float32), vector))
-    return Hit(cosine, row["id"], row["text"], _columns(row))
+    return Hit(cosine, row["id"], row["text"], {name: value for name, value in row.items() if name not in FIXED})
