@@ -171,21 +171,21 @@ class _Request:
 
     async def read(self, budget: Budget) -> bytes:
         """The whole body; its bytes are taken from the budget as they come."""
-        body, declared = bytearray(), self.headers.get("content-length", "")
-        if declared.isdecimal() and int(declared) > self.limits.body_bytes:
-            raise _too_large(self.limits)
+        body, is_whole, most = bytearray(), False, self.limits.body_bytes
+        declared = int(self.headers.get("content-length", 0))
         try:
             async with asyncio.timeout(self.limits.body_seconds):
                 while True:
+                    if max(declared, len(body)) > most:
+                        raise Refused(413, f"the body is larger than {most:,} bytes; send fewer texts in a request")
+                    budget.take(self.scope, len(body))
+                    if is_whole:
+                        return bytes(body)
                     message = await self.receive()
                     if message["type"] == "http.disconnect":
                         raise Refused(400, "the client has gone")
                     body += message.get("body", b"")
-                    if len(body) > self.limits.body_bytes:
-                        raise _too_large(self.limits)
-                    budget.take(self.scope, len(body))
-                    if not message.get("more_body"):
-                        return bytes(body)
+                    is_whole = not message.get("more_body")
         except TimeoutError:
             late = f"the body of the request was not complete after {self.limits.body_seconds:g} s"
             raise Refused(408, late, headers={"connection": "close"}) from None
@@ -224,7 +224,3 @@ class _Request:
         """Answers with an error, if no answer has begun."""
         if not self.status:
             await refused.response()(self.scope, self.receive, self.send)
-
-
-def _too_large(limits: Limits) -> Refused:
-    return Refused(413, f"the body is larger than {limits.body_bytes:,} bytes; send fewer texts in a request")
