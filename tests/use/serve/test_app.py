@@ -1,7 +1,6 @@
 """What each route answers, over HTTP and through OpenAI's client."""
 
 import asyncio
-import base64
 import json
 import os
 import resource
@@ -24,18 +23,6 @@ from isotune.use.search import Document, Index
 from isotune.use.serve import app, batcher, bodies
 from isotune.use.serve.limits import Limits
 from tests.use.serve.conftest import Running, Serve, in_progress, until
-
-
-def vectors(answer: Any) -> np.ndarray:
-    return np.array([item["embedding"] for item in answer.json()["data"]], np.float32)
-
-
-def test_vectors_are_those_of_encode(server: Running, tiny: Encoder, sentences: list[str]) -> None:
-    answer = server.embed(sentences)
-    assert answer.status_code == 200
-    np.testing.assert_allclose(vectors(answer), tiny.encode(sentences, normalize=True), atol=1e-6)
-    assert [item["index"] for item in answer.json()["data"]] == list(range(60))
-    assert answer.json()["usage"]["total_tokens"] == sum(map(len, tiny.tokenize(sentences)))
 
 
 def test_answers_are_written_outside_of_the_event_loop(searching: Running, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,24 +100,6 @@ def test_bytes_of_an_index_are_written_in_base64(tiny: Encoder, serve: Serve, tm
     assert hit["columns"] == {"picture": "_wA=", "parts": [{"hash": "_g=="}], "share": None}
 
 
-def test_a_text_and_a_list_of_one_text_are_the_same(server: Running) -> None:
-    assert server.embed("a dog").json() == server.embed(["a dog"]).json()
-
-
-def test_base64_holds_the_same_numbers(server: Running) -> None:
-    encoded = server.embed("a dog", encoding_format="base64").json()["data"][0]["embedding"]
-    vector = np.frombuffer(base64.b64decode(encoded), "<f4")
-    assert vector.tolist() == server.embed("a dog").json()["data"][0]["embedding"]
-
-
-def test_a_model_is_chosen_by_its_name(server: Running, sentences: list[str]) -> None:
-    first, second = (vectors(server.post("/v1/embeddings", model=m, input="a dog")) for m in ("tiny", "cls"))
-    assert not np.allclose(first, second)
-    answer = server.post("/v1/embeddings", model="gpt", input="a dog")
-    assert answer.status_code == 404
-    assert answer.json()["error"]["code"] == "model_not_found"
-
-
 def test_openais_client(server: Running, tiny: Encoder, sentences: list[str]) -> None:
     with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
         assert [model.id for model in client.models.list()] == ["tiny", "cls"]
@@ -140,8 +109,13 @@ def test_openais_client(server: Running, tiny: Encoder, sentences: list[str]) ->
         expected = tiny.encode(sentences, normalize=True)
         for answer in (result, floats):
             np.testing.assert_allclose([item.embedding for item in answer.data], expected, atol=1e-6)
-        with pytest.raises(openai.NotFoundError, match="unknown model 'other'; this server has tiny, cls"):
+            assert [item.index for item in answer.data] == list(range(60))
+            assert answer.usage.total_tokens == sum(map(len, tiny.tokenize(sentences)))
+        other = client.embeddings.create(model="cls", input=sentences[0])
+        assert not np.allclose(other.data[0].embedding, expected[0])
+        with pytest.raises(openai.NotFoundError, match="unknown model 'other'; this server has tiny, cls") as refused:
             client.embeddings.create(model="other", input="a dog")
+        assert refused.value.code == "model_not_found"
         with pytest.raises(openai.BadRequestError, match="Token ids are refused"):
             client.embeddings.create(model="tiny", input=[[1, 2, 3]])
         with pytest.raises(openai.BadRequestError, match="dimensions 8: vectors of tiny have 32"):
@@ -217,9 +191,9 @@ def test_health_models_and_metrics(server: Running) -> None:
     before = counts(server)
     server.embed(["a dog", "a " * 100])
     after = counts(server)
-    assert after['isotune_texts_total{model="tiny"}'] - before.get('isotune_texts_total{model="tiny"}', 0) == 2
-    assert after['isotune_tokens_total{model="tiny"}'] - before.get('isotune_tokens_total{model="tiny"}', 0) == 4 + 32
-    assert after['isotune_cut_texts_total{model="tiny"}'] - before.get('isotune_cut_texts_total{model="tiny"}', 0) == 1
+    for name, more in {"texts": 2, "tokens": 4 + 32, "cut_texts": 1}.items():
+        name = f'isotune_{name}_total{{model="tiny"}}'
+        assert after[name] - before.get(name, 0) == more
     until(lambda: counts(server)["isotune_requests_in_progress"] == 0)  # a request ends after its answer
 
 
@@ -325,7 +299,7 @@ def test_an_index_that_is_damaged_under_the_server_is_503(
 
 
 def test_fields_may_be_null_left_out_or_unknown_as_openais_clients_send_them(server: Running) -> None:
-    expected = server.embed("a dog").json()
+    expected = server.embed(["a dog"]).json()
     for fields in (
         {"encoding_format": None, "dimensions": None, "user": None},
         {"truncate": True, "priority": {"a": [1, None]}, "": 1},

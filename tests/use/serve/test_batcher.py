@@ -4,6 +4,7 @@ import asyncio
 import os
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,11 +22,9 @@ class Recorder(Batcher):
         super().__init__(encoders)
 
     def _next_batch(self) -> batcher._Batch:
-        if self.held:
-            return []
-        batch = super()._next_batch()
+        batch = [] if self.held else super()._next_batch()
         if batch:
-            self.batches.append([(id(job), i) for job, i in batch])
+            self.batches.append([job.ids for job, _ in batch])
         return batch
 
     def go(self) -> None:
@@ -34,23 +33,30 @@ class Recorder(Batcher):
             self._changed.notify_all()
 
 
+def asked(encoder: Encoder, requests: list[list[list[int]]], gone: int = 0) -> tuple[list[Any], list[list[int]]]:
+    """Asks for all requests at once, and cancels the first ones; gives the answers, and the requests of each batch."""
+
+    async def run() -> tuple[list[Any], list[list[int]]]:
+        recorder = Recorder([encoder])
+        tasks = [asyncio.create_task(recorder.encode(encoder, ids)) for ids in requests]
+        await asyncio.sleep(0.01)
+        for task in tasks[:gone]:
+            task.cancel()
+        await asyncio.wait(tasks[:gone] or [asyncio.create_task(asyncio.sleep(0))])
+        recorder.go()
+        answers = await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.to_thread(recorder.close)
+        numbers = {id(ids): number for number, ids in enumerate(requests)}
+        return answers, [[numbers[id(ids)] for ids in batch] for batch in recorder.batches]
+
+    return asyncio.run(run())
+
+
 def test_a_small_request_is_in_the_first_batch_beside_a_large_one(
     tiny: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("isotune.encoder.encoder.BATCH_BYTES", {"cpu": 4 * 32 * 4 * 100, "cuda": 1})  # 100 tokens
-
-    async def run() -> list[list[int]]:
-        recorder = Recorder([tiny])
-        large = asyncio.create_task(recorder.encode(tiny, [[2, 6, 7, 3]] * 200))
-        small = asyncio.create_task(recorder.encode(tiny, [[2, 6, 7, 3]] * 2))
-        await asyncio.sleep(0.01)
-        recorder.go()
-        await asyncio.gather(large, small)
-        await asyncio.to_thread(recorder.close)
-        jobs = {job: name for name, job in enumerate(dict.fromkeys(job for job, _ in recorder.batches[0]))}
-        return [[jobs[job] for job, _ in batch] for batch in recorder.batches]
-
-    batches = asyncio.run(run())
+    _, batches = asked(tiny, [[[2, 6, 7, 3]] * 200, [[2, 6, 7, 3]] * 2])
     assert batches[0][:4] == [0, 1, 0, 1]
     assert {len(batch) for batch in batches[:-1]} == {25}
     assert sum(map(len, batches)) == 202
@@ -78,32 +84,8 @@ def test_texts_of_several_requests_and_encoders_come_back_in_order(
     asyncio.run(run())
 
 
-def test_an_error_in_a_batch_leaves_the_batcher_working(tiny: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def run() -> None:
-        filled = Batcher([tiny])
-        with monkeypatch.context() as patch:
-            patch.setattr(batcher, "_encode", lambda batch: 1 / 0)
-            with pytest.raises(ZeroDivisionError):
-                await filled.encode(tiny, [[2, 6, 3]])
-        assert (await filled.encode(tiny, [[2, 6, 3]])).vectors.shape == (1, 32)
-        await asyncio.to_thread(filled.close)
-
-    asyncio.run(run())
-
-
 def test_a_cancelled_request_leaves_nothing_behind(tiny: Encoder) -> None:
-    async def run() -> None:
-        recorder = Recorder([tiny])
-        task = asyncio.create_task(recorder.encode(tiny, [[2, 6, 3]] * 50))
-        await asyncio.sleep(0.01)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        recorder.go()
-        await recorder.encode(tiny, [[2, 6, 3]])
-        await asyncio.to_thread(recorder.close)
-        assert sum(map(len, recorder.batches)) == 1
-
-    asyncio.run(run())
+    assert asked(tiny, [[[2, 6, 3]] * 50, [[2, 6, 3]]], gone=1)[1] == [[1]]
 
 
 def test_long_lists_are_tokenised_in_parts_of_some_thousand_characters() -> None:
@@ -139,21 +121,12 @@ def test_the_beginning_of_a_long_text_has_the_ids_of_the_whole(model: str, monke
 def test_a_text_that_fails_its_batch_harms_no_other_request(
     tiny: Encoder, monkeypatch: pytest.MonkeyPatch, culprits: int
 ) -> None:
-    async def run() -> list[object]:
-        recorder = Recorder([tiny])
-        ids = [[2, 6, 3]] * 5 + [[2, 9, 3]] * culprits + [[2, 7, 3]] * 4
-        asked = [asyncio.create_task(recorder.encode(tiny, [tokens])) for tokens in ids]
-        await asyncio.sleep(0.01)
-        recorder.go()
-        answers = await asyncio.gather(*asked, return_exceptions=True)
-        await asyncio.to_thread(recorder.close)
-        assert len(recorder.batches[0]) == len(ids)
-        return answers
-
     encode = batcher._encode
     fails = lambda batch: 1 / (not any(9 in job.ids[i] for job, i in batch)) and encode(batch)  # noqa: E731
     monkeypatch.setattr(batcher, "_encode", fails)
-    answers = asyncio.run(run())
+    ids = [[2, 6, 3]] * 5 + [[2, 9, 3]] * culprits + [[2, 7, 3]] * 4
+    answers, batches = asked(tiny, [[tokens] for tokens in ids])
+    assert len(batches) == 1
     wrong = [isinstance(answer, ZeroDivisionError) for answer in answers]
     assert wrong == [False] * 5 + [True] * culprits + [False] * 4
 
@@ -163,17 +136,7 @@ def test_short_texts_are_first_and_long_ones_wait_for_a_bounded_time(
 ) -> None:
     monkeypatch.setattr("isotune.encoder.encoder.BATCH_BYTES", {"cpu": 4 * 32 * 4 * 30, "cuda": 1})  # 30 tokens
 
-    async def run() -> tuple[int, int]:
-        recorder = Recorder([tiny])
-        asked = [asyncio.create_task(recorder.encode(tiny, [[2] + [6] * 28 + [3]])) for _ in range(20)]
-        asked += [asyncio.create_task(recorder.encode(tiny, [[2, 6, 3]] * 2000))]
-        await asyncio.sleep(0.01)
-        recorder.go()
-        await asyncio.gather(*asked)
-        await asyncio.to_thread(recorder.close)
-        sizes = [len(batch) for batch in recorder.batches]
-        return sizes[0], next(number for number, size in enumerate(sizes) if size == 1)
-
-    first, waited = asyncio.run(run())
-    assert first == 10  # short ones
-    assert 0 < 30 * waited <= 30 * batcher.PATIENCE
+    _, batches = asked(tiny, [*([[2] + [6] * 28 + [3]] for _ in range(20)), [[2, 6, 3]] * 2000])
+    sizes = [len(batch) for batch in batches]
+    assert sizes[0] == 10  # short ones
+    assert 0 < sizes.index(1) <= batcher.PATIENCE

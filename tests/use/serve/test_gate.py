@@ -8,11 +8,13 @@ import random
 import re
 import signal
 import socket
+import struct
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import httpx2
@@ -28,6 +30,7 @@ from tests.use.serve.conftest import Running, Serve, in_progress, serving, until
 
 HEAD = "POST /v1/embeddings HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 COMPARE = HEAD.replace("/v1/embeddings", "/similarity")
+WHOLE = COMPARE.encode() + b'content-length: 19\r\n\r\n{"first":["a dog"]}'
 
 
 @pytest.fixture
@@ -121,11 +124,11 @@ def test_a_request_that_waits_too_long_is_refused_and_not_encoded(serve: Serve, 
 
 def test_a_request_whose_client_has_gone_is_dropped(serve: Serve, slow: threading.Event) -> None:
     server = serve()
-    body = json.dumps({"model": "tiny", "input": ["a dog"]}).encode()
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
-        connection.sendall(f"{HEAD}content-length: {len(body)}\r\n\r\n".encode() + body)
+        connection.sendall(WHOLE)
         until(lambda: in_progress(server) == 1)
-    until(lambda: in_progress(server) == 0)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # to reset the connection
+    until(lambda: in_progress(server) == 0, 10)
     slow.set()
     assert server.embed("a dog").status_code == 200
 
@@ -216,16 +219,23 @@ def test_a_connection_with_half_a_header_is_cut_after_a_while(serve: Serve, part
         assert connection.recv(1) == b""
 
 
-@pytest.mark.parametrize("reads", [0, 8000])
-def test_a_client_that_takes_its_answer_slowly_is_cut_off(serve: Serve, reads: int) -> None:
-    server = serve(limits=Limits(answer_seconds=0.5))
+@contextmanager
+def untaken(server: Running) -> Iterator[socket.socket]:
+    """A connection that asks for 1.8 MB, and whose buffers hold some kB of them."""
     (listener,) = server.server.servers[0].sockets
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # else the system takes a whole answer
-    body, received = json.dumps({"first": ["a dog"] * 300}).encode(), bytearray()
-    with socket.socket() as connection, suppress(ConnectionResetError):
+    body = json.dumps({"first": ["a dog"] * 300}).encode()  # 1,200 tokens
+    with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384)
         connection.connect(("127.0.0.1", server.port))
-        connection.sendall(f"{COMPARE}content-length: {len(body)}\r\n\r\n".encode() + body)  # asks for 1.8 MB
+        connection.sendall(f"{COMPARE}content-length: {len(body)}\r\n\r\n".encode() + body)
+        yield connection
+
+
+@pytest.mark.parametrize("reads", [0, 8000])
+def test_a_client_that_takes_its_answer_slowly_is_cut_off(serve: Serve, reads: int) -> None:
+    server, received = serve(limits=Limits(answer_seconds=0.5)), bytearray()
+    with untaken(server) as connection, suppress(ConnectionResetError):
         until(lambda: in_progress(server) == 1)
         end = time.monotonic() + 60
         while in_progress(server) and time.monotonic() < end:
@@ -239,13 +249,7 @@ def test_a_client_that_takes_its_answer_slowly_is_cut_off(serve: Serve, reads: i
 
 def test_tokens_of_answers_that_nobody_takes_count_as_in_progress(serve: Serve) -> None:
     server = serve(limits=Limits(tokens_in_progress=1500))
-    (listener,) = server.server.servers[0].sockets
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # else the system takes a whole answer
-    body = json.dumps({"first": ["a dog"] * 300}).encode()  # 1,200 tokens
-    with socket.socket() as connection:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        connection.connect(("127.0.0.1", server.port))
-        connection.sendall(f"{COMPARE}content-length: {len(body)}\r\n\r\n".encode() + body)
+    with untaken(server):
         until(lambda: server.embed(["a dog"] * 100).status_code == 429)
         refused = server.embed(["a dog"] * 100)
         assert refused.json()["error"]["message"].startswith("the requests in progress have 1,200 tokens, and may have")
@@ -286,9 +290,6 @@ def test_the_log_has_no_text_and_no_made_up_path(
     assert "KeyError in answering a request" in "".join(messages)
     own = [line for line in "".join(messages).splitlines() if "File" not in line and "tests/" not in line]
     assert not [line for line in own if "secret" in line and "lambda" not in line]
-
-
-WHOLE = COMPARE.encode() + b'content-length: 19\r\n\r\n{"first":["a dog"]}'
 
 
 @pytest.mark.parametrize("ahead", [b"", b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n", WHOLE])

@@ -52,13 +52,8 @@ class Refused(Exception):
 
     def response(self) -> Response:
         """The answer to the request."""
-        kind = "rate_limit_error" if self.status == 429 else "invalid_request_error"
-        detail = ErrorDetail(
-            message=self.message,
-            type="server_error" if self.status >= 500 else kind,
-            param=self.param,
-            code=self.code,
-        )
+        kinds = {429: "rate_limit_error", 500: "server_error", 503: "server_error"}
+        detail = ErrorDetail(self.message, kinds.get(self.status, "invalid_request_error"), self.param, self.code)
         return Response(msgspec.json.encode(ErrorBody(detail)), self.status, self.headers, "application/json")
 
 

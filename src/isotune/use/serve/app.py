@@ -36,10 +36,10 @@ from isotune.files import read_json
 from isotune.use.serve import bodies
 from isotune.use.serve.answers import FAILED, Refused, answer, as_base64
 from isotune.use.serve.batcher import Batcher, Encoded
+from isotune.use.serve.bodies import Operation, describe
 from isotune.use.serve.gate import Budget, Gate, Keys
 from isotune.use.serve.limits import USUAL, Limits
 from isotune.use.serve.metrics import Metrics
-from isotune.use.serve.openapi import Operation, describe
 
 if TYPE_CHECKING:
     from isotune.use.search import Index
@@ -62,22 +62,14 @@ HIT: TypeAdapter[Any] = TypeAdapter(Any, config=ConfigDict(ser_json_bytes="base6
 
 
 class Service:
-    """What the routes work with: encoders by name, the batcher, and an index if there is one.
+    """What the routes work with: encoders by name, the batcher, and the threads of searches.
 
     Searches have threads of their own, so that slow ones make nothing else wait.
     """
 
-    def __init__(
-        self,
-        encoders: Mapping[str, Encoder],
-        limits: Limits,
-        metrics: Metrics,
-        index: Index | None,
-        needs_key: bool,
-    ) -> None:
+    def __init__(self, encoders: Mapping[str, Encoder], limits: Limits) -> None:
         """Starts the batcher's workers."""
-        self.encoders, self.limits, self.metrics, self.index = dict(encoders), limits, metrics, index
-        self.needs_key = needs_key
+        self.encoders, self.limits, self.metrics = dict(encoders), limits, Metrics()
         self.calibrations = {name: encoder.calibration for name, encoder in encoders.items()}
         self.batcher = Batcher(list(encoders.values()))
         self.searching = ThreadPoolExecutor(SEARCHES, "search")
@@ -163,8 +155,8 @@ def application(
         hosts: the names by which requests may call a server without keys; none: any name. A page of the web that lets
             a name of its own point here (DNS rebinding) can't reach the server by that name.
     """
-    service = Service(encoders, limits, metrics := Metrics(), index, bool(keys))
-    operations = [*_encoding(service), *_information(service)]
+    service = Service(encoders, limits)
+    operations = [*_encoding(service), *_information(service, bodies.Health(bool(keys), index is not None))]
     if index is not None:
         operations.append(_searching(service, index))
 
@@ -185,14 +177,14 @@ def application(
 
     routes = [Route(operation.path, endpoint(operation), methods=[operation.method]) for operation in operations]
     page = files("isotune.use.serve") / "page"
-    fixed = {path: ((page / name).read_bytes(), kind) for path, (name, kind) in PAGE.items()}
-    fixed[SCHEMA] = msgspec.json.encode(describe(operations)), "application/json"
-    routes += [Route(path, partial(_fixed, *content)) for path, content in fixed.items()]
+    fixed = {path: Response((page / name).read_bytes(), media_type=kind) for path, (name, kind) in PAGE.items()}
+    fixed[SCHEMA] = Response(msgspec.json.encode(describe(operations)), media_type="application/json")
+    routes += [Route(path, content, methods=["GET"]) for path, content in fixed.items()]
     errors = (HTTPException, InputError, Refused, Exception)
     app: ASGIApp = Gate(
         Starlette(routes=routes, exception_handlers=dict.fromkeys(errors, _refuse), lifespan=lifespan),
         limits=limits,
-        metrics=metrics,
+        metrics=service.metrics,
         keys=Keys(keys),
         open_paths=[*PAGE, HEALTH, SCHEMA],
         paths=[*PAGE, SCHEMA, *(operation.path for operation in operations)],
@@ -294,7 +286,7 @@ def _found(index: Index, body: bodies.SearchRequest, vector: Any) -> list[Hit]:
     raise Refused(503, message)
 
 
-def _information(service: Service) -> list[Operation]:
+def _information(service: Service, state: bodies.Health) -> list[Operation]:
     """What encodes nothing."""
 
     def described(name: str, encoder: Encoder) -> bodies.Model:
@@ -310,7 +302,7 @@ def _information(service: Service) -> list[Operation]:
 
     async def health(scope: Scope, _: None) -> bodies.Health:
         """Say that the server takes requests."""
-        return bodies.Health(service.needs_key, service.index is not None)
+        return state
 
     async def metrics(scope: Scope, _: None) -> Response:
         """Count requests, texts and tokens, for Prometheus."""
@@ -328,20 +320,11 @@ def _usage(encoded: Encoded) -> bodies.Usage:
     return bodies.Usage(encoded.tokens, encoded.tokens)
 
 
-async def _fixed(content: bytes, kind: str, _: Request) -> Response:
-    return Response(content, media_type=kind)
-
-
 async def _refuse(request: Request, error: Exception) -> Response:
     """The answer to a request that has failed with an error."""
     traceback.clear_frames(error.__traceback__)  # which hold the request's texts, and the error itself
-    match error:
-        case Refused():
-            refused = error
-        case InputError():
-            refused = Refused(400, str(error))
-        case HTTPException():
-            refused = Refused(error.status_code, str(error.detail), headers=error.headers)
-        case _:
-            refused = FAILED
-    return refused.response()
+    if isinstance(error, InputError):
+        error = Refused(400, str(error))
+    elif isinstance(error, HTTPException):
+        error = Refused(error.status_code, str(error.detail), headers=error.headers)
+    return (error if isinstance(error, Refused) else FAILED).response()
