@@ -264,7 +264,8 @@ class RunEvaluation(_Result):
         """Which encoder to use. Log, report and model card say what stands here.
 
         NEW needs a gain of more than chance: on the dev pairs, or on a task that the run was given. Other tasks say
-        nothing about the user's text, but a loss there counts.
+        nothing about the user's text, but a loss there counts. Where labelled rows choose the step, any gain on them is
+        NEW; chance is not tested.
         """
         if self.labels:
             before, after = self.labels

@@ -31,7 +31,7 @@ from isotune.data.packed import Packed, concatenate
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import EachLayer, Pooling, TokenStates
 from isotune.methods.method import VectorView, View
-from isotune.training.passes import Encoded, Pass, Tape
+from isotune.training.passes import Encoded, Pass, Tape, by_thread
 from isotune.training.workers import Workers
 from isotune.views.adversarial import Adversarial, Noise, Watched, fast_gradient_values
 from isotune.views.augmentation import PerView
@@ -149,11 +149,9 @@ class StepEncoding:
         """
         groups = [group for group in taped if not set(attacked).isdisjoint(group.views)]
         gradients = torch.autograd.grad(loss, [group.leaf for group in groups], retain_graph=True)
-        shares = [
-            share for group, gradient in zip(groups, gradients, strict=True) for share in group.gradients(gradient)
-        ]
-        of_threads = self._workers.run([partial(_watched_directions, share) for share in shares])
-        of_process = [watched for share in of_threads for watched in share]
+        shares = by_thread(group.gradients(gradient) for group, gradient in zip(groups, gradients, strict=True))
+        found = self._workers.run([partial(_watched_directions, share) for share in shares])
+        of_process = [watched for share in found for watched in share]
         width = self._workers.highest(max((direction.shape[1] for *_, direction in of_process), default=0))
         directions = {view: loss.new_zeros(len(view.tokens.ids), width) for view in attacked}
         for view, tokens, direction in of_process:

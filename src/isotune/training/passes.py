@@ -15,7 +15,7 @@ pass is made again, with activations. So memory does not grow with the batch, at
 Random numbers belong to the sentences (`data/draws.py`), so the second pass draws the same.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain, zip_longest
 from typing import NamedTuple
@@ -88,8 +88,7 @@ class Tape(NamedTuple):
 
         Autocast, and the dropout of the model, have to be as they were.
         """
-        of_groups = [group.gradients(group.leaf.grad) for group in self.groups if group.leaf.grad is not None]
-        shares = [list(chain.from_iterable(share)) for share in zip_longest(*of_groups, fillvalue=())]  # of each thread
+        shares = by_thread(group.gradients(group.leaf.grad) for group in self.groups if group.leaf.grad is not None)
         jobs = [partial(_backward_share, share, self.parameters) for share in shares]
         for gradients in self.workers.run(jobs):  # added in the order of the threads, whichever ends first
             for parameter, gradient in zip(self.parameters, gradients, strict=True):
@@ -97,6 +96,11 @@ class Tape(NamedTuple):
                     parameter.grad.add_(gradient)
                 elif gradient is not None:
                     parameter.grad = gradient.to_dense() if gradient.is_sparse else gradient
+
+
+def by_thread(of_groups: Iterable[list[list[tuple[Pass, Tensor]]]]) -> list[list[tuple[Pass, Tensor]]]:
+    """The passes of each thread, and the gradients of their vectors, over all groups."""
+    return [list(chain.from_iterable(share)) for share in zip_longest(*of_groups, fillvalue=())]
 
 
 def _backward_share(share: list[tuple[Pass, Tensor]], parameters: Sequence[nn.Parameter]) -> Gradients:

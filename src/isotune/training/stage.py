@@ -93,8 +93,9 @@ class StageTraining:
         """Writes a checkpoint from which the stage goes on."""
         progress = self.progress
         if self.selection.scorer is None and self.selection.general is None:
-            self.evaluate()  # which keeps the weights of the step where the run was stopped
-        self.run.workers.by_leader(self._write_checkpoint)
+            self.evaluate()  # which keeps the weights of the step where the run was stopped, and writes a checkpoint
+        else:
+            self.run.workers.by_leader(self._write_checkpoint)
         command = shlex.join(["isotune", "train", "--out", str(self.run.folder), "--resume", *plugin_words()])
         self.run.recorder.say(
             f"stopped after step {progress.step} of {self.stepper.total}; {command} continues from here"

@@ -112,10 +112,12 @@ def _read(folder: Path) -> Modules:
         place = inside(folder, module["path"])
         kinds.append(kind)
         ours = source.partition(".")[0] in ("sentence_transformers", "isotune")
-        if place.exists():
+        if place.is_dir():
             check_files(place)
         elif kind not in ("Normalize", "Dropout"):  # which have no settings
-            raise InputError(f"model {folder}: modules.json names {module['path']}, which is not there; fetch it again")
+            raise InputError(
+                f"model {folder}: modules.json names {module['path']}, and there is no such folder; fetch it again"
+            )
         if ours and kind in READERS:
             parts = READERS[kind](place, parts)
         elif kind in HEADS and (ours or module["type"] == HEADS[kind].type_name):

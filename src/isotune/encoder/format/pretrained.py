@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile, is_zipfile
+from zipfile import BadZipFile, ZipFile, is_zipfile
 
 import torch
 import transformers
@@ -110,12 +110,15 @@ def check_files(folder: Path) -> None:
         size = path.stat().st_size
         most = LARGEST_SETTINGS if settings else size if weights else LARGEST_VOCABULARY
         if path.suffix == ".bin" and is_zipfile(path):
-            with ZipFile(path) as parts:
-                size = sum(part.file_size for part in parts.infolist())  # torch compresses nothing
+            try:
+                with ZipFile(path) as parts:
+                    size = sum(part.file_size for part in parts.infolist())  # torch compresses nothing
+            except BadZipFile as error:
+                raise InputError(f"{path}: it is damaged ({error}); fetch it again") from error
         if size > most:
             raise InputError(f"{path}: it has {size:,} bytes, where {most:,} are the most; it can't be of a model")
         if settings and type(read_json(path)) is not (list if path.name == MODULES else dict):
-            raise InputError(f"{path}: its JSON has another shape than such files have; fetch it again")
+            raise InputError(f"{path}: its JSON is of another kind than such files have; fetch it again")
 
 
 def load_model(folder: Path, dtype: torch.dtype | None, verified: bool = False) -> PreTrainedModel:

@@ -26,7 +26,12 @@ from isotune.plugins import loaded_plugins
 MODEL_FILES = frozenset({".json", ".txt", ".model", ".safetensors", ".bin"})  # the files that an encoder is read from
 PACKAGE = Path(isotune.__file__).parent
 UNREAD = ("cli", "lab", "recipes", "report", "use")  # folders of the package; what a recipe says counts by itself
-READ = ("lab/studies/job.py", "recipes/recipe.py", "recipes/training.py")  # files in them on which a result depends
+READ = (
+    "lab/studies/job.py",
+    "report/stages.py",
+    "recipes/recipe.py",
+    "recipes/training.py",
+)  # files in them on which a result depends
 # Keys of a recipe that change no result.
 DESCRIPTION = ("title", "paper", "source", "published", "published_on", "cost", "model")
 
@@ -73,7 +78,7 @@ def sources_hash(package: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*")):
         name = path.relative_to(package).as_posix()
-        if path.suffix in (".py", ".toml") and (name in READ or not name.startswith(UNREAD)):
+        if path.suffix in (".py", ".toml") and (name in READ or name.split("/")[0] not in UNREAD):
             tree = ast.dump(_WithoutTexts().visit(ast.parse(path.read_bytes()))) if path.suffix == ".py" else ""
             digest.update(f"{name}:{tree or file_sha256(path)};".encode())
     return digest.hexdigest()

@@ -276,13 +276,13 @@ def _found(index: Index, body: bodies.SearchRequest, vector: Any) -> list[Hit]:
     try:
         if read_json(index.folder / "index.json")["fingerprint"] == index.description["fingerprint"]:
             return search(body.k, where=body.where)
-    except BaseException as error:  # a panic of LanceDB is no Exception
+    except BaseException:  # a panic of LanceDB is no Exception
         found: list[Hit] | None = None
         with suppress(BaseException):
             found = search(1)
-        if found is not None and isinstance(error, InputError):
+        if found is not None:
             raise
-    message = "the index can't be read: it was removed, changed or damaged; make it again, and restart the server"
+    message = "the index can't be read: it was removed, damaged or made by another encoder; make it again, and restart the server"
     raise Refused(503, message)
 
 

@@ -202,7 +202,8 @@ class Batcher:
 def _cuts_at_spaces(encoder: Encoder) -> bool:
     """Whether the first tokens of a text don't depend on what follows after a space."""
     tokenizer = encoder.tokenizer
-    if not tokenizer.is_fast or SENTENCE in encoder.prompt:  # a prompt may depend on how a text ends
+    # A prompt may depend on how a text ends.
+    if not tokenizer.is_fast or tokenizer.truncation_side != "right" or SENTENCE in encoder.prompt:
         return False
     state = json.loads(tokenizer.backend_tokenizer.to_str())
     steps = (state["pre_tokenizer"] or {}).get("pretokenizers", [state["pre_tokenizer"] or {"type": ""}])
