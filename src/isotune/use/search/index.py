@@ -123,8 +123,8 @@ class Index:
                 index = cls(folder, description)
                 if len(index):
                     raise InputError(
-                        f"{folder}: {DESCRIPTION} is missing, and the table has {len(index):,} rows of an encoder that is "
-                        "not known; put the file back, or remove the folder and make the index again"
+                        f"{folder}: {DESCRIPTION} is missing, and the table has {len(index):,} rows of an encoder that "
+                        "is not known; put the file back, or remove the folder and make the index again"
                     )
                 # Last the description: nobody opens an index without a table, and a killed command can go on.
                 _write_description(folder, description)

@@ -282,8 +282,11 @@ def _found(index: Index, body: bodies.SearchRequest, vector: Any) -> list[Hit]:
             found = search(1)
         if found is not None:
             raise
-    message = "the index can't be read: it was removed, damaged or made by another encoder; make it again, and restart the server"
-    raise Refused(503, message)
+    raise Refused(
+        503,
+        "the index can't be read: it was removed, damaged or made by another encoder; make it again, and restart the "
+        "server",
+    )
 
 
 def _information(service: Service, state: bodies.Health) -> list[Operation]:

@@ -26,11 +26,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from isotune.use.serve.answers import FAILED, Busy, Refused
 from isotune.use.serve.limits import Limits
 from isotune.use.serve.metrics import Metrics
-from isotune.use.serve.protocol import CONNECTION
+from isotune.use.serve.protocol import ENDED, HURRY
 
 logger = logging.getLogger("isotune.use.serve")
 
-STOPPING = Refused(503, "the server is stopping; ask again when it has started", headers={"retry-after": "10"})
 SECURITY_HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -115,8 +114,6 @@ class Gate:
             await self._pass(request)
         except Refused as refused:
             await request.refuse(refused)
-        except asyncio.CancelledError:  # uvicorn stops, and has waited for the answer
-            await request.refuse(STOPPING)
         except Exception as error:
             # An error's text may have a client's text in it; the names of its functions have not.
             frames = "".join(traceback.format_tb(error.__traceback__))
@@ -141,6 +138,7 @@ class Gate:
         if len(self._in_progress) >= self.limits.requests and not self._make_room():
             raise Busy(f"{self.limits.requests} requests are in progress, which is the limit")
         self._in_progress[request] = None
+        request.scope[HURRY] = request.hurry
         self.metrics.in_progress.inc()
         try:
             body = await request.read(self.bytes)
@@ -148,17 +146,16 @@ class Gate:
         finally:
             self.tokens.give_back(request.scope)
             self.bytes.give_back(request.scope)
-            del self._in_progress[request]
+            del self._in_progress[request], request.scope[HURRY]
             self.metrics.in_progress.dec()
 
     def _make_room(self) -> bool:
         """Drops the oldest request whose client sends no more: the client may be gone. False if there is none."""
-        for request in self._in_progress:
-            connection = request.scope[CONNECTION]
-            if connection.ended and not connection.transport.is_closing():
-                connection.transport.abort()
-                return True
-        return False
+        ends = (request.scope.pop(ENDED, None) for request in self._in_progress)
+        end = next(filter(None, ends), None)
+        if end:
+            end()
+        return end is not None
 
 
 class _Request:
@@ -168,27 +165,41 @@ class _Request:
         self.scope, self.receive, self._send, self.limits = scope, receive, send, limits
         self.headers = Headers(scope=scope)
         self.status = 0  # of the answer; 0 before it
+        self._is_whole = False
+        self._deadline: asyncio.Timeout | None = None
+        self._stops = False
+
+    def hurry(self) -> None:
+        """The server stops: ends the wait for the body at once, and that for the answer soon."""
+        self._stops = True
+        if self._deadline and not self._deadline.expired() and (when := self._deadline.when()):
+            seconds = self.limits.stop_seconds if self._is_whole else 0
+            self._deadline.reschedule(min(when, asyncio.get_running_loop().time() + seconds))
 
     async def read(self, budget: Budget) -> bytes:
         """The whole body; its bytes are taken from the budget as they come."""
-        body, is_whole, most = bytearray(), False, self.limits.body_bytes
+        body, most = bytearray(), self.limits.body_bytes
         declared = int(self.headers.get("content-length", 0))
         try:
-            async with asyncio.timeout(self.limits.body_seconds):
+            async with asyncio.timeout(self.limits.body_seconds) as self._deadline:
                 while True:
                     if max(declared, len(body)) > most:
                         raise Refused(413, f"the body is larger than {most:,} bytes; send fewer texts in a request")
                     budget.take(self.scope, len(body))
-                    if is_whole:
+                    if self._is_whole:
                         return bytes(body)
                     message = await self.receive()
                     if message["type"] == "http.disconnect":
                         raise Refused(400, "the client has gone")
                     body += message.get("body", b"")
-                    is_whole = not message.get("more_body")
+                    self._is_whole = not message.get("more_body")
         except TimeoutError:
-            late = f"the body of the request was not complete after {self.limits.body_seconds:g} s"
-            raise Refused(408, late, headers={"connection": "close"}) from None
+            if self._stops:
+                raise _stopping() from None
+            seconds = self.limits.body_seconds
+            raise Refused(
+                408, f"the body of the request was not complete after {seconds:g} s", headers={"connection": "close"}
+            ) from None
 
     async def run(self, app: ASGIApp, body: bytes) -> None:
         """Has the routes answer; cancels them if the client goes, or if the answer takes too long to begin."""
@@ -202,13 +213,14 @@ class _Request:
         answer = asyncio.ensure_future(app(self.scope, replay, self.send))
         try:
             with suppress(TimeoutError):
-                async with asyncio.timeout(self.limits.seconds):
+                async with asyncio.timeout(self.limits.seconds) as self._deadline:
                     await asyncio.wait([answer, gone], return_when=asyncio.FIRST_COMPLETED)
+            self._deadline = None
             if self.status or answer.done():
                 await answer
             elif not gone.done():
                 message = f"the server was too busy to answer within {self.limits.seconds:g} s"
-                raise Refused(503, message, headers={"retry-after": "10"})
+                raise _stopping() if self._stops else Refused(503, message, headers={"retry-after": "10"})
         finally:
             answer.cancel()
             gone.cancel()
@@ -224,3 +236,7 @@ class _Request:
         """Answers with an error, if no answer has begun."""
         if not self.status:
             await refused.response()(self.scope, self.receive, self.send)
+
+
+def _stopping() -> Refused:
+    return Refused(503, "the server is stopping; ask again when it has started", headers={"retry-after": "10"})

@@ -22,7 +22,7 @@ class Limits:
     header_seconds: float = 10.0  # from the first byte of a request's header to its end
     body_seconds: float = 20.0  # from the end of a request's header to the end of its body
     answer_seconds: float = 60.0  # from when an answer waits for its client to when the client has taken all of it
-    stop_seconds: int = 8  # from the signal to stop to the answers of requests in progress
+    stop_seconds: float = 8.0  # from the signal to stop to the answers of requests in progress
 
 
 USUAL = Limits()

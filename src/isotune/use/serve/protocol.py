@@ -17,7 +17,8 @@ from isotune.use.serve.limits import USUAL, Limits
 
 READ = 2**12  # bytes that are read at a time, and parsed in a millisecond whatever they are
 MOST_CONNECTIONS = 10_000
-CONNECTION = "isotune.connection"  # in a scope: the `Patience` that the request came by
+ENDED = "isotune.ended"  # in a scope: ends the connection of a client that sends no more, and may be gone
+HURRY = "isotune.hurry"  # in a scope: has the request answered soon
 
 
 class Patience(HttpToolsProtocol):
@@ -32,10 +33,9 @@ class Patience(HttpToolsProtocol):
         super().connection_made(transport)
         transport.max_size = READ
         self._size = 0  # bytes since the request began
-        self.ended = False  # whether the client sends no more, and so may be gone
-        self._in_header = False
+        self._in_header = self._ended = self._stopping = False
         self._timers: dict[str, asyncio.TimerHandle] = {}  # what the connection waits for, by name
-        self._active: Any = None  # the cycle of the request that is answered
+        self._active: dict[str, Any] = {}  # the scope of the request that is answered
         self._wait()
         if len(self.connections) > self.most:
             oldest = next(iter(self.waiting))
@@ -45,11 +45,11 @@ class Patience(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Leaves nothing behind: no timer, and no reference to what was received."""
         super().connection_lost(exc)
-        for timer in self._timers.values():
-            timer.cancel()
+        for name in [*self._timers]:
+            self._stop(name)
         self.waiting.pop(self, None)
         self.pipeline.clear()
-        self._active, self.cycle, self.scope = None, None, None  # type: ignore[assignment]
+        self._active, self.cycle = {}, None  # type: ignore[assignment]
 
     def data_received(self, data: bytes) -> None:
         """Reads on, unless the request becomes too large, with all that frames its chunks."""
@@ -63,13 +63,13 @@ class Patience(HttpToolsProtocol):
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Answers the requests that have come whole; then the connection ends."""
-        self.ended = True
+        self._ended = True
+        self._active[ENDED] = self.transport.abort
         return self._is_busy() and not self.cycle.more_body
 
     def on_message_begin(self) -> None:
         """Counts the bytes of a new request."""
         super().on_message_begin()
-        self.scope[CONNECTION] = self  # type: ignore[literal-required]
         self._in_header, self._size = True, 0
 
     def on_headers_complete(self) -> None:
@@ -78,36 +78,41 @@ class Patience(HttpToolsProtocol):
         super().on_headers_complete()
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
-        self._active = cycle
+        self._active = cycle.scope
+        if self._ended:
+            self._active[ENDED] = self.transport.abort
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
         """Waits for the client no longer if it has taken what was written, and goes on to the next request."""
         if not self.flow.write_paused:
-            self._limit("answer", None)
+            self._stop("answer")
         super().on_response_complete()
         if self.pipeline:  # else uvicorn reads on after each answer, faster than it answers
             self.flow.pause_reading()
-        if self.ended and not self._is_busy():
+        if self._stopping or (self._ended and not self._is_busy()):
             self.transport.close()
         self._wait()
 
     def pause_writing(self) -> None:
         """Waits for the client to take its answer: all of it, because a client may take a little now and then."""
         super().pause_writing()
-        self._limit("answer", self.limits.answer_seconds)
+        self._start("answer", self.limits.answer_seconds)
 
     def resume_writing(self) -> None:
         """Waits no longer if the client has taken a whole answer."""
         super().resume_writing()
         if not self._is_busy():
-            self._limit("answer", None)
+            self._stop("answer")
 
     def shutdown(self) -> None:
-        """Ends the connection, after the answer to the request in progress; those behind it get none."""
+        """Ends the connection, or has the request in progress answered soon."""
         super().shutdown()
-        if self._active:
-            self._active.keep_alive = False
+        self._stopping = True
+        self.pipeline.clear()
+        if hurry := self._active.get(HURRY):
+            hurry()
+        self._start("stop", self.limits.stop_seconds + 1)
 
     def _is_busy(self) -> bool:
         """Whether a request has no whole answer yet."""
@@ -115,21 +120,24 @@ class Patience(HttpToolsProtocol):
 
     def _wait(self) -> None:
         """Waits for the next request, or for the rest of its header; not while a request is in progress."""
-        waits = not self._is_busy() and not self.transport.is_closing()
-        self._limit("idle", self.limits.idle_seconds if waits and not self._in_header else None)
-        self._limit("header", self.limits.header_seconds if waits and self._in_header else None)
-        if waits:
-            self.waiting.setdefault(self)
-        else:
+        wanted = "" if self._is_busy() else "header" if self._in_header else "idle"
+        for name in ("header", "idle"):
+            if name != wanted:
+                self._stop(name)
+        if not wanted or self.transport.is_closing():
             self.waiting.pop(self, None)
+        else:
+            self.waiting.setdefault(self)
+            self._start(wanted, self.limits.header_seconds if self._in_header else self.limits.idle_seconds)
 
-    def _limit(self, name: str, seconds: float | None) -> None:
-        """Cuts the connection after some seconds; None: no more. A timer that runs already goes on."""
-        if seconds is None:
-            if timer := self._timers.pop(name, None):
-                timer.cancel()
-        elif name not in self._timers:
+    def _start(self, name: str, seconds: float) -> None:
+        """Cuts the connection after some seconds, unless the timer is stopped; a timer that runs already goes on."""
+        if name not in self._timers:
             self._timers[name] = self.loop.call_later(seconds, self.transport.abort)
+
+    def _stop(self, name: str) -> None:
+        if timer := self._timers.pop(name, None):
+            timer.cancel()
 
 
 def patient(limits: Limits) -> type[Any]:

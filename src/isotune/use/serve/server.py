@@ -85,7 +85,6 @@ def configured(app: ASGIApp, limits: Limits) -> uvicorn.Config:
         lifespan="on",
         backlog=ACCEPTED,
         timeout_keep_alive=int(limits.idle_seconds),
-        timeout_graceful_shutdown=limits.stop_seconds,
         access_log=False,
         log_config=None,
         server_header=False,
