@@ -99,8 +99,9 @@ def test_only_changed_documents_are_encoded(
     assert encoded == ["a man"]
 
 
-def test_new_columns_are_added_and_are_empty_in_older_rows(index: Index) -> None:
-    index.add([Document("new", "a man", {"tags": ["x", "y"], "empty": None})])
+def test_new_columns_are_added_and_are_empty_in_older_rows(index: Index, documents: list[Document]) -> None:
+    new = Document("new", "a man", {"tags": ["x", "y"], "empty": None})
+    assert index.add([*documents, new]) == Changes(1, 0, 60)
     assert index.store.columns == ["lang", "year", "tags", "empty"]
     (hit,) = index.search(QUERY, where="tags IS NOT NULL")
     assert hit.columns == {"lang": None, "year": None, "tags": ["x", "y"], "empty": None}
@@ -355,11 +356,6 @@ def test_how_many_rows_keep_their_nearest_row(
     assert index.kept_hits(other) == (expected, 60)
     monkeypatch.setattr(index_module, "ASKING", 10)
     assert index.kept_hits(other)[1] == 10
-
-
-def test_a_new_column_leaves_the_other_rows_alone(index: Index, documents: list[Document]) -> None:
-    new = Document("new", "a dog", {"lang": "en", "year": 1990, "colour": "red"})
-    assert index.add([*documents, new]) == Changes(1, 0, 60)
 
 
 @pytest.mark.parametrize("name", ['a"b', "a'b", "a b", "a\nb", "A", "Text", "select", "犬"])
