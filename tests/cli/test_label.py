@@ -49,4 +49,4 @@ def test_what_is_refused(refused: Refused, tiny_model: Path) -> None:
     words = ["label", "one.txt", "--encoders", tiny_model]
     assert "at least two different sentences" in refused(*words)
     assert "--out pairs.csv: scored pairs are written as .tsv" in refused(*words, "--out", "pairs.csv")
-    assert "--pairs 0: at least 1" in refused(*words, "--pairs", 0)
+    assert 'Invalid value "0" for --pairs. A number from 1' in refused(*words, "--pairs", 0)

@@ -106,7 +106,10 @@ def test_no_arguments_give_the_help_on_standard_error(isotune: Call) -> None:
         (["train", "--pooling", "maen"], "unknown pooling 'maen': did you mean 'mean'? Known: cls, "),
         (["train", "--layers"], "--layers requires at least 1 element"),
         (["train", "--lr", "1"], "Unknown option: --lr. Did you mean"),
-        (["search", "x", "y", "--top-k", "3"], "Unknown option: --top-k. See isotune search --help"),
+        (
+            ["search", "x", "y", "--top-k", "3"],
+            "Unknown option: --top-k. A text that begins with a dash stands behind --, after",
+        ),
         (["push", "x", "y", "--repositry", "z"], "Unknown option: --repositry. See isotune push --help"),
         (["train", "--method", "sif", "--steps", "9"], "--steps is an option of methods with steps, and sif has none;"),
         (["train", "--method", "simcse", "--betas", "0.9"], "--betas requires 2 positional arguments. Only got 1."),

@@ -265,5 +265,5 @@ def test_resume_needs_a_folder_with_a_run(refused: Refused, text: Path) -> None:
 
 def test_a_full_disk_leaves_no_run(refused: Refused, text: Path, few_steps: list[str]) -> None:
     with files_no_larger_than(20_000):
-        assert "the file can't be written" in refused("train", text, "--out", "run", *few_steps)
+        assert "it can't be written" in refused("train", text, "--out", "run", *few_steps)
     assert not Path("run").exists()

@@ -131,7 +131,7 @@ def run_result(run: Path) -> dict[str, object]:
     evaluation = json.loads((run / "evaluation.json").read_text())
     result |= {f"records of {kind}": records for kind, records in of_kinds.items()}
     result["scores"] = [evaluation[when]["tasks"] for when in ("before", "after")], evaluation["selected_step"]
-    result["names"] = sorted(path.name for path in run.iterdir() if path.name != "lock")
+    result["names"] = sorted(path.name for path in run.iterdir() if path.name not in ("lock", "holder"))
     return result
 
 

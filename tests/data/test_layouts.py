@@ -62,7 +62,7 @@ def test_an_archive_that_unpacks_to_too_much_is_refused(
     [
         ("sst", b"id\tsimilarity\n"),  # no archive
         ("cs224n", b"id\tsentiment\n1\t\xff\n"),
-        ("cs224n", b"id\tsentence\n1\t" + b"a" * 200_000 + b"\n"),
+        ("cs224n", b"id\tsentence\n1\t" + b"a" * 1_000_001 + b"\n"),
     ],
 )
 def test_another_file_is_refused_in_one_line(tmp_path: Path, layout: str, content: bytes) -> None:

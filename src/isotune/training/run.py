@@ -28,7 +28,7 @@ from isotune.encoder.pooling import change_pooling
 from isotune.errors import InputError
 from isotune.evaluation import STSTask, Task, load_tasks
 from isotune.evaluation.tasks import GROUPS, TASKS
-from isotune.files import inside
+from isotune.files import CHECKSUMS, inside, remove
 from isotune.kernels.device import default_device
 from isotune.kernels.precision import faster_precision, has_flash, warn_of_bfloat16
 from isotune.methods.method import Method
@@ -167,6 +167,7 @@ def _reopen(folder: Path) -> tuple[Recipe, dict[str, Tensor], Progress]:
         raise InputError(f"{folder}: this run is finished; its report is {folder / 'report.html'}")
     tensors, progress = run_folder.last_checkpoint(folder)
     run_folder.remove_former_best(folder, progress)  # a process may have been killed just before it did this
+    remove(folder / CHECKSUMS)  # of records that are written again; a process may have been killed just after it
     return recipe, tensors, progress
 
 

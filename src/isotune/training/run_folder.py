@@ -209,11 +209,12 @@ def create(folder: Path, plan: Recipe) -> None:
 
 
 def mark_finished(folder: Path) -> None:
-    """Stores the fact that the run is finished: its end time, and the checksums of its records."""
-    environment = {**_environment(folder), "finished": _now()}
-    write_text(folder / ENVIRONMENT, json.dumps(environment, indent=2) + "\n")
-    records = sorted(path.name for path in folder.iterdir() if path.suffix in RECORDS)
-    write_text(folder / CHECKSUMS, checksums(folder, records))
+    """Stores the checksums of a run's records, and then the fact that the run is finished: its end time."""
+    environment = json.dumps({**_environment(folder), "finished": _now()}, indent=2) + "\n"
+    records = sorted(path.name for path in folder.iterdir() if path.suffix in RECORDS and path.name != ENVIRONMENT)
+    of_environment = f"{hashlib.sha256(environment.encode()).hexdigest()}  {ENVIRONMENT}\n"
+    write_text(folder / CHECKSUMS, checksums(folder, records) + of_environment)
+    write_text(folder / ENVIRONMENT, environment)
 
 
 def is_finished(folder: Path) -> bool:
