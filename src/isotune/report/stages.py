@@ -61,11 +61,6 @@ class StageRecords:
         return [key for key in self.dev[0] if key not in DEV_KEYS] if self.dev else []
 
     @property
-    def has_labelled_dev(self) -> bool:
-        """Whether the dev score is the method's, on labelled data, and not the correlation on scored pairs."""
-        return bool(self.dev) and (bool(self.parts) or self.dev[0]["metric"] not in ("spearman", "pearson"))
-
-    @property
     def kept(self) -> MetricsRecord:
         """The dev record of the encoder that the stage kept."""
         return [record for record in self.dev if record["best"]][-1]
