@@ -1,6 +1,6 @@
 """A clean stop of the steps: Ctrl-C, SIGTERM or SIGHUP is remembered, and the loop ends after the step it is in.
 
-`training/stage.py` hears the stop, and so does the t-SNE of a map. Before the first step and after the last, these
+`training/stage.py` hears the stop. Before the first step and after the last, these
 signals act as in any program, at once, and `main` in `cli/__init__.py` ends the command: what is on disk is whole then.
 """
 

@@ -110,7 +110,7 @@ def test_no_arguments_give_the_help_on_standard_error(isotune: Call) -> None:
             ["search", "x", "y", "--top-k", "3"],
             "Unknown option: --top-k. A text that begins with a dash stands behind --, after",
         ),
-        (["push", "x", "y", "--repositry", "z"], "Unknown option: --repositry. See isotune push --help"),
+        (["mine", "x", "y", "--qqqq", "z"], "Unknown option: --qqqq. See isotune mine --help"),
         (["train", "--method", "sif", "--steps", "9"], "--steps is an option of methods with steps, and sif has none;"),
         (["train", "--method", "simcse", "--betas", "0.9"], "--betas requires 2 positional arguments. Only got 1."),
         (["evaluate", "x", "--metric", "pearsn"], 'Did you mean "pearson"?'),

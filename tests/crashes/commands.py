@@ -60,7 +60,6 @@ def command_lines(inputs: Inputs) -> dict[str, list[str]]:
         "index": ["index", inputs.model, inputs.text, "--out", "out/index"],
         "duplicates": ["duplicates", inputs.model, inputs.text, "--out", "out/duplicates"],
         "mine": ["mine", inputs.model, inputs.text, "--above", "0.1", "--out", "out/pairs.csv"],
-        "map": ["map", inputs.model, inputs.text, "--projection", "pca", "--out", "out/map.html"],
         "label": ["label", inputs.text, "--encoders", inputs.model, "--pairs", "2", "--out", "out/labels.tsv"],
     }
 

@@ -54,7 +54,6 @@ WORDS = {
     "search": ["search", "INDEX", "a dog", "--hybrid"],
     "duplicates": ["duplicates", "bert-tiny", "TEXT", "--above", "0.99", "--out", "out/duplicates"],
     "mine": ["mine", "bert-tiny", "TEXT", "--above", "0.9", "--out", "out/pairs.csv"],
-    "map": ["map", "bert-tiny", "FEW", "--out", "out/map.html"],
     "export": ["export", "bert-tiny", "--out", "out/onnx"],
     "study": ["study", "STUDY", "--model=bert-tiny", "--out=out/study", "--processes=2", "--threads=1"],
     "reproduce": ["reproduce", "consert/table1", "--out", "out"],

@@ -1,1 +1,1 @@
-"""What people do with a finished encoder: encode files, search, serve, map and export. Nothing here trains."""
+"""What people do with a finished encoder: encode files, search, serve and export. Nothing here trains."""

@@ -1,4 +1,4 @@
-"""Takes an encoder out of isotune: an ONNX folder that needs no torch, and a repository on the Hugging Face hub.
+"""Takes an encoder out of isotune: an ONNX folder that needs no torch.
 
-`graph.py` is the encoder as a graph on padded batches, `onnx.py` writes and checks the folder, `push.py` uploads.
+`graph.py` is the encoder as a graph on padded batches, `onnx.py` writes and checks the folder.
 """
