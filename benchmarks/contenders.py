@@ -142,7 +142,7 @@ CONTENDERS: dict[str, tuple[Callable[[Path, str, int, Path], Encode], Sequence[s
 
 def precisions(contender: str) -> list[str]:
     """The precisions of a contender on this processor; int8 only where isotune has it."""
-    from isotune.kernels.int8 import is_exact
+    from isotune.kernels.cpu.int8 import is_exact
     from isotune.kernels.precision import has_bfloat16
 
     has = {"float32": True, "bfloat16": has_bfloat16("cpu"), "int8": is_exact()}

@@ -27,8 +27,8 @@ from training import BATCH, DROPOUT, sentences
 
 from isotune import Encoder, tune_process
 from isotune.data.packed import pack
-from isotune.kernels.float32 import fast_float32
-from isotune.kernels.prepacked import prepacked
+from isotune.kernels.cpu.float32 import fast_float32
+from isotune.kernels.cpu.prepacked import prepacked
 
 STEPS = 5
 GROUPS = {

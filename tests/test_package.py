@@ -14,7 +14,7 @@ from zipfile import ZipFile
 import pytest
 
 import isotune
-from isotune.kernels import memory
+from isotune.kernels.cpu import memory
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src"
@@ -85,7 +85,7 @@ USE_OF_AN_ENCODER = """
     before, looked_up = state(), []
 
     import isotune
-    from isotune.kernels import memory
+    from isotune.kernels.cpu import memory
 
     c_function = memory._c_function
     memory._c_function = lambda name: looked_up.append(name) or c_function(name)
@@ -94,7 +94,7 @@ USE_OF_AN_ENCODER = """
     check("Encoder.load")
 
     from isotune.encoder import encoder as module, stream
-    from isotune.kernels import float32
+    from isotune.kernels.cpu import float32
 
     float32.pays = lambda: True  # has a setting changed while sentences are encoded
     module.BATCH_BYTES["cpu"], stream.PART = 2**12, 200

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from isotune.evaluation import compare as compare
     from isotune.evaluation import evaluate as evaluate
     from isotune.evaluation.tasks import task as task
-    from isotune.kernels.memory import tune_process as tune_process
+    from isotune.kernels.cpu.memory import tune_process as tune_process
     from isotune.methods.method import Additions as Additions
     from isotune.methods.method import Batch as Batch
     from isotune.methods.method import ClosedForm as ClosedForm
@@ -64,7 +64,7 @@ _NAMES = {
     "encoder.pooling": ("HiddenStates",),
     "evaluation": ("calibrate", "compare", "evaluate"),
     "evaluation.tasks": ("task",),
-    "kernels.memory": ("tune_process",),
+    "kernels.cpu.memory": ("tune_process",),
     "methods.method": ("Additions", "Batch", "ClosedForm", "Feed", "Method", "ScoredFeed", "View", "method"),
     "methods.options": ("AugmentedOptions", "MethodOptions"),
     "plugins": ("load_plugin",),

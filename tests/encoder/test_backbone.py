@@ -203,7 +203,7 @@ def test_attention_weights_may_have_another_dropout_rate(name: str, monkeypatch:
         assert not torch.equal(last(backbone, tokens), last(backbone, tokens))
     with backbone.dropout(0.0):
         assert torch.equal(last(backbone, tokens), last(backbone, tokens))  # the rate was that of the block above
-    monkeypatch.delattr("isotune.kernels.attention._dropout_factors")  # what drops attention weights
+    monkeypatch.delattr("isotune.kernels.cpu.attention._dropout_factors")  # what drops attention weights
     with backbone.dropout(0.5, of_attention=0.0):
         assert not torch.equal(last(backbone, tokens), last(backbone, tokens))  # other layers drop
 

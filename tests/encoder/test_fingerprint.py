@@ -10,7 +10,7 @@ import torch
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads import Dense, Normalize
 from isotune.errors import InputError
-from isotune.kernels.int8 import digest
+from isotune.kernels.cpu.int8 import digest
 
 
 def test_a_digest_depends_on_shape_and_values_but_not_on_the_precision() -> None:

@@ -1,11 +1,13 @@
-"""The attention of CPUs agrees with torch's fused attention, in values, gradients and all types."""
+"""The attention of CPUs agrees with that of GPUs, in values, gradients and all types."""
 
 import pytest
 import torch
 
 from isotune.data.packed import pack
-from isotune.kernels.attention import _fused_attention, _PlainAttention, can_mask, masked_attention, packed_attention
-from isotune.kernels.dropout import DRAWS, Draws, using
+from isotune.kernels.attention import packed_attention
+from isotune.kernels.cpu.attention import _PlainAttention, can_mask, masked_attention
+from isotune.kernels.cpu.dropout import DRAWS, Draws, using
+from isotune.kernels.gpu import gpu_attention
 
 # Shorter than a register, longer, and long; two are of one length.
 LENGTHS = (2, 5, 5, 9, 16, 17, 70)
@@ -14,12 +16,12 @@ SENTENCES = pack([[1] * length for length in LENGTHS])
 
 
 @pytest.mark.parametrize("sliding_window", [None, 3])
-def test_plain_products_and_one_masked_product_equal_the_fused_attention(sliding_window: int | None) -> None:
+def test_plain_products_and_one_masked_product_equal_the_attention_of_gpus(sliding_window: int | None) -> None:
     inputs = [torch.randn(TOKENS, 4, 8, dtype=torch.float64).requires_grad_() for _ in range(3)]
     gradient = torch.randn(TOKENS, 4, 8, dtype=torch.float64)
     results = []
-    for attend, options in ((_PlainAttention.apply, [0.0, sliding_window, True]), (_fused_attention, [sliding_window])):
-        output = attend(*inputs, SENTENCES, 0.3, *options)
+    for attend, options in ((_PlainAttention.apply, [True]), (gpu_attention, [])):
+        output = attend(*inputs, SENTENCES, 0.3, 0.0, sliding_window, *options)
         results.append([output, *torch.autograd.grad(output, inputs, gradient)])
     for plain, fused in zip(*results, strict=True):
         torch.testing.assert_close(plain, fused)

@@ -8,7 +8,15 @@ import torch
 
 from isotune.data.packed import pack
 from isotune.encoder.encoder import Encoder
-from isotune.kernels.dropout import DRAWS, Draws, FastDropout, dropout, dropout_factors, ragged_dropout_factors, using
+from isotune.kernels.cpu.dropout import (
+    DRAWS,
+    Draws,
+    FastDropout,
+    dropout,
+    dropout_factors,
+    ragged_dropout_factors,
+    using,
+)
 from tests.conftest import seeded
 
 N = 400_000

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from isotune.encoder.encoder import Encoder
-from isotune.kernels import float32
-from isotune.kernels.float32 import fast_float32, pays_packed
+from isotune.kernels.cpu import float32
+from isotune.kernels.cpu.float32 import fast_float32, pays_packed
 
 setting = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
 

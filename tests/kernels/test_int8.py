@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.evaluation import evaluate
-from isotune.kernels.int8 import Int8Linear, is_exact, quantize
+from isotune.kernels.cpu.int8 import Int8Linear, is_exact, quantize
 
 pytestmark = pytest.mark.skipif(not is_exact(), reason="this machine doesn't multiply 8-bit integers exactly")
 
@@ -105,6 +105,6 @@ def test_int8_is_refused_on_a_gpu_in_saving_and_on_unfit_cpus(
     assert not (tmp_path / "saved").exists()
     with pytest.raises(InputError, match="precision int8 on cuda: it is for CPUs"):
         Encoder.load(tiny_model, precision="int8", device="cuda")
-    monkeypatch.setattr("isotune.kernels.int8.is_exact", lambda: False)
+    monkeypatch.setattr("isotune.kernels.cpu.int8.is_exact", lambda: False)
     with pytest.raises(InputError, match="use float32 or bfloat16"):
         quantize(nn.Sequential(nn.Linear(2, 2)))

@@ -7,7 +7,7 @@ from textwrap import dedent
 
 import pytest
 
-from isotune.kernels import memory
+from isotune.kernels.cpu import memory
 
 
 @pytest.mark.parametrize("library", ["glibc", "another"])
@@ -34,7 +34,7 @@ def test_freed_memory_is_kept_until_give_back() -> None:
     """Runs in another process, because malloc's options hold for a whole process and can't be read."""
     script = """
         from pathlib import Path
-        from isotune.kernels import memory
+        from isotune.kernels.cpu import memory
 
         def resident():
             return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20

@@ -6,13 +6,13 @@ from torch import nn
 from transformers import BertConfig
 from transformers.models.bert.modeling_bert import BertIntermediate
 
-from isotune.kernels.prepacked import _works, prepacked
+from isotune.kernels.cpu.prepacked import _works, prepacked
 
 
 @pytest.fixture
 def _onednn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Computes float32 through oneDNN on every machine."""
-    monkeypatch.setattr("isotune.kernels.prepacked.pays_packed", lambda: True)
+    monkeypatch.setattr("isotune.kernels.cpu.prepacked.pays_packed", lambda: True)
 
 
 @pytest.mark.usefixtures("_onednn")
@@ -56,7 +56,7 @@ def test_the_gelu_of_an_intermediate_layer_is_included(dtype: torch.dtype, activ
 
 
 def test_nothing_is_packed_where_it_does_not_pay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("isotune.kernels.prepacked.pays_packed", lambda: False)
+    monkeypatch.setattr("isotune.kernels.cpu.prepacked.pays_packed", lambda: False)
     model = nn.Linear(8, 8)
     half = nn.Linear(8, 8, dtype=torch.float16)
     with prepacked(model), prepacked(half):

@@ -147,15 +147,6 @@ def test_stages_that_name_a_precision_keep_it() -> None:
     assert [stage.training.precision for stage in recipe.stages] == ["bfloat16", "float32"]
 
 
-def test_flash_attention_drops_no_weights_unless_asked_to() -> None:
-    stages = [{"method": "simcse"}, {"method": "simcse", "attention_dropout": 0.2}]
-    stages += [{"method": "simcse", "precision": "float32"}, {"method": "sif"}]
-    recipe = Recipe.from_table({"stages": stages})
-    rates = [stage.training.attention_dropout for stage in recipe.with_precision("bfloat16", flash=True).stages]
-    assert rates == [0.0, 0.2, None, None]
-    assert {stage.training.attention_dropout for stage in recipe.with_precision("bfloat16").stages} == {None, 0.2}
-
-
 ABOUT = {"title", "paper", "source", "published", "cost"}  # of the recipe itself
 NAMES = {"model", "method"}  # what the title is about
 

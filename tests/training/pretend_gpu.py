@@ -41,6 +41,9 @@ class Backend(backend_registration._DummyBackendModule):
     def set_rng_state(self, _: Tensor, __: int) -> None:
         pass
 
+    def manual_seed(self, _: int) -> None:
+        pass
+
 
 class OnGpu(Tensor):
     """A tensor on the GPU, around one on the CPU."""
@@ -131,7 +134,7 @@ def run(commands: Sequence[Sequence[str]], printed: Path) -> None:
 
 
 def compare_steps(names: Iterable[str], model: Path, sentences: list[str], printed: Path) -> None:
-    """Makes a step of each method on the CPU and on the GPU, and compares their losses and gradients."""
+    """Makes a step of each method on the CPU and on the GPU, without dropout, and compares losses and gradients."""
     start(printed)
     for name in names:
         expected = gradient(*make(name, model, sentences, dtype=torch.float32))

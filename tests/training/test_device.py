@@ -1,6 +1,8 @@
 """Which device computes; and isotune on a GPU that is only pretended."""
 
+import json
 import multiprocessing
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,13 +58,18 @@ def test_several_processes_do_not_share_an_apple_gpu(monkeypatch: pytest.MonkeyP
 
 
 def test_a_step_on_a_gpu_has_the_gradient_of_a_cpu(tiny_model: Path, sentences: list[str], tmp_path: Path) -> None:
-    in_process(pretend_gpu.compare_steps, tuple(STEPS), tiny_model, sentences, printed=tmp_path / "printed.txt")
+    still = shutil.copytree(tiny_model, tmp_path / "still")  # a model without dropout, which is torch's on a GPU
+    config = still / "config.json"
+    rates = ("hidden_dropout_prob", "attention_probs_dropout_prob")
+    config.write_text(json.dumps(json.loads(config.read_text()) | dict.fromkeys(rates, 0.0)))
+    in_process(pretend_gpu.compare_steps, tuple(STEPS), still, sentences, printed=tmp_path / "printed.txt")
 
 
 def test_commands_compute_on_a_gpu_what_they_compute_on_a_cpu(tiny_model: Path, text: Path, tmp_path: Path) -> None:
     def commands(device: str) -> list[list[str]]:
         run, folder = str(tmp_path / device), ["--out", str(tmp_path / f"{device}-mlm")]
         few = ["--model", str(tiny_model), "--batch-size", "8", "--steps", "2", "--eval-every", "1"]
+        few += ["--model-dropout", "0"]  # a GPU has torch's
         return [
             ["train", str(text), "--out", run, *few, "--precision", "float32"],
             ["train", str(text), *folder, "--method", "mlm", "--pooling", "wk", *few, "--precision", "float32"],

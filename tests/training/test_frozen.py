@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from isotune.data.packed import Packed, pack
 from isotune.encoder.encoder import Encoder
-from isotune.kernels import attention as attention_kernel
+from isotune.kernels.cpu import attention as attention_kernel
 from isotune.methods.method import Batch, View
 from isotune.methods.options import SelfGuidedOptions
 from isotune.methods.self_guided import SelfGuided

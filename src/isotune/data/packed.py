@@ -9,6 +9,7 @@ Letters of the shape comments, here and in views/ and encoder/: N sentences, T t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
@@ -69,7 +70,29 @@ class Packed:
     @computed_once
     def groups(self) -> tuple[tuple[int, int], ...]:
         """(length, number of sentences of this length), lengths ascending."""
-        return self.counted or tuple((length, len(list(run))) for length, run in groupby(self.lengths.tolist()))
+        return self.counted or _runs(self.lengths)
+
+    @computed_once
+    def mask(self) -> Tensor:
+        """[N, longest] bool: which places hold a token, where all sentences have the length of the longest."""
+        longest, _ = self.groups[-1]
+        return self.lengths[:, None] > torch.arange(longest, device=self.ids.device)
+
+    @computed_once
+    def _padded_places(self) -> Tensor:
+        """[T] int64: the place of each token among the N * longest places of `mask`."""
+        longest, _ = self.groups[-1]
+        return self.segments * longest + self.positions
+
+    def pad(self, x: Tensor, padding: int = 0) -> Tensor:
+        """[T, ...] -> [N, longest, ...]."""
+        longest, _ = self.groups[-1]
+        padded = x.new_full((len(self) * longest, *x.shape[1:]), padding).index_copy(0, self._padded_places, x)
+        return padded.view(len(self), longest, *x.shape[1:])
+
+    def unpad(self, x: Tensor) -> Tensor:
+        """[N, longest, ...] -> [T, ...]."""
+        return x.flatten(0, 1).index_select(0, self._padded_places)
 
     @property
     def rank(self) -> Tensor:
@@ -87,16 +110,17 @@ class Packed:
         """
         if count == 1:
             return [self]
-        part_of = self.offsets * count // max(1, len(self.ids))  # [N], ascending: the part of each sentence
+        lengths = torch.tensor(self.groups)[:, 0].repeat_interleave(torch.tensor(self.groups)[:, 1])  # [N], on the CPU
+        part_of = (lengths.cumsum(0) - lengths) * count // max(1, len(self.ids))  # [N], ascending
         sentences = part_of.bincount(minlength=count).tolist()
-        tokens = part_of[self.segments].bincount(minlength=count).tolist()
-
+        of_parts = lengths.split(sentences)
+        tokens = [int(of_part.sum()) for of_part in of_parts]
         columns = (self.ids, tokens), (self.lengths, sentences), (self.order, sentences), (self.types, tokens)
         parts = [
             (None,) * count if column is None else column.split(sizes)
             for column, sizes in (*columns, (self.seeds, sentences))
         ]
-        return [Packed(*part) for part in zip(*parts, strict=True)]
+        return [Packed(*part) for part in zip(*parts, map(_runs, of_parts), strict=True)]
 
     def select(self, chosen: Tensor) -> Packed:
         """The chosen sentences, [N] bool; they keep their numbers in `order`."""
@@ -138,12 +162,16 @@ def concatenate(batches: Sequence[Packed]) -> Packed:
     starts = accumulate(map(len, batches[:-1]), initial=0)
     types = [batch.types for batch in batches if batch.types is not None]
     seeds = [batch.seeds for batch in batches if batch.seeds is not None]
+    counts: Counter[int] = Counter()
+    for batch in batches:
+        counts.update(dict(batch.counted or ()))
     return shortest_first(
         torch.cat([batch.ids for batch in batches]),
         torch.cat([batch.lengths for batch in batches]),
         torch.cat(types) if types else None,
         torch.cat([start + batch.order for start, batch in zip(starts, batches, strict=True)]),
         torch.cat(seeds) if seeds else None,
+        tuple(sorted(counts.items())) or None,
     )
 
 
@@ -153,6 +181,7 @@ def shortest_first(
     types: Tensor | None = None,
     order: Tensor | None = None,
     seeds: Tensor | None = None,
+    counted: tuple[tuple[int, int], ...] | None = None,
 ) -> Packed:
     """Packs N sentences whose tokens [T] stand one sentence after another; those of equal length keep their order.
 
@@ -163,7 +192,20 @@ def shortest_first(
     lengths, place = lengths.sort(stable=True)  # [N], [N]
     new_offsets = lengths.cumsum(0) - lengths  # [N]
     # Token t of a sentence moves from (old offset + position) to (new offset + position).
-    shift = torch.repeat_interleave(offsets[place] - new_offsets, lengths)  # [T]
+    shift = torch.repeat_interleave(offsets[place] - new_offsets, lengths, output_size=len(ids))  # [T]
     source = torch.arange(len(ids), device=ids.device) + shift  # [T]
     types, seeds = (None if x is None else x[by] for x, by in ((types, source), (seeds, place)))
-    return Packed(ids[source], lengths, order[place], types, seeds)
+    return Packed(ids[source], lengths, order[place], types, seeds, counted)
+
+
+def near_tokens(length: int, window: int | None, device: torch.device) -> Tensor | None:
+    """Whether the tokens of a row see each other through a window, [length, length]; None if all do."""
+    if window is None or length <= window:
+        return None
+    place = torch.arange(length, device=device)
+    return (place[:, None] - place).abs() < window
+
+
+def _runs(lengths: Tensor) -> tuple[tuple[int, int], ...]:
+    """(length, number of sentences of this length) of ascending lengths [N]."""
+    return tuple((length, len(list(run))) for length, run in groupby(lengths.tolist()))

@@ -30,8 +30,8 @@ from isotune.data.draws import split_seeds
 from isotune.data.packed import Packed
 from isotune.errors import InputError, unknown
 from isotune.kernels.attention import PACKED
-from isotune.kernels.dropout import DRAWS, Draws, replace_dropout, using
-from isotune.kernels.float32 import fast_float32
+from isotune.kernels.cpu.dropout import DRAWS, Draws, replace_dropout, using
+from isotune.kernels.cpu.float32 import fast_float32
 from isotune.views.augmentation import Augmentation, NoAugmentation
 
 logger = logging.getLogger(__name__)
@@ -170,6 +170,8 @@ class Backbone(nn.Module):
         """Gives the dropout of a forward pass its random numbers, in training."""
         if not self.training or tokens.seeds is None:
             return nullcontext()
+        if not tokens.ids.is_cpu:  # dropout is torch's there, but that of whole heads
+            return using(DRAWS, Draws(tokens.seeds, tokens.seeds))
         seeds = split_seeds(tokens.seeds[tokens.segments], tokens.positions)  # [T]
         return using(DRAWS, Draws(tokens.seeds, layout.to_model(seeds)))
 
@@ -268,15 +270,11 @@ class _Padded:
     """Packed sentences as a padded batch: packed [T, ...], for the model [N, longest, ...]."""
 
     def __init__(self, tokens: Packed, padding: int) -> None:
-        self.padding = padding
-        places = torch.arange(int(tokens.lengths[-1]), device=tokens.ids.device)
-        self.mask = places < tokens.lengths[:, None]  # [N, longest]
-        self.inputs = {"attention_mask": self.mask.long()}
+        self.tokens, self.padding = tokens, padding
+        self.inputs = {"attention_mask": tokens.mask.long()}
 
     def to_model(self, x: Tensor) -> Tensor:
-        padded = x.new_full(self.mask.shape + x.shape[1:], self.padding)
-        padded[self.mask] = x
-        return padded
+        return self.tokens.pad(x, self.padding)
 
     def to_packed(self, x: Tensor) -> Tensor:
-        return x[self.mask]
+        return self.tokens.unpad(x)

@@ -30,8 +30,8 @@ from isotune.encoder.pooling import EachLayer, Pooling, TokenStates, change_pool
 from isotune.encoder.stream import Advance, Parts, encode_stream, progress, several
 from isotune.errors import InputError, invalid, unknown
 from isotune.files import CHECKSUMS, checksums, verify_checksums, written
+from isotune.kernels.cpu.int8 import is_quantized, quantize
 from isotune.kernels.device import default_device
-from isotune.kernels.int8 import is_quantized, quantize
 from isotune.kernels.precision import warn_of_bfloat16
 from isotune.kernels.threads import drawing
 from isotune.views.augmentation import Augmentation

@@ -10,7 +10,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from isotune.kernels.int8 import Int8Linear, digest
+from isotune.kernels.cpu.int8 import Int8Linear, digest
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

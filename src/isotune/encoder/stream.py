@@ -24,8 +24,8 @@ from torch import Tensor
 from isotune.data.packed import pack
 from isotune.data.rows import blocks, is_unicode
 from isotune.errors import InputError, UselessVectors
-from isotune.kernels.memory import give_back
-from isotune.kernels.prepacked import prepacked
+from isotune.kernels.cpu.memory import give_back
+from isotune.kernels.cpu.prepacked import prepacked
 from isotune.kernels.threads import forkable, single_threads
 
 if TYPE_CHECKING:

@@ -18,11 +18,6 @@ def has_bfloat16(device: str) -> bool:
     return device == "cpu" and any(torch.cpu.get_capabilities().get(name) for name in INSTRUCTIONS)
 
 
-def has_flash(device: str) -> bool:
-    """Whether a kind of device has flash attention in bfloat16, which drops no attention weights."""
-    return device == "cuda" and has_bfloat16(device)
-
-
 def faster_precision(device: str) -> str:
     """The number type in which a kind of device computes faster: "bfloat16" or "float32"."""
     return "bfloat16" if has_bfloat16(device) else "float32"

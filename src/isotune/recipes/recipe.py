@@ -178,17 +178,12 @@ class Recipe(BaseModel):
                     part.pop(rival, None)
         return Recipe.from_table(table, name)
 
-    def with_precision(self, precision: str, flash: bool = False) -> Recipe:
-        """This recipe with a precision in place of each "auto".
-
-        Where flash attention is at hand, stages in bfloat16 drop no attention weights, unless the recipe has a rate.
-        """
+    def with_precision(self, precision: str) -> Recipe:
+        """This recipe with a precision in place of each "auto"."""
         table = self.table()
         for stage in table["stages"]:
             if stage["precision"] == "auto":
                 stage["precision"] = precision
-            if flash and stage["precision"] == "bfloat16" and OPTIONS[stage["method"]].takes_steps:
-                stage.setdefault("attention_dropout", 0.0)
         return Recipe.from_table(table)
 
     def with_stand_ins(self) -> Recipe:

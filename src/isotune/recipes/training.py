@@ -72,8 +72,8 @@ class TrainingOptions(BaseModel):
     """Rate of the model's own dropout layers in training. Unset: the rate in the model's configuration."""
 
     attention_dropout: Rate | None = None
-    """Rate of the dropout of attention weights in training. On a GPU in bfloat16, 0 unless given: flash attention drops
-    no weights. Models that run padded (MPNet, DeBERTa) keep their own rate. Unset: as model_dropout."""
+    """Rate of the dropout of attention weights in training. With 0, a GPU in bfloat16 is faster: it can use flash
+    attention. Models that run padded (MPNet, DeBERTa) keep their own rate. Unset: as model_dropout."""
 
     head_dropout: Rate = 0.0
     """Rate at which whole attention heads are dropped in training, for each sentence anew (DropHead)."""

@@ -6,7 +6,8 @@
 4. The heads get the vectors of the whole group at once: some heads look at the whole batch (a flow at its first one).
 
 Each sentence of each view has a seed of its own, for dropout and augmentation. So the vectors do not depend on the cut,
-and any number of workers makes the same step.
+and any number of workers makes the same step. On a GPU, dropout is torch's: each pass has a seed, and a pass that is
+made again draws the same.
 
 Views with adversarial noise (ConSERT, section 3.2) take a second round:
 
@@ -26,10 +27,11 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from isotune.data.draws import split_seeds
+from isotune.data.draws import derive_seed, split_seeds
 from isotune.data.packed import Packed, concatenate
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import EachLayer, Pooling, TokenStates
+from isotune.kernels.gpu import seed_gpu
 from isotune.methods.method import VectorView, View
 from isotune.training.passes import Encoded, Pass, Tape, by_thread
 from isotune.training.workers import Workers
@@ -48,6 +50,7 @@ class StepEncoding:
     def __init__(self, encoder: Encoder, workers: Workers, seed: int = 0, chunk_size: int | None = None) -> None:
         """`chunk_size`, roughly the sentences of a view in one pass, asks for the gradient cache; None: one pass."""
         self._encoder, self._workers, self._seed, self._chunk_size = encoder, workers, seed, chunk_size
+        self._made = 0  # passes
 
     def encode(
         self, views: Sequence[View | VectorView], adversary: Adversary | None = None
@@ -118,13 +121,18 @@ class StepEncoding:
 
     def _passes(self, row: _Row, part: Packed, watched: Collection[View]) -> list[Pass]:
         """The passes of a worker, whose share is this part of a row; none if the part is empty."""
-        chunks = [part]
+        chunks, rank = [part], self._workers.rank
         if self._chunk_size is not None:
             # A pass has about as many tokens as `chunk_size` sentences have in each of the views.
             passes_of_row = -(-max(len(view.tokens) for view in row.views) // self._chunk_size)
             chunks = part.cut(-(-len(part.ids) * passes_of_row // len(row.tokens.ids)))
         kept = self._chunk_size is None
-        return [Pass(*row.encoding(self._encoder, chunk, watched), kept) for chunk in chunks if len(chunk)]
+        passes = []
+        for chunk in filter(len, chunks):
+            self._made += 1
+            seed = derive_seed(self._seed, "pass", rank, self._made)
+            passes.append(Pass(*row.encoding(self._encoder, chunk, watched, seed), kept))
+        return passes
 
     def _parameters(self) -> list[nn.Parameter]:
         """The weights that are trained behind the vectors."""
@@ -172,15 +180,16 @@ class _Row:
         return len(pooling.places) if isinstance(pooling, TokenStates) else len(part)
 
     def encoding(
-        self, encoder: Encoder, part: Packed, watched: Collection[View]
+        self, encoder: Encoder, part: Packed, watched: Collection[View], seed: int
     ) -> tuple[Callable[[], Tensor], dict[View, Watched]]:
-        """What encodes a part of the row, and the watched augmentations in it."""
+        """What encodes a part of the row, and the watched augmentations in it; a GPU draws from the seed."""
         watchers = {view: Watched(view.augmentation) for view in self.views if view in watched}
         augmentations = [watchers.get(view, view.augmentation) for view in self.views]
         augmentation = PerView(augmentations, [len(view.tokens) for view in self.views])
         pooling, backbone = self._pooling(part), self.kind.backbone
 
         def encode() -> Tensor:
+            seed_gpu(encoder.device, seed)
             with torch.no_grad() if backbone else nullcontext():
                 vectors = encoder.pool(part, augmentation, pooling, backbone)
             return vectors if isinstance(pooling, TokenStates) else vectors[part.rank]

@@ -30,7 +30,7 @@ from isotune.evaluation import STSTask, Task, load_tasks
 from isotune.evaluation.tasks import GROUPS, TASKS
 from isotune.files import CHECKSUMS, inside, remove
 from isotune.kernels.device import default_device
-from isotune.kernels.precision import faster_precision, has_flash, warn_of_bfloat16
+from isotune.kernels.precision import faster_precision, warn_of_bfloat16
 from isotune.methods.method import Method
 from isotune.plugins import plugin_words
 from isotune.recipes import ENCODER_RECIPE, MODEL_KINDS, Recipe, Stage, recipe_of_model, resolve
@@ -118,7 +118,7 @@ def train(
         if not resume:
             named = names if rows is None else None
             new = resolve(named, recipe or fitting, method, options, with_stand_ins=stand_ins)
-            new = _with_whole_paths(new.with_precision(*workers.by_leader(_precision)))
+            new = _with_whole_paths(new.with_precision(workers.by_leader(_precision)))
         with _opened(folder, new, workers) as (plan, tensors, progress):
             if resume and rows is not None and plan.data:
                 raise InputError(f"{folder}: this run was started with sources; leave out the rows")
@@ -189,10 +189,9 @@ def _with_whole_paths(recipe: Recipe) -> Recipe:
     return Recipe.from_table(table)
 
 
-def _precision() -> tuple[str, bool]:
-    """The faster precision here, and whether there is flash attention."""
-    device = default_device()
-    return faster_precision(device), has_flash(device)
+def _precision() -> str:
+    """The faster precision here."""
+    return faster_precision(default_device())
 
 
 class _Run:

@@ -35,7 +35,7 @@ from isotune.evaluation.metrics import Values, measure
 from isotune.evaluation.results import Metric
 from isotune.evaluation.sts import cosine_similarities, score
 from isotune.files import write_arrays
-from isotune.kernels.float32 import fast_float32
+from isotune.kernels.cpu.float32 import fast_float32
 from isotune.methods.method import ROWS, Batch, Method, ScoredFeed, Split
 from isotune.recipes import TrainingOptions
 from isotune.training.corpora import StageData

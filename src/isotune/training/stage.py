@@ -11,7 +11,7 @@ from typing import cast
 
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError, UselessVectors
-from isotune.kernels.float32 import fast_float32
+from isotune.kernels.cpu.float32 import fast_float32
 from isotune.kernels.threads import no_denormals
 from isotune.methods.method import ClosedForm
 from isotune.plugins import plugin_words

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isotune.kernels.float32 import fast_float32
+from isotune.kernels.cpu.float32 import fast_float32
 
 QUERIES, ROWS = 256, 65_536  # of a block of products, which takes 67 MB
 

@@ -31,7 +31,7 @@ from torch import Tensor
 from isotune.data.packed import pack
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.prompt import SENTENCE
-from isotune.kernels.prepacked import prepacked
+from isotune.kernels.cpu.prepacked import prepacked
 from isotune.kernels.threads import compute_alone
 
 # A batch has this share of the tokens that a batch of `Encoder.encode` has. Its encoding takes a sixth longer in all,

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu
 from transformers.activations import GELUActivation
 
-from isotune.kernels.float32 import pays_packed
+from isotune.kernels.cpu.float32 import pays_packed
 
 
 @contextmanager

@@ -1,0 +1,70 @@
+"""Attention over packed sentences on a GPU, by kernels of torch; and the seed of a forward pass there.
+
+In half precision, torch's flash attention for sequences of different lengths takes the whole row in one kernel. That
+kernel drops no attention weights. With dropout of weights, and in float32, the sentences are padded to one length for
+torch's scaled dot product attention, as in transformers' own models; the layers around it stay packed.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from isotune.data.packed import Packed, near_tokens
+from isotune.kernels.precision import AMPERE
+
+LARGEST_HEAD = 256  # features of a head, in multiples of 8, that flash attention takes
+
+
+def gpu_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    packed: Packed,
+    scaling: float,
+    dropout: float = 0.0,
+    window: int | None = None,
+) -> Tensor:
+    """Computes [T, heads, features] from query, key and value of that shape; torch's generator draws for `dropout`."""
+    if can_flash(query, dropout):
+        return flash_attention(query, key, value, packed, scaling, window)
+    q, k, v = (packed.pad(x).transpose(1, 2) for x in (query, key, value))  # [N, heads, longest, features]
+    mask = None if len(packed.groups) == 1 else packed.mask[:, None, None, :]  # [N, 1, 1, longest]
+    near = near_tokens(q.shape[2], window, q.device)
+    if near is not None:
+        mask = near if mask is None else mask & near
+    output = scaled_dot_product_attention(q, k, v, mask, dropout_p=dropout, scale=scaling)
+    return packed.unpad(output.transpose(1, 2))
+
+
+def can_flash(query: Tensor, dropout: float) -> bool:
+    """Whether `flash_attention` takes this query, [T, heads, features]."""
+    return (
+        query.is_cuda
+        and query.dtype in (torch.bfloat16, torch.float16)
+        and not dropout
+        and query.shape[-1] % 8 == 0
+        and query.shape[-1] <= LARGEST_HEAD
+        and torch.cuda.get_device_capability(query.device) >= AMPERE
+    )
+
+
+def flash_attention(
+    query: Tensor, key: Tensor, value: Tensor, packed: Packed, scaling: float, window: int | None
+) -> Tensor:
+    """Computes [T, heads, features] from query, key and value of that shape, in one kernel."""
+    from torch.nn.attention.varlen import varlen_attn
+
+    longest, _ = packed.groups[-1]
+    side = -1 if window is None else window - 1
+    bounds = packed.bounds  # where each sentence ends
+    output = varlen_attn(
+        *(query, key, value), bounds, bounds, longest, longest, scale=scaling, window_size=(side, side)
+    )
+    assert isinstance(output, Tensor)  # a second tensor would be returned on request only
+    return output
+
+
+def seed_gpu(device: torch.device, seed: int) -> None:
+    """Has the generator of a GPU begin at a seed; a CPU draws from the seeds of the sentences instead."""
+    if device.type != "cpu":
+        torch.get_device_module(device).manual_seed(seed)
