@@ -243,6 +243,15 @@ def test_a_filter_that_is_refused(index: Index, where: str, message: str) -> Non
     assert len(index) == 60
 
 
+def test_a_full_disk_is_no_fault_of_a_filter(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise ValueError("No space left on device")
+
+    monkeypatch.setattr(type(index.store.table), "delete", full)
+    with pytest.raises(InputError, match=r"it can't be written \(No space left on device\)"):
+        index.delete("year > 0")
+
+
 def test_what_is_refused(index: Index, encoder: Encoder, tmp_path: Path, documents: list[Document]) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
