@@ -105,8 +105,8 @@ def test_a_score_that_is_no_finite_number_is_refused(score: object) -> None:
         ({"sentence1": "a", "sentence2": " "}, Pair, "corpus.tsv:2: sentence2 is blank"),
         ({"anchor": "a", "positive": None, "negative": "c"}, Triplet, "corpus.tsv:2: positive is blank"),
         ({"sentence1": "a", "sentence2": "b", "label": ""}, LabelledPair, "corpus.tsv:2: label is blank"),
-        ({"sentence": 3}, Sentence, "corpus.tsv:2: sentence must be text, not int"),
-        ({"sentence1": "a", "sentence2": "b", "label": 0.5}, LabelledPair, "label must be text, not float"),
+        ({"sentence": 3}, Sentence, "corpus.tsv:2: sentence must be text, not 3"),
+        ({"sentence1": "a", "sentence2": "b", "label": 0.5}, LabelledPair, "label must be text, not 0.5"),
         ({"sentence": "a \ud83d b"}, Sentence, "corpus.tsv:2: sentence has half a surrogate pair"),
         ({"sentence": "a"}, Triplet, "it has sentences only, and Triplet needs anchor, positive, negative"),
         (

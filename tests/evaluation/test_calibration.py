@@ -8,10 +8,11 @@ import pytest
 
 import isotune
 from isotune.data import ScoredPair
-from isotune.encoder.calibration import CALIBRATION, Calibration
+from isotune.encoder.calibration import CALIBRATION, Calibration, read_calibration
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.evaluation.calibration import DEVIATIONS, fit
+from isotune.files import CHECKSUMS, verify_checksums, write_text
 
 
 @pytest.fixture
@@ -137,3 +138,20 @@ def test_a_damaged_file_is_refused(encoder: Encoder, pairs: Path, tmp_path: Path
         Encoder.load(folder)
     (folder / "SHA256SUMS").unlink()
     assert Encoder.load(folder).calibration is None  # another program's file of this name, perhaps
+
+
+def test_two_that_calibrate_one_folder_at_once_leave_it_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Calibration(slope=10, threshold=0.7, low=0.6, high=0.8, pairs=9, fingerprint="")
+    other = made.model_copy(update={"slope": 1.0})
+
+    def write_late(path: Path, text: str) -> None:
+        if CALIBRATION in text:
+            monkeypatch.undo()
+            other.save(tmp_path)
+        write_text(path, text)
+
+    monkeypatch.setattr("isotune.encoder.calibration.write_text", write_late)
+    (tmp_path / CHECKSUMS).touch()
+    made.save(tmp_path)
+    assert verify_checksums(tmp_path)
+    assert read_calibration(tmp_path) == other

@@ -160,6 +160,26 @@ def test_a_launcher_that_sets_too_little_is_told_so(missing: str, monkeypatch: p
         pass
 
 
+@pytest.mark.parametrize(("variables", "device"), [({}, 1), ({"LOCAL_RANK": "0"}, 0)])
+def test_a_process_has_a_gpu_of_its_own(
+    variables: dict[str, str], device: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {**LAUNCH, "RANK": "5", **variables}.items():
+        monkeypatch.setenv(name, value)
+    chosen: list[int] = []
+
+    def stop(_: str) -> None:
+        raise InterruptedError
+
+    monkeypatch.setattr("isotune.training.workers.default_device", lambda: "cuda")
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 4)
+    monkeypatch.setattr("torch.cuda.set_device", chosen.append)
+    monkeypatch.setattr("isotune.training.workers.rendezvous", stop)
+    with pytest.raises(InterruptedError), workers_of_run():
+        pass
+    assert chosen == [device]
+
+
 def test_processes_wait_for_a_process_that_makes_texts_for_days(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in LAUNCH.items():
         monkeypatch.setenv(name, value)

@@ -232,7 +232,8 @@ def test_what_may_spoil_a_run_or_its_scores_is_warned_about(train: Train, text: 
 
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
-    "batch larger than the data": ({"batch_size": 61}, "batch_size 61 is larger than the data"),
+    "batch larger than the data": ({"batch_size": 61}, "batch size 61 is larger than the data"),
+    "a prompt of other bytes": ({"prompt": "\udcff"}, "a prompt, name or file name has bytes that are not UTF-8"),
     "unknown method": ({"method": "simsce"}, "unknown method 'simsce': did you mean 'simcse'"),
     "unknown option": ({"temprature": 1}, "unknown option 'temprature': did you mean 'temperature'"),
     "a layer too many": ({"layers": (9,)}, "pooling layer 9"),

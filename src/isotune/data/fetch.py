@@ -102,13 +102,10 @@ def _fetch_config(source: HubSource, commit: str) -> None:
     folder = fetch_folder(source)
     if not (folder / commit).exists():
         make_folder(folder)
-        with (
-            hub_errors(source),
-            TemporaryDirectory(dir=folder.parent) as scratch,
-            written(folder / commit, new=True) as part,
-        ):
+        with hub_errors(source), TemporaryDirectory(dir=folder.parent) as scratch:
             splits = load_dataset(source.address, source.config or None, revision=commit, cache_dir=scratch)
-            splits.save_to_disk(part)
+            with written(folder / commit, new=True) as part:
+                splits.save_to_disk(part)
     for other in folder.iterdir():
         if other.name != commit:
             remove(other)

@@ -138,7 +138,7 @@ def _jsonl(file: BinaryIO, name: str) -> Records:
         except (ValueError, RecursionError) as error:
             raise InputError(f"{name}:{number}: not valid JSON ({getattr(error, 'msg', error)})") from None
         if not isinstance(record, dict):
-            raise InputError(f"{name}:{number}: a JSON object is needed, not {type(record).__name__}")
+            raise InputError(f"{name}:{number}: a JSON object is needed, not {line.strip():.50}")
         yield number, record
 
 
@@ -154,7 +154,7 @@ def _parquet(file: BinaryIO, name: str) -> Records:
     for batch in parquet_batches(file, name, 1000, wanted):
         known: dict[str, list[object]] = {}
         for row in range(len(batch)):
-            yield done + row + 1, _ParquetRow(batch, row, known, f"{name}:{done + row + 1}")
+            yield done + row + 1, _ParquetRow(batch, row, known, name)
         done += len(batch)
         wanted.update(known)
 
@@ -166,18 +166,12 @@ class _ParquetRow(Mapping[str, object]):
     batch: pyarrow.RecordBatch
     row: int
     known: dict[str, list[object]]
-    place: str
+    file: str
 
     def __getitem__(self, name: str) -> object:
-        if name in self.known:
-            return self.known[name][self.row]
-        column = self.batch.column(name)
-        with suppress(ValueError, OverflowError):  # maybe of another row
-            self.known[name] = _python_values(column)
-        try:
-            return _python_values(column[self.row : self.row + 1])[0]
-        except (ValueError, OverflowError) as error:
-            raise InputError(f"{self.place}: column {name!r}: {error}") from None
+        if name not in self.known:
+            self.known[name] = _python_values(self.batch.column(name), f"{self.file}: column {name!r}")
+        return self.known[name][self.row]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.batch.schema.names)
@@ -186,13 +180,16 @@ class _ParquetRow(Mapping[str, object]):
         return int(self.batch.num_columns)
 
 
-def _python_values(column: pyarrow.Array) -> list[object]:
-    """The values of a column, each whole; a ValueError or OverflowError if Python's types do not hold one."""
+def _python_values(column: pyarrow.Array, place: str) -> list[object]:
+    """The values of a column, each whole; an `InputError` if Python's types do not hold one."""
     if "[ns" in str(column.type):
         nested = column.type.num_fields > 0
         if nested or any(ns % 1000 for ns in column.drop_null().cast("int64").to_pylist()):
-            raise ValueError("nanoseconds, which Python's times do not hold; write microseconds")
-    values: list[object] = column.to_pylist()
+            raise InputError(f"{place}: nanoseconds, which Python's times do not hold; write microseconds")
+    try:
+        values: list[object] = column.to_pylist()
+    except (ValueError, OverflowError) as error:
+        raise InputError(f"{place}: a value is beyond Python's types ({error}); write it as text") from None
     return values
 
 

@@ -206,7 +206,7 @@ def text_value(value: object, column: str, place: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise InputError(f"{place}: {column} must be text, not {type(value).__name__}")
+        raise InputError(f"{place}: {column} must be text, not {value!r:.50}")
     if not is_unicode(value):
         raise InputError(f"{place}: {column} has half a surrogate pair, which is no character")
     return value.strip()

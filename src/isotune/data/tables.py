@@ -35,6 +35,17 @@ NUMBER = r"^[+-]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][+-]?([0-9]{1,2}|[12][0-9]{2}|3
 LONG = r"^[+-]?(\d{17}|9\d{15})|\d[\d.]{17}\d"  # more digits than float64 keeps
 BOOLEAN = "^(?i:true|false)$"
 REFUSALS = (ValueError, TypeError, OverflowError, pa.ArrowException)  # of values, by pyarrow and pydantic
+LIMITS = (
+    "a whole number has at most 64 bits, a text no half of a surrogate pair, and lists and objects are at most 240 deep"
+)
+ADVICE = "give it values of one kind, such as text, or another name"
+_WORDS: dict[type | pa.DataType, str] = {
+    **dict.fromkeys((bool, pa.bool_()), "true or false"),
+    **dict.fromkeys((int, pa.int64(), LARGE), "whole numbers"),
+    **dict.fromkeys((float, pa.float64()), "numbers"),
+    **dict.fromkeys((str, pa.string()), "text"),
+    **{list: "lists", dict: "objects", JSON: "lists or objects", pa.null(): "no values"},
+}
 
 
 @contextmanager
@@ -96,6 +107,13 @@ def rows_of(table: pa.Table) -> list[dict[str, Any]]:
     return rows
 
 
+def words(kind: type | pa.DataType) -> str:
+    """What a column of this kind has, in plain words."""
+    if isinstance(kind, pa.ListType):
+        return "lists"
+    return _WORDS.get(kind) or (kind.__name__ if isinstance(kind, type) else str(kind))
+
+
 class _Column:
     """A column while its values are read: their type so far, and whether they are cells, which may all be text."""
 
@@ -119,7 +137,7 @@ class _Column:
             array, has_nan = _array(values)
             joined = self._joined(array, cells)
         except REFUSALS as error:
-            k, reason = place(refused), str(error).splitlines()[0]
+            k, reason = place(refused), str(error) if type(error) is ValueError else LIMITS
             raise InputError(f"{places[k]}: column {self.name!r}: {values[k]!r:.60} can't be kept: {reason}") from None
         if has_nan:
             k = place(lambda some: _array(some)[1])
@@ -134,7 +152,7 @@ class _Column:
         if joined is None and (self.cells or self.type == pa.string()) and (cells or type_ == pa.string()):
             joined = pa.string()
         if joined is None or self.fixed not in (pa.null(), _final(joined)):
-            raise ValueError(f"the column has the type {_final(self.type)}, and this is {_final(type_)}")
+            raise ValueError(f"the column has {words(self.type)} and this is {words(type_)}; {ADVICE}")
         return joined
 
 
@@ -154,10 +172,10 @@ def _array(values: Sequence[object]) -> tuple[pa.Array, bool]:
         array = pa.array(values, pa.float64(), from_pandas=True)
         return array, array.null_count > sum(value is None for value in values)
     if len(kinds) > 1:
-        raise ValueError(f"the column has {' and '.join(sorted(kind.__name__ for kind in kinds))}; one kind is needed")
+        raise ValueError(f"the column has {' and '.join(sorted(map(words, kinds)))}; {ADVICE}")
     array = pa.array(values)
     if not kinds <= {bool, int, str} and (isinstance(array.type, pa.BaseExtensionType) or array.to_pylist() != values):
-        raise ValueError("no type holds it whole")  # such as nanoseconds
+        raise ValueError("no type of a column holds it whole; write it as text")  # such as nanoseconds
     return array, False
 
 

@@ -61,7 +61,9 @@ class Calibration(BaseModel):
         others = [line for line in sums.read_text("utf-8").splitlines(True) if not line.endswith(f"  {CALIBRATION}\n")]
         write_text(sums, "".join(others))
         write_text(folder / CALIBRATION, text)
-        write_text(sums, "".join([*others, checksums(folder, [CALIBRATION])]))
+        listed = ""
+        while (written := checksums(folder, [CALIBRATION])) != listed:  # maybe by another process, meanwhile
+            write_text(sums, "".join([*others, listed := written]))
 
 
 def read_calibration(folder: Path) -> Calibration | None:

@@ -114,7 +114,6 @@ class Encoder(nn.Module):
         self._warned_of_unknown = False
 
     @classmethod
-    @drawing()  # a new layer draws random weights before it gets those of the folder
     def load(
         cls,
         model: str | Path,
@@ -165,11 +164,11 @@ class Encoder(nn.Module):
         folder = local_folder(model)
         check_files(folder)
         verified = verify_checksums(folder)
-        saved = read_modules(folder)
-        backbone = Backbone(load_model(saved.transformer, DTYPES[precision], verified))
-        heads = saved.heads
-        if pooling == "pooler":
-            heads = [take_pooler(backbone.model), *heads]
+        with drawing():  # a new layer draws random weights before it gets those of the folder
+            saved = read_modules(folder)
+            backbone = Backbone(load_model(saved.transformer, DTYPES[precision], verified))
+            pooler = [take_pooler(backbone.model)] if pooling == "pooler" else []
+        if pooler:
             pooling, layers = "cls", layers or (-1,)
         if precision == "int8":
             quantize(backbone.model)
@@ -187,7 +186,7 @@ class Encoder(nn.Module):
         encoder = cls(
             backbone,
             change_pooling(saved.pooling, pooling, layers, backbone.layers),
-            heads,
+            [*pooler, *saved.heads],
             tokenizer,
             DEFAULT_MAX_LENGTH if max_length == UNLIMITED else max_length,
             lowercase=saved.lowercase,

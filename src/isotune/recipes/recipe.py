@@ -7,11 +7,13 @@ keyword arguments of `isotune.train`; `Recipe.with_options` sets them in a recip
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_serializer, model_validator
 
+from isotune.data.rows import is_unicode
 from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError, invalid, unknown
 from isotune.methods import OPTIONS
@@ -145,6 +147,8 @@ class Recipe(BaseModel):
     @classmethod
     def from_table(cls, table: Mapping[str, Any], name: str = "recipe") -> Recipe:
         """The recipe that a table describes; `name` is for error messages."""
+        if not is_unicode(json.dumps(table, ensure_ascii=False, default=str)):
+            raise InputError(f"{name}: a prompt, name or file name has bytes that are not UTF-8; write it in UTF-8")
         try:
             return cls.model_validate(table)
         except ValidationError as error:

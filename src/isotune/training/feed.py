@@ -24,12 +24,13 @@ from isotune.training.workers import Workers
 class Corpus:
     """Rows of one type, in an order that the seed decides."""
 
-    def __init__(self, store: TokenStore, batch_size: int, option: str, seed: int, whole_epochs: bool = False) -> None:
-        """`option` names the option that sets the batch size, which may not be larger than the data."""
+    def __init__(self, store: TokenStore, batch_size: int, name: str, seed: int, whole_epochs: bool = False) -> None:
+        """`name` is that of the feed; a batch may not be larger than its data."""
         if len(store) < batch_size:
+            data = "data" if name == ROWS else f"data of {name}"
             raise InputError(
-                f"{option} {batch_size} is larger than the data ({len(store)} rows); give a {option} "
-                f"(--{option.replace('_', '-')}) of {len(store)} or less, or more text"
+                f"batch size {batch_size} is larger than the {data} ({len(store)} rows); give a batch size of "
+                f"{len(store)} or less, or more text"
             )
         self.store = store
         self.order = BatchOrder(len(store), batch_size, seed, whole_epochs)  # which rows make which step
@@ -101,10 +102,9 @@ class Feeder:
         """Takes the tokens of each feed, by name."""
         self.corpora, self.rows_per_step = {}, 0
         for name, store in stores.items():
-            prefix = "" if name == ROWS else name
-            size, option = feeds[name].batch_size or options.batch_size, f"{prefix}_batch_size".removeprefix("_")
-            order_seed = derive_seed(seed, f"order{prefix}", stage)
-            self.corpora[name] = Corpus(store, size, option, order_seed, options.whole_epochs)
+            size = feeds[name].batch_size or options.batch_size
+            order_seed = derive_seed(seed, "order" if name == ROWS else f"order{name}", stage)
+            self.corpora[name] = Corpus(store, size, name, order_seed, options.whole_epochs)
             self.rows_per_step += size
         self._seed, self._stage = seed, stage
         first = next(iter(self.corpora.values()))

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -347,3 +348,15 @@ def test_a_name_that_is_not_on_this_machine_may_be_on_the_hub(tmp_path: Path) ->
     assert local_model("google-bert/bert-base-uncased") is None
     (tmp_path / "vectors.txt").touch()
     assert local_model(tmp_path / "vectors.txt") == tmp_path / "vectors.txt"
+
+
+def test_a_model_is_loaded_while_another_is_fetched(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ThreadPoolExecutor(1) as pool:
+
+        def fetched(name: str) -> Path:
+            monkeypatch.undo()
+            pool.submit(Encoder.load, tiny_model).result(60)
+            return tiny_model
+
+        monkeypatch.setattr("isotune.encoder.encoder.local_folder", fetched)
+        Encoder.load("from/the-hub")

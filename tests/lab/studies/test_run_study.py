@@ -104,6 +104,33 @@ def test_a_damaged_run_is_made_again(
     assert len(made) == 3
 
 
+@pytest.mark.parametrize("last", [CHECKSUMS, RESULT])
+def test_a_kill_at_the_end_costs_no_training(
+    last: str,
+    study: Callable[..., StudyOutcome],
+    made: list[str],
+    table: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one: dict[str, Any] = {"arms": table["arms"][1:2], "grid": {}, "seeds": (0,)}
+    replace = Path.replace
+
+    def killed(part: Path, path: Path) -> None:
+        replace(part, path)
+        if path.name == last:
+            raise SystemExit
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", killed)
+        with pytest.raises(SystemExit):
+            study(**one)
+    (log,) = tmp_path.glob("out/runs/*/train.log")
+    begun = log.stat().st_ino, log.read_text()
+    assert study(**one).failed == 0
+    assert (log.stat().st_ino, log.read_text()[: len(begun[1])]) == begun
+
+
 def test_a_baseline_without_a_model_stays_where_another_model_takes_the_place_of_all(
     study: Callable[..., StudyOutcome], tmp_path: Path, pairs: Path
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -157,6 +158,22 @@ def test_a_file_that_vanishes_costs_no_other_file(encode: Encode, monkeypatch: p
     ):
         encode()
     assert len(visible_files(Path("out"))) == 5
+
+
+@pytest.mark.parametrize(
+    ("writer", "name", "file"),
+    [(Path, "write_text", "settings.json"), (pq.ParquetWriter, "write_table", "new.parquet")],
+)
+def test_a_full_disk_is_named(
+    writer: type, name: str, file: str, encode: Encode, sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    pq.write_table(pa.table({"sentence": sentences}), "new.parquet")
+    monkeypatch.setattr(writer, name, full)
+    with pytest.raises(InputError, match=rf"{file}: it can't be written \(No space left on device\)"):
+        encode("new.parquet")
 
 
 def test_a_damaged_record_is_named(encode: Encode) -> None:

@@ -55,7 +55,7 @@ def test_the_rows_of_a_named_dataset() -> None:
         ('{"text": "a"}\n{"txt": "b"}', None, "a.jsonl:2: no column 'text'; it has 'txt'"),
         ('{"text": "a", "id": " "}', None, "a.jsonl:1: id is blank; each row needs an id"),
         ('{"text": "a", "id": null}', None, "a.jsonl:1: id is blank"),
-        ('{"text": 3}', None, "a.jsonl:1: text must be text, not int"),
+        ('{"text": 3}', None, "a.jsonl:1: text must be text, not 3"),
         ('{"body": "a"}', None, "can't tell which columns hold sentence"),
     ],
 )

@@ -243,6 +243,15 @@ def test_a_filter_that_is_refused(index: Index, where: str, message: str) -> Non
     assert len(index) == 60
 
 
+def test_a_full_disk_is_no_fault_of_a_filter(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise ValueError("No space left on device")
+
+    monkeypatch.setattr(type(index.store.table), "delete", full)
+    with pytest.raises(InputError, match=r"it can't be written \(No space left on device\)"):
+        index.delete("year > 0")
+
+
 def test_what_is_refused(index: Index, encoder: Encoder, tmp_path: Path, documents: list[Document]) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
@@ -253,7 +262,10 @@ def test_what_is_refused(index: Index, encoder: Encoder, tmp_path: Path, documen
         (lambda: index.add([Document("\ud800", "a dog")]), "column 'id': .* can't be kept"),
         (lambda: index.add([Document("a", "b", {"vector": 1})]), "column 'vector': an index can't have"),
         *((partial(index.add, [Document("a", "b", {name: 1})]), "column .*: an index can't") for name in NAMES),
-        (lambda: index.add([Document("a", "b", {"year": "x"})]), "a: column 'year': 'x' can't be kept: .* type int64"),
+        (
+            lambda: index.add([Document("a", "b", {"year": "x"})]),
+            "a: column 'year': 'x' can't be kept: .* has whole numbers",
+        ),
         (lambda: Index.create(index.folder, encoder), "it exists already and is not empty"),
         (lambda: Index.create(tmp_path / "full", encoder), "it exists already and is not empty"),
         (lambda: Index.create(tmp_path / "full" / "file", encoder), "it can't be written"),

@@ -93,12 +93,16 @@ class Job(BaseModel):
 
     @property
     def is_damaged(self) -> bool:
-        """Whether the run's files are no longer those that were written, or its checksums are missing."""
+        """Whether files of a finished run are missing or no longer those that were written.
+
+        The encoder goes last, so with it, a result without a checksum is that of a process that was killed in between.
+        """
         try:
-            verify_checksums(self.folder)
+            if self.is_made or is_finished(self.folder):
+                verify_checksums(self.folder)
         except InputError:
             return True
-        return (self.folder / RESULT).exists() and not self.is_made
+        return (self.folder / RESULT).exists() and not self.is_made and not (self.folder / "encoder").exists()
 
     @property
     def log(self) -> Path:

@@ -15,7 +15,6 @@ import glob
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -156,8 +155,12 @@ def _open(out: Path, settings: Mapping[str, Any]) -> None:
         raise InputError(f"{out}: it has files that isotune encode did not make; name a new folder")
     make_folder(state)
     if not (state / SETTINGS).exists():
-        with suppress(InputError), written(state / SETTINGS, new=True) as file:  # another process may be faster
-            file.write_text(_json(settings), "utf-8")
+        try:
+            with written(state / SETTINGS, new=True) as file:
+                file.write_text(_json(settings), "utf-8")
+        except InputError:
+            if not (state / SETTINGS).exists():  # else another process was faster
+                raise
     theirs = read_json(state / SETTINGS)
     if theirs.get("fingerprint") != settings["fingerprint"]:
         raise InputError(f"{out}: it holds vectors of another encoder, {theirs.get('encoder')}; name another folder")

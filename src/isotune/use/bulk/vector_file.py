@@ -107,27 +107,25 @@ def _text_column(path: Path, available: list[str], columns: Mapping[str, str]) -
 
 @contextmanager
 def _parquet(path: Path, columns: Mapping[str, str], text_only: bool) -> Iterator[Source]:
-    wanted: set[str] = set()
     with opened(path) as file:
-        batches = parquet_batches(file, str(path), PART, wanted)
-        schema = next(batches).schema
-        column = _text_column(path, schema.names, columns)
-        if text_only:
-            wanted.add(column)
-            schema = pa.schema([schema.field(column)])
+        schema = next(parquet_batches(file, str(path), PART)).schema
+    column = _text_column(path, schema.names, columns)
+    if text_only:
+        schema = pa.schema([schema.field(column)])
 
-        def tables() -> Iterator[pa.Table]:
-            done, blank = 0, []
-            for batch in batches:
+    def tables() -> Iterator[pa.Table]:
+        done, blank = 0, []
+        with opened(path) as file:
+            for batch in parquet_batches(file, str(path), PART, schema.names):
                 table = pa.Table.from_batches([batch]).select(schema.names)
                 texts = enumerate(table[column].to_pylist(), done + 1)
                 filled = [text_value(text, column, f"{path}:{number}") != "" for number, text in texts]
                 blank += [done + row for row, is_filled in enumerate(filled, 1) if not is_filled]
                 done += len(table)
                 yield table.filter(pa.array(filled, pa.bool_())) if not all(filled) else table
-            tell_blank(str(path), blank)
+        tell_blank(str(path), blank)
 
-        yield column, schema, tables()
+    yield column, schema, tables()
 
 
 @contextmanager

@@ -12,9 +12,10 @@ goes on when it is given again.
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -321,18 +322,22 @@ def _changing(folder: Path) -> Iterator[None]:
 
 def _records(documents: Iterable[Document]) -> Iterator[tuple[str, Record]]:
     """The documents as records after their places; refuses an id that comes twice, and columns with a wrong name."""
-    ids: set[str] = set()
     names: set[str] = set()
-    for document in documents:
-        place = document.place or document.id
-        for name in document.columns.keys() - names:
-            refuse_name(name, place)
-            names.add(name)
-        if document.id in ids:
-            raise InputError(f"{place}: two rows have the id {document.id!r}; name another column by --id")
-        ids.add(document.id)
-        record = {"id": document.id, "text": document.text, **document.columns}
-        yield place, Cells(record) if isinstance(document.columns, Cells) else record
+    try:
+        with closing(sqlite3.connect("")) as ids:  # in a nameless temporary file, so that memory stays flat
+            ids.execute("CREATE TABLE ids (id BLOB PRIMARY KEY) WITHOUT ROWID")
+            for document in documents:
+                place = document.place or document.id
+                for name in document.columns.keys() - names:
+                    refuse_name(name, place)
+                    names.add(name)
+                key = document.id.encode(errors="surrogatepass")
+                if not ids.execute("INSERT OR IGNORE INTO ids VALUES (?)", [key]).rowcount:
+                    raise InputError(f"{place}: two rows have the id {document.id!r}; name another column by --id")
+                record = {"id": document.id, "text": document.text, **document.columns}
+                yield place, Cells(record) if isinstance(document.columns, Cells) else record
+    except sqlite3.Error as error:
+        raise InputError(f"the ids can't be compared in a temporary file ({error}); free some space") from error
 
 
 def _read_description(folder: Path) -> dict[str, Any]:

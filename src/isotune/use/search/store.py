@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from isotune.data.tables import conform, rows_of
+from isotune.data.tables import conform, rows_of, words
 from isotune.encoder.stream import refuse_no_numbers
 from isotune.errors import InputError, require_extra
 from isotune.files import sync
@@ -130,9 +130,10 @@ class Store:
             yield pa.Table.from_batches([batch])
 
     def take_columns(self, schema: pa.Schema) -> None:
-        """Gives the table the columns of a schema that it lacks, in one commit.
+        """Gives the table the columns of a schema that it lacks.
 
-        A column without values has the type null. It gets another type with its first value.
+        A column without values has the type null. With its first value it is made anew, of another type: the table is
+        without it for one commit.
         """
         known = dict(zip(self.schema.names, self.schema.types, strict=True))
         new = [field for field in schema if field.name not in known]
@@ -140,7 +141,10 @@ class Store:
         for field in schema:
             if field.type != pa.null() and (type_ := known.get(field.name, field.type)) != field.type:
                 if type_ != pa.null():
-                    raise InputError(f"{self.folder}: column {field.name!r} has the type {type_}, not {field.type}")
+                    raise InputError(
+                        f"{self.folder}: column {field.name!r} has {words(type_)}, and {words(field.type)} can't be "
+                        "added to them"
+                    )
                 empty.append(field.name)
                 new.append(field)
         with writing(self.folder):
