@@ -153,8 +153,8 @@ def _options(plan: Recipe) -> dict[str, Any]:
         about = "isotune train --method NAME --help shows the options of another method."
         options |= _of_model(stage.options, Group(f"Method {stage.method}", help=about, sort_key=3))
     with_steps = any(stage.options.takes_steps for stage in plan.stages)
-    training = plan.stages[0].training
-    return options | _of_model(training, Group("Training", sort_key=4), () if with_steps else WITHOUT_STEPS)
+    names = [name for name in TrainingOptions.model_fields if name != "as_released"] if with_steps else WITHOUT_STEPS
+    return options | _of_model(plan.stages[0].training, Group("Training", sort_key=4), names)
 
 
 def _of_model(options: BaseModel, panel: Group, names: Iterable[str] = ()) -> dict[str, Any]:

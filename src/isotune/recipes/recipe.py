@@ -7,7 +7,7 @@ keyword arguments of `isotune.train`; `Recipe.with_options` sets them in a recip
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_serializer, model_validator
@@ -16,7 +16,7 @@ from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError, invalid, unknown
 from isotune.methods import OPTIONS
 from isotune.methods.options import MethodOptions
-from isotune.recipes.training import TrainingOptions
+from isotune.recipes.training import AsReleased, TrainingOptions
 
 RIVALS = {"steps": "epochs", "epochs": "steps", "learning_rate": "rate_width"}  # an option, and what it replaces
 RUN_OPTIONS = ("data", "columns", "model", "dev", "tasks", "seed")
@@ -50,7 +50,7 @@ class Stage(BaseModel):
         known = {*_stage_keys(method), "data"}
         for key in table:
             if key not in known | {"method"}:
-                raise unknown(f"option of method {method}", key, known)
+                raise _unknown(f"option of method {method}", key, known)
         model = OPTIONS[method]
         options = model.model_validate(_only(table, model))
         if table.get("data") and options.training_sources():
@@ -158,7 +158,7 @@ class Recipe(BaseModel):
         """This recipe with other values of some options; `name` is for error messages.
 
         An option of a stage is set in every stage that has it, but `mlm_weight` only in stages with steps. An option
-        takes the place of its rival (`RIVALS`).
+        takes the place of its rival (`RIVALS`). Options of `as_released` that are not given stay as they are.
         """
         table = self.table()
         parts = [(RUN_OPTIONS, table), (EncoderOptions.model_fields, table["encoder"])]
@@ -169,9 +169,9 @@ class Recipe(BaseModel):
         for key, value in options.items():
             having = [part for keys, part in parts if key in keys]
             if not having:
-                raise unknown("option", key, {known for keys, _ in parts for known in keys})
+                raise _unknown("option", key, {known for keys, _ in parts for known in keys})
             for part in having:
-                part[key] = value
+                part[key] = {**part[key], **value} if key == "as_released" else value
             rival = RIVALS.get(key)
             if rival and rival not in options:
                 for part in having:
@@ -206,6 +206,11 @@ class Recipe(BaseModel):
 def _stage_keys(method: str) -> set[str]:
     """The options of a stage with this method."""
     return {*OPTIONS[method].model_fields, *TrainingOptions.model_fields}
+
+
+def _unknown(kind: str, key: str, known: Iterable[str]) -> InputError:
+    """The error for an option that does not exist, or that stands in the table `as_released`."""
+    return unknown(kind, key, [f"as_released.{key}"] if key in AsReleased.model_fields else known)
 
 
 def _only(table: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:

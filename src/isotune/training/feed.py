@@ -104,7 +104,7 @@ class Feeder:
             prefix = "" if name == ROWS else name
             size, option = feeds[name].batch_size or options.batch_size, f"{prefix}_batch_size".removeprefix("_")
             order_seed = derive_seed(seed, f"order{prefix}", stage)
-            self.corpora[name] = Corpus(store, size, option, order_seed, options.whole_epochs)
+            self.corpora[name] = Corpus(store, size, option, order_seed, options.as_released.whole_epochs)
             self.rows_per_step += size
         self._seed, self._stage = seed, stage
         first = next(iter(self.corpora.values()))

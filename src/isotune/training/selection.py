@@ -78,7 +78,7 @@ def choose_scorer(
             pairs=dev,
             metric=options.metric,
             workers=workers,
-            layers=options.dev_layers,
+            layers=options.as_released.dev_layers,
             resamples=options.most_forgotten is not None,
         )
     return None
@@ -170,7 +170,7 @@ class Selection:
         self.standing.start_space = self.monitor.start
         result = self.scorer and self.scorer(encoder)
         # With whole_epochs the start is a placeholder until the first evaluation, whatever its score.
-        counts = bool(progress.step) or not self.options.whole_epochs
+        counts = bool(progress.step) or not self.options.as_released.whole_epochs
         lost = self._lost(encoder)
         forgotten = lost > (self.options.most_forgotten or 0)
         keep = not forgotten and (result is None or not counts or self.keeps(result, progress.step))
@@ -212,7 +212,7 @@ class Selection:
         if standing.first_score is None:
             standing.first_score = value
         best = standing.best_score is None or value > standing.best_score
-        if self.options.early_stopping == "previous":
+        if self.options.as_released.early_stopping == "previous":
             if standing.last_score is not None and value < standing.last_score:
                 standing.stale += 1
         else:
