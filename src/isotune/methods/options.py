@@ -63,15 +63,6 @@ class AugmentedOptions(MethodOptions):
     augmentations: tuple[AugmentationName, AugmentationName] = ("none", "none")
     """The augmentations of a sentence's two views. A rate may stand behind a name: token_cutoff:0.3."""
 
-    token_cutoff_rate: Rate = 0.15
-    """Share of a sentence's tokens that token_cutoff sets to 0. ConSERT, section 4.1."""
-
-    feature_cutoff_rate: Rate = 0.2
-    """Share of the features that feature_cutoff sets to 0. ConSERT, section 4.1."""
-
-    dropout_rate: Rate = 0.2
-    """Share of a sentence's elements that dropout sets to 0. ConSERT, section 4.1."""
-
 
 class SimCSEOptions(AugmentedOptions):
     """SimCSE without labels: the two views of a sentence differ only by the model's dropout."""
