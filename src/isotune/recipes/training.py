@@ -9,7 +9,7 @@ from isotune.methods.options import LARGEST, Count, NotNegative, Positive, Rate
 Share = Annotated[float, Field(ge=0, le=1)]
 
 # The options of a stage whose method takes no steps.
-WITHOUT_STEPS = ("max_length", "precision", "metric", "sample", "min_words", "min_score", "positive")
+WITHOUT_STEPS = ("max_length", "precision", "sample", "min_words", "min_score", "positive")
 
 
 class AsReleased(BaseModel):
@@ -116,9 +116,6 @@ class TrainingOptions(BaseModel):
     eval_every: Count = 50
     """Steps between two evaluations on the dev pairs. Each is followed by a checkpoint. 50: the self-guided paper's
     code."""
-
-    metric: Literal["spearman", "pearson"] = "spearman"
-    """The correlation on the dev pairs that chooses the step."""
 
     patience: Count | None = None
     """The stage ends after this many evaluations in a row without a new best score. Unset: it runs to its last step."""

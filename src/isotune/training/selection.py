@@ -32,7 +32,6 @@ from isotune.encoder.pooling import change_pooling
 from isotune.errors import InputError
 from isotune.evaluation.intervals import Floats, correlated_pairs, resampled_correlations
 from isotune.evaluation.metrics import Values, measure
-from isotune.evaluation.results import Metric
 from isotune.evaluation.sts import cosine_similarities, score
 from isotune.files import write_arrays
 from isotune.kernels.float32 import fast_float32
@@ -76,7 +75,6 @@ def choose_scorer(
         return partial(
             score_pairs,
             pairs=dev,
-            metric=options.metric,
             workers=workers,
             layers=options.as_released.dev_layers,
             resamples=options.most_forgotten is not None,
@@ -88,7 +86,7 @@ def general_scorer(options: TrainingOptions, workers: Workers) -> Scorer | None:
     """What scores the general pairs; None if the stage doesn't bound what is forgotten."""
     if options.most_forgotten is None:
         return None
-    return partial(score_pairs, pairs=read_scored_pairs(GENERAL_PAIRS), metric="spearman", workers=workers)
+    return partial(score_pairs, pairs=read_scored_pairs(GENERAL_PAIRS), workers=workers)
 
 
 def shared(encoder: Encoder, workers: Workers) -> Any:
@@ -121,19 +119,18 @@ class SharedEncoder:
 def score_pairs(
     encoder: Encoder,
     pairs: ScoredPairs,
-    metric: Metric,
     workers: Workers,
     layers: Sequence[int] | None = None,
     resamples: bool = False,
 ) -> Score:
-    """Scores by the correlation of cosines with gold scores, over all pairs; with `resamples` on samples of them, too.
+    """Scores by Spearman's correlation of cosines with gold scores, over all pairs.
 
-    `layers` are averaged in place of the encoder's.
+    `layers` are averaged in place of the encoder's. With `resamples` samples of the pairs are scored, too.
     """
     pooling = change_pooling(encoder.pooling, None, layers, encoder.backbone.layers)
     cosines = cosine_similarities(shared(encoder.reading(pooling, encoder.heads), workers), pairs)
-    resampled = resampled_correlations(correlated_pairs(pairs, cosines), metric) if resamples else None
-    return Score(getattr(score(pairs, cosines), metric).all, metric, resampled=resampled)
+    resampled = resampled_correlations(correlated_pairs(pairs, cosines), "spearman") if resamples else None
+    return Score(score(pairs, cosines).spearman.all, "spearman", resampled=resampled)
 
 
 def score_rows(
