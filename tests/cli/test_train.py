@@ -16,9 +16,11 @@ from unittest.mock import ANY
 
 import pytest
 
+from isotune.encoder.options import POOLINGS
 from isotune.methods import OPTIONS
 from isotune.recipes import Recipe, TrainingOptions, plan_table, resolve
 from isotune.training.step import Stepper
+from isotune.views import AUGMENTATIONS
 from tests.cli.conftest import Call, Outcome
 
 Refused = Callable[..., str]
@@ -51,6 +53,8 @@ def test_the_help_groups_the_flags(isotune: Call) -> None:
     assert "--temperature FLOAT" in method
     assert "--columns FIELD=COLUMN..." in panel(text, "Run")
     assert "--layers INT..." in panel(text, "Encoder")
+    assert f"[choices: {', '.join(POOLINGS)}]" in panel(text, "Encoder")
+    assert f"[choices: {', '.join(AUGMENTATIONS)}]" in method
     assert "such as -2 -1" in panel(text, "Encoder")
 
 

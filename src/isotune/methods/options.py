@@ -39,7 +39,7 @@ class MethodOptions(BaseModel):
     if its fields name data or models; most do not.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, defer_build=True)
 
     takes_steps: ClassVar[bool] = True
     """Whether weights are trained step by step. A closed form has no batches, no rate and no schedule."""

@@ -75,7 +75,7 @@ class Stage(BaseModel):
 class Recipe(BaseModel):
     """The configuration of a whole run."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     title: str = ""
     """What the recipe does, in one line."""
