@@ -44,4 +44,4 @@ __all__ = [
     "stand_ins",
 ]
 
-__getattr__ = lazy(__name__, dict.fromkeys(("Packed", "pack"), "isotune.data.packed"))  # loads torch
+__getattr__ = lazy(__name__, dict.fromkeys(("Packed", "pack"), "data.packed"))  # loads torch

@@ -20,11 +20,11 @@ __all__ = ["EachLayer", "Encoder", "EncoderOptions", "Precision", "local_folder"
 __getattr__ = lazy(
     __name__,
     {
-        "EachLayer": "isotune.encoder.pooling",
-        "Encoder": "isotune.encoder.encoder",
-        "EncoderOptions": "isotune.encoder.options",
-        "local_folder": "isotune.encoder.format.pretrained",
-        "short_hash": "isotune.encoder.fingerprint",
+        "EachLayer": "encoder.pooling",
+        "Encoder": "encoder.encoder",
+        "EncoderOptions": "encoder.options",
+        "local_folder": "encoder.format.pretrained",
+        "short_hash": "encoder.fingerprint",
     },
 )
 
