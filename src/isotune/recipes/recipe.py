@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_serial
 from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError, invalid, unknown
 from isotune.methods import OPTIONS
-from isotune.methods.options import MethodOptions
+from isotune.methods.options import MethodOptions, Use
 from isotune.recipes.training import AsReleased, TrainingOptions
 
 RIVALS = {"steps": "epochs", "epochs": "steps", "learning_rate": "rate_width"}  # an option, and what it replaces
@@ -53,8 +53,7 @@ class Stage(BaseModel):
                 raise _unknown(f"option of method {method}", key, known)
         model = OPTIONS[method]
         options = model.model_validate(_only(table, model))
-        if table.get("data") and options.training_sources():
-            names = [name for name in model.model_fields if name.endswith("_data")]
+        if table.get("data") and (names := model.source_fields(Use.TRAIN)):
             raise InputError(f"data: method {method} reads {', '.join(names)}; give these instead")
         training = TrainingOptions.model_validate(_only(table, TrainingOptions))
         return {"method": method, "data": table.get("data", ()), "options": options, "training": training}
@@ -62,7 +61,7 @@ class Stage(BaseModel):
     @property
     def named_sources(self) -> tuple[str, ...]:
         """The sources that the stage itself names to train on; empty if it trains on the recipe's data."""
-        return self.options.training_sources() or self.data
+        return self.options.sources(Use.TRAIN) or self.data
 
     @model_serializer
     def _to_table(self) -> dict[str, Any]:
@@ -140,7 +139,7 @@ class Recipe(BaseModel):
     def inputs(self, stage: Stage) -> Inputs:
         """The data and models that one of the recipe's stages reads."""
         options = stage.options
-        return Inputs(stage.named_sources or self.data, options.dev_sources(), options.extra_models())
+        return Inputs(stage.named_sources or self.data, options.sources(Use.SCORE), options.extra_models())
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], name: str = "recipe") -> Recipe:
@@ -196,10 +195,10 @@ class Recipe(BaseModel):
         from isotune.data.datasets import stand_ins  # here, because help needs no data
 
         table = self.table()
-        for part in (table, *table["stages"]):
-            for key, value in part.items():
-                if key.endswith(("data", "_dev", "_test")):
-                    part[key] = tuple(other for source in value for other in stand_ins(source))
+        fields = [OPTIONS[stage.method].source_fields(*Use) for stage in self.stages]
+        for part, names in zip((table, *table["stages"]), ([], *fields), strict=True):
+            for key in part.keys() & {"data", *names}:
+                part[key] = tuple(other for source in part[key] for other in stand_ins(source))
         return Recipe.from_table(table)
 
 
