@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from isotune.encoder.options import EncoderOptions
     from isotune.encoder.pooling import EachLayer
 
-__all__ = ["EachLayer", "Encoder", "EncoderOptions", "Precision", "local_folder", "short_hash"]
-
 __getattr__ = lazy(
     __name__,
     {
