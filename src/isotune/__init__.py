@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from isotune.errors import InputError
 from isotune.lazy import lazy
+from isotune.plugins import load_plugin
 
 if TYPE_CHECKING:
     from isotune.data.catalogue import add_datasets as add_datasets
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from isotune.methods.method import method as method
     from isotune.methods.options import AugmentedOptions as AugmentedOptions
     from isotune.methods.options import MethodOptions as MethodOptions
-    from isotune.plugins import load_plugin as load_plugin
     from isotune.recipes import add_recipe as add_recipe
     from isotune.training import Result as Result
     from isotune.training import TrainingFailed as TrainingFailed
@@ -67,13 +67,12 @@ _NAMES = {
     "kernels.cpu.memory": ("tune_process",),
     "methods.method": ("Additions", "Batch", "ClosedForm", "Feed", "Method", "ScoredFeed", "View", "method"),
     "methods.options": ("AugmentedOptions", "MethodOptions"),
-    "plugins": ("load_plugin",),
     "recipes": ("add_recipe",),
     "training": ("Result", "TrainingFailed", "train"),
     "views.augmentation": ("Augmentation", "augmentation"),
 }
-_MODULES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
-__all__ = ["InputError", "__version__", *_MODULES]
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
+__all__ = ["InputError", "__version__", "load_plugin", *_MODULES]
 _get = lazy(__name__, _MODULES)
 
 

@@ -1,9 +1,14 @@
-"""Names that a package gives and imports from its modules when they are first used."""
+"""The late import: what is imported when it is first used, by its name in isotune."""
 
 import sys
 from collections.abc import Callable, Mapping
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any
+
+
+def load(name: str) -> Any:
+    """A module of isotune, or what a module has: "methods.flow:BERTFlow"."""
+    return resolve_name(f"isotune.{name}")
 
 
 def lazy(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
@@ -11,13 +16,13 @@ def lazy(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
 
     Args:
         package: the package's `__name__`.
-        modules: name -> the module that has it.
+        modules: name -> the module of isotune that has it.
     """
 
     def get(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(modules[name]), name)
+        value = load(f"{modules[name]}:{name}")
         setattr(sys.modules[package], name, value)  # the next use finds the name without this function
         return value
 

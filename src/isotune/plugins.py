@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from isotune.errors import InputError
+from isotune.registry import Registry
 
 
 class Plugin(NamedTuple):
@@ -99,3 +100,6 @@ def load_installed() -> None:
                 f"plugin {entry.name} of the package {package}: {type(error).__name__}: {error}; update the package, "
                 f"or remove it (pip uninstall {package})"
             ) from error
+
+
+Registry.add_more = load_installed

@@ -2,15 +2,13 @@
 
 An entry of isotune that loads torch is written as "module:name" and imported when it is first used, so that a registry
 can be listed without torch; the others stand in the registry themselves. A decorator adds an entry from outside.
-Installed plugins are loaded when a registry is listed or lacks a name.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from pkgutil import resolve_name
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from isotune.errors import InputError, unknown
-from isotune.plugins import load_installed
+from isotune.lazy import load
 
 T = TypeVar("T")
 C = TypeVar("C", bound=Callable[..., Any])
@@ -18,6 +16,9 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 class Registry(Mapping[str, T], Generic[T]):
     """The entries of one kind by name. A name that nobody has registered raises the `InputError` of `unknown`."""
+
+    add_more: ClassVar[Callable[[], object]] = tuple
+    """Called when a registry is listed or lacks a name; `isotune.plugins` puts its loader of installed plugins here."""
 
     def __init__(self, kind: str, own: Mapping[str, T | str]) -> None:
         """Makes a registry of isotune's `own` entries: each an entry, or "module:name" of one in `isotune`."""
@@ -28,20 +29,20 @@ class Registry(Mapping[str, T], Generic[T]):
     def __getitem__(self, name: str) -> T:
         entry = self._entries[self.check(name)]
         if isinstance(entry, str):
-            entry = self._entries[name] = resolve_name(f"isotune.{entry}")
+            entry = self._entries[name] = load(entry)
         return entry
 
     def __contains__(self, name: object) -> bool:
         if name not in self._entries:
-            load_installed()
+            Registry.add_more()
         return name in self._entries
 
     def __iter__(self) -> Iterator[str]:
-        load_installed()
+        Registry.add_more()
         return iter(tuple(self._entries))
 
     def __len__(self) -> int:
-        load_installed()
+        Registry.add_more()
         return len(self._entries)
 
     def check(self, name: str) -> str:

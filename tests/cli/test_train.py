@@ -16,9 +16,11 @@ from unittest.mock import ANY
 
 import pytest
 
+from isotune.encoder.options import POOLINGS
 from isotune.methods import OPTIONS
 from isotune.recipes import Recipe, TrainingOptions, plan_table, resolve
 from isotune.training.step import Stepper
+from isotune.views import AUGMENTATIONS
 from tests.cli.conftest import Call, Outcome
 
 Refused = Callable[..., str]
@@ -51,6 +53,8 @@ def test_the_help_groups_the_flags(isotune: Call) -> None:
     assert "--temperature FLOAT" in method
     assert "--columns FIELD=COLUMN..." in panel(text, "Run")
     assert "--layers INT..." in panel(text, "Encoder")
+    assert f"[choices: {', '.join(POOLINGS)}]" in panel(text, "Encoder")
+    assert f"[choices: {', '.join(AUGMENTATIONS)}]" in method
     assert "such as -2 -1" in panel(text, "Encoder")
 
 
@@ -61,8 +65,9 @@ def test_the_help_shows_the_values_of_the_recipe(isotune: Call, name: str) -> No
     assert f"[default: {stage.training.learning_rate}]" in panel(text, "Training")
     for option in OPTIONS[stage.method].model_fields:
         assert f"--{option.replace('_', '-')}" in panel(text, f"Method {stage.method}")
-    for option in TrainingOptions.model_fields:
+    for option in TrainingOptions.model_fields.keys() - {"as_released"}:
         assert f"--{option.replace('_', '-')} " in panel(text, "Training")
+    assert len(re.findall(r"^│ --", text, re.MULTILINE)) <= 45
 
 
 def test_defaults_are_shown_as_they_are_typed(isotune: Call) -> None:
@@ -70,7 +75,7 @@ def test_defaults_are_shown_as_they_are_typed(isotune: Call) -> None:
     assert "[default: -2 -1]" in panel(text, "Encoder")
     assert "[default: feature_cutoff shuffle]" in panel(text, "Method consert")
     assert "[default: 0.9 0.999]" in panel(text, "Training")
-    assert "[default: --no-bias-correction]" in panel(text, "Training")
+    assert "[default: --projection]" in panel(isotune("train", "--method=simcse", "--help").out, "Method simcse")
     Path("mine.toml").write_text("[columns]\nsentence = 'body'\n[[stages]]\nmethod = 'simcse'")
     assert "[default: sentence=body]" in panel(isotune("train", "--recipe=mine.toml", "--help").out, "Run")
 
@@ -106,7 +111,7 @@ def resolved(asked: Asked) -> Recipe:
 def test_flags_reach_the_recipe(isotune: Call, asked: Asked) -> None:
     words = ["--layers", "-2", "-1", "--columns", "sentence=body", "--augmentations", "none", "shuffle"]
     words += ["--betas", "0.8", "0.9", "--dev", "none", "--patience", "3", "--precision=bfloat16", "--seed", "7"]
-    short = ["--no-bias-correction", "--steps", "1", "--method", "consert", "--model", "folder", "--tasks", "a", "b"]
+    short = ["--steps", "1", "--method", "consert", "--model", "folder", "--tasks", "a", "b"]
     assert isotune("train", "text.csv", "--out", "run", *words, *short).code == 0
     assert not {"schedule", "epochs", "prompt"} & asked[0].keys()  # only what is given
     plan = resolved(asked)
@@ -116,7 +121,6 @@ def test_flags_reach_the_recipe(isotune: Call, asked: Asked) -> None:
     assert plan.stages[0].training.betas == (0.8, 0.9)
     assert plan.stages[0].training.patience == 3
     assert plan.stages[0].training.precision == "bfloat16"
-    assert not plan.stages[0].training.bias_correction
     assert (plan.dev, plan.seed, plan.data, plan.tasks) == ("none", 7, ("text.csv",), ("a", "b"))
 
 

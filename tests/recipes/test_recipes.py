@@ -10,11 +10,12 @@ import pytest
 import tomli_w
 from pydantic import ValidationError
 
-from isotune.cli.train import field_docs
+from isotune.cli.train import described
 from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError
 from isotune.methods import METHODS, OPTIONS
 from isotune.recipes import RECIPES, Recipe, TrainingOptions, plan_table, read_recipe, resolve
+from isotune.recipes.training import AsReleased
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -31,15 +32,19 @@ def test_a_key_means_one_thing(name: str) -> None:
     keys = [
         *OPTIONS[name].model_fields,
         *TrainingOptions.model_fields,
+        *AsReleased.model_fields,
         *EncoderOptions.model_fields,
         *Recipe.model_fields,
     ]
     assert len(set(keys)) == len(keys)
 
 
-@pytest.mark.parametrize("model", [EncoderOptions, TrainingOptions, *OPTIONS.values()], ids=lambda m: m.__name__)
+MODELS = [EncoderOptions, TrainingOptions, AsReleased, *OPTIONS.values()]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 def test_every_option_is_explained(model: type[TrainingOptions]) -> None:
-    assert model.model_fields.keys() <= field_docs(model).keys()
+    assert all(described(model, name) for name in model.model_fields)
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, 1e18, -1e18, 10**21, -(10**21)])
@@ -61,6 +66,8 @@ def test_an_option_goes_where_it_belongs() -> None:
     assert (recipe.seed, recipe.dev, recipe.encoder.layers) == (3, "x", (0, -1))
     assert recipe.stages[0].options.temperature == 0.2  # type: ignore[attr-defined]
     assert recipe.stages[0].training.learning_rate == 5e-7
+    released = recipe.with_options({"as_released": {"whole_epochs": False}}).stages[0].training.as_released
+    assert (released.whole_epochs, released.dev_layers) == (False, (-1,))  # what is not given stays
 
 
 def test_an_option_changes_every_stage_that_has_it() -> None:
@@ -121,6 +128,7 @@ def test_the_recipe_a_run_starts_from(tiny_model: Path, tmp_path: Path) -> None:
         ("stages = [{temperature = 1}]", "unknown method ''"),
         ("[[stages]]\nmethod = 'simcsee'", "unknown method 'simcsee'"),
         ("[[stages]]\nmethod = 'simcse'\nrate = 1", "unknown option of method simcse 'rate'"),
+        ("[[stages]]\nmethod = 'simcse'\nupsample = true", "unknown option .* 'upsample'. Known: as_released.upsample"),
         ("[[stages]]\nmethod = 'simcse'\nbatch_size = 1", r"batch_size: .*greater than or equal to 2 \(got 1\)"),
         ("colour = 'red'\n[[stages]]\nmethod = 'simcse'", "colour"),
         ("[encoder]\npooling = 'median'\n[[stages]]\nmethod = 'simcse'", "unknown pooling 'median'.*Known: cls, "),

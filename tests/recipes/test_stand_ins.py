@@ -5,6 +5,7 @@ import pytest
 from isotune.data import DATASETS
 from isotune.data.datasets import is_stand_in, stand_ins
 from isotune.errors import InputError
+from isotune.methods.options import Use
 from isotune.recipes import RECIPES, Recipe, read_recipe, resolve
 
 
@@ -43,7 +44,7 @@ def test_only_the_flag_takes_stand_ins() -> None:
     stages = resolve((), "bert-cf-multitask", None, {}, with_stand_ins=True).table()["stages"]
     assert stages[0]["paraphrase_data"] == ("qqp-sample:train",)
     (stage,) = resolve((), "glue-mrpc", None, {}, with_stand_ins=True).stages
-    assert stage.options.dev_sources() == ("mrpc:test",)
+    assert stage.options.sources(Use.SCORE) == ("mrpc:test",)
 
 
 def test_a_stage_that_reads_named_data_of_its_tasks_refuses_data() -> None:

@@ -57,6 +57,7 @@ def _stages(recipe: Recipe, names: Iterable[str], varied: Iterable[str] = ()) ->
     shared = {**recipe.encoder.model_dump(), "dev": recipe.dev, "seed": recipe.seed}
     for stage in recipe.stages:
         values = {**shared, **stage.options.model_dump(), **stage.training.model_dump()}
+        values |= values.pop("as_released")
         yield Made(frozenset(names), stage.method, values, frozenset(varied))
 
 

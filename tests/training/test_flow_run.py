@@ -98,7 +98,7 @@ def test_vectors_are_of_the_encoder_that_the_stages_before_made(
 
 
 def test_mirror_masks_characters_in_a_run(train: Train) -> None:
-    result = train(method="mirror", head_dropout=0.2, model_dropout=0.0, dev="none")
+    result = train(method="mirror", as_released={"head_dropout": 0.2}, model_dropout=0.0, dev="none")
     losses = [record["terms"]["mirror"] for record in metrics(result.folder, "train")]
     assert len(losses) == 2
     assert all(0 < loss < 10 for loss in losses)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from isotune.recipes import TrainingOptions
+from isotune.recipes.training import AsReleased
 from isotune.training.optimizer import Optimizer, schedule
 
 
@@ -23,7 +24,7 @@ def update(block: nn.Linear, embedding: nn.Embedding, optimizer: Optimizer, shar
 
 
 def test_sgd_is_the_textbook_update() -> None:
-    block, embedding, optimizer = make(optimizer="sgd", betas=(0.0, 0.0), weight_decay=0.5)
+    block, embedding, optimizer = make(as_released={"optimizer": "sgd"}, betas=(0.0, 0.0), weight_decay=0.5)
     block(embedding(torch.arange(6))).square().sum().backward()
     weight, bias = block.weight.detach().clone(), block.bias.detach().clone()
     gradients = [parameter.grad.clone() for parameter in (block.weight, block.bias)]  # type: ignore[union-attr]
@@ -41,7 +42,7 @@ def adamw_step(
     averages[0] = beta1 * averages[0] + (1 - beta1) * gradient
     averages[1] = beta2 * averages[1] + (1 - beta2) * gradient**2
     first, second = averages
-    if options.bias_correction:
+    if options.as_released.bias_correction:
         first, second = first / (1 - beta1**step), second / (1 - beta2**step)
     decay = options.weight_decay if weight.ndim > 1 else 0.0
     return weight - rate * (first / (second.sqrt() + options.epsilon) + decay * weight)
@@ -53,7 +54,8 @@ def adamw_step(
 def test_adamw_is_its_transcription(
     bias_correction: bool, betas: tuple[float, float], dtype: torch.dtype, tolerance: float
 ) -> None:
-    options = TrainingOptions(learning_rate=0.01, weight_decay=0.1, betas=betas, bias_correction=bias_correction)
+    as_released = AsReleased(bias_correction=bias_correction)
+    options = TrainingOptions(learning_rate=0.01, weight_decay=0.1, betas=betas, as_released=as_released)
     weights = [nn.Parameter(torch.randn(3, 4, dtype=dtype)), nn.Parameter(torch.randn(4, dtype=dtype))]
     optimizer = Optimizer(weights, options)
     expected = [weight.detach().double() for weight in weights]
@@ -69,15 +71,15 @@ def test_adamw_is_its_transcription(
         torch.testing.assert_close(weight.detach().double(), true, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("options", [{"bias_correction": False}, {"optimizer": "sgd"}], ids=str)
-def test_the_state_comes_back(options: dict[str, Any]) -> None:
-    block, embedding, optimizer = make(**options)
+@pytest.mark.parametrize("as_released", [{"bias_correction": False}, {"optimizer": "sgd"}], ids=str)
+def test_the_state_comes_back(as_released: dict[str, Any]) -> None:
+    block, embedding, optimizer = make(as_released=as_released)
     update(block, embedding, optimizer)
     state = {key: value.clone() for key, value in optimizer.state_dict().items()}
     weights = {key: value.clone() for key, value in nn.ModuleList([block, embedding]).state_dict().items()}
     update(block, embedding, optimizer, 0.5)
 
-    again_block, again_embedding, again = make(**options)
+    again_block, again_embedding, again = make(as_released=as_released)
     nn.ModuleList([again_block, again_embedding]).load_state_dict(weights)
     again.load_state_dict(state)
     update(again_block, again_embedding, again, 0.5)

@@ -70,7 +70,7 @@ def test_what_is_kept_is_the_best_on_the_dev_pairs_as_saved(train: Train, pairs:
 def test_the_step_can_be_chosen_as_sentence_transformers_does(train: Train, pairs: Path, tiny_model: Path) -> None:
     """At ends of epochs too, but not at the start, and here by other layers than the encoder's (ConSERT's code)."""
     options = {"method": "consert", "layers": (-2, -1), "batch_size": 16, "steps": None, "epochs": 2, "eval_every": 3}
-    result = train(**options, dev_layers=(-1,), whole_epochs=True, learning_rate=1e-12)
+    result = train(**options, as_released={"dev_layers": (-1,), "whole_epochs": True}, learning_rate=1e-12)
     records = metrics(result.folder, "dev")
     assert [record["step"] for record in records] == [0, 3, 4, 7, 8]  # 60 sentences are four steps
     assert result.evaluation.selected_step > 0  # though no step is better than the start
@@ -108,7 +108,7 @@ def test_patience_can_count_what_is_below_the_evaluation_before_but_not_below_th
 ) -> None:
     scores = iter([0.9, 0.5, 0.6, 0.7, 0.4, 0.3])
     monkeypatch.setattr("isotune.training.selection.score_pairs", lambda *_, **__: Score(next(scores), "spearman"))
-    result = train(steps=40, eval_every=1, patience=1, early_stopping="previous")
+    result = train(steps=40, eval_every=1, patience=1, as_released={"early_stopping": "previous"})
     assert [record["score"] for record in metrics(result.folder, "dev")] == [0.9, 0.5, 0.6, 0.7, 0.4]
 
 
@@ -237,7 +237,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "unknown method": ({"method": "simsce"}, "unknown method 'simsce': did you mean 'simcse'"),
     "unknown option": ({"temprature": 1}, "unknown option 'temprature': did you mean 'temperature'"),
     "a layer too many": ({"layers": (9,)}, "pooling layer 9"),
-    "a layer too many to score": ({"dev_layers": (-20,)}, "layer -20"),
+    "a layer too many to score": ({"as_released": {"dev_layers": (-20,)}}, "layer -20"),
     "one sentence only": ({"sources": (), "rows": ["a dog"]}, "one sentence only"),
     "dropout where vectors are cached": (
         {"method": "flow", "model_dropout": 0.1},
@@ -248,8 +248,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         "leave attention_dropout at 0, or .*--no-cached",
     ),
     "heads dropped where they always are": (
-        {"method": "whitening", "head_dropout": 0.1},
-        "without dropout; leave head_dropout at 0",
+        {"method": "whitening", "as_released": {"head_dropout": 0.1}},
+        "without dropout; leave as_released.head_dropout at 0",
     ),
     "every sentence unknown": (
         {"sources": (), "rows": [f"{chr(0x4E00 + i)} {chr(0x4F00 + i)}" for i in range(20)]},
@@ -309,8 +309,9 @@ def test_a_run_drops_attention_weights_at_the_rate_that_is_given(train: Train) -
 def test_dropout_is_for_the_stages_that_have_a_use_for_it(train: Train, tmp_path: Path) -> None:
     recipe = tmp_path / "stages.toml"
     recipe.write_text(tomli_w.dumps({"stages": [{"method": "simcse"}, {"method": "whitening"}]}))
-    train(recipe=recipe, method=None, head_dropout=0.1, steps=2)
-    recipe.write_text(tomli_w.dumps({"stages": [{"method": "simcse"}, {"method": "whitening", "head_dropout": 0.1}]}))
+    train(recipe=recipe, method=None, as_released={"head_dropout": 0.1}, steps=2)
+    whitening = {"method": "whitening", "as_released": {"head_dropout": 0.1}}
+    recipe.write_text(tomli_w.dumps({"stages": [{"method": "simcse"}, whitening]}))
     with pytest.raises(InputError, match="head_dropout: method whitening computes"):
         train("other", recipe=recipe, method=None, steps=2)
 
@@ -333,7 +334,7 @@ def test_no_heads_are_dropped_of_a_model_that_runs_padded(train: Train, tmp_path
     config = MPNetConfig(vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2)
     MPNetModel(config, add_pooling_layer=False).save_pretrained(model)
     with pytest.raises(InputError, match=r"head_dropout 0.1: models of type mpnet"):
-        train(model=str(model), head_dropout=0.1)
+        train(model=str(model), as_released={"head_dropout": 0.1})
     assert not (tmp_path / "run").exists()
 
 

@@ -78,7 +78,7 @@ def test_a_run_trains_on_copies_of_a_single_text(train: Train) -> None:
     options = {"method": "consert", "augmentations": ["feature_cutoff", "shuffle"], "sample": 1}
     with pytest.raises(InputError, match="one sentence only"):
         train("one", **options)
-    result = train("copies", **options, upsample=True)
+    result = train("copies", **options, as_released={"upsample": True})
     data = json.loads((result.folder / "data.json").read_text())["stage 1"]
     assert (data["rows"], data["distinct"]) == (60, 1)
     losses = [record["loss"] for record in metrics(result.folder, "train")]

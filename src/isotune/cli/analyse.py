@@ -32,13 +32,13 @@ def analyse(
     from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError
     from isotune.files import make_folder
+    from isotune.lab.analyses import ANALYSES
     from isotune.lab.analyses import analyse as analyse_encoders
-    from isotune.lab.analyses import entry_of
 
     if not name:
         return _list(as_json)
     for_the_list(as_json)
-    entry = entry_of(name)
+    entry = ANALYSES[name]
     if not 0 <= seed < 2**32:
         raise InputError(f"--seed {seed}: it is a whole number from 0 to {2**32 - 1}")
     names = labels(encoder)

@@ -21,6 +21,7 @@ from cyclopts import (
 
 import isotune
 from isotune.errors import InputError
+from isotune.lazy import load
 
 HELP_FLAGS = {"--help", "-h"}
 PLUGIN = (
@@ -56,14 +57,8 @@ def call(command: str, usage: str, words: Sequence[str]) -> int:
         ] = (),
     ) -> Any:
         for path in plugin:
-            from isotune.plugins import load_plugin
-
-            load_plugin(path)
-        function: Any = f"isotune.cli.{command}:{command}"
-        if command == "train":
-            from isotune.cli.train import train_command
-
-            function = train_command(words)
+            isotune.load_plugin(path)
+        function = load("cli.train:train_command")(words) if command == "train" else load(f"cli.{command}:{command}")
         app.command(function, name=command, usage=f"Usage: isotune {command} {usage}".rstrip())
         app[command].help = "\n\n".join(" ".join(text.split()) for text in app[command].help.split("\n\n"))
         if HELP_FLAGS & {*takewhile(lambda word: word != "--", words)}:

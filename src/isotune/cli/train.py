@@ -5,25 +5,24 @@ Which options there are, and the defaults that their help shows, depend on --rec
 field of that recipe (PEP 692), and hold those that were given.
 """
 
-import ast
-import inspect
 import os
 import signal
 import time
+from argparse import ArgumentParser
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, TypedDict, Unpack, get_type_hints
 
-from cyclopts import App, Group, Parameter
+from cyclopts import Group, Parameter
 from pydantic import BaseModel
 
 from isotune.cli.parameters import PAIRS, STAND_INS
+from isotune.encoder.options import POOLINGS
 from isotune.errors import InputError
 from isotune.methods import METHODS, OPTIONS
 from isotune.recipes import DEFAULT_RECIPE, ENCODER_RECIPE, Recipe, plan_table, resolve
 from isotune.recipes.training import WITHOUT_STEPS, TrainingOptions
+from isotune.views import AUGMENTATIONS
 
 RUN = Group("Run", sort_key=1)
 RECIPE_FLAGS = ("model", "dev", "tasks", "columns", "seed")  # options that are fields of the recipe itself
@@ -51,12 +50,14 @@ METHOD = "Train with this method and its default options, instead of a recipe."
 RESUME = "Resume the run in --out. No other option is allowed."
 DRY_RUN = "Only print the recipe of the run, with every option written out, in TOML."
 
+LISTED: dict[str, Iterable[str]] = {"pooling": POOLINGS, "augmentations": AUGMENTATIONS}  # the help has their names
 METAVARS = {"model": "NAME", "dev": "NAME", "tasks": "NAME...", "prompt": "TEXT"}
 
 
 def train_command(words: Sequence[str]) -> Callable[..., int]:
     """The function behind `isotune train`, with an option for every field of the recipe that the words choose."""
     plan = _chosen_recipe(words)
+    given = _options(plan)
 
     def train(
         *text: Annotated[str, Parameter(help=TEXT)],
@@ -68,7 +69,7 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
         stand_ins: Annotated[bool, STAND_INS, Parameter(group=RUN)] = False,
         resume: Annotated[bool, Parameter(help=RESUME, group=RUN)] = False,
         dry_run: Annotated[bool, Parameter(help=DRY_RUN, group=RUN)] = False,
-        **options: Any,
+        **options: Unpack[given],  # type: ignore[misc, valid-type]
     ) -> int:
         """Train a sentence encoder on text and report what it gained."""
         from isotune.training import train as train_encoder
@@ -97,14 +98,10 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
             print(result.report)
         return 128 + signal.Signals[result.stopped] if result.stopped else 0
 
-    options = TypedDict("options", _options(plan), total=False)  # type: ignore[misc]
-    train.__annotations__["options"] = Unpack[options]
     return train
 
 
-def _recipe_of_documents(
-    recipe: str | None, method: str | None, pairs: tuple[str, str] | None, neighbours: bool
-) -> str | None:
+def _recipe_of_documents(recipe: str | None, method: str | None, pairs: object, neighbours: bool) -> str | None:
     """The recipe that is given, or that of --pairs or --neighbours."""
     if neighbours and (recipe or method or pairs):
         given = f"--recipe {recipe}" if recipe else f"--method {method}" if method else "--pairs"
@@ -128,33 +125,26 @@ def where_option_is(option: str, words: Sequence[str]) -> str:
 
 def _chosen_recipe(words: Sequence[str]) -> Recipe:
     """The recipe that --recipe, --method and --model choose, before any other option changes it."""
-    app = App(help_flags=(), version_flags=())
-
-    @app.default
-    def plan(
-        *,
-        recipe: str | None = None,
-        method: str | None = None,
-        model: str | None = None,
-        pairs: tuple[str, str] | None = None,
-        neighbours: bool = False,
-    ) -> Recipe:
-        recipe = _recipe_of_documents(recipe, method, pairs, neighbours)
-        return Recipe.from_table(plan_table(recipe, method, model), recipe or method or "recipe")
-
-    _, chosen, *_ = app.parse_known_args(words)  # all other words are ignored
-    return plan(**chosen.arguments)
+    parser = ArgumentParser(add_help=False, allow_abbrev=False)
+    for option in ("--recipe", "--method", "--model"):
+        parser.add_argument(option, nargs="?")  # without a value: the error is that of the call itself
+    for switch in ("--pairs", "--neighbours"):
+        parser.add_argument(switch, action="store_true")
+    chosen, _ = parser.parse_known_args(words)  # all other words are ignored
+    recipe = _recipe_of_documents(chosen.recipe, chosen.method, chosen.pairs, chosen.neighbours)
+    return Recipe.from_table(plan_table(recipe, chosen.method, chosen.model), recipe or chosen.method or "recipe")
 
 
-def _options(plan: Recipe) -> dict[str, Any]:
-    """The type of every option of a recipe, with its help."""
+def _options(plan: Recipe) -> Any:
+    """A typed dictionary with the type of every option of a recipe, and its help."""
     options = _of_model(plan, RUN, RECIPE_FLAGS) | _of_model(plan.encoder, Group("Encoder", sort_key=2))
     for stage in plan.stages:
         about = "isotune train --method NAME --help shows the options of another method."
         options |= _of_model(stage.options, Group(f"Method {stage.method}", help=about, sort_key=3))
     with_steps = any(stage.options.takes_steps for stage in plan.stages)
-    training = plan.stages[0].training
-    return options | _of_model(training, Group("Training", sort_key=4), () if with_steps else WITHOUT_STEPS)
+    names = [name for name in TrainingOptions.model_fields if name != "as_released"] if with_steps else WITHOUT_STEPS
+    options |= _of_model(plan.stages[0].training, Group("Training", sort_key=4), names)
+    return TypedDict("options", options, total=False)  # type: ignore[operator]
 
 
 def _of_model(options: BaseModel, panel: Group, names: Iterable[str] = ()) -> dict[str, Any]:
@@ -163,13 +153,14 @@ def _of_model(options: BaseModel, panel: Group, names: Iterable[str] = ()) -> di
     The recipe checks the limits of a value, so only the type is passed on.
     """
     model = type(options)
-    types, docs = get_type_hints(model), field_docs(model)
+    types = get_type_hints(model)
     annotated: dict[str, Any] = {}
     for name in names or model.model_fields:
         value = getattr(options, name)
-        text = docs.get(name, "")
+        text = " ".join(described(model, name).split())
+        listed = f" [choices: {', '.join(LISTED[name])}]" if name in LISTED else ""
         parameter = Parameter(
-            help=text if value in (None, (), {}) else text.partition(" Unset:")[0],
+            help=(text if value in (None, (), {}) else text.partition(" Unset:")[0]) + listed,
             group=panel,
             metavar=METAVARS.get(name),
             consume_multiple=1,
@@ -182,25 +173,10 @@ def _of_model(options: BaseModel, panel: Group, names: Iterable[str] = ()) -> di
     return annotated
 
 
-def field_docs(model: type[BaseModel]) -> dict[str, str]:
-    """The docstring below each field of a model, in one line; of a field without one, that of the class above.
-
-    Only help reads them, so they are not pydantic's descriptions, for which every option model would be parsed.
-    """
-    docs: dict[str, str] = {}
-    for code in reversed(model.__mro__[:-2]):  # without BaseModel and object
-        for part in _parsed(inspect.getfile(code)):
-            for line, below in pairwise(part.body) if getattr(part, "name", "") == code.__name__ else ():
-                match line, below:
-                    case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(text))):
-                        docs[name] = " ".join(text.split())
-    return docs
-
-
-@cache
-def _parsed(file: str) -> list[Any]:
-    """The statements of a Python file."""
-    return ast.parse(Path(file).read_text("utf-8")).body
+def described(model: type[BaseModel], name: str) -> str:
+    """The docstring of a field; of a field without one, that of the class above."""
+    fields = (getattr(part, "model_fields", {}).get(name) for part in model.__mro__)
+    return next((field.description for field in fields if field and field.description), "")
 
 
 def _as_typed(name: str, value: object) -> str:

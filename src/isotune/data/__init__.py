@@ -21,27 +21,4 @@ from isotune.lazy import lazy
 if TYPE_CHECKING:
     from isotune.data.packed import Packed, pack
 
-__all__ = [
-    "DATASETS",
-    "Dataset",
-    "LabelledPair",
-    "LabelledSentence",
-    "NeighbourPair",
-    "Overlap",
-    "Packed",
-    "Pair",
-    "Row",
-    "ScoredPair",
-    "ScoredPairs",
-    "Sentence",
-    "Shared",
-    "Triplet",
-    "available",
-    "is_stand_in",
-    "pack",
-    "read",
-    "read_scored_pairs",
-    "stand_ins",
-]
-
-__getattr__ = lazy(__name__, dict.fromkeys(("Packed", "pack"), "isotune.data.packed"))  # loads torch
+__getattr__ = lazy(__name__, dict.fromkeys(("Packed", "pack"), "data.packed"))  # loads torch

@@ -15,16 +15,14 @@ if TYPE_CHECKING:
     from isotune.encoder.options import EncoderOptions
     from isotune.encoder.pooling import EachLayer
 
-__all__ = ["EachLayer", "Encoder", "EncoderOptions", "Precision", "local_folder", "short_hash"]
-
 __getattr__ = lazy(
     __name__,
     {
-        "EachLayer": "isotune.encoder.pooling",
-        "Encoder": "isotune.encoder.encoder",
-        "EncoderOptions": "isotune.encoder.options",
-        "local_folder": "isotune.encoder.format.pretrained",
-        "short_hash": "isotune.encoder.fingerprint",
+        "EachLayer": "encoder.pooling",
+        "Encoder": "encoder.encoder",
+        "EncoderOptions": "encoder.options",
+        "local_folder": "encoder.format.pretrained",
+        "short_hash": "encoder.fingerprint",
     },
 )
 

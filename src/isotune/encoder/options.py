@@ -40,13 +40,13 @@ def pooling(name: str) -> Callable[[P], P]:
 class EncoderOptions(BaseModel):
     """How sentence vectors are made from the pretrained model. Unset options are taken from the model's folder."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, defer_build=True)
 
     pooling: Annotated[str, AfterValidator(POOLINGS.check)] | None = None
-    """How the vectors of tokens become one vector: cls, mean, max, weightedmean (later tokens weigh more), mask (the
-    vector of the prompt's mask token), wk (SBERT-WK's weights of layers and tokens), or pooler (the vector of [CLS]
-    through the model's own pooler, a linear layer and tanh, which becomes a head), or one of a plugin. A pooling that
-    is given weighs all tokens equally. Unset: as the model's folder says; mean for a plain language model."""
+    """How the vectors of tokens become one vector. weightedmean lets later tokens weigh more; mask takes the vector of
+    the prompt's mask token; wk has SBERT-WK's weights of layers and tokens; pooler passes the vector of [CLS] through
+    the model's own pooler, a linear layer and tanh, which becomes a head. A pooling that is given weighs all tokens
+    equally. Unset: as the model's folder says; mean for a plain language model."""
 
     layers: Annotated[tuple[int, ...], Field(min_length=1)] | None = None
     """The layers to average before pooling, such as -2 -1: 0 is the embeddings, 1 the first block, -1 the last block.

@@ -9,4 +9,4 @@ if TYPE_CHECKING:
     from isotune.kernels.device import gpu_name as gpu_name
 
 # Loaded when they are first used, because the module imports torch.
-__getattr__ = lazy(__name__, dict.fromkeys(("default_device", "gpu_name"), "isotune.kernels.device"))
+__getattr__ = lazy(__name__, dict.fromkeys(("default_device", "gpu_name"), "kernels.device"))

@@ -309,7 +309,7 @@ def method(name: str, *, options: type[MethodOptions]) -> Callable[[M], M]:
 def _augmentation(name: str, options: AugmentedOptions, encoder: Encoder) -> Augmentation:
     kind, _, rate = name.partition(":")
     augmentation = AUGMENTATIONS[kind].from_options(options)
-    if rate and "rate" not in getattr(augmentation, "__dataclass_fields__", {}):
+    if rate and not hasattr(augmentation, "rate"):
         raise InputError(f"augmentation {name}: {kind} has no rate; leave :{rate} out")
     if rate:
         augmentation = replace(augmentation, rate=float(rate))  # type: ignore[type-var]

@@ -6,6 +6,8 @@ paper's text; if the authors' code differs, the docstring says so.
 """
 
 import re
+from enum import Enum
+from itertools import chain
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -29,31 +31,41 @@ def _augmentation(name: str) -> str:
 
 
 AugmentationName = Annotated[str, AfterValidator(_augmentation)]
-Sources = Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class Use(Enum):
+    """What the sources of a field are for; it stands in the field's annotation."""
+
+    TRAIN = "train"  # to train on, in place of the recipe's `data`
+    SCORE = "score"  # labelled rows that the method is scored on, in place of the recipe's dev pairs
+
+
+TrainSources = Annotated[tuple[str, ...], Field(min_length=1), Use.TRAIN]
+ScoreSources = Annotated[tuple[str, ...], Field(min_length=1), Use.SCORE]
 
 
 class MethodOptions(BaseModel):
-    """Options of a method.
+    """Options of a method."""
 
-    The three functions below say what the options name besides numbers and switches. An options class overrides them
-    if its fields name data or models; most do not.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, defer_build=True)
 
     takes_steps: ClassVar[bool] = True
     """Whether weights are trained step by step. A closed form has no batches, no rate and no schedule."""
 
-    def training_sources(self) -> tuple[str, ...]:
-        """The sources that the options name to train on, in place of the recipe's `data`; empty if they name none."""
-        return ()
+    @classmethod
+    def source_fields(cls, *uses: Use) -> list[str]:
+        """The names of the fields whose sources are for one of these uses."""
+        return [name for name, field in cls.model_fields.items() if any(use in field.metadata for use in uses)]
 
-    def dev_sources(self) -> tuple[str, ...]:
-        """The labelled sources that the method is scored on; empty if the recipe's dev pairs choose the best step."""
-        return ()
+    def sources(self, use: Use) -> tuple[str, ...]:
+        """The sources that the options name for this use."""
+        return tuple(chain.from_iterable(getattr(self, name) for name in self.source_fields(use)))
 
     def extra_models(self) -> tuple[str, ...]:
-        """The models that the method loads beside the encoder, such as translation models."""
+        """The models that the method loads beside the encoder, such as translation models.
+
+        Options that name models override this.
+        """
         return ()
 
 
@@ -62,15 +74,6 @@ class AugmentedOptions(MethodOptions):
 
     augmentations: tuple[AugmentationName, AugmentationName] = ("none", "none")
     """The augmentations of a sentence's two views. A rate may stand behind a name: token_cutoff:0.3."""
-
-    token_cutoff_rate: Rate = 0.15
-    """Share of a sentence's tokens that token_cutoff sets to 0. ConSERT, section 4.1."""
-
-    feature_cutoff_rate: Rate = 0.2
-    """Share of the features that feature_cutoff sets to 0. ConSERT, section 4.1."""
-
-    dropout_rate: Rate = 0.2
-    """Share of a sentence's elements that dropout sets to 0. ConSERT, section 4.1."""
 
 
 class SimCSEOptions(AugmentedOptions):
@@ -296,16 +299,12 @@ class FinetuneOptions(MethodOptions):
     """Pass the [CLS] vector through the encoder's heads before the dropout. With pooling = "pooler" the head is BERT's
     own pooler, as in BERT's code."""
 
-    dev_data: Sources
+    dev_data: ScoreSources
     """Labelled rows on which the metrics are computed."""
 
     dev_share: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Share of the dev data, from the first row on, that chooses the best step. The other rows then score that step.
     1: no row is left for that. The self-guided paper has 0.1 (A.4)."""
-
-    def dev_sources(self) -> tuple[str, ...]:
-        """The labelled rows on which the metrics are computed."""
-        return self.dev_data
 
 
 class FinetuneSentenceOptions(FinetuneOptions):
@@ -314,7 +313,7 @@ class FinetuneSentenceOptions(FinetuneOptions):
     classes: Annotated[tuple[str, ...], Field(min_length=2)] = ("0", "1")
     """The labels of the classes. f1 is that of the second class. The default is SST-2's."""
 
-    dev_data: Sources = ("sst2:dev",)
+    dev_data: ScoreSources = ("sst2:dev",)
     """Labelled sentences on which the metrics are computed."""
 
 
@@ -325,7 +324,7 @@ class FinetunePairOptions(FinetuneOptions):
     """The labels of the classes; with none, the method predicts the scores of scored pairs. f1 is that of the second
     class. The default is RTE's and QNLI's."""
 
-    dev_data: Sources = ("rte:dev",)
+    dev_data: ScoreSources = ("rte:dev",)
     """Labelled or scored pairs on which the metrics are computed."""
 
 
@@ -335,32 +334,32 @@ Hinge = Annotated[float, Field(ge=-1, lt=1)]
 class MultitaskOptions(MethodOptions):
     """BERT-CF's fine-tuning: sentiment, paraphrase and similarity in every update."""
 
-    sentiment_data: Sources = ("sst5:train",)
+    sentiment_data: TrainSources = ("sst5:train",)
     """Sentences with a label, to train on. BERT-CF, section 5.1."""
 
-    paraphrase_data: Sources = ("minbert-quora:train",)
+    paraphrase_data: TrainSources = ("minbert-quora:train",)
     """Pairs with the label 1 (paraphrases) or 0, to train on. BERT-CF, section 5.1."""
 
-    similarity_data: Sources = ("minbert-sts:train",)
+    similarity_data: TrainSources = ("minbert-sts:train",)
     """Pairs with a score from 0 to 5, to train on. This is the split of STS-B in the files of the CS224N project;
     BERT-CF calls it "STS-13"."""
 
-    sentiment_dev: Sources = ("sst5:dev",)
+    sentiment_dev: ScoreSources = ("sst5:dev",)
     """Sentences with a label, for the accuracy."""
 
-    paraphrase_dev: Sources = ("minbert-quora:dev",)
+    paraphrase_dev: ScoreSources = ("minbert-quora:dev",)
     """Pairs with the label 1 or 0, for the accuracy."""
 
-    similarity_dev: Sources = ("minbert-sts:dev",)
+    similarity_dev: ScoreSources = ("minbert-sts:dev",)
     """Pairs with a score, for Pearson's correlation. The mean of the three metrics chooses the best step."""
 
-    sentiment_test: tuple[str, ...] = ()
+    sentiment_test: Annotated[tuple[str, ...], Use.SCORE] = ()
     """Sentences with a label, for the accuracy of the kept step. Unset: it isn't measured, and so for the next two."""
 
-    paraphrase_test: tuple[str, ...] = ()
+    paraphrase_test: Annotated[tuple[str, ...], Use.SCORE] = ()
     """Pairs with the label 1 or 0, for the accuracy of the kept step."""
 
-    similarity_test: tuple[str, ...] = ()
+    similarity_test: Annotated[tuple[str, ...], Use.SCORE] = ()
     """Pairs with a score, for Pearson's correlation of the kept step."""
 
     sentiment_classes: Annotated[tuple[str, ...], Field(min_length=2)] = ("0", "1", "2", "3", "4")
@@ -399,15 +398,6 @@ class MultitaskOptions(MethodOptions):
 
     similarity_dropout: Rate = 0.1
     """Rate of the dropout before the similarity layer. BERT-CF, section 5.3."""
-
-    def training_sources(self) -> tuple[str, ...]:
-        """The data of the three tasks."""
-        return (*self.sentiment_data, *self.paraphrase_data, *self.similarity_data)
-
-    def dev_sources(self) -> tuple[str, ...]:
-        """The dev data and the test data of the three tasks."""
-        dev = (*self.sentiment_dev, *self.paraphrase_dev, *self.similarity_dev)
-        return (*dev, *self.sentiment_test, *self.paraphrase_test, *self.similarity_test)
 
 
 class WhiteningOptions(MethodOptions):

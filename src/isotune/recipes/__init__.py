@@ -15,22 +15,6 @@ from isotune.recipes.recipe import RUN_OPTIONS, Inputs, Recipe, Stage
 from isotune.recipes.training import TrainingOptions
 from isotune.registry import Registry
 
-__all__ = [
-    "ENCODER_RECIPE",
-    "MODEL_KINDS",
-    "RECIPES",
-    "RUN_OPTIONS",
-    "Inputs",
-    "Recipe",
-    "Stage",
-    "TrainingOptions",
-    "add_recipe",
-    "plan_table",
-    "read_recipe",
-    "recipe_of_model",
-    "resolve",
-]
-
 ENCODER_RECIPE = "adapt"  # for a finished encoder
 DEFAULT_RECIPE = "default"  # for any other model
 MODEL_KINDS = {

@@ -8,7 +8,7 @@ keyword arguments of `isotune.train`; `Recipe.with_options` sets them in a recip
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_serializer, model_validator
@@ -17,8 +17,8 @@ from isotune.data.rows import is_unicode
 from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError, invalid, unknown
 from isotune.methods import OPTIONS
-from isotune.methods.options import MethodOptions
-from isotune.recipes.training import TrainingOptions
+from isotune.methods.options import MethodOptions, Use
+from isotune.recipes.training import AsReleased, TrainingOptions
 
 RIVALS = {"steps": "epochs", "epochs": "steps", "learning_rate": "rate_width"}  # an option, and what it replaces
 RUN_OPTIONS = ("data", "columns", "model", "dev", "tasks", "seed")
@@ -52,11 +52,10 @@ class Stage(BaseModel):
         known = {*_stage_keys(method), "data"}
         for key in table:
             if key not in known | {"method"}:
-                raise unknown(f"option of method {method}", key, known)
+                raise _unknown(f"option of method {method}", key, known)
         model = OPTIONS[method]
         options = model.model_validate(_only(table, model))
-        if table.get("data") and options.training_sources():
-            names = [name for name in model.model_fields if name.endswith("_data")]
+        if table.get("data") and (names := model.source_fields(Use.TRAIN)):
             raise InputError(f"data: method {method} reads {', '.join(names)}; give these instead")
         training = TrainingOptions.model_validate(_only(table, TrainingOptions))
         return {"method": method, "data": table.get("data", ()), "options": options, "training": training}
@@ -64,7 +63,7 @@ class Stage(BaseModel):
     @property
     def named_sources(self) -> tuple[str, ...]:
         """The sources that the stage itself names to train on; empty if it trains on the recipe's data."""
-        return self.options.training_sources() or self.data
+        return self.options.sources(Use.TRAIN) or self.data
 
     @model_serializer
     def _to_table(self) -> dict[str, Any]:
@@ -77,7 +76,7 @@ class Stage(BaseModel):
 class Recipe(BaseModel):
     """The configuration of a whole run."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     title: str = ""
     """What the recipe does, in one line."""
@@ -142,7 +141,7 @@ class Recipe(BaseModel):
     def inputs(self, stage: Stage) -> Inputs:
         """The data and models that one of the recipe's stages reads."""
         options = stage.options
-        return Inputs(stage.named_sources or self.data, options.dev_sources(), options.extra_models())
+        return Inputs(stage.named_sources or self.data, options.sources(Use.SCORE), options.extra_models())
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], name: str = "recipe") -> Recipe:
@@ -162,7 +161,7 @@ class Recipe(BaseModel):
         """This recipe with other values of some options; `name` is for error messages.
 
         An option of a stage is set in every stage that has it, but `mlm_weight` only in stages with steps. An option
-        takes the place of its rival (`RIVALS`).
+        takes the place of its rival (`RIVALS`). Options of `as_released` that are not given stay as they are.
         """
         table = self.table()
         parts = [(RUN_OPTIONS, table), (EncoderOptions.model_fields, table["encoder"])]
@@ -173,9 +172,9 @@ class Recipe(BaseModel):
         for key, value in options.items():
             having = [part for keys, part in parts if key in keys]
             if not having:
-                raise unknown("option", key, {known for keys, _ in parts for known in keys})
+                raise _unknown("option", key, {known for keys, _ in parts for known in keys})
             for part in having:
-                part[key] = value
+                part[key] = {**part[key], **value} if key == "as_released" else value
             rival = RIVALS.get(key)
             if rival and rival not in options:
                 for part in having:
@@ -195,16 +194,21 @@ class Recipe(BaseModel):
         from isotune.data.datasets import stand_ins  # here, because help needs no data
 
         table = self.table()
-        for part in (table, *table["stages"]):
-            for key, value in part.items():
-                if key.endswith(("data", "_dev", "_test")):
-                    part[key] = tuple(other for source in value for other in stand_ins(source))
+        fields = [OPTIONS[stage.method].source_fields(*Use) for stage in self.stages]
+        for part, names in zip((table, *table["stages"]), ([], *fields), strict=True):
+            for key in part.keys() & {"data", *names}:
+                part[key] = tuple(other for source in part[key] for other in stand_ins(source))
         return Recipe.from_table(table)
 
 
 def _stage_keys(method: str) -> set[str]:
     """The options of a stage with this method."""
     return {*OPTIONS[method].model_fields, *TrainingOptions.model_fields}
+
+
+def _unknown(kind: str, key: str, known: Iterable[str]) -> InputError:
+    """The error for an option that does not exist, or that stands in the table `as_released`."""
+    return unknown(kind, key, [f"as_released.{key}"] if key in AsReleased.model_fields else known)
 
 
 def _only(table: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:

@@ -9,13 +9,48 @@ from isotune.methods.options import LARGEST, Count, NotNegative, Positive, Rate
 Share = Annotated[float, Field(ge=0, le=1)]
 
 # The options of a stage whose method takes no steps.
-WITHOUT_STEPS = ("max_length", "precision", "metric", "sample", "upsample", "min_words", "min_score", "positive")
+WITHOUT_STEPS = ("max_length", "precision", "sample", "min_words", "min_score", "positive")
+
+
+class AsReleased(BaseModel):
+    """What single papers and their released scripts need: a stage's table `as_released`, which has no flags."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, defer_build=True)
+
+    early_stopping: Literal["best", "previous"] = "best"
+    """The evaluations that patience counts: best counts those in a row without a new best score; previous counts all
+    that score lower than the evaluation before them. The first one after the start is never counted (the self-guided
+    paper's code)."""
+
+    whole_epochs: bool = False
+    """Treat epochs as the loop of sentence-transformers does, which ConSERT's code has: rows that don't fill a last
+    batch make a smaller one, eval_every counts within an epoch, an epoch's end is evaluated too, and the start is not
+    among the steps to choose from. Else those rows are left out, eval_every counts all steps, and the start counts."""
+
+    upsample: bool = False
+    """Repeat the sample until it is as large as the data was (ConSERT's code, --do_upsampling, for its Figure 6). A
+    batch then has copies of a row, as negatives of each other."""
+
+    optimizer: Literal["adamw", "sgd"] = "adamw"
+    """The optimiser. CLSR follows SimCLR, which has sgd with momentum."""
+
+    dev_layers: Annotated[tuple[int, ...], Field(min_length=1)] | None = None
+    """The layers that are averaged where the dev pairs choose the step, such as -1. Unset: the layers of the
+    encoder. ConSERT's code has the last layer, on which it trains."""
+
+    bias_correction: bool = True
+    """Correct the bias of AdamW's averages, which start at 0 (Kingma and Ba 2015, section 3). Without it the first
+    steps are about three times as long, and steps stay longer for about a thousand steps. BERT's own optimiser has
+    none, nor have the released runs of ConSERT and BERT-flow."""
+
+    head_dropout: Rate = 0.0
+    """Rate at which whole attention heads are dropped in training, for each sentence anew (DropHead)."""
 
 
 class TrainingOptions(BaseModel):
     """How long, how fast and how carefully a stage trains."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, defer_build=True)
 
     batch_size: Annotated[Count, Field(ge=2)] = 64
     """Rows in a step. A contrastive loss takes the other rows of the step as negatives. 64: SimCSE, BERT-base."""
@@ -47,9 +82,6 @@ class TrainingOptions(BaseModel):
     warmup: Share = 0.1
     """Share of the steps in which the learning rate rises from 0. 0.1: ConSERT, section 4.1."""
 
-    optimizer: Literal["adamw", "sgd"] = "adamw"
-    """The optimiser."""
-
     weight_decay: NotNegative = 0.01
     """Weight decay of all weights except biases and normalisation. 0.01: BERT, ConSERT's code."""
 
@@ -60,11 +92,6 @@ class TrainingOptions(BaseModel):
     epsilon: Positive = 1e-6
     """Added to AdamW's denominator. 1e-6: BERT, ConSERT's code."""
 
-    bias_correction: bool = True
-    """Correct the bias of AdamW's averages, which start at 0 (Kingma and Ba 2015, section 3). Without it the first
-    steps are about three times as long, and steps stay longer for about a thousand steps. BERT's own optimiser has
-    none, nor have the released runs of ConSERT and BERT-flow."""
-
     max_gradient_norm: Annotated[float, Field(gt=0)] = 1.0
     """Longer gradients are scaled down to this norm; with inf, none is. 1.0: BERT, ConSERT's code."""
 
@@ -74,9 +101,6 @@ class TrainingOptions(BaseModel):
     attention_dropout: Rate | None = None
     """Rate of the dropout of attention weights in training. With 0, a GPU in bfloat16 is faster: it can use flash
     attention. Models that run padded (MPNet, DeBERTa) keep their own rate. Unset: as model_dropout."""
-
-    head_dropout: Rate = 0.0
-    """Rate at which whole attention heads are dropped in training, for each sentence anew (DropHead)."""
 
     mlm_weight: NotNegative = 0.0
     """Weight of masked language modelling beside the method's loss; with 0 there is none. The small-BERT paper has 1
@@ -93,16 +117,8 @@ class TrainingOptions(BaseModel):
     """Steps between two evaluations on the dev pairs. Each is followed by a checkpoint. 50: the self-guided paper's
     code."""
 
-    metric: Literal["spearman", "pearson"] = "spearman"
-    """The correlation on the dev pairs that chooses the step."""
-
     patience: Count | None = None
     """The stage ends after this many evaluations in a row without a new best score. Unset: it runs to its last step."""
-
-    early_stopping: Literal["best", "previous"] = "best"
-    """The evaluations that patience counts: best counts those in a row without a new best score; previous counts all
-    that score lower than the evaluation before them. The first one after the start is never counted (the self-guided
-    paper's code)."""
 
     most_forgotten: NotNegative | None = None
     """The most that the encoder may lose on general pairs (stsb-open:dev, Spearman x 100). The first evaluation that
@@ -110,22 +126,9 @@ class TrainingOptions(BaseModel):
     kept. With dev pairs, the last step is kept that scores higher than the start and is below the best step by at most
     the standard error of their difference; if there is none, the start. Unset: general pairs are not looked at."""
 
-    dev_layers: Annotated[tuple[int, ...], Field(min_length=1)] | None = None
-    """The layers that are averaged where the dev pairs choose the step, such as -1. Unset: the layers of the
-    encoder. ConSERT's code has the last layer, on which it trains."""
-
-    whole_epochs: bool = False
-    """Treat epochs as the loop of sentence-transformers does, which ConSERT's code has: rows that don't fill a last
-    batch make a smaller one, eval_every counts within an epoch, an epoch's end is evaluated too, and the start is not
-    among the steps to choose from. Else those rows are left out, eval_every counts all steps, and the start counts."""
-
     sample: Count | None = None
     """Train on this many rows, drawn at random with the seed; for a method with several tasks, on this many of each.
     Unset: all rows; sif and whitening take at most 100,000."""
-
-    upsample: bool = False
-    """Repeat the sample until it is as large as the data was (ConSERT's code, --do_upsampling, for its Figure 6). A
-    batch then has copies of a row, as negatives of each other."""
 
     min_words: Count | None = None
     """Leave out rows with a text of fewer words. Unset: none is left out."""
@@ -136,6 +139,9 @@ class TrainingOptions(BaseModel):
     positive: str | None = None
     """The label of labelled pairs that mean the same, which are kept as pairs. Unset: entailment, or what isotune knows
     of a named dataset."""
+
+    as_released: AsReleased = AsReleased()
+    """What a released script does differently."""
 
     @model_validator(mode="after")
     def _one_length(self) -> Self:

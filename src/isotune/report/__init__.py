@@ -19,25 +19,3 @@ from isotune.report.figures import cosines_against_gold
 from isotune.report.page import write_report
 from isotune.report.stages import group_by_stage, read_records, sealed
 from isotune.report.templates import template
-
-__all__ = [
-    "BLUE",
-    "INK",
-    "RING",
-    "VERMILION",
-    "cosines_against_gold",
-    "group_by_stage",
-    "legend_below",
-    "look",
-    "names_down",
-    "panels",
-    "read_records",
-    "save_png",
-    "sealed",
-    "styled",
-    "svg",
-    "template",
-    "whole_numbers",
-    "write_card",
-    "write_report",
-]

@@ -5,5 +5,3 @@ from isotune.training.run import train
 from isotune.training.run_folder import is_finished
 from isotune.training.selection import PREDICTIONS
 from isotune.training.step import TrainingFailed
-
-__all__ = ["PREDICTIONS", "Result", "TrainingFailed", "is_finished", "train"]

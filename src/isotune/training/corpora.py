@@ -92,12 +92,12 @@ class Corpora:
             with self.run.workers.leader_first() if feed.reads else nullcontext():
                 train[name] = store = build(rows, feed.rows, classes=feed.classes, keep_text=method.needs_text)
             shared = {task: counts for task, counts in overlap.shared().items() if counts.sentences}
-            if store.fingerprint.distinct < 2 and not stage.training.upsample:
+            if store.fingerprint.distinct < 2 and not stage.training.as_released.upsample:
                 count = store.fingerprint.sentences
                 content = "one sentence only" if count == 1 else f"{count} sentences, all of them the same"
                 named = ", ".join(feed.data) or "rows"
                 raise InputError(f"{named}: {content}; training needs different sentences")
-            if not stage.training.upsample and store.is_constant():
+            if not stage.training.as_released.upsample and store.is_constant():
                 raise InputError(
                     f"{', '.join(feed.data) or 'rows'}: all {len(store):,} rows become the same tokens, so there is "
                     "nothing to learn from them; choose a model whose vocabulary has their words"
@@ -122,7 +122,7 @@ class Corpora:
         """
         seed = derive_seed(self.recipe.seed, "sample")
         if training.sample:
-            return _sample(rows, training.sample, seed, training.upsample)
+            return _sample(rows, training.sample, seed, training.as_released.upsample)
         needed = feed.enough or (training.steps or 0) * (feed.batch_size or training.batch_size)
         if not 0 < needed <= MOST_DRAWN:
             return rows

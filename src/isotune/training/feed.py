@@ -104,7 +104,7 @@ class Feeder:
         for name, store in stores.items():
             size = feeds[name].batch_size or options.batch_size
             order_seed = derive_seed(seed, "order" if name == ROWS else f"order{name}", stage)
-            self.corpora[name] = Corpus(store, size, name, order_seed, options.whole_epochs)
+            self.corpora[name] = Corpus(store, size, name, order_seed, options.as_released.whole_epochs)
             self.rows_per_step += size
         self._seed, self._stage = seed, stage
         first = next(iter(self.corpora.values()))

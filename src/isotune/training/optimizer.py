@@ -24,11 +24,11 @@ class Optimizer:
         ]
         self._peak, betas = options.learning_rate, options.betas
         self._optimizer: SGD | AdamW
-        if options.optimizer == "sgd":
+        if options.as_released.optimizer == "sgd":
             self._optimizer = SGD(groups, lr=self._peak, momentum=betas[0], fused=True)
         else:
             self._optimizer = adamw = AdamW(groups, lr=self._peak, betas=betas, eps=options.epsilon, fused=True)
-            if not options.bias_correction:
+            if not options.as_released.bias_correction:
                 _leave_out_bias_correction(adamw)
 
     def step(self, share: float) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -275,10 +276,10 @@ class _Run:
             objectives.attach(encoder)
             corpora.try_stage(stage, objectives.method, encoder)
             blocks = encoder.backbone.layers
-            change_pooling(encoder.pooling, None, stage.training.dev_layers, blocks).numbered(blocks)
+            change_pooling(encoder.pooling, None, stage.training.as_released.dev_layers, blocks).numbered(blocks)
             methods.append((stage, objectives.method))
-        for option in ("model_dropout", "attention_dropout", "head_dropout"):
-            asking = [(stage, method) for stage, method in methods if getattr(stage.training, option)]
+        for option in ("model_dropout", "attention_dropout", "as_released.head_dropout"):
+            asking = [(stage, method) for stage, method in methods if attrgetter(option)(stage.training)]
             if asking and all(method.cached for _, method in asking):
                 stage, _ = asking[0]
                 instead = ", or compute them in every step (--no-cached)" if hasattr(stage.options, "cached") else ""

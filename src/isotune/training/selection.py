@@ -32,7 +32,6 @@ from isotune.encoder.pooling import change_pooling
 from isotune.errors import InputError
 from isotune.evaluation.intervals import Floats, correlated_pairs, resampled_correlations
 from isotune.evaluation.metrics import Values, measure
-from isotune.evaluation.results import Metric
 from isotune.evaluation.sts import cosine_similarities, score
 from isotune.files import write_arrays
 from isotune.kernels.cpu.float32 import fast_float32
@@ -76,9 +75,8 @@ def choose_scorer(
         return partial(
             score_pairs,
             pairs=dev,
-            metric=options.metric,
             workers=workers,
-            layers=options.dev_layers,
+            layers=options.as_released.dev_layers,
             resamples=options.most_forgotten is not None,
         )
     return None
@@ -88,7 +86,7 @@ def general_scorer(options: TrainingOptions, workers: Workers) -> Scorer | None:
     """What scores the general pairs; None if the stage doesn't bound what is forgotten."""
     if options.most_forgotten is None:
         return None
-    return partial(score_pairs, pairs=read_scored_pairs(GENERAL_PAIRS), metric="spearman", workers=workers)
+    return partial(score_pairs, pairs=read_scored_pairs(GENERAL_PAIRS), workers=workers)
 
 
 def shared(encoder: Encoder, workers: Workers) -> Any:
@@ -121,19 +119,18 @@ class SharedEncoder:
 def score_pairs(
     encoder: Encoder,
     pairs: ScoredPairs,
-    metric: Metric,
     workers: Workers,
     layers: Sequence[int] | None = None,
     resamples: bool = False,
 ) -> Score:
-    """Scores by the correlation of cosines with gold scores, over all pairs; with `resamples` on samples of them, too.
+    """Scores by Spearman's correlation of cosines with gold scores, over all pairs.
 
-    `layers` are averaged in place of the encoder's.
+    `layers` are averaged in place of the encoder's. With `resamples` samples of the pairs are scored, too.
     """
     pooling = change_pooling(encoder.pooling, None, layers, encoder.backbone.layers)
     cosines = cosine_similarities(shared(encoder.reading(pooling, encoder.heads), workers), pairs)
-    resampled = resampled_correlations(correlated_pairs(pairs, cosines), metric) if resamples else None
-    return Score(getattr(score(pairs, cosines), metric).all, metric, resampled=resampled)
+    resampled = resampled_correlations(correlated_pairs(pairs, cosines), "spearman") if resamples else None
+    return Score(score(pairs, cosines).spearman.all, "spearman", resampled=resampled)
 
 
 def score_rows(
@@ -170,7 +167,7 @@ class Selection:
         self.standing.start_space = self.monitor.start
         result = self.scorer and self.scorer(encoder)
         # With whole_epochs the start is a placeholder until the first evaluation, whatever its score.
-        counts = bool(progress.step) or not self.options.whole_epochs
+        counts = bool(progress.step) or not self.options.as_released.whole_epochs
         lost = self._lost(encoder)
         forgotten = lost > (self.options.most_forgotten or 0)
         keep = not forgotten and (result is None or not counts or self.keeps(result, progress.step))
@@ -212,7 +209,7 @@ class Selection:
         if standing.first_score is None:
             standing.first_score = value
         best = standing.best_score is None or value > standing.best_score
-        if self.options.early_stopping == "previous":
+        if self.options.as_released.early_stopping == "previous":
             if standing.last_score is not None and value < standing.last_score:
                 standing.stale += 1
         else:

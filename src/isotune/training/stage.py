@@ -78,7 +78,7 @@ class StageTraining:
                 self.stepper.open()  # not before: a resumed run has the right weights only after `load_parts`
             recorder.start(f"stage {progress.stage + 1}", progress.step, self.stepper.total)
             dropout = backbone.dropout(options.model_dropout, options.attention_dropout)
-            with self.run.stop, dropout, backbone.drop_heads(options.head_dropout):
+            with self.run.stop, dropout, backbone.drop_heads(options.as_released.head_dropout):
                 self._take_steps()
                 if not progress.done:
                     self._save_stopped()
@@ -121,7 +121,7 @@ class StageTraining:
 
     def _counted(self, step: int) -> int:
         """The step as `eval_every` counts it: over the whole stage, or from 0 at the start of each epoch."""
-        return step % self.feeder.steps_per_epoch if self.options.whole_epochs else step
+        return step % self.feeder.steps_per_epoch if self.options.as_released.whole_epochs else step
 
     def _stopped(self) -> bool:
         """Whether a process of the run was told to stop; then all of them stop at this step."""

@@ -20,4 +20,4 @@ AUGMENTATIONS: Registry[type[Augmentation]] = Registry(
         "adversarial": "views.adversarial:Adversarial",
     },
 )
-"""The classes of the augmentations by name; `from_options` makes one."""
+"""The classes of the augmentations by name."""

@@ -11,7 +11,7 @@ rescaled, and special tokens are tokens like any other.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -63,25 +63,10 @@ class Shuffle(Augmentation):
 
 
 @dataclass(frozen=True)
-class WithRate(Augmentation):
-    """An augmentation whose rate is an option."""
-
-    rate: float
-
-    option: ClassVar[str]
-    """The name of the option."""
-
-    @classmethod
-    def from_options(cls, options: Any) -> Self:
-        """Takes the rate from the option."""
-        return cls(getattr(options, cls.option))
-
-
-@dataclass(frozen=True)
-class TokenCutoff(WithRate):
+class TokenCutoff(Augmentation):
     """Token cutoff: floor(rate * length) tokens of each sentence lose all their features."""
 
-    option = "token_cutoff_rate"
+    rate: float = 0.15  # ConSERT, section 4.1, as are the next two
 
     def embeddings(self, embeddings: Tensor, tokens: Packed) -> Tensor:
         """The embeddings, 0 in the rows of the tokens that are cut off, [T, d]."""
@@ -92,10 +77,10 @@ class TokenCutoff(WithRate):
 
 
 @dataclass(frozen=True)
-class FeatureCutoff(WithRate):
+class FeatureCutoff(Augmentation):
     """Feature cutoff: floor(rate * d) features are 0 in all tokens of a sentence; each sentence draws its features."""
 
-    option = "feature_cutoff_rate"
+    rate: float = 0.2
 
     def embeddings(self, embeddings: Tensor, tokens: Packed) -> Tensor:
         """The embeddings, 0 in the features that are cut off, [T, d]."""
@@ -105,10 +90,10 @@ class FeatureCutoff(WithRate):
 
 
 @dataclass(frozen=True)
-class EmbeddingDropout(WithRate):
+class EmbeddingDropout(Augmentation):
     """Dropout: floor(rate * length * d) single elements of each sentence are 0."""
 
-    option = "dropout_rate"
+    rate: float = 0.2
 
     def embeddings(self, embeddings: Tensor, tokens: Packed) -> Tensor:
         """The embeddings, 0 in the elements that are dropped, [T, d]."""

@@ -166,9 +166,7 @@ def test_a_recipe_of_one_stage_is_that_of_the_whole(part: str, whole: str, stage
     one, all_of_it = (Recipe.from_table(read_recipe(name)) for name in (part, whole))
     (alone,), expected = one.stages, all_of_it.stages[stage]
     assert alone.training == expected.training
-    assert alone.options.model_copy(update={"feature_cutoff_rate": 0}) == expected.options.model_copy(
-        update={"feature_cutoff_rate": 0}
-    )
+    assert alone.options == expected.options
     assert one.data == (expected.data or all_of_it.data)
     assert (one.encoder, one.dev, one.seed) == (all_of_it.encoder, all_of_it.dev, all_of_it.seed)
 

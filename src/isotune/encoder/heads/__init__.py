@@ -5,5 +5,3 @@
 
 from isotune.encoder.heads.flow import NormalizingFlow
 from isotune.encoder.heads.head import Borrowed, Dense, Head, Heads, Normalize
-
-__all__ = ["Borrowed", "Dense", "Head", "Heads", "Normalize", "NormalizingFlow"]

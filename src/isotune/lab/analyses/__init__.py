@@ -7,10 +7,11 @@ a list of rows. `findings(table)` makes sentences of the table, and `draw(table)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from isotune.errors import InputError, unknown
+from isotune.errors import InputError
+from isotune.lazy import load
+from isotune.registry import Registry
 
 if TYPE_CHECKING:
     from isotune.data import ScoredPairs
@@ -28,24 +29,21 @@ class AnalysisEntry(NamedTuple):
     seeded: bool = False  # whether it draws something by the option `seed`
 
 
-ANALYSES = {
-    "cosines": AnalysisEntry("Cosine against gold score", "ConSERT, Figure 1", ("stsb",)),
-    "frequent-tokens": AnalysisEntry("STS without the most frequent tokens", "ConSERT, Figure 4", ("sts",), True),
-    "layers": AnalysisEntry("STS by layer and pooling", "self-guided, Figure 1", ("stsb",), True, True),
-    "tsne": AnalysisEntry(
-        "Most and least similar pairs in the plane", "self-guided, Figures 5 and 6", ("stsb:dev",), seeded=True
-    ),
-    "time": AnalysisEntry("Time to encode", "self-guided, Table 6", ("stsb",), True),
-    "histogram": AnalysisEntry("Cosines by gold score", "BERT-CF, Figures 2 and 3", ("sts13",)),
-    "pairs": AnalysisEntry("Pairs to read", "BERT-CF, Tables 3 to 6", ("sts13",), seeded=True),
-}
-
-
-def entry_of(name: str) -> AnalysisEntry:
-    """What is known of an analysis; refuses a name that is no key of `ANALYSES`."""
-    if name not in ANALYSES:
-        raise unknown("analysis", name, ANALYSES)
-    return ANALYSES[name]
+ANALYSES: Registry[AnalysisEntry] = Registry(
+    "analysis",
+    {
+        "cosines": AnalysisEntry("Cosine against gold score", "ConSERT, Figure 1", ("stsb",)),
+        "frequent-tokens": AnalysisEntry("STS without the most frequent tokens", "ConSERT, Figure 4", ("sts",), True),
+        "layers": AnalysisEntry("STS by layer and pooling", "self-guided, Figure 1", ("stsb",), True, True),
+        "tsne": AnalysisEntry(
+            "Most and least similar pairs in the plane", "self-guided, Figures 5 and 6", ("stsb:dev",), seeded=True
+        ),
+        "time": AnalysisEntry("Time to encode", "self-guided, Table 6", ("stsb",), True),
+        "histogram": AnalysisEntry("Cosines by gold score", "BERT-CF, Figures 2 and 3", ("sts13",)),
+        "pairs": AnalysisEntry("Pairs to read", "BERT-CF, Tables 3 to 6", ("sts13",), seeded=True),
+    },
+)
+"""What is known of the analyses, by name. An analysis is the module of its name."""
 
 
 def analyse(name: str, encoders: Mapping[str, SentenceEncoder], tasks: Sequence[str] = (), **options: Any) -> Analysis:
@@ -64,7 +62,7 @@ def analyse(name: str, encoders: Mapping[str, SentenceEncoder], tasks: Sequence[
     """
     from isotune.lab.analyses.analysis import Analysis, task_name
 
-    entry, module = entry_of(name), import_module(f"{__name__}.{name.replace('-', '_')}")
+    entry, module = ANALYSES[name], load(f"lab.analyses.{name.replace('-', '_')}")
     pairs = _read_pairs(entry, name, tasks)
     table = module.compute(encoders, pairs, **options)
     return Analysis(

@@ -21,8 +21,6 @@ from pathlib import Path
 from isotune.files import read_toml, toml_files
 from isotune.lab.studies.study import Arm, Published, Study
 
-__all__ = ["Arm", "Published", "Study", "paper_names", "read_study", "study_names"]
-
 
 def study_names() -> list[str]:
     """The names of the package's studies, such as "consert/table4" and "own/methods"."""

@@ -150,7 +150,7 @@ def rows_to_train(recipe: Recipe) -> float:
         else:
             as_sentences = method.rows is Sentence
             rows = sum([_row_count(source, as_sentences) for source in recipe.inputs(stage).data])
-            sample = None if training.upsample else training.sample
+            sample = None if training.as_released.upsample else training.sample
             total += (training.epochs or 1) * (sample or rows)
     return total
 

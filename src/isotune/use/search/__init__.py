@@ -7,5 +7,3 @@ hits = index.search("How do I reset it?", where="lang = 'en'")
 
 from isotune.use.search.documents import Document, read_documents
 from isotune.use.search.index import Changes, Hit, Index
-
-__all__ = ["Changes", "Document", "Hit", "Index", "read_documents"]
