@@ -109,7 +109,6 @@ def test_similarity(isotune: Call, refused: Refused, tiny_model: Path) -> None:
         "encode MODEL text.txt --out v.parquet",
         "encode MODEL text.txt text.txt --out vectors/",
         "similarity MODEL text.txt text.txt",
-        "map MODEL text.txt",
         "index MODEL text.txt --out index",
         "duplicates MODEL text.txt",
         "mine MODEL text.txt",

@@ -48,7 +48,7 @@ def gradients(method: Method, encoder: Encoder, batch: Batch, term: str | None =
     for parameter in trained(method, encoder):
         parameter.requires_grad_(True)
     encoder.train()
-    terms = method.loss(encode_views(encoder, method.views(batch)), batch)
+    terms = method.loss(encode_views(encoder, method.views(method.draw(batch))), batch)
     (sum(terms.values()) if term is None else terms[term]).backward()  # type: ignore[union-attr]
     return {key: value.grad for key, value in encoder.named_parameters() if value.grad is not None}
 
@@ -56,14 +56,14 @@ def gradients(method: Method, encoder: Encoder, batch: Batch, term: str | None =
 def test_mirror_masks_characters_on_one_side_only(encoder: Encoder, batch: Batch) -> None:
     method = Mirror(MirrorOptions(), encoder)
     assert method.needs_text
-    plain, masked = method.views(batch)
+    plain, masked = method.views(method.draw(batch))
     assert plain.tokens is batch.texts[0]
     for text, whole, cut in zip(batch.sentences[0], unpack(plain.tokens), unpack(masked.tokens), strict=True):
         assert MASK not in whole
         assert cut.count(MASK) == (len(text) >= 30)
         assert cut[0] == whole[0] == 2
         assert cut[-1] == whole[-1] == 3
-    again = method.views(replace(batch, generator=Generator().manual_seed(0)))[1].tokens
+    again = method.views(method.draw(replace(batch, generator=Generator().manual_seed(0))))[1].tokens
     assert torch.equal(again.ids, masked.tokens.ids)  # type: ignore[union-attr]
 
 
@@ -73,10 +73,9 @@ def test_a_mask_takes_no_token_from_the_end_but_at_the_limit_of_the_stage(encode
     for max_length, ends_whole in ((len(whole) + 4, True), (len(whole), False)):
         tokenize = lambda columns, n=max_length: Tokenized([encoder.tokenize(columns[0], n)])  # noqa: E731
         store = TokenStore.build([Sentence(text)] * 40, Sentence, tokenize, max_length, keep_text=True)
-        batch = Feeder({ROWS: store}, {ROWS: Feed(Sentence, batch_size=40)}, TrainingOptions(), 0, 0).batch(
-            0, encoder.device
-        )
-        plain, masked = (view.tokens for view in Mirror(MirrorOptions(), encoder).views(batch))
+        batch = Feeder({ROWS: store}, {ROWS: Feed(Sentence, batch_size=40)}, TrainingOptions(), 0, 0).batch(0)
+        mirror = Mirror(MirrorOptions(), encoder)
+        plain, masked = (view.tokens for view in mirror.views(mirror.draw(batch)))
         assert plain is not None
         assert masked is not None
         assert plain.lengths.tolist() == [len(whole)] * 40
@@ -88,25 +87,25 @@ def test_a_mask_takes_no_token_from_the_end_but_at_the_limit_of_the_stage(encode
 def test_mirror_can_mask_tokens_or_nothing(encoder: Encoder, batch: Batch) -> None:
     method = Mirror(MirrorOptions(spans="tokens"), encoder)
     assert not method.needs_text
-    plain, masked = (view.tokens for view in method.views(batch))
+    plain, masked = (view.tokens for view in method.views(method.draw(batch)))
     assert plain is not None
     assert masked is not None
     assert torch.equal(masked.lengths, plain.lengths)
     assert 9 <= (masked.ids == MASK).sum() <= 45
-    again = method.views(Batch(batch.texts, generator=Generator().manual_seed(0)))[1].tokens
+    again = method.views(method.draw(Batch(batch.texts, generator=Generator().manual_seed(0))))[1].tokens
     assert again is not None
     assert torch.equal(again.ids, masked.ids)  # the batch's generator decides
 
     for spans in ("characters", "tokens"):
         method = Mirror(MirrorOptions.model_validate({"spans": spans, "span_length": 0}), encoder)
         assert not method.needs_text
-        assert {view.tokens for view in method.views(batch)} == set(batch.texts)
+        assert {view.tokens for view in method.views(method.draw(batch))} == set(batch.texts)
 
 
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_mirrors_loss_is_nt_xent_or_bert_cfs(symmetric: bool, encoder: Encoder, batch: Batch) -> None:
     method = Mirror(MirrorOptions(temperature=0.07, symmetric=symmetric), encoder)
-    encoded = encode_views(encoder.eval(), method.views(batch))
+    encoded = encode_views(encoder.eval(), method.views(method.draw(batch)))
     a, b = (vectors.double() for vectors in encoded)
     formula = losses_reference.nt_xent if symmetric else losses_reference.mirror_info_nce
     torch.testing.assert_close(method.loss(encoded, batch)["mirror"].double(), formula(a, b, 0.07), rtol=1e-4, atol=0)
@@ -136,12 +135,12 @@ def test_flow_trains_its_own_layers_only(cached: bool, encoder: Encoder, batch: 
 
 def test_flows_loss_is_the_likelihood_of_the_vectors(encoder: Encoder, vectors: Tensor) -> None:
     method, batch = attached(BERTFlow(FlowOptions(depth=1), encoder), encoder), VectorBatch(vectors=(vectors,))
-    encode_views(encoder.train(), method.views(batch))  # which initialises it
+    encode_views(encoder.train(), method.views(method.draw(batch)))  # which initialises it
     flow = encoder.heads[0]
     with torch.no_grad():
         for parameter in flow.parameters():
             parameter.add_(0.05 * torch.randn_like(parameter))
-    encoded = encode_views(encoder.eval(), method.views(batch))
+    encoded = encode_views(encoder.eval(), method.views(method.draw(batch)))
     weights = {key: value.double() for key, value in flow.state_dict().items()}
     z = [flow_reference.flow(row, weights, levels=3, depth=1) for row in vectors.double().tolist()]
     jacobian = torch.autograd.functional.jacobian(lambda x: flow.double()(x[None])[0], vectors[0].double())
@@ -152,7 +151,7 @@ def test_flows_loss_is_the_likelihood_of_the_vectors(encoder: Encoder, vectors: 
 
 def test_bert_cfs_terms_are_those_of_its_parts(encoder: Encoder, batch: Batch, vectors: Tensor) -> None:
     method = attached(BERTCF(BERTCFOptions(contrastive_weight=0.3, temperature=0.07), encoder), encoder)
-    assert len(method.views(batch)) == 2
+    assert len(method.views(method.draw(batch))) == 2
     masked = vectors + 0.1 * torch.randn_like(vectors)
     terms = method.train().loss([vectors, masked], batch)
     flow = encoder.heads[0]
@@ -181,7 +180,7 @@ def test_bert_cf_is_mirror_and_then_flow_whatever_is_masked(encoder: Encoder, ba
     assert not method.cached
     mirror = Mirror(MirrorOptions(spans="tokens", symmetric=False), encoder)
     again = Batch(batch.texts, generator=Generator().manual_seed(0))
-    for view, expected in zip(method.views(batch), mirror.views(again), strict=True):
+    for view, expected in zip(method.views(method.draw(batch)), mirror.views(mirror.draw(again)), strict=True):
         assert view.tokens is not None
         assert expected.tokens is not None
         assert torch.equal(view.tokens.ids, expected.tokens.ids)

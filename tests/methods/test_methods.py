@@ -76,7 +76,7 @@ def test_every_method_of_the_table_trains_what_it_says(name: str, tiny_model: Pa
         assert list(method.trained(encoder)) == list(method.parameters()) == []
         return
     objectives = Objectives(method)
-    asked = objectives.ask(batch)
+    asked = objectives.ask(batch, encoder.device)
     terms = {**asked.terms(encode_views(encoder, asked.views, asked.adversary)), **objectives.penalties(encoder)}
     loss = torch.stack(list(terms.values())).sum()
     loss.backward()

@@ -1,11 +1,13 @@
 """A process in which torch seems to have an Apple GPU. Tensors on it compute on the CPU, under the rules of a GPU.
 
-An operation on tensors of two devices is an error, and so is a number in float64.
+An operation on tensors of two devices is an error, and so is a number in float64. Within `without_waits`, so is
+everything for which the CPU would have to wait until the GPU has finished its work.
 """
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +22,39 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from isotune.cli import main
+from isotune.training.step import Stepper, Update
 from tests.training.steps import assert_same, gradient, make
 
 NAME = "pretend"  # what torch calls the device
-INDEXED = {torch.ops.aten.index.Tensor, torch.ops.aten.index_put_.default}  # on a GPU, indices may be on the CPU
+aten = torch.ops.aten
+INDEXED = {aten.index.Tensor, aten.index_put_.default}  # on a GPU, indices may be on the CPU
+# What reads numbers of a GPU, or has a size that depends on them.
+WAITS = {aten._local_scalar_dense.default, aten.equal.default, aten.nonzero.default, aten.masked_select.default}
+WAITS |= {aten._unique2.default, aten.unique_consecutive.default, aten.is_nonzero.default}
+waiting = True  # whether the CPU may wait
+
+
+@contextmanager
+def without_waits() -> Iterator[None]:
+    """Makes waiting an error for a `with` block."""
+    global waiting
+    waiting = False
+    try:
+        yield
+    finally:
+        waiting = True
+
+
+def waits(operation: Any, args: Any, options: dict[str, Any]) -> bool:
+    """Whether the CPU would wait for the result of an operation on the GPU."""
+    of_index = [x for x in args[1] if isinstance(x, Tensor)] if operation in INDEXED else []
+    return (
+        operation in WAITS
+        or any(x.dtype == torch.bool or (not isinstance(x, OnGpu) and x.ndim) for x in of_index)
+        or (operation is aten.repeat_interleave.Tensor and options.get("output_size") is None)
+        or (operation is aten.copy_.default and not isinstance(args[0], OnGpu) and isinstance(args[1], OnGpu))
+        or (options.get("device") is not None and torch.device(options["device"]).type == "cpu")
+    )
 
 
 class Backend(backend_registration._DummyBackendModule):
@@ -66,6 +97,7 @@ class OnGpu(Tensor):
         return computed(operation, args, options or {})
 
     def tolist(self) -> Any:
+        assert waiting, "tolist: the CPU would wait for the GPU"
         return self.on_cpu.tolist()
 
     def __deepcopy__(self, copies: dict[int, Any]) -> Tensor:
@@ -91,11 +123,13 @@ def computed(operation: Any, args: Any, options: dict[str, Any]) -> Any:
     """The result of an operation, on the device that the options name, or else on that of its arguments."""
     tensors = [x for x in tree_leaves((args, options)) if isinstance(x, Tensor)]
     on_gpu = [x for x in tensors if isinstance(x, OnGpu)]
+    if on_gpu and not waiting and waits(operation, args, options):
+        raise RuntimeError(f"{operation}: the CPU would wait for the GPU")
     device = options.get("device")
     result_on_gpu = bool(on_gpu) if device is None else torch.device(device).type == NAME
     together = tree_leaves((args[0], args[2:])) if operation in INDEXED else tensors
     on_cpu = [x for x in together if isinstance(x, Tensor) and not isinstance(x, OnGpu) and x.ndim]
-    if on_gpu and on_cpu and operation is not torch.ops.aten.copy_.default:
+    if on_gpu and on_cpu and operation is not aten.copy_.default:
         raise RuntimeError(f"{operation}: tensors on two devices")
     if result_on_gpu and device is not None:
         options = {**options, "device": "cpu"}
@@ -120,8 +154,18 @@ def start(printed: Path) -> None:
 
 
 def run(commands: Sequence[Sequence[str]], printed: Path) -> None:
-    """Runs commands of isotune, each of which has to use the GPU; exits with the code of the first that fails."""
+    """Runs commands of isotune, each of which has to use the GPU; exits with the code of the first that fails.
+
+    No training step but the first of a stage may wait for the GPU.
+    """
     start(printed)
+    update = Stepper.update
+
+    def update_without_waits(self: Stepper, step: int) -> Update:
+        with without_waits() if step else nullcontext():
+            return update(self, step)
+
+    Stepper.update = update_without_waits  # type: ignore[method-assign]
     for module in [module for name, module in sys.modules.items() if name.startswith("isotune.")]:
         if hasattr(module, "default_device"):
             module.default_device = lambda: NAME
@@ -139,5 +183,9 @@ def compare_steps(names: Iterable[str], model: Path, sentences: list[str], print
     for name in names:
         expected = gradient(*make(name, model, sentences, dtype=torch.float32))
         with PretendGpu():
-            got = gradient(*make(name, model, sentences, NAME, torch.float32)).cpu()
+            made = make(name, model, sentences, NAME, torch.float32)
+            gradient(*made)  # a flow starts by what its first batch is
+            with without_waits():
+                got = gradient(*made)
+            got = got.cpu()
         assert_same(got, expected, 1e-4)

@@ -55,8 +55,8 @@ def make(
     for parameter in objectives.trained(encoder):
         parameter.requires_grad_(True)
     batch = make_batch(method, encoder, sentences)
-    feeds = {name: _moved(of_feed, device, dtype) for name, of_feed in batch.feeds.items()}
-    batch = Batch.of_feeds(feeds, batch.generator) if feeds else _moved(batch, device, dtype)
+    feeds = {name: _typed(of_feed, dtype) for name, of_feed in batch.feeds.items()}
+    batch = Batch.of_feeds(feeds, batch.generator) if feeds else _typed(batch, dtype)
     return encoder.to(dtype), objectives.to(device, dtype).train(), batch
 
 
@@ -75,7 +75,7 @@ def gradient(
     encoding = StepEncoding(encoder, workers, 3, chunk_size)
     weights = [weight for module in (encoder, objectives) for weight in module.parameters() if weight.requires_grad]
     with torch.autocast("cpu", torch.bfloat16, enabled=half):
-        asked = objectives.ask(batch)
+        asked = objectives.ask(batch, encoder.device)
         encoded, tape = encoding.encode(asked.views, asked.adversary)
         terms = asked.terms(encoded)
     loss = torch.stack([*terms.values(), *objectives.penalties(encoder).values()]).sum()
@@ -105,10 +105,10 @@ def assert_same(got: Tensor, expected: Tensor, tolerance: float = 1e-9) -> None:
     assert (got - expected).norm() <= tolerance * expected.norm()
 
 
-def _moved(batch: Batch, device: str, dtype: torch.dtype) -> Batch:
+def _typed(batch: Batch, dtype: torch.dtype) -> Batch:
     targets = batch.targets
-    if targets is not None:
-        targets = targets.to(device, dtype if targets.is_floating_point() else None)
+    if targets is not None and targets.is_floating_point():
+        targets = targets.to(dtype)
     if isinstance(batch, VectorBatch):
-        return replace(batch, targets=targets, vectors=tuple(vectors.to(device, dtype) for vectors in batch.vectors))
-    return replace(batch, texts=tuple(text.to(device) for text in batch.texts), targets=targets)
+        return replace(batch, targets=targets, vectors=tuple(vectors.cpu().to(dtype) for vectors in batch.vectors))
+    return replace(batch, targets=targets)

@@ -103,7 +103,7 @@ def test_each_view_of_a_batch_gets_its_own_augmentation() -> None:
     positions, changed = whole.positions(tokens), whole.embeddings(x, tokens)
     for number, augmentation in enumerate(augmentations):
         first = sum(sizes[:number])
-        view = tokens.select((tokens.order >= first) & (tokens.order < first + sizes[number]))
+        view, _ = tokens.select((tokens.order >= first) & (tokens.order < first + sizes[number]))
         places = tokens.places(view)
         assert torch.equal(positions[places], augmentation.positions(view))
         assert torch.equal(changed[places], augmentation.embeddings(x[places], view))
@@ -114,7 +114,7 @@ def test_a_sentence_is_changed_alike_wherever_it_stands(augmentation: Augmentati
     lengths = [5, 9, 7, 5, 2, 9]
     whole, x = packed(lengths), torch.rand(37, 16)
     positions, changed = augmentation.positions(whole), augmentation.embeddings(x, whole)
-    for part in [*whole.cut(3), whole.select(torch.tensor([True, False, True, True, False, True]))]:
+    for part in [*whole.cut(3), whole.select(torch.tensor([True, False, True, True, False, True]))[0]]:
         places = whole.places(part)
         assert torch.equal(augmentation.positions(part), positions[places])
         assert torch.equal(augmentation.embeddings(x[places], part), changed[places])

@@ -9,7 +9,6 @@ Letters of the shape comments, here and in views/ and encoder/: N sentences, T t
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
@@ -32,63 +31,92 @@ class computed_once(Generic[T]):
         return value
 
 
+def moved(x: Tensor, device: torch.device | str) -> Tensor:
+    """The tensor on a device; a copy from the CPU to a GPU is made from pinned memory, and nobody waits for it."""
+    to_gpu = torch.device(device).type == "cuda" and x.is_cpu
+    return x.pin_memory().to(device, non_blocking=True) if to_gpu else x.to(device)
+
+
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """Token ids of N sentences, shortest sentence first."""
+    """Token ids of N sentences, shortest sentence first.
+
+    How the sentences lie is known on the CPU: `lengths` and `order` never leave it. So no size is asked of a GPU, which
+    would have to finish all its work first. What follows from them is computed on the CPU, and moved when it is used.
+    """
 
     ids: Tensor  # [T] int64, the token ids of all sentences, special tokens included
-    lengths: Tensor  # [N] int64, tokens of each sentence, ascending
-    order: Tensor  # [N] int64; packed sentence i is the caller's sentence `order[i]`
+    lengths: Tensor  # [N] int64, tokens of each sentence, ascending; on the CPU
+    order: Tensor  # [N] int64; packed sentence i is the caller's sentence `order[i]`; on the CPU
     types: Tensor | None = None  # [T] int64, 0 in the first and 1 in the second text of a sequence; None: one text each
     seeds: Tensor | None = None  # [N] int64, what the random numbers of each sentence follow from (`data/draws.py`)
-    counted: tuple[tuple[int, int], ...] | None = None  # `groups`, counted before the batch moved to a GPU
 
     def __len__(self) -> int:
         return len(self.lengths)
 
+    def on_device(self, x: Tensor) -> Tensor:
+        """A tensor on the device of the token ids."""
+        return moved(x, self.ids.device)
+
     @computed_once
-    def offsets(self) -> Tensor:
-        """[N] int64: the place of each sentence's first token."""
+    def starts(self) -> Tensor:
+        """`offsets`, on the CPU."""
         return self.lengths.cumsum(0) - self.lengths
 
     @computed_once
-    def bounds(self) -> Tensor:
-        """[N + 1] int32: the place of each sentence's first token, and the end of the last sentence."""
-        return nn.functional.pad(self.lengths.cumsum(0, dtype=torch.int32), (1, 0))
+    def owners(self) -> Tensor:
+        """`segments`, on the CPU."""
+        return torch.repeat_interleave(self.lengths, output_size=len(self.ids))
+
+    @computed_once
+    def steps(self) -> Tensor:
+        """`positions`, on the CPU."""
+        return torch.arange(len(self.ids)) - self.starts[self.owners]
+
+    @computed_once
+    def offsets(self) -> Tensor:
+        """[N] int64: the place of each sentence's first token."""
+        return self.on_device(self.starts)
 
     @computed_once
     def segments(self) -> Tensor:
         """[T] int64: the number of the packed sentence that each token belongs to."""
-        # With output_size, a GPU need not wait until the lengths are summed.
-        return torch.repeat_interleave(self.lengths, output_size=len(self.ids))
+        return self.on_device(self.owners)
 
     @computed_once
     def positions(self) -> Tensor:
         """[T] int64: each token's place in its sentence, from 0."""
-        return torch.arange(len(self.ids), device=self.ids.device) - self.offsets[self.segments]
+        return self.on_device(self.steps)
+
+    @computed_once
+    def bounds(self) -> Tensor:
+        """[N + 1] int32: the place of each sentence's first token, and the end of the last sentence."""
+        return self.on_device(nn.functional.pad(self.lengths.cumsum(0, dtype=torch.int32), (1, 0)))
 
     @computed_once
     def groups(self) -> tuple[tuple[int, int], ...]:
         """(length, number of sentences of this length), lengths ascending."""
-        return self.counted or _runs(self.lengths)
+        return tuple((length, len(list(run))) for length, run in groupby(self.lengths.tolist()))
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest sentence."""
+        return int(self.lengths[-1])
 
     @computed_once
     def mask(self) -> Tensor:
         """[N, longest] bool: which places hold a token, where all sentences have the length of the longest."""
-        longest, _ = self.groups[-1]
-        return self.lengths[:, None] > torch.arange(longest, device=self.ids.device)
+        return self.on_device(self.lengths[:, None] > torch.arange(self.longest))
 
     @computed_once
     def _padded_places(self) -> Tensor:
         """[T] int64: the place of each token among the N * longest places of `mask`."""
-        longest, _ = self.groups[-1]
-        return self.segments * longest + self.positions
+        return self.on_device(self.owners * self.longest + self.steps)
 
     def pad(self, x: Tensor, padding: int = 0) -> Tensor:
         """[T, ...] -> [N, longest, ...]."""
-        longest, _ = self.groups[-1]
-        padded = x.new_full((len(self) * longest, *x.shape[1:]), padding).index_copy(0, self._padded_places, x)
-        return padded.view(len(self), longest, *x.shape[1:])
+        padded = x.new_full((len(self) * self.longest, *x.shape[1:]), padding).index_copy(0, self._padded_places, x)
+        return padded.view(len(self), self.longest, *x.shape[1:])
 
     def unpad(self, x: Tensor) -> Tensor:
         """[N, longest, ...] -> [T, ...]."""
@@ -97,11 +125,11 @@ class Packed:
     @property
     def rank(self) -> Tensor:
         """[N] int64: each packed sentence's place among the caller's numbers of these sentences."""
-        return self.order.argsort().argsort()
+        return self.on_device(self.order.argsort().argsort())
 
     def restore(self, x: Tensor) -> Tensor:
         """[N, ...] in packed order -> [N, ...] in the caller's order."""
-        return x[self.order.argsort()]
+        return x[moved(self.order.argsort(), x.device)]
 
     def cut(self, count: int) -> list[Packed]:
         """Cuts the row into `count` parts of about equally many tokens; some can be empty.
@@ -110,39 +138,33 @@ class Packed:
         """
         if count == 1:
             return [self]
-        lengths = torch.tensor(self.groups)[:, 0].repeat_interleave(torch.tensor(self.groups)[:, 1])  # [N], on the CPU
-        part_of = (lengths.cumsum(0) - lengths) * count // max(1, len(self.ids))  # [N], ascending
+        part_of = self.starts * count // max(1, len(self.ids))  # [N], ascending: the part of each sentence
         sentences = part_of.bincount(minlength=count).tolist()
-        of_parts = lengths.split(sentences)
-        tokens = [int(of_part.sum()) for of_part in of_parts]
+        tokens = part_of[self.owners].bincount(minlength=count).tolist()
+
         columns = (self.ids, tokens), (self.lengths, sentences), (self.order, sentences), (self.types, tokens)
         parts = [
             (None,) * count if column is None else column.split(sizes)
             for column, sizes in (*columns, (self.seeds, sentences))
         ]
-        return [Packed(*part) for part in zip(*parts, map(_runs, of_parts), strict=True)]
+        return [Packed(*part) for part in zip(*parts, strict=True)]
 
-    def select(self, chosen: Tensor) -> Packed:
-        """The chosen sentences, [N] bool; they keep their numbers in `order`."""
-        tokens = chosen[self.segments]  # [T]
-        types, seeds = (None if x is None else x[by] for x, by in ((self.types, tokens), (self.seeds, chosen)))
-        return Packed(self.ids[tokens], self.lengths[chosen], self.order[chosen], types, seeds)
+    def select(self, chosen: Tensor) -> tuple[Packed, Tensor]:
+        """The chosen sentences, [N] bool on the CPU, with their numbers in `order`; and the places of their tokens."""
+        places = self.on_device(chosen[self.owners].nonzero().squeeze(1))  # [tokens of the chosen]
+        types = None if self.types is None else self.types[places]
+        seeds = None if self.seeds is None else self.seeds[self.on_device(chosen.nonzero().squeeze(1))]
+        return Packed(self.ids[places], self.lengths[chosen], self.order[chosen], types, seeds), places
 
     def places(self, part: Packed) -> Tensor:
-        """Where the tokens of a part stand in this row: [tokens of the part] int64."""
-        starts = torch.empty_like(self.offsets).index_copy(0, self.order, self.offsets)  # [N], by the caller's number
-        return starts[part.order][part.segments] + part.positions
+        """Where the tokens of a part stand in this row: [tokens of the part] int64, on the CPU."""
+        starts = torch.empty_like(self.starts).index_copy(0, self.order, self.starts)  # [N], by the caller's number
+        return starts[part.order][part.owners] + part.steps
 
     def to(self, device: torch.device | str) -> Packed:
-        """The same batch on another device; the copy to a GPU is made from pinned memory and asynchronous."""
-        device = torch.device(device)
-
-        def move(x: Tensor) -> Tensor:
-            return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" and x.is_cpu else x.to(device)
-
-        types, seeds = (None if x is None else move(x) for x in (self.types, self.seeds))
-        # Counted here, because counting on a GPU would wait for the copy.
-        return Packed(move(self.ids), move(self.lengths), move(self.order), types, seeds, self.groups)
+        """The same batch on another device."""
+        types, seeds = (None if x is None else moved(x, device) for x in (self.types, self.seeds))
+        return Packed(moved(self.ids, device), self.lengths, self.order, types, seeds)
 
 
 def pack(sentences: Sequence[Sequence[int]]) -> Packed:
@@ -162,16 +184,12 @@ def concatenate(batches: Sequence[Packed]) -> Packed:
     starts = accumulate(map(len, batches[:-1]), initial=0)
     types = [batch.types for batch in batches if batch.types is not None]
     seeds = [batch.seeds for batch in batches if batch.seeds is not None]
-    counts: Counter[int] = Counter()
-    for batch in batches:
-        counts.update(dict(batch.counted or ()))
     return shortest_first(
         torch.cat([batch.ids for batch in batches]),
         torch.cat([batch.lengths for batch in batches]),
         torch.cat(types) if types else None,
         torch.cat([start + batch.order for start, batch in zip(starts, batches, strict=True)]),
         torch.cat(seeds) if seeds else None,
-        tuple(sorted(counts.items())) or None,
     )
 
 
@@ -181,21 +199,22 @@ def shortest_first(
     types: Tensor | None = None,
     order: Tensor | None = None,
     seeds: Tensor | None = None,
-    counted: tuple[tuple[int, int], ...] | None = None,
 ) -> Packed:
     """Packs N sentences whose tokens [T] stand one sentence after another; those of equal length keep their order.
 
-    Sentence i of the arguments is the caller's sentence `order[i]`, or i without an order.
+    Sentence i of the arguments is the caller's sentence `order[i]`, or i without an order. Lengths and order are on the
+    CPU.
     """
-    order = torch.arange(len(lengths), device=lengths.device) if order is None else order  # [N]
+    order = torch.arange(len(lengths)) if order is None else order  # [N]
     offsets = lengths.cumsum(0) - lengths  # [N]
     lengths, place = lengths.sort(stable=True)  # [N], [N]
     new_offsets = lengths.cumsum(0) - lengths  # [N]
     # Token t of a sentence moves from (old offset + position) to (new offset + position).
     shift = torch.repeat_interleave(offsets[place] - new_offsets, lengths, output_size=len(ids))  # [T]
-    source = torch.arange(len(ids), device=ids.device) + shift  # [T]
-    types, seeds = (None if x is None else x[by] for x, by in ((types, source), (seeds, place)))
-    return Packed(ids[source], lengths, order[place], types, seeds, counted)
+    source = moved(torch.arange(len(ids)) + shift, ids.device)  # [T]
+    types = None if types is None else types[source]
+    seeds = None if seeds is None else seeds[moved(place, seeds.device)]
+    return Packed(ids[source], lengths, order[place], types, seeds)
 
 
 def near_tokens(length: int, window: int | None, device: torch.device) -> Tensor | None:
@@ -204,8 +223,3 @@ def near_tokens(length: int, window: int | None, device: torch.device) -> Tensor
         return None
     place = torch.arange(length, device=device)
     return (place[:, None] - place).abs() < window
-
-
-def _runs(lengths: Tensor) -> tuple[tuple[int, int], ...]:
-    """(length, number of sentences of this length) of ascending lengths [N]."""
-    return tuple((length, len(list(run))) for length, run in groupby(lengths.tolist()))

@@ -122,11 +122,15 @@ def mean_by_position(hidden: HiddenStates) -> Tensor:
 def mask_tokens(hidden: HiddenStates) -> Tensor:
     """Pooling mask: the prompt's mask token, which is the first or the last of each sentence."""
     tokens, pooling = hidden.tokens, hidden.pooling
-    places = (tokens.ids == pooling.mask_id).nonzero().squeeze(1)  # [M]
-    of_prompt = places.new_full((len(tokens),), -1).scatter_reduce(
-        0, tokens.segments[places], places, "amin" if pooling.mask_first else "amax", include_self=False
+    after = len(tokens.ids)  # no place of a token
+    places = torch.arange(after, device=tokens.ids.device).where(tokens.ids == pooling.mask_id, after)  # [T]
+    if not pooling.mask_first:
+        places = places.where(places < after, -1)
+    of_prompt = places[tokens.offsets].scatter_reduce(
+        0, tokens.segments, places, "amin" if pooling.mask_first else "amax"
     )  # [N]
-    if (of_prompt < 0).any():
+    of_prompt = of_prompt.where(of_prompt >= 0, after)
+    if of_prompt.is_cpu and (of_prompt == after).any():  # a GPU refuses the index by itself, and nobody waits for it
         raise InputError("pooling mask: a sentence has no mask token; the prompt has to bring one: {mask}")
     return hidden.average[of_prompt]
 
@@ -169,7 +173,7 @@ class EachLayer:
 class TokenStates:
     """Takes the last hidden state of single tokens, without pooling (masked language modelling)."""
 
-    places: Tensor  # [M] int64, the tokens' places in the packed row
+    places: Tensor  # [M] int64, the tokens' places in the packed row; on the CPU
     layers: tuple[int, ...] = (-1,)
 
     def numbered(self, blocks: int) -> Self:
@@ -179,4 +183,4 @@ class TokenStates:
     def __call__(self, states: Mapping[int, Tensor], tokens: Packed, token_weights: Tensor | None = None) -> Tensor:
         """Hidden states [T, d] -> [M, d]."""
         (layer,) = self.layers
-        return states[layer][self.places]
+        return states[layer][tokens.on_device(self.places)]

@@ -42,9 +42,9 @@ def wk_pooling(states: Sequence[Tensor], tokens: Packed) -> Tensor:
     if not has_float64(x.device):  # the weights need float64
         return wk_pooling(x.cpu().unbind(1), tokens.to("cpu")).to(x.device)
     layers, importance = _weights(x.detach())  # [T, L], [T]
-    last = tokens.positions == tokens.lengths[tokens.segments] - 1  # [T]
-    alone = tokens.lengths[tokens.segments] == 1  # [T]
-    importance = torch.where(last & ~alone, 0.0, importance)
+    lengths = tokens.lengths[tokens.owners]  # [T]
+    left_out = tokens.on_device((tokens.steps == lengths - 1) & (lengths > 1))  # [T]: the last token, unless alone
+    importance = torch.where(left_out, 0.0, importance)
     total = importance.new_zeros(len(tokens)).index_add(0, tokens.segments, importance)  # [N]
     shares = (importance / total[tokens.segments]).to(x.dtype)  # [T]
     fused = torch.einsum("tl,tld->td", layers.to(x.dtype), x)  # [T, d]

@@ -54,7 +54,7 @@ def flash_attention(
     """Computes [T, heads, features] from query, key and value of that shape, in one kernel."""
     from torch.nn.attention.varlen import varlen_attn
 
-    longest, _ = packed.groups[-1]
+    longest = packed.longest
     side = -1 if window is None else window - 1
     bounds = packed.bounds  # where each sentence ends
     output = varlen_attn(

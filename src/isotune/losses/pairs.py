@@ -33,8 +33,7 @@ def cosent(first: Tensor, second: Tensor, scores: Tensor, scale: float) -> Tenso
     cosines = scale * cosine_similarity(first, second)[order]  # [N]
     sums = cosines.logcumsumexp(0)  # [N]: log of the sum of exp(scale cos) up to each pair
     lower = torch.searchsorted(ordered, ordered)  # [N]: how many pairs have a lower score
-    has_lower = lower > 0
-    terms = sums[lower[has_lower] - 1] - cosines[has_lower]
+    terms = (sums[(lower - 1).clamp(min=0)] - cosines).where(lower > 0, -torch.inf)  # [N]
     return torch.cat([terms.new_zeros(1), terms]).logsumexp(0)
 
 

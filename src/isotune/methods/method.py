@@ -20,11 +20,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, Self, TypeVar
 
+import torch
 from torch import Generator, Tensor, nn
 
-from isotune.data.packed import Packed
+from isotune.data.packed import Packed, moved
 from isotune.data.rows import Row, Sentence
 from isotune.data.tokens import Tokenized
 from isotune.encoder.backbone import Backbone
@@ -85,6 +86,16 @@ class Batch:
     feeds: Mapping[str, Batch] = field(default_factory=dict)  # of several feeds: a batch of each; `texts` has all texts
     masked: tuple[Masked, ...] = ()  # the texts with masked tokens, once `MLM.draw` has drawn them
 
+    def to(self, device: torch.device) -> Self:
+        """The same batch on another device."""
+        return replace(
+            self,
+            texts=tuple(text.to(device) for text in self.texts),
+            targets=None if self.targets is None else moved(self.targets, device),
+            feeds={name: batch.to(device) for name, batch in self.feeds.items()},
+            masked=tuple(masked.to(device) for masked in self.masked),
+        )
+
     @classmethod
     def of_feeds(cls, feeds: Mapping[str, Batch], generator: Generator) -> Batch:
         """The batch of a step from the batch of each feed, by name; that of the only feed as it is."""
@@ -99,6 +110,10 @@ class VectorBatch(Batch):
     """N rows whose texts have been encoded already, for a method that is `cached`; `texts` is empty."""
 
     vectors: tuple[Tensor, ...] = ()  # [N, d] pooled vectors for each text of a row
+
+    def to(self, device: torch.device) -> Self:
+        """The same batch on another device."""
+        return replace(super().to(device), vectors=tuple(moved(vectors, device) for vectors in self.vectors))
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ it is the mean over the tokens, as their paper says.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from torch import Tensor
 
@@ -42,11 +43,14 @@ class Mirror(Method):
                 )
         self.needs_text = isinstance(self.spans, CharacterSpans)
 
+    def draw(self, batch: Batch) -> Batch:
+        """Masks a span of every sentence, as a second text of its row."""
+        (sentences,) = batch.texts
+        return replace(batch, texts=(sentences, self._masked(sentences, batch)))
+
     def views(self, batch: Batch) -> Sequence[View]:
         """The sentences, and the sentences with masked spans."""
-        (sentences,) = batch.texts
-        first, second = self.augmentations
-        return View(sentences, first), View(self._masked(sentences, batch), second)
+        return [View(text, augmentation) for text, augmentation in zip(batch.texts, self.augmentations, strict=True)]
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """InfoNCE, whose candidates are all masked views and the plain views of the other sentences."""
@@ -59,6 +63,4 @@ class Mirror(Method):
         if isinstance(self.spans, TokenSpans):
             return self.spans(sentences, batch.generator)
         (text,) = batch.sentences
-        return pack(self.encoder.module.tokenize(self.spans(text, batch.generator), batch.max_length)).to(
-            sentences.ids.device
-        )
+        return pack(self.encoder.module.tokenize(self.spans(text, batch.generator), batch.max_length))

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
+from isotune.data.packed import moved
 from isotune.data.rows import Row, Sentence
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import EachLayer, Pooling
@@ -87,7 +88,7 @@ class SelfGuided(Tethered):
         objective = self.options.objective
         if objective != "opt3":
             layer = torch.randint(h.shape[1], (len(h),), generator=batch.generator)  # the sampler sigma
-            h = h[torch.arange(len(h)), layer]  # [N, d]
+            h = h[torch.arange(len(h), device=h.device), moved(layer, h.device)]  # [N, d]
         return {objective: OBJECTIVES[objective](self.projection(c), self.projection(h), self.options.temperature)}
 
 

@@ -36,16 +36,15 @@ class Corpus:
         self.order = BatchOrder(len(store), batch_size, seed, whole_epochs)  # which rows make which step
         self.vectors: Tensor | None = None  # after `cache`
 
-    def batch(self, rows: NDArray[np.int64], generator: Generator, device: torch.device) -> Batch:
+    def batch(self, rows: NDArray[np.int64], generator: Generator) -> Batch:
         """The batch of the rows with these numbers [N]."""
         store = self.store
-        targets = None if store.targets is None else store.targets[torch.from_numpy(rows)].to(device)
+        targets = None if store.targets is None else store.targets[torch.from_numpy(rows)]
         if self.vectors is not None:
             places = torch.from_numpy(rows) * store.columns
-            vectors = tuple(self.vectors[places + column].to(device) for column in range(store.columns))
+            vectors = tuple(self.vectors[places + column] for column in range(store.columns))
             return VectorBatch(targets=targets, generator=generator, vectors=vectors)
-        texts = tuple(tokens.to(device) for tokens in store.pack(rows))
-        return Batch(texts, targets, store.sentences(rows), store.max_length, generator=generator)
+        return Batch(store.pack(rows), targets, store.sentences(rows), store.max_length, generator=generator)
 
     @torch.no_grad()
     def cache(self, encoder: Encoder, folder: Path, workers: Workers) -> Tensor:
@@ -117,8 +116,8 @@ class Feeder:
         (corpus,) = self.corpora.values()
         return corpus
 
-    def batch(self, step: int, device: torch.device) -> Batch:
-        """The batch of a step, counted from 0. It is a function of the seed, the stage and the step."""
+    def batch(self, step: int) -> Batch:
+        """The batch of a step, counted from 0, on the CPU. It is a function of the seed, the stage and the step."""
         generator = Generator().manual_seed(derive_seed(self._seed, "method views", self._stage, step))
-        batches = {name: corpus.batch(corpus.order[step], generator, device) for name, corpus in self.corpora.items()}
+        batches = {name: corpus.batch(corpus.order[step], generator) for name, corpus in self.corpora.items()}
         return Batch.of_feeds(batches, generator)

@@ -74,8 +74,8 @@ class StepEncoding:
         if isinstance(view, VectorView):
             return replace(view)
         order = view.tokens.order  # [N]
-        of_view = split_seeds(torch.tensor([self._seed]).to(order.device), number)
-        return replace(view, tokens=replace(view.tokens, seeds=split_seeds(of_view, order)))
+        seeds = split_seeds(split_seeds(torch.tensor([self._seed]), number), order)
+        return replace(view, tokens=replace(view.tokens, seeds=view.tokens.on_device(seeds)))
 
     def _vectors(self, views: Sequence[View | VectorView], watched: Collection[View] = ()) -> Vectors:
         """The vectors of each view. The embeddings of some views can be watched."""
@@ -163,7 +163,7 @@ class StepEncoding:
         width = self._workers.highest(max((direction.shape[1] for *_, direction in of_process), default=0))
         directions = {view: loss.new_zeros(len(view.tokens.ids), width) for view in attacked}
         for view, tokens, direction in of_process:
-            directions[view][view.tokens.places(tokens)] = direction
+            directions[view][view.tokens.on_device(view.tokens.places(tokens))] = direction
         return {view: self._workers.add(direction) for view, direction in directions.items()}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from isotune.encoder.encoder import Encoder
@@ -49,9 +50,9 @@ class Objectives(nn.Module):
         added = [parameter for objective in self._all for parameter in objective.adds.parameters()]
         return [*self.method.trained(encoder), *added]
 
-    def ask(self, batch: Batch) -> Asked:
-        """What the objectives want encoded of a batch, and what they make of the vectors."""
-        drawn = [objective.draw(batch) for objective in self._all]
+    def ask(self, batch: Batch, device: torch.device) -> Asked:
+        """What the objectives want encoded of a batch, which goes to this device, and what they make of the vectors."""
+        drawn = [objective.draw(batch).to(device) for objective in self._all]  # drawn on the CPU
         views = [objective.views(of_objective) for objective, of_objective in zip(self._all, drawn, strict=True)]
         plain = sum(not (isinstance(view, View) and isinstance(view.augmentation, Adversarial)) for view in views[0])
 

@@ -105,17 +105,24 @@ class StageTraining:
         """Makes all updates; records every `RECORD_EVERY` steps, evaluates and saves every `eval_every` steps."""
         progress = self.progress
         clock, first_step = time.perf_counter(), progress.step
+        update: Update | None = None
         while not (progress.done or self._stopped()):
-            update = self.stepper.update(progress.step)
+            before, update = update, self.stepper.update(progress.step)
+            if before:  # asked of a step when a GPU has the next
+                before.check(self.options)
             if update and update.same_views:
                 self.run.recorder.warn(progress.offset, SAME_VIEWS)
             progress.step += 1
             progress.done = progress.step == self.stepper.total
             self.run.recorder.advance()
-            if update and (progress.step % RECORD_EVERY == 0 or progress.done):
+            evaluated = self._counted(progress.step) % self.options.eval_every == 0 or progress.done
+            recorded = progress.step % RECORD_EVERY == 0 or progress.done
+            if update and (evaluated or recorded):
+                update.check(self.options)
+            if update and recorded:
                 self._record(update, progress.step - first_step, time.perf_counter() - clock)
                 clock, first_step = time.perf_counter(), progress.step
-            if self._counted(progress.step) % self.options.eval_every == 0 or progress.done:
+            if evaluated:
                 self.evaluate()
                 clock, first_step = time.perf_counter(), progress.step
 

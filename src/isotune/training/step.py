@@ -43,6 +43,13 @@ class Update(NamedTuple):
     learning_rate: float  # of this step
     gradient_norm: Tensor  # the gradient's L2 norm before clipping, a scalar
     same_views: bool  # whether the first two views were identical
+    step: int  # its number, counted from 1
+
+    def check(self, options: TrainingOptions) -> None:
+        """Raises TrainingFailed if the loss or its gradient is not finite. This waits for the step's end on a GPU."""
+        for value, what in ((self.loss, "the loss is"), (self.gradient_norm, "the gradient's norm is")):
+            if not torch.isfinite(value):
+                raise TrainingFailed(f"{what} {value.item()} at step {self.step}; {use_lower_rate(options)}")
 
 
 class Stepper:
@@ -81,17 +88,15 @@ class Stepper:
     def _update(self, step: int) -> Update:
         self.encoder.train()
         self.objectives.train()
-        batch = self.feeder.batch(step, self.encoder.device)
+        batch = self.feeder.batch(step)
         passes_seed = derive_seed(self._seed, "passes", self._stage, step)
         encoding = StepEncoding(self.encoder, self._workers, passes_seed, self.options.chunk_size)
         with self._autocast():
-            asked = self.objectives.ask(batch)
+            asked = self.objectives.ask(batch, self.encoder.device)
             encoded, tape = encoding.encode(asked.views, asked.adversary)
             terms = asked.terms(encoded)
         terms |= self.objectives.penalties(self.encoder)
         loss = torch.stack(list(terms.values())).sum()
-        if not torch.isfinite(loss):
-            raise TrainingFailed(f"the loss is {loss.item()} at step {step + 1}; {use_lower_rate(self.options)}")
         parameters = self.optimizer.parameters
         loss.backward()
         self._workers.count_once(parameters)
@@ -99,13 +104,10 @@ class Stepper:
             tape.backward()
         self._workers.add_gradients(parameters)
         norm = nn.utils.clip_grad_norm_(parameters, self.options.max_gradient_norm)
-        if not torch.isfinite(norm):
-            reason = f"the gradient's norm is {norm.item()} at step {step + 1}"
-            raise TrainingFailed(f"{reason}; {use_lower_rate(self.options)}")
         rate_share = schedule(step, self.total, self.options)
         self.optimizer.step(rate_share)
         same_views = step == 0 and len(encoded) > 1 and torch.equal(encoded[0], encoded[1])
-        return Update(loss, terms, rate_share * self.options.learning_rate, norm, same_views)
+        return Update(loss.detach(), terms, rate_share * self.options.learning_rate, norm, same_views, step + 1)
 
     def _autocast(self) -> torch.autocast:
         """Within it, forward passes have the stage's precision."""

@@ -63,7 +63,7 @@ class Noise(Augmentation):
 
     def embeddings(self, embeddings: Tensor, tokens: Packed) -> Tensor:
         """The embeddings with the noise of these sentences, [tokens, d]."""
-        return embeddings + self.noise[self.view.places(tokens)]
+        return embeddings + self.noise[tokens.on_device(self.view.places(tokens))]
 
 
 def fast_gradient_values(loss: Tensor, embeddings: Sequence[Tensor]) -> list[Tensor]:

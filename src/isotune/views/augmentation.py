@@ -70,10 +70,9 @@ class TokenCutoff(Augmentation):
 
     def embeddings(self, embeddings: Tensor, tokens: Packed) -> Tensor:
         """The embeddings, 0 in the rows of the tokens that are cut off, [T, d]."""
-        count = (self.rate * tokens.lengths.cpu().double()).long().to(embeddings.device)  # [N]
-        shuffled = _shuffled(tokens)  # [T]
-        cut = shuffled[tokens.positions < count[tokens.segments]]
-        return embeddings.index_fill(0, cut, 0.0)
+        count = (self.rate * tokens.lengths.double()).long()  # [N]
+        first = (tokens.steps < count[tokens.owners]).nonzero().squeeze(1)  # the places of as many tokens
+        return embeddings.index_fill(0, _shuffled(tokens)[tokens.on_device(first)], 0.0)
 
 
 @dataclass(frozen=True)
@@ -132,8 +131,7 @@ class PerView(Augmentation):
         for augmentation, size in zip(self.augmentations, self.sizes, strict=True):
             chosen = (tokens.order >= start) & (tokens.order < start + size)  # [N]
             if augmentation != NoAugmentation() and chosen.any():
-                index = chosen[tokens.segments].nonzero().squeeze(1)  # [tokens of the view]
-                view = tokens.select(chosen)
+                view, index = tokens.select(chosen)
                 views.append((augmentation, replace(view, order=view.order - start), index))
             start += size
         return views

@@ -6,12 +6,13 @@ Special tokens are never chosen, and never take the place of a token.
 """
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 from torch import Generator, Tensor
 from transformers import PreTrainedTokenizerBase
 
-from isotune.data.packed import Packed
+from isotune.data.packed import Packed, moved
 from isotune.errors import InputError
 
 
@@ -20,8 +21,12 @@ class Masked:
     """Sentences with M masked tokens, which a model is to guess."""
 
     tokens: Packed  # the sentences after masking
-    places: Tensor  # [M] int64, the places of the chosen tokens in the packed batch, ascending
+    places: Tensor  # [M] int64, the places of the chosen tokens in the packed batch, ascending; on the CPU
     targets: Tensor  # [M] int64, the ids of the chosen tokens before masking
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same on another device."""
+        return replace(self, tokens=self.tokens.to(device), targets=moved(self.targets, device))
 
 
 def mask_token_id(tokenizer: PreTrainedTokenizerBase, use: str, choice: str) -> int:
@@ -49,13 +54,11 @@ class Masking:
         self.words = self.ordinary.nonzero().squeeze(1)  # [W] int64
 
     def __call__(self, tokens: Packed, generator: Generator) -> Masked:
-        """Masks tokens of the sentences; `generator` is on the CPU."""
-        ids = tokens.ids.cpu()  # [T]
+        """Masks tokens of the sentences; all is on the CPU."""
+        ids = tokens.ids  # [T]
         places = (self.ordinary[ids] & (torch.rand(len(ids), generator=generator) < self.rate)).nonzero().squeeze(1)
         fate = torch.rand(len(places), generator=generator)  # [M]
         words = self.words[torch.randint(len(self.words), (len(places),), generator=generator)]  # [M]
         targets = ids[places]  # [M]
         changed = torch.where(fate < 0.8, self.mask, torch.where(fate < 0.9, words, targets))  # [M]
-        device = tokens.ids.device
-        masked = replace(tokens, ids=ids.index_copy(0, places, changed).to(device))
-        return Masked(masked, places.to(device), targets.to(device))
+        return Masked(replace(tokens, ids=ids.index_copy(0, places, changed)), places, targets)

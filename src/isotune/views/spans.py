@@ -58,13 +58,13 @@ class TokenSpans:
         self.ordinary = ordinary_tokens(tokenizer)  # [V]
 
     def __call__(self, tokens: Packed, generator: Generator) -> Packed:
-        """The masked sentences."""
+        """The masked sentences, on the CPU."""
         lengths = torch.empty(len(tokens)).geometric_(self.rate, generator=generator).clamp(max=self.longest)  # [N]
         shares = torch.rand(len(tokens), generator=generator)  # [N]
-        ordinary = self.ordinary.to(tokens.ids.device)[tokens.ids]  # [T]
+        ordinary = self.ordinary[tokens.ids]  # [T]
         counts = torch.zeros_like(tokens.lengths).index_add(0, tokens.segments, ordinary.long())  # [N]
         lengths = torch.minimum(lengths.to(counts), counts - 1)  # [N], -1 for a sentence without ordinary tokens
-        starts = (shares.to(counts.device) * (counts - lengths + 1)).long()  # [N]
+        starts = (shares * (counts - lengths + 1)).long()  # [N]
         # The number of an ordinary token among those of its sentence, and its place in the span.
         numbers = ordinary.cumsum(0) - 1 - (counts.cumsum(0) - counts)[tokens.segments]  # [T]
         places = numbers - starts[tokens.segments]  # [T]

@@ -43,11 +43,14 @@ class ActNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(dimension))
         self.log_scale = nn.Parameter(torch.zeros(dimension))
         self.register_buffer("initialised", torch.tensor(initialised))  # a buffer, so that checkpoints keep it
+        self._ready = initialised
 
     def forward(self, x: Tensor) -> Tensor:
         """[N, d] -> [N, d]."""
-        if self.training and not self.initialised:
-            self._initialise(x.detach())
+        if self.training and not self._ready:
+            if not self.initialised:
+                self._initialise(x.detach())
+            self._ready = True  # known without asking a GPU
         return (x + self.bias) * (LOG_SCALE_FACTOR * self.log_scale).exp()
 
     def log_determinant(self) -> Tensor:

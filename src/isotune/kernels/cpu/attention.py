@@ -99,7 +99,7 @@ class _PlainAttention(torch.autograd.Function):
         """Computes [T, heads, features] from query, key and value of that shape."""
         heads, features = query.shape[1:]
         sizes = [sentences * heads * length**2 for length, sentences in packed.groups]
-        longest, _ = packed.groups[-1]
+        longest = packed.longest
         small = training and longest**2 * features <= ONE_THREAD
         small = small and sum(sizes) * features < SMALL * len(sizes)
         ctx.product = product = _small_product if small else torch.bmm
