@@ -155,7 +155,7 @@ def verify_checksums(folder: Path) -> bool:
     if not (folder / CHECKSUMS).exists():
         return False
     try:
-        lines = (line.partition("  ") for line in (folder / CHECKSUMS).read_text("utf-8").splitlines())
+        lines = (line.partition("  ") for line in (folder / CHECKSUMS).read_text("utf-8").splitlines() or [""])
         listed = {name: digest for digest, _, name in lines}
         for path in sorted(folder.rglob("*")):
             name = path.relative_to(folder).as_posix()

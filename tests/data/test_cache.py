@@ -89,7 +89,7 @@ def test_a_text_made_by_another_process_meanwhile_stands(path: Path) -> None:
 def test_a_file_with_another_table_of_that_name_is_one_clear_error(tmp_path: Path) -> None:
     path = tmp_path / "kind.sqlite"
     with sqlite3.connect(path) as other:
-        other.execute("CREATE TABLE settings (id TEXT, settings TEXT CHECK (settings IS NULL))")
+        other.execute("CREATE TABLE texts (key BLOB, derived TEXT CHECK (derived IS NULL), crc32 INTEGER)")
     with pytest.raises(InputError, match=r"is damaged .*what is written into it can't be read\); remove it"):
         list(TextCache(path, {}).get_or_make(["a"], Upper(), 2))
 

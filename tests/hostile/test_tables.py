@@ -9,6 +9,7 @@ import io
 import json
 import math
 import os
+from contextlib import suppress
 from datetime import date
 from itertools import repeat
 from pathlib import Path
@@ -42,7 +43,7 @@ WORDS = [
 NAMES = ["a", "b c", "ชื่อ", "Text", "x_1", "select", "d-e", "é"]
 TYPES = [pa.int8(), pa.uint64(), pa.float32(), pa.date32(), pa.timestamp("us", "UTC"), pa.timestamp("ns")]
 TYPES += [pa.duration("ms"), pa.time64("ns"), pa.decimal128(20, 3)]
-KINDS = ["text", "whole", "number", "flag", "list", "any"]
+KINDS = ["text", "whole", "number", "flag", "code", "list", "any"]
 Row = dict[str, Any]
 
 
@@ -60,6 +61,7 @@ def value(draw: Random, kind: str, depth: int = 0) -> Any:
         "whole": [draw.randrange(100), draw.randrange(-9, 9), draw.randrange(-(2**63), 2**63), 2**53 + 1],
         "number": [draw.uniform(-1e9, 1e9), 5, -0.0, 1e300, 2.5e-9, math.nan, math.inf],
         "flag": [True, False],
+        "code": ["007", "12", "-01.5", "0"],
     }
     return draw.choice(draws.get(kind) or [None, {}, *draws["text"], *draws["whole"], *draws["number"], True])
 
@@ -133,10 +135,11 @@ def same(value: Any, kept: Any, inside: bool = False) -> bool:
             return math.isnan(value) or (inside and math.isinf(value))
         case (str(), None):
             return not value.strip()
-        case (str(), bool()):
-            return value.strip().lower() == str(kept).lower()
-        case (str(), int() | float()):
-            return type(kept)(value) == kept and not value.strip().lstrip("+-").startswith("00")
+        case (str(), int() | float()):  # only what JSON writes so: 007 is no number there
+            with suppress(ValueError):
+                found = json.loads(value.lower())
+                return found == kept and isinstance(found, bool) == isinstance(kept, bool)
+            return False
         case (dict(), dict()):
             return value.keys() == kept.keys() and all(same(value[key], kept[key], True) for key in value)
         case (list() | tuple(), list() | tuple()):

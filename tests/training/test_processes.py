@@ -161,39 +161,27 @@ def test_a_launcher_that_sets_too_little_is_told_so(missing: str, monkeypatch: p
 
 
 @pytest.mark.parametrize(("variables", "device"), [({}, 1), ({"LOCAL_RANK": "0"}, 0)])
-def test_a_process_has_a_gpu_of_its_own(
+def test_processes_have_a_gpu_each_and_wait_for_one_that_makes_texts_for_days(
     variables: dict[str, str], device: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {**LAUNCH, "RANK": "5", **variables}.items():
         monkeypatch.setenv(name, value)
     chosen: list[int] = []
-
-    def stop(_: str) -> None:
-        raise InterruptedError
-
-    monkeypatch.setattr("isotune.training.workers.default_device", lambda: "cuda")
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 4)
-    monkeypatch.setattr("torch.cuda.set_device", chosen.append)
-    monkeypatch.setattr("isotune.training.workers.rendezvous", stop)
-    with pytest.raises(InterruptedError), workers_of_run():
-        pass
-    assert chosen == [device]
-
-
-def test_processes_wait_for_a_process_that_makes_texts_for_days(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in LAUNCH.items():
-        monkeypatch.setenv(name, value)
     given: dict[str, Any] = {}
 
     def init(*_: object, **options: object) -> None:
         given.update(options)
         raise InterruptedError
 
+    monkeypatch.setattr("isotune.training.workers.default_device", lambda: "cuda")
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 4)
+    monkeypatch.setattr("torch.cuda.set_device", chosen.append)
     monkeypatch.setattr("isotune.training.workers.rendezvous", lambda *_: iter([(HashStore(), 0, 2)]))
     monkeypatch.setattr("isotune.training.workers.dist.init_process_group", init)
     with pytest.raises(InterruptedError), workers_of_run():
         pass
     assert given["timeout"] > timedelta(days=1)
+    assert chosen == [device]
 
 
 def test_the_encoder_of_several_processes_is_called_as_any_encoder(encoder: Encoder, sentences: list[str]) -> None:

@@ -6,11 +6,12 @@ batch, and two runs that make the same text agree on one of the results. Each en
 text is never trained on.
 """
 
+import hashlib
 import json
 import os
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -21,12 +22,8 @@ from isotune.files import make_folder
 
 WAIT = 60  # seconds for another process to finish writing its batch
 
-_TABLES = """
-    CREATE TABLE IF NOT EXISTS settings (id INTEGER PRIMARY KEY, settings TEXT UNIQUE NOT NULL);
-    CREATE TABLE IF NOT EXISTS checked (
-        settings INTEGER NOT NULL, text TEXT NOT NULL, derived TEXT NOT NULL, crc32 INTEGER NOT NULL,
-        PRIMARY KEY (settings, text)
-    ) WITHOUT ROWID;
+_TABLE = """
+    CREATE TABLE IF NOT EXISTS texts (key BLOB PRIMARY KEY, derived TEXT NOT NULL, crc32 INTEGER NOT NULL) WITHOUT ROWID
 """
 
 
@@ -52,43 +49,39 @@ class TextCache:
 
         `batch_size` texts are read at a time. `make` gets those of them that are not in the cache, each once.
         """
-        texts, key = iter(texts), json.dumps(dict(self.settings), sort_keys=True)
+        texts, settings = iter(texts), json.dumps(dict(self.settings), sort_keys=True)
         with self._errors():
             if self.path:
                 make_folder(self.path.parent)
             connection = sqlite3.connect(self.path or "", timeout=WAIT)  # "": a nameless file, gone when it is closed
         with closing(connection) as cache:
             with self._errors():
-                cache.executescript(_TABLES)
+                cache.execute(_TABLE)
             while batch := list(islice(texts, batch_size)):
-                known = self._read(cache, key, batch)
-                missing = [text for text in dict.fromkeys(batch) if text not in known]
-                if missing:
-                    self._write(cache, key, missing, make(missing))
-                    known |= self._read(cache, key, missing)  # another process may have been first
+                keys = {text: hashlib.sha256(f"{settings}\0{text}".encode()).digest() for text in batch}
+                known = self._read(cache, keys)
+                if missing := [text for text in keys if text not in known]:
+                    self._write(cache, [keys[text] for text in missing], make(missing))
+                    known = self._read(cache, keys)  # another process may have been first
                     with self._errors():
-                        if not known.keys() >= set(missing):
+                        if known.keys() != keys.keys():
                             raise sqlite3.DatabaseError("what is written into it can't be read")
                 yield from ((text, known[text]) for text in batch)
 
-    def _read(self, cache: sqlite3.Connection, key: str, texts: Sequence[str]) -> dict[str, str]:
-        of_settings = "settings = (SELECT id FROM settings WHERE settings = ?)"
-        query = f"SELECT derived, crc32 FROM checked WHERE text = ? AND {of_settings}"
+    def _read(self, cache: sqlite3.Connection, keys: Mapping[str, bytes]) -> dict[str, str]:
         known = {}
         with self._errors():
-            for text in texts:
-                for derived, checksum in cache.execute(query, (text, key)):
-                    if checksum != _checksum(key, text, derived):
+            for text, key in keys.items():
+                for derived, checksum in cache.execute("SELECT derived, crc32 FROM texts WHERE key = ?", [key]):
+                    if checksum != _checksum(key, derived):
                         raise sqlite3.DatabaseError("the checksum of an entry is wrong")
                     known[text] = derived
         return known
 
-    def _write(self, cache: sqlite3.Connection, key: str, texts: Sequence[str], derived: Sequence[str]) -> None:
-        insert = "INSERT OR IGNORE INTO checked SELECT id, ?, ?, ? FROM settings WHERE settings = ?"
+    def _write(self, cache: sqlite3.Connection, keys: Iterable[bytes], derived: Iterable[str]) -> None:
+        entries = [(key, text, _checksum(key, text)) for key, text in zip(keys, derived, strict=True)]
         with self._errors(), cache:  # one transaction
-            cache.execute("INSERT OR IGNORE INTO settings (settings) VALUES (?)", (key,))
-            pairs = zip(texts, derived, strict=True)
-            cache.executemany(insert, [(text, made, _checksum(key, text, made), key) for text, made in pairs])
+            cache.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?, ?)", entries)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -102,5 +95,5 @@ class TextCache:
             raise InputError(f"{self.path}: {message}") from error
 
 
-def _checksum(*parts: object) -> int:
-    return zlib.crc32("\0".join(map(str, parts)).encode())
+def _checksum(key: bytes, derived: str) -> int:
+    return zlib.crc32(str(derived).encode(), zlib.crc32(key))  # damaged, it may be of any type

@@ -15,11 +15,11 @@ import json
 import logging
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from io import TextIOWrapper
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
@@ -149,14 +149,12 @@ def _object(fields: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _parquet(file: BinaryIO, name: str) -> Records:
-    wanted: set[str] = set()
     done = 0
-    for batch in parquet_batches(file, name, 1000, wanted):
+    for batch in parquet_batches(file, name, 1000):
         known: dict[str, list[object]] = {}
         for row in range(len(batch)):
             yield done + row + 1, _ParquetRow(batch, row, known, name)
         done += len(batch)
-        wanted.update(known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,13 +191,8 @@ def _python_values(column: pyarrow.Array, place: str) -> list[object]:
     return values
 
 
-def parquet_batches(
-    file: BinaryIO, name: str, rows: int, wanted: Collection[str] = ()
-) -> Iterator[pyarrow.RecordBatch]:
-    """Reads a parquet file in batches of at most so many rows; the first batch is empty, for a file without rows.
-
-    If `wanted` names columns by the time that a batch is asked for, the batches from the third on have these alone.
-    """
+def parquet_batches(file: BinaryIO, name: str, rows: int) -> Iterator[pyarrow.RecordBatch]:
+    """Reads a parquet file in batches of at most so many rows; the first batch is empty, for a file without rows."""
     import pyarrow
     import pyarrow.parquet
 
@@ -208,11 +201,7 @@ def parquet_batches(
         parquet = pyarrow.parquet.ParquetFile(file, buffer_size=65_536, pre_buffer=False)
         _refuse_same_names(parquet.schema_arrow.names, name)
         yield pyarrow.RecordBatch.from_pylist([], parquet.schema_arrow)
-        for done, batch in enumerate(parquet.iter_batches(batch_size=rows), 1):
-            yield batch
-            if wanted:
-                yield from islice(parquet.iter_batches(batch_size=rows, columns=list(wanted)), done, None)
-                break
+        yield from parquet.iter_batches(batch_size=rows)
     except (pyarrow.ArrowException, UnicodeDecodeError) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise InputError(f"{name}: not a whole parquet file ({reason})") from None

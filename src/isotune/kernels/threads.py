@@ -7,7 +7,7 @@ in the last digits only. torch has this as a setting of each thread, and a new t
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Barrier, Lock, RLock
@@ -64,15 +64,6 @@ def compute_alone(threads: int = 1) -> None:
     torch.get_num_threads()  # the first call in a thread sets its number, and would undo the next line
     torch.set_num_threads(threads)
     torch.set_flush_denormal(True)
-
-
-def set_threads(pools: Sequence[ThreadPoolExecutor], count: int) -> None:
-    """Sets torch's number of threads in pools of one thread each; that of threads that start later stays."""
-    with _starting:
-        threads = torch.get_num_threads()
-        for pool in pools:
-            pool.submit(compute_alone, count).result()
-        torch.set_num_threads(threads)
 
 
 def single_threads(name: str, count: int | None = None) -> ThreadPoolExecutor:

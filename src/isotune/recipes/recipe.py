@@ -146,12 +146,13 @@ class Recipe(BaseModel):
     @classmethod
     def from_table(cls, table: Mapping[str, Any], name: str = "recipe") -> Recipe:
         """The recipe that a table describes; `name` is for error messages."""
-        if not is_unicode(json.dumps(table, ensure_ascii=False, default=str)):
-            raise InputError(f"{name}: a prompt, name or file name has bytes that are not UTF-8; write it in UTF-8")
         try:
-            return cls.model_validate(table)
+            recipe = cls.model_validate(table)
         except ValidationError as error:
             raise invalid(name, error) from error
+        if not is_unicode(json.dumps(recipe.table(), ensure_ascii=False)):
+            raise InputError(f"{name}: a prompt, name or file name has bytes that are not UTF-8; write it in UTF-8")
+        return recipe
 
     def table(self) -> dict[str, Any]:
         """The table of the recipe, with every default written out; `from_table` reads it."""

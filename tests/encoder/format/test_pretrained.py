@@ -282,7 +282,7 @@ def test_the_folder_of_a_run_is_no_model(tiny_model: Path, tmp_path: Path) -> No
         ({"default_prompt_name": "web"}, "default_prompt_name 'web' names no text"),
         ({"prompts": {"q": 5}, "default_prompt_name": "q"}, "default_prompt_name 'q' names no text"),
         ({"prompts": {"q": "a " * 10**6}, "default_prompt_name": "q"}, "prompt 'a a .* has 2,000,000 characters"),
-        ({"prompts": {"q": "\ud800"}, "default_prompt_name": "q"}, "prompt .* whole ones"),
+        ({"prompts": {"q": "\ud800"}, "default_prompt_name": "q"}, "prompt .* half a surrogate pair"),
     ],
 )
 def test_an_unsupported_module_or_setting_is_refused(

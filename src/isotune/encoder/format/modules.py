@@ -50,8 +50,7 @@ FLAGS = {
     "weightedmean": "weightedmean_tokens",
 }
 # The settings of sentence-transformers' Transformer module. Old releases named the file after the kind of model.
-TRANSFORMER_CONFIG = "sentence_bert_config.json"
-OLD_TRANSFORMER_CONFIGS = "sentence_*_config.json"
+TRANSFORMER_CONFIG, TRANSFORMER_CONFIGS = "sentence_bert_config.json", "sentence_*_config.json"
 # Those of the settings that may change the vectors and are not used here, and their values that change nothing.
 DECIDES = ("model_args", "model_kwargs", "config_args", "config_kwargs", "tokenizer_args", "transformer_task")
 NOTHING_ELSE: tuple[object, ...] = ({}, {"add_pooling_layer": False}, "feature-extraction")
@@ -129,12 +128,10 @@ def _read(folder: Path) -> Modules:
             )
     if not {"Pooling", "WKPooling", "RegisteredPooling"}.intersection(kinds):
         raise InputError(f"model {folder}: modules.json names no Pooling, so it makes no sentence vectors")
-    config_files = [parts.transformer / TRANSFORMER_CONFIG, *parts.transformer.glob(OLD_TRANSFORMER_CONFIGS)]
-    config: dict[str, Any] = next((read_json(path) for path in config_files if path.exists()), {})
-    max_length = config.get("max_seq_length")
+    config: dict[str, Any] = next(map(read_json, parts.transformer.glob(TRANSFORMER_CONFIGS)), {})
     if ignored := [key for key in DECIDES if config.get(key) not in (*NOTHING_ELSE, None)]:
         logger.warning("model %s: %s is ignored, so its vectors may differ", parts.transformer, ", ".join(ignored))
-    return replace(parts, max_length=max_length, lowercase=bool(config.get("do_lower_case")))
+    return replace(parts, max_length=config.get("max_seq_length"), lowercase=bool(config.get("do_lower_case")))
 
 
 def _read_layer_weights(place: Path, parts: Modules) -> Modules:

@@ -58,10 +58,10 @@ class Prompts:
         return self._prepared[key]
 
     def _prepare(self, prompt: str, max_length: int) -> Prepared:
-        if len(prompt) > LONGEST_PROMPT or not is_unicode(prompt):
-            raise InputError(
-                f"prompt {prompt[:50]!r} has {len(prompt):,} characters; give {LONGEST_PROMPT:,} or fewer whole ones"
-            )
+        if not is_unicode(prompt):
+            raise InputError(f"prompt {prompt[:50]!r} has half a surrogate pair, which is no character; leave it out")
+        if len(prompt) > LONGEST_PROMPT:
+            raise InputError(f"prompt {prompt[:50]!r} has {len(prompt):,} characters; give {LONGEST_PROMPT:,} or fewer")
         before, after = split_prompt(prompt, self.lowercase)
         before = fill_mask(before, self.tokenizer)
         tokenizer = with_suffix(self.tokenizer, after) if after else self.tokenizer

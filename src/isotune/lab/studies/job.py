@@ -1,6 +1,6 @@
 """One run of a study: trained unless it is there already, evaluated on the study's tasks, and kept as result.json.
 
-The checksums of the files that a study reads are written last: a run is done if its files are those.
+The result is written last, after the checksums of the files that a study reads: a run is done if its files are those.
 
 A run has its own folder. While it is made, the lock file beside the folder is held, so two studies that share their
 runs never make the same run at the same time.
@@ -11,6 +11,7 @@ in RUNS/KEY.log, and the last line there says why the run failed. A process ends
 So no process is left of a study that was killed.
 """
 
+import hashlib
 import json
 import os
 import signal
@@ -87,22 +88,16 @@ class Job(BaseModel):
 
     @property
     def is_made(self) -> bool:
-        """Whether the result of the run was written."""
-        sums = self.folder / CHECKSUMS
-        return sums.exists() and f"  {RESULT}\n".encode() in sums.read_bytes()
+        """Whether the result of the run was written, which is the last of its files."""
+        return (self.folder / RESULT).exists()
 
     @property
     def is_damaged(self) -> bool:
-        """Whether files of a finished run are missing or no longer those that were written.
-
-        The encoder goes last, so with it, a result without a checksum is that of a process that was killed in between.
-        """
+        """Whether the files of a run that was made are no longer those that were written, or have no checksums."""
         try:
-            if self.is_made or is_finished(self.folder):
-                verify_checksums(self.folder)
+            return self.is_made and not verify_checksums(self.folder)
         except InputError:
             return True
-        return (self.folder / RESULT).exists() and not self.is_made and not (self.folder / "encoder").exists()
 
     @property
     def log(self) -> Path:
@@ -121,7 +116,7 @@ def make(job: Job) -> None:
     with FileLock(f"{folder}.lock"):
         if job.is_done:
             return
-        if job.is_made or job.is_damaged or not (folder / "recipe.toml").exists():
+        if job.is_made or not (folder / "recipe.toml").exists():
             _drop(folder)  # it is damaged, was made without the encoder that is needed now, or killed before it began
         make_folder(folder)
         if job.recipe is None:
@@ -137,11 +132,12 @@ def make(job: Job) -> None:
             cosines[PAIRS] = cosine_similarities(encoder, ScoredPairs(PAIRS, "", first, second, np.empty(0), []))
         write_arrays(folder / COSINES, cosines)
         scores = _training_scores(folder) if job.recipe else {}
-        result = {"scores": scores, "evaluation": evaluation.model_dump(mode="json")}
-        write_text(folder / RESULT, json.dumps(result, indent=2) + "\n")
+        result = json.dumps({"scores": scores, "evaluation": evaluation.model_dump(mode="json")}, indent=2) + "\n"
         sums = folder / CHECKSUMS
         of_training = sums.read_text("utf-8") if sums.exists() else ""
-        write_text(sums, of_training + checksums(folder, (RESULT, COSINES)))
+        of_result = f"{hashlib.sha256(result.encode()).hexdigest()}  {RESULT}\n"
+        write_text(sums, of_training + of_result + checksums(folder, (COSINES,)))
+        write_text(folder / RESULT, result)
         for path in (*folder.glob("*.safetensors"), folder / "start", *(() if job.keep else (folder / "encoder",))):
             _drop(path)
 

@@ -116,7 +116,7 @@ def _parquet(path: Path, columns: Mapping[str, str], text_only: bool) -> Iterato
     def tables() -> Iterator[pa.Table]:
         done, blank = 0, []
         with opened(path) as file:
-            for batch in parquet_batches(file, str(path), PART, schema.names):
+            for batch in parquet_batches(file, str(path), PART):
                 table = pa.Table.from_batches([batch]).select(schema.names)
                 texts = enumerate(table[column].to_pylist(), done + 1)
                 filled = [text_value(text, column, f"{path}:{number}") != "" for number, text in texts]

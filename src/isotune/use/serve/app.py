@@ -37,7 +37,7 @@ from isotune.use.serve import bodies
 from isotune.use.serve.answers import FAILED, Refused, answer, as_base64
 from isotune.use.serve.batcher import Batcher, Encoded
 from isotune.use.serve.bodies import Operation, describe
-from isotune.use.serve.gate import Budget, Gate, Keys
+from isotune.use.serve.gate import Budget, Gate
 from isotune.use.serve.limits import USUAL, Limits
 from isotune.use.serve.metrics import Metrics
 
@@ -185,7 +185,7 @@ def application(
         Starlette(routes=routes, exception_handlers=dict.fromkeys(errors, _refuse), lifespan=lifespan),
         limits=limits,
         metrics=service.metrics,
-        keys=Keys(keys),
+        keys=keys,
         open_paths=[*PAGE, HEALTH, SCHEMA],
         paths=[*PAGE, SCHEMA, *(operation.path for operation in operations)],
         tokens=service.tokens,
