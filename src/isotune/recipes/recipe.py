@@ -147,7 +147,7 @@ class Recipe(BaseModel):
         try:
             return cls.model_validate(table)
         except ValidationError as error:
-            raise invalid(name, error) from error
+            raise invalid(name, error, unnamed="stages") from error  # options are known by their names
 
     def table(self) -> dict[str, Any]:
         """The table of the recipe, with every default written out; `from_table` reads it."""
