@@ -19,7 +19,7 @@ from pathlib import Path
 from isotune.errors import InputError
 from isotune.files import make_folder
 
-WAIT = 60  # seconds for another process to finish writing its batch
+LONGEST_WRITE = 60  # seconds for another process to finish writing its batch
 
 _TABLES = """
     CREATE TABLE IF NOT EXISTS settings (id INTEGER PRIMARY KEY, settings TEXT UNIQUE NOT NULL);
@@ -56,7 +56,9 @@ class TextCache:
         with self._errors():
             if self.path:
                 make_folder(self.path.parent)
-            connection = sqlite3.connect(self.path or "", timeout=WAIT)  # "": a nameless file, gone when it is closed
+            connection = sqlite3.connect(
+                self.path or "", timeout=LONGEST_WRITE
+            )  # "": a nameless file, gone when it is closed
         with closing(connection) as cache:
             with self._errors():
                 cache.executescript(_TABLES)

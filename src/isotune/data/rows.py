@@ -53,6 +53,10 @@ class LabelledSentence(NamedTuple):
     label: str
 
 
+HIGHEST_SCORE = 5.0
+"""The score of two sentences that mean the same, in the STS tasks and wherever a source doesn't name another."""
+
+
 class ScoredPair(NamedTuple):
     """Two sentences and how similar they are, on the scale of the source; higher is more similar."""
 

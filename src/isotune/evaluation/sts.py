@@ -8,7 +8,6 @@ correlations are scipy's.
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +15,7 @@ from numpy.typing import NDArray
 from isotune.data import ScoredPairs
 from isotune.errors import InputError, UselessVectors
 from isotune.evaluation.results import Aggregates, STSResult, SubsetResult
-from isotune.evaluation.vectors import SentenceEncoder, sentence_vectors, unit_length
-
-Floats = NDArray[np.floating[Any]]
+from isotune.evaluation.vectors import Floats, SentenceEncoder, sentence_vectors, unit_length
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,8 @@ from torch import Tensor
 from isotune.errors import UselessVectors
 from isotune.kernels.device import has_float64
 
+Floats = NDArray[np.floating[Any]]
+
 
 class SentenceEncoder(Protocol):
     """Anything that turns sentences into vectors: an `Encoder`, a `SentenceTransformer`, a class of your own."""
