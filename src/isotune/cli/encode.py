@@ -29,7 +29,7 @@ def encode(
     /,
     *file: Annotated[str, Parameter(help=FILE, required=True)],
     out: Annotated[Path, Parameter(help=OUT, metavar="FILE|FOLDER")] = Path("vectors.npy"),
-    format: Annotated[Literal["parquet", "npy"] | None, Parameter(help=FORMAT)] = None,
+    file_format: Annotated[Literal["parquet", "npy"] | None, Parameter("--format", help=FORMAT)] = None,
     normalize: Annotated[bool, Parameter(help="Scale each vector to length 1.")] = False,
     precision: Annotated[Precision | None, PRECISION] = None,
     shard: Annotated[str | None, Parameter(help=SHARD, metavar="NUMBER/COUNT")] = None,
@@ -46,8 +46,8 @@ def encode(
     lists them with their numbers of rows and hashes.
     """
     if out.suffix and not out.is_dir():
-        if format or shard:
-            raise InputError(f"{'--format' if format else '--shard'} is for a folder of vectors; {out} is a file")
+        if file_format or shard:
+            raise InputError(f"{'--format' if file_format else '--shard'} is for a folder of vectors; {out} is a file")
         _encode_to_file(encoder, file, out, normalize, precision, columns)
         return
 
@@ -59,7 +59,7 @@ def encode(
             encoder,
             file,
             out,
-            suffix=f".{format or 'parquet'}",
+            suffix=f".{file_format or 'parquet'}",
             precision=precision,
             normalize=normalize,
             columns=columns,
@@ -79,7 +79,6 @@ def _encode_to_file(
     precision: Precision | None,
     columns: Mapping[str, str] | None,
 ) -> None:
-    """Writes the vectors of all sentences into one new file."""
     import time
 
     import pyarrow as pa

@@ -17,7 +17,7 @@ def index(
     *file: Annotated[str, FILES],
     out: Annotated[Path, Parameter(help=OUT, metavar="DIR")] = Path("index"),
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
-    id: Annotated[str | None, ID] = None,
+    id_column: Annotated[str | None, ID] = None,
     precision: Annotated[Precision | None, PRECISION] = None,
 ) -> None:
     """Keep the rows of files in a search index on disk.
@@ -38,8 +38,8 @@ def index(
     if other is None and any((Path(name) / DESCRIPTION).exists() for name in file):
         raise InputError("an index is encoded again by itself; name no other file with it")
     if other is None:
-        documents = read_documents(file, columns, id)
-    elif columns or id:
+        documents = read_documents(file, columns, id_column)
+    elif columns or id_column:
         raise InputError(f"{file[0]}: an index has its columns and ids already; leave out --columns and --id")
     if (out / DESCRIPTION).exists():  # without --precision, the precision of the first rows is used again
         rows = Index.open(out, Encoder.load(encoder, precision=precision) if precision else encoder)

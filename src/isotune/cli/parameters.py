@@ -29,6 +29,7 @@ FILES = Parameter(
     "input."
 )
 ID = Parameter(
+    name="--id",
     help="The column that tells rows apart. Unset: the column id, or else the file's name and the line number.",
     metavar="COLUMN",
 )
