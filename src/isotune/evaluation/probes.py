@@ -63,7 +63,7 @@ class Probes:
     accuracy: Tensor  # [F, R] on the dev rows
 
     def predict(self, x: Tensor, fold: int = 0, decay: int = 0) -> Tensor:
-        """Returns the classes [N] that one of the classifiers gives to rows [N, d]."""
+        """The classes [N] that one of the classifiers gives to rows [N, d]."""
         layers = [layer[fold : fold + 1, decay : decay + 1] for layer in self.layers]
         return _logits(x[None], layers)[0, 0].argmax(0)
 
@@ -95,7 +95,7 @@ def train_probes(
 def _train_together(
     x: Tensor, y: Tensor, folds: Sequence[Fold], decays: Tensor, layers: list[Tensor]
 ) -> tuple[list[Tensor], Tensor]:
-    """Returns each classifier's layers at its best measurement, and the accuracy [F, R] there.
+    """Each classifier's layers at its best measurement, and the accuracy [F, R] there.
 
     The folds have equally many steps an epoch. A fold is trained as long as one of its classifiers is; updates of its
     other classifiers are not used.
@@ -148,7 +148,7 @@ def _gradients(
 
 
 def _initial_layers(x: Tensor, hidden: int, classes: int, seed: int) -> list[Tensor]:
-    """Returns the layers that every classifier starts with: torch's own initialisation, seeded."""
+    """The layers that every classifier starts with: torch's own initialisation, seeded."""
     sizes = [x.shape[1], hidden, classes] if hidden else [x.shape[1], classes]
     with drawing(seed):
         linears = [nn.Linear(*size) for size in pairwise(sizes)]
@@ -157,7 +157,7 @@ def _initial_layers(x: Tensor, hidden: int, classes: int, seed: int) -> list[Ten
 
 
 def _logits(x: Tensor, layers: Sequence[Tensor]) -> Tensor:
-    """Returns the logits [F, R, C, B] of rows [F, B, d]."""
+    """The logits [F, R, C, B] of rows [F, B, d]."""
     weight, bias, *rest = layers
     result: Tensor = (weight.flatten(1, 2) @ x.mT).unflatten(1, weight.shape[1:3]) + bias
     if rest:
@@ -167,13 +167,13 @@ def _logits(x: Tensor, layers: Sequence[Tensor]) -> Tensor:
 
 
 def _take(x: Tensor, rows: Tensor) -> Tensor:
-    """Returns rows [F, B, d] of x [N, d]: the same as x[rows], and several times as fast."""
+    """Rows [F, B, d] of x [N, d]: the same as x[rows], and several times as fast."""
     return x.index_select(0, rows.flatten()).view(*rows.shape, -1)
 
 
 @torch.no_grad()
 def _accuracy(x: Tensor, y: Tensor, folds: Sequence[Fold], layers: Sequence[Tensor]) -> Tensor:
-    """Returns the accuracy [F, R] on the dev rows."""
+    """The accuracy [F, R] on the dev rows."""
     right = torch.zeros(layers[0].shape[:2], dtype=torch.float64, device=x.device)
     for rows, weights in _batches([fold.dev for fold in folds], x):
         hits = _logits(_take(x, rows), layers).argmax(2) == y[rows][:, None]  # [F, R, B]

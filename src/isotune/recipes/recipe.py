@@ -203,7 +203,6 @@ class Recipe(BaseModel):
 
 
 def _stage_keys(method: str) -> set[str]:
-    """The options of a stage with this method."""
     return {*OPTIONS[method].model_fields, *TrainingOptions.model_fields}
 
 

@@ -121,10 +121,10 @@ class TrainingOptions(BaseModel):
     """The stage ends after this many evaluations in a row without a new best score. Unset: it runs to its last step."""
 
     most_forgotten: NotNegative | None = None
-    """The most that the encoder may lose on general pairs (stsb-open:dev, Spearman x 100). The first evaluation that
-    finds a greater loss ends the stage, and the evaluation before it counts as the last. Without dev pairs its step is
-    kept. With dev pairs, the last step is kept that scores higher than the start and is below the best step by at most
-    the standard error of their difference; if there is none, the start. Unset: general pairs are not looked at."""
+    """The most that the encoder may lose on general pairs (stsb-open:dev, Spearman x 100). A greater loss ends the
+    stage, and its step doesn't count. Without dev pairs the step of the evaluation before is kept. With dev pairs, the
+    last step is kept that is better than the start and within one standard error of the best, or else the start. Unset:
+    general pairs are not looked at."""
 
     sample: Count | None = None
     """Train on this many rows, drawn at random with the seed; for a method with several tasks, on this many of each.

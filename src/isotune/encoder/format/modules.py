@@ -41,7 +41,7 @@ HEADS: Registry[type[Head]] = Registry(
     "head", {head.type_name.rpartition(".")[2]: head for head in (Dense, NormalizingFlow, Normalize)}
 )
 PLUGINS = "plugins.json"  # the plugins whose code makes the vectors; there only if there are any
-# What sentence-transformers' Pooling calls a pooling; the mask token is the only one with a weight there.
+# sentence-transformers' flag for each pooling; for mask, WordWeights silences all other tokens.
 FLAGS = {
     "cls": "cls_token",
     "mean": "mean_tokens",

@@ -205,7 +205,7 @@ def _make(out: Path, part: Part, write: Callable[[Path, Path], int]) -> None:
 
 
 def _finish(out: Path, is_whole: bool) -> list[dict[str, Any]]:
-    """Returns the records of all parts; writes the manifest if all are there."""
+    """The records of all parts. Writes the manifest if all are there."""
     paths = sorted(path for path in (out / STATE).rglob("*.json") if path.name != SETTINGS)
     records = [read_json(path) for path in paths]
     settings, rows = read_json(out / STATE / SETTINGS), sum(record["rows"] for record in records)
