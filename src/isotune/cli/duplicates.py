@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from isotune.cli.parameters import COLUMNS, ENCODER, FILES, PRECISION, PROBABILITY, least_cosine
-from isotune.encoder import Precision
+from isotune.kernels import Precision
 
 OUT = "The new folder for pairs.csv, clusters.csv, and unique.txt or unique.jsonl."
 ABOVE = (

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from isotune.cli.parameters import COLUMNS, ENCODER, PRECISION
-from isotune.encoder import Precision
 from isotune.errors import InputError
+from isotune.kernels import Precision
 
 FILE = (
     "The sentences: files (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), file patterns, named datasets, or - for "

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from isotune.cli.parameters import ENCODER, JSON, PAIRS, PRECISION, labels, within
-from isotune.encoder import Precision
+from isotune.kernels import Precision
 
 TASKS = (
     "What to evaluate on: named tasks such as stsb; groups of tasks (sts, sts17, stsb-multi, transfer, senteval, "

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from isotune.cli.parameters import COLUMNS, ENCODER, FILES, ID, PRECISION
-from isotune.encoder import Precision
+from isotune.kernels import Precision
 
 OUT = "The folder of the index. If the index is there already, the rows are added to it."
 

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from isotune.cli.parameters import COLUMNS, ENCODER, FILES, PRECISION, PROBABILITY, least_cosine
-from isotune.encoder import Precision
+from isotune.kernels import Precision
 
 OUT = "The new file (.csv), with the columns sentence1, sentence2 and cosine. isotune train reads it as pairs."
 ABOVE = "The least cosine of a pair, above 0 and below 1. It depends on the encoder. Unset, without --probability: 0.9."

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from isotune.cli.parameters import PRECISION, labels, within
-from isotune.encoder import Precision
+from isotune.kernels import Precision
 
 ENCODERS = (
     "Sentence encoders: folders, or names on the Hugging Face hub. The page shows several side by side, such as one "

@@ -13,10 +13,9 @@ from types import MappingProxyType
 from isotune.bundled import bundled_data
 from isotune.data.catalogue import DATASETS, Dataset, Split
 from isotune.data.derived import RowQuery
-from isotune.data.overlap import normalized
 from isotune.data.published import is_fetched, open_published
 from isotune.data.records import Opened, opened, read_file
-from isotune.data.rows import LabelledPair, LabelledSentence, Pair, R, Record, Records, ScoredPair, Triplet
+from isotune.data.rows import LabelledPair, LabelledSentence, Pair, R, Record, Records, ScoredPair, Triplet, normalized
 from isotune.errors import InputError, unknown
 
 _ADJECTIVES = MappingProxyType({"score": "scored ", "label": "labelled ", "": ""})

@@ -15,12 +15,12 @@ from isotune.kernels.int8 import Int8Linear, digest
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from isotune.encoder.encoder import Encoder
+    from isotune.encoder.model import SentenceModel
 
 DIGITS = 20  # hexadecimal
 
 
-def fingerprint(encoder: Encoder) -> str:
+def fingerprint(encoder: SentenceModel) -> str:
     """The fingerprint of an encoder: 20 hexadecimal digits. Every weight is read, so it is not for a loop."""
     backbone = encoder.backbone
     return short_hash(
@@ -42,7 +42,7 @@ def short_hash(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:DIGITS]
 
 
-def _weights(encoder: Encoder) -> dict[str, str]:
+def _weights(encoder: SentenceModel) -> dict[str, str]:
     """{name: digest} of the weights of the backbone and the heads. A language head changes no sentence vector."""
     weights = encoder.token_weights if encoder.pooling.mode == "mean" else None  # as they are saved
     digests = {} if weights is None else {"token_weights": digest(weights)}

@@ -29,7 +29,7 @@ from isotune.kernels.prepacked import prepacked
 from isotune.kernels.threads import forkable, single_threads
 
 if TYPE_CHECKING:
-    from isotune.encoder.encoder import Encoder
+    from isotune.encoder.model import SentenceModel
 
 # Sentences of a part: enough that the sentences of a batch have one or two lengths, and few enough to hold two parts.
 PART = 16_384
@@ -40,7 +40,7 @@ Parts: TypeAlias = Iterator[tuple[list[str], NDArray[np.float32]]]
 """The parts of a stream, in order: n sentences and their vectors [n, d]."""
 
 _lock = forkable(Lock())
-_modes: WeakKeyDictionary[Encoder, list[bool]] = WeakKeyDictionary()  # an encoder's mode, once for each open call
+_modes: WeakKeyDictionary[SentenceModel, list[bool]] = WeakKeyDictionary()  # an encoder's mode, once for each open call
 
 
 @contextmanager
@@ -99,7 +99,7 @@ def refuse_no_numbers(vectors: NDArray[np.float32], names: Sequence[object]) -> 
 
 
 @contextmanager
-def _evaluating(encoder: Encoder) -> Iterator[None]:
+def _evaluating(encoder: SentenceModel) -> Iterator[None]:
     """Has an encoder in evaluation mode; calls may overlap, and the last to end puts the mode back."""
     with _lock:
         modes = _modes.setdefault(encoder, [])
@@ -114,7 +114,7 @@ def _evaluating(encoder: Encoder) -> Iterator[None]:
                 encoder.train(training)
 
 
-def encode_stream(encoder: Encoder, sentences: Iterable[str], normalize: bool, advance: Advance | None) -> Parts:
+def encode_stream(encoder: SentenceModel, sentences: Iterable[str], normalize: bool, advance: Advance | None) -> Parts:
     """Encodes a stream, with the encoder in evaluation mode; arguments as `Encoder.encode_parts` has them."""
     with _evaluating(encoder):
         parts = parts_of(sentences)
@@ -137,7 +137,7 @@ def encode_stream(encoder: Encoder, sentences: Iterable[str], normalize: bool, a
 
 
 def _encode(
-    encoder: Encoder,
+    encoder: SentenceModel,
     ids: Sequence[Sequence[int]],
     normalize: bool,
     advance: Advance | None,

@@ -31,7 +31,7 @@ from isotune.plugins import plugins_of, require_plugins
 from isotune.registry import Registry
 
 if TYPE_CHECKING:
-    from isotune.encoder.encoder import Encoder
+    from isotune.encoder.model import SentenceModel
 
 logger = logging.getLogger(__name__)
 H = TypeVar("H", bound=type[Head])
@@ -205,7 +205,7 @@ READERS: Mapping[str, Callable[[Path, Modules], Modules]] = {
 }
 
 
-def write_modules(encoder: Encoder, folder: Path) -> None:
+def write_modules(encoder: SentenceModel, folder: Path) -> None:
     """Writes a sentence-transformers folder into an empty folder."""
     _write_language_model(encoder, folder)
     # The types are names that every release of sentence-transformers understands.
@@ -225,7 +225,7 @@ def write_modules(encoder: Encoder, folder: Path) -> None:
         weights_file.chmod((folder / MODULES).stat().st_mode)
 
 
-def _write_language_model(encoder: Encoder, folder: Path) -> None:
+def _write_language_model(encoder: SentenceModel, folder: Path) -> None:
     """Writes the model and the tokenizer, which gets the part of the prompt after the sentence."""
     model, tokenizer, pooling = encoder.language_model, encoder.tokenizer, encoder.pooling
     blocks = encoder.backbone.layers
@@ -248,7 +248,7 @@ def _write_language_model(encoder: Encoder, folder: Path) -> None:
     write_json(folder / TRANSFORMER_CONFIG, config)
 
 
-def _pooling_modules(encoder: Encoder) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Tensor]]]:
+def _pooling_modules(encoder: SentenceModel) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Tensor]]]:
     """Yields the modules that make the sentence vector: type, config.json and weights of each."""
     pooling, blocks = encoder.pooling, encoder.backbone.layers
     dimension = {"word_embedding_dimension": encoder.backbone.dimension}
@@ -270,7 +270,7 @@ def _pooling_modules(encoder: Encoder) -> Iterator[tuple[str, Mapping[str, Any],
     yield "sentence_transformers.models.Pooling", {**dimension, **config, "include_prompt": True}, {}
 
 
-def _word_weights(encoder: Encoder) -> dict[str, Any]:
+def _word_weights(encoder: SentenceModel) -> dict[str, Any]:
     """The config.json of WordWeights. With pooling mask, only the mask token has a weight."""
     tokenizer = encoder.tokenizer
     ids = list(range(encoder.backbone.model.config.vocab_size))
@@ -282,7 +282,7 @@ def _word_weights(encoder: Encoder) -> dict[str, Any]:
     return {"vocab": vocabulary, "word_weights": of_words, "unknown_word_weight": 1.0}
 
 
-def _settings(encoder: Encoder) -> dict[str, Any]:
+def _settings(encoder: SentenceModel) -> dict[str, Any]:
     """The content of config_sentence_transformers.json."""
     before, _ = split_prompt(encoder.prompt, encoder.lowercase)
     settings = {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine", **encoder.settings}

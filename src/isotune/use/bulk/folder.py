@@ -24,11 +24,11 @@ from typing import Any, NamedTuple
 from isotune.data import DATASETS
 from isotune.data.records import format_of
 from isotune.data.sources import files_of
-from isotune.encoder import Precision
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.stream import Advance
 from isotune.errors import InputError
 from isotune.files import file_sha256, make_folder, read_json, write_text, written
+from isotune.kernels import Precision
 from isotune.use.bulk.vector_file import encode_file
 
 MANIFEST = "_manifest.json"
