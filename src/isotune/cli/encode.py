@@ -35,11 +35,9 @@ def encode(
     shard: Annotated[str | None, Parameter(help=SHARD, metavar="NUMBER/COUNT")] = None,
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
 ) -> None:
-    """Turn the sentences of files into vectors.
+    """The command isotune encode ENCODER notes.txt --out notes.npy makes one file of vectors.
 
-    One file of vectors: isotune encode ENCODER notes.txt --out notes.npy
-
-    A folder with a file of vectors for each file: isotune encode ENCODER 'parts/*.parquet' --out vectors
+    The command isotune encode ENCODER 'parts/*.parquet' --out vectors makes one for each file, in a folder.
 
     To encode a folder faster, start its command several times, on any machines that share the files, with --shard 1/8
     to --shard 8/8. After an interruption, the same command goes on. When all files are done, vectors/_manifest.json

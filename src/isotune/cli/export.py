@@ -20,9 +20,7 @@ def export(
     out: Annotated[Path, Parameter(help=OUT, metavar="DIR")],
     int8: Annotated[bool, Parameter(help=INT8)] = False,
 ) -> None:
-    """Write an encoder as an ONNX graph that needs no torch.
-
-    Pooling, heads and normalisation are part of the graph. The folder is written after the graph has given the
+    """Pooling, heads and normalisation are part of the graph. The folder is written after the graph has given the
     encoder's vectors for the sentences of the bundled test pairs.
     """
     from rich.console import Console

@@ -20,9 +20,7 @@ def index(
     id_column: Annotated[str | None, ID] = None,
     precision: Annotated[Precision | None, PRECISION] = None,
 ) -> None:
-    """Keep the rows of files in a search index on disk.
-
-    Each text gets a vector, and all other columns are kept beside it. To add files, or to bring the index up to date
+    """Each text gets a vector, and all other columns are kept beside it. To add files, or to bring the index up to date
     with changed files, give the command again: only new and changed rows are encoded. A command that was stopped goes
     on in the same way.
 

@@ -28,10 +28,8 @@ def map(
     seed: Annotated[int, Parameter(help="The random seed of the projection.")] = 0,
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
 ) -> None:
-    """Draw a map of the sentences of a file, to explore in a browser.
-
-    The page is one file without outside resources: zoom, search, colours by column, and a selection of sentences that
-    can be saved.
+    """The page is one file without outside resources: zoom, search, colours by column, and a selection of sentences
+    that can be saved.
     """
     import pyarrow as pa
     from rich.console import Console

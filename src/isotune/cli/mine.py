@@ -22,10 +22,8 @@ def mine(
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
     precision: Annotated[Precision | None, PRECISION] = None,
 ) -> None:
-    """Find pairs that mean the same, to train on.
-
-    Two sentences are a pair if each is among the other's three nearest, their cosine is large enough, and they differ
-    by more than case, spaces and punctuation.
+    """Two sentences are a pair if each is among the other's three nearest, their cosine is large enough, and they
+    differ by more than case, spaces and punctuation.
     """
     from isotune.data import Sentence, read
     from isotune.encoder.encoder import Encoder

@@ -17,10 +17,8 @@ def push(
     *,
     private: Annotated[bool, Parameter(help=PRIVATE)] = False,
 ) -> None:
-    """Upload an encoder to the Hugging Face hub.
-
-    All files of the folder but hidden ones are uploaded. A folder without a model card (README.md) gets one. The token
-    is that of `hf auth login`, or HF_TOKEN.
+    """All files of the folder but hidden ones are uploaded. A folder without a model card (README.md) gets one. The
+    token is that of `hf auth login`, or HF_TOKEN.
     """
     from isotune.use.export.push import push
 

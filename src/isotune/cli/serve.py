@@ -35,9 +35,7 @@ def serve(
     timeout: Annotated[float, Parameter(help=TIMEOUT), within(0.001, 1e6)] = 60.0,
     precision: Annotated[Precision | None, PRECISION] = None,
 ) -> None:
-    """Answer requests over HTTP, and show a page to try encoders.
-
-    The server has OpenAI's /v1/embeddings and /v1/models, and /similarity, /search, /health, /metrics and
+    """The server has OpenAI's /v1/embeddings and /v1/models, and /similarity, /search, /health, /metrics and
     /openapi.json. The page is at its root.
     """
     import sys

@@ -71,7 +71,6 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
         dry_run: Annotated[bool, Parameter(help=DRY_RUN, group=RUN)] = False,
         **options: Unpack[given],  # type: ignore[misc, valid-type]
     ) -> int:
-        """Train a sentence encoder on text and report what it gained."""
         from isotune.training import train as train_encoder
 
         recipe = _recipe_of_documents(recipe, method, pairs, neighbours)
