@@ -4,18 +4,14 @@ A copy of a folder, the same encoder saved again, and any precision (int8 too) h
 another tokenizer, pooling, prompt or head give another fingerprint.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from transformers import PreTrainedTokenizerBase
+
+from isotune.encoder.model import SentenceModel
 from isotune.kernels.int8 import Int8Linear, digest
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
-    from isotune.encoder.model import SentenceModel
 
 DIGITS = 20  # hexadecimal
 

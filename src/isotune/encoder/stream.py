@@ -6,14 +6,12 @@ thread encodes whole batches, so that no thread waits for another within a batch
 without a wait in between, and returns the vectors once a part.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -23,13 +21,11 @@ from torch import Tensor
 
 from isotune.data.packed import pack
 from isotune.data.rows import blocks, is_unicode
+from isotune.encoder.model import SentenceModel
 from isotune.errors import InputError, UselessVectors
 from isotune.kernels.memory import give_back
 from isotune.kernels.prepacked import prepacked
 from isotune.kernels.threads import forkable, single_threads
-
-if TYPE_CHECKING:
-    from isotune.encoder.model import SentenceModel
 
 # Sentences of a part: enough that the sentences of a batch have one or two lengths, and few enough to hold two parts.
 PART = 16_384

@@ -5,14 +5,12 @@ Every release of sentence-transformers reads the written folders. It imports mod
 would differ.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
 import transformers
@@ -23,15 +21,13 @@ from isotune.encoder.finished import MODULES
 from isotune.encoder.format.pretrained import check_files, load_errors, note_pickle, quiet
 from isotune.encoder.format.prompt import fill_mask, save_tokenizer, split_prompt, with_suffix
 from isotune.encoder.heads import Dense, Head, Normalize, NormalizingFlow
+from isotune.encoder.model import SentenceModel
 from isotune.encoder.options import POOLINGS
 from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
 from isotune.files import inside, read_json, rust_writes
 from isotune.plugins import plugins_of, require_plugins
 from isotune.registry import Registry
-
-if TYPE_CHECKING:
-    from isotune.encoder.model import SentenceModel
 
 logger = logging.getLogger(__name__)
 H = TypeVar("H", bound=type[Head])

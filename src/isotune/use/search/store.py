@@ -5,8 +5,6 @@ them, and sees the last commit of any process. LanceDB writes a new fragment of 
 merges fragments when there are many of them, so that reading stays fast.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Sequence
