@@ -6,14 +6,11 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMNS, ENCODER, PRECISION
+from isotune.cli.parameters import COLUMNS, ENCODER, PRECISION, SOURCES
 from isotune.errors import InputError
 from isotune.kernels import Precision
 
-FILE = (
-    "The sentences: files (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), file patterns, named datasets, or - for "
-    "standard input, in lines of up to 1,000,000 characters. Blank lines are skipped."
-)
+FILE = f"The sentences: {SOURCES}, in lines of up to 1,000,000 characters. Blank lines are skipped."
 OUT = (
     "A new file for all vectors: .npy holds the vectors alone (float32, one row per sentence); .parquet holds the "
     "sentences too. Or a folder (a name without a suffix), for a file of vectors for each file."

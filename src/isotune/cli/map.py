@@ -5,13 +5,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMNS, ENCODER
+from isotune.cli.parameters import COLUMNS, ENCODER, SOURCES
 from isotune.use.map import Projection
 
-FILE = (
-    "The sentences: files (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), file patterns, named datasets, or - for "
-    "standard input. All other columns are shown with a sentence, and can colour the map."
-)
+FILE = f"The sentences: {SOURCES}. All other columns are shown with a sentence, and can colour the map."
 OUT = "The new page. A .parquet file beside it holds the sentences, their places and the other columns."
 PROJECTION = (
     "How vectors become places. tsne keeps similar sentences together and takes minutes for 100,000 sentences. pca "
