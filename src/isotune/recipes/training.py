@@ -103,11 +103,8 @@ class TrainingOptions(BaseModel):
     no weights. Models that run padded (MPNet, DeBERTa) keep their own rate. Unset: as model_dropout."""
 
     mlm_weight: NotNegative = 0.0
-    """Weight of masked language modelling beside the method's loss; with 0 there is none. The small-BERT paper has 1
-    (section 5.3)."""
-
-    mlm_rate: Rate = 0.15
-    """Share of the tokens that are masked for masked language modelling. 0.15: BERT, section 3.1."""
+    """Weight of masked language modelling beside the method's loss; with 0 there is none. 15 % of the tokens are masked
+    (BERT, section 3.1). The small-BERT paper has the weight 1 (section 5.3)."""
 
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Number type of the forward pass; auto takes bfloat16 if this machine multiplies faster in it, else float32.
