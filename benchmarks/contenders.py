@@ -38,7 +38,7 @@ def isotune(
     import torch
 
     from isotune import Encoder, tune_process
-    from isotune.encoder import encoder as module
+    from isotune.encoder import model as module
 
     tune_process()
     encoder = Encoder.load(model, precision=precision, device=device)

@@ -6,6 +6,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
+from graphlib import TopologicalSorter
 from importlib.metadata import packages_distributions
 from itertools import chain
 from pathlib import Path
@@ -90,6 +91,16 @@ def test_a_module_imports_from_the_rooms_before_its_own() -> None:
             if name.startswith("isotune.") and room(name) not in allowed
         ]
     assert wrong == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Nor for the sake of types. The doors of rooms are left out: they name what is imported when it is used."""
+    files = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path for path in modules()}
+    arrows = {
+        name: {name.rpartition(".")[0] if name not in files else name for name in imported(path)} & files.keys()
+        for name, path in files.items()
+    }
+    TopologicalSorter(arrows).prepare()
 
 
 def test_the_lab_comes_in_through_the_front_doors() -> None:

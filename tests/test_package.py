@@ -93,7 +93,7 @@ USE_OF_AN_ENCODER = """
     encoder = isotune.Encoder.load(sys.argv[1])
     check("Encoder.load")
 
-    from isotune.encoder import encoder as module, stream
+    from isotune.encoder import model as module, stream
     from isotune.kernels.cpu import float32
 
     float32.pays = lambda: True  # has a setting changed while sentences are encoded

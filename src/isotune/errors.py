@@ -61,20 +61,20 @@ def require_extra(extra: str, *modules: str) -> None:
     """Checks that the modules of an extra of isotune are installed; imports none of them.
 
     Raises:
-        InputError: a module is missing; the message says the pip line.
+        InputError: a module is missing; the message has the pip command.
     """
     if missing := [module for module in modules if find_spec(module) is None]:
         raise InputError(f"not installed: {', '.join(missing)}; pip install 'isotune[{extra}]'")
 
 
-def invalid(name: str, error: ValidationError) -> InputError:
+def invalid(name: str, error: ValidationError, unnamed: str = "") -> InputError:
     """Makes the error for a table called `name` in which pydantic finds problems.
 
-    Elements of lists are counted from 1. The number of a recipe's stage is left out: options are known by their names.
+    Elements of lists are counted from 1. Of the list `unnamed`, list and number are left out.
     """
     problems = []
     for problem in error.errors(include_url=False):
-        loc = problem["loc"][2:] if problem["loc"][:1] == ("stages",) and len(problem["loc"]) > 1 else problem["loc"]
+        loc = problem["loc"][2:] if problem["loc"][:1] == (unnamed,) and len(problem["loc"]) > 1 else problem["loc"]
         place = [str(part + 1 if isinstance(part, int) else part) for part in loc]
         got = "" if isinstance(problem["input"], dict | list | tuple) else f" (got {problem['input']!r})"
         problems.append(": ".join([*place, problem["msg"].removeprefix("Value error, ") + got]))

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isotune.data import LabelledPair, LabelledSentence, Pair, Row, ScoredPairs, Sentence, read, read_scored_pairs
-from isotune.data.overlap import Overlap, Shared, normalized
+from isotune.data.overlap import Overlap, Shared
+from isotune.data.rows import normalized
 
 
 def pairs(*both: tuple[str, str]) -> ScoredPairs:

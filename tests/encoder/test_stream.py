@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from isotune.data.packed import Packed
-from isotune.encoder import encoder as encoder_module
+from isotune.encoder import model as encoder_module
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError, UselessVectors
 

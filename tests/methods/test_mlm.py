@@ -11,7 +11,7 @@ from transformers import BertForMaskedLM
 
 from isotune.data.packed import Packed, pack
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads.language import LanguageHead
+from isotune.encoder.language import LanguageHead
 from isotune.errors import InputError
 from isotune.methods.consert import ConSERT
 from isotune.methods.method import Batch, Method

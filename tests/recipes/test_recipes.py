@@ -14,8 +14,7 @@ from isotune.cli.train import described
 from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError
 from isotune.methods import METHODS, OPTIONS
-from isotune.recipes import RECIPES, Recipe, TrainingOptions, plan_table, read_recipe, resolve
-from isotune.recipes.training import AsReleased
+from isotune.recipes import RECIPES, AsReleased, Recipe, TrainingOptions, plan_table, read_recipe, resolve
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -39,10 +38,7 @@ def test_a_key_means_one_thing(name: str) -> None:
     assert len(set(keys)) == len(keys)
 
 
-MODELS = [EncoderOptions, TrainingOptions, AsReleased, *OPTIONS.values()]
-
-
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+@pytest.mark.parametrize("model", [EncoderOptions, TrainingOptions, AsReleased, *OPTIONS.values()])
 def test_every_option_is_explained(model: type[TrainingOptions]) -> None:
     assert all(described(model, name) for name in model.model_fields)
 

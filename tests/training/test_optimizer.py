@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from isotune.recipes import TrainingOptions
-from isotune.recipes.training import AsReleased
 from isotune.training.optimizer import Optimizer, schedule
 
 
@@ -48,13 +47,12 @@ def adamw_step(
     return weight - rate * (first / (second.sqrt() + options.epsilon) + decay * weight)
 
 
-@pytest.mark.parametrize("bias_correction", [True, False])
+@pytest.mark.parametrize("as_released", [{"bias_correction": True}, {"bias_correction": False}], ids=str)
 @pytest.mark.parametrize("betas", [(0.9, 0.999), (0.9, 0.9), (0.0, 0.5)])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-11), (torch.float32, 1e-4)])
 def test_adamw_is_its_transcription(
-    bias_correction: bool, betas: tuple[float, float], dtype: torch.dtype, tolerance: float
+    as_released: Any, betas: tuple[float, float], dtype: torch.dtype, tolerance: float
 ) -> None:
-    as_released = AsReleased(bias_correction=bias_correction)
     options = TrainingOptions(learning_rate=0.01, weight_decay=0.1, betas=betas, as_released=as_released)
     weights = [nn.Parameter(torch.randn(3, 4, dtype=dtype)), nn.Parameter(torch.randn(4, dtype=dtype))]
     optimizer = Optimizer(weights, options)

@@ -11,7 +11,7 @@ import pytest
 from safetensors.torch import load_file
 
 from isotune.data.packed import Packed
-from isotune.encoder import encoder as encoder_module
+from isotune.encoder import model as encoder_module
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError

@@ -26,7 +26,6 @@ def analyse(
     seed: Annotated[int, Parameter(help=SEED)] = 0,
     as_json: Annotated[bool, LIST_JSON] = False,
 ) -> None:
-    """Analyse encoders: a table and a figure, as in the papers."""
     from rich.console import Console
 
     from isotune.encoder.encoder import Encoder

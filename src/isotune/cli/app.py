@@ -69,4 +69,4 @@ def run(arguments: Sequence[str]) -> int:
     isotune.tune_process()
     from isotune.cli.parser import call  # imports cyclopts
 
-    return call(command, COMMANDS[command].usage, words)
+    return call(command, *COMMANDS[command], words)

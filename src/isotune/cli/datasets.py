@@ -18,9 +18,7 @@ WORDS = "Nothing, to list the datasets; or fetch and the names of datasets, such
 
 
 def datasets(*words: Annotated[str, Parameter(help=WORDS)], as_json: Annotated[bool, LIST_JSON] = False) -> None:
-    """List the datasets that isotune knows by name, or fetch some.
-
-    The table shows whether a dataset is on this machine, how many rows each split has, and the kind of row, source
+    """The table shows whether a dataset is on this machine, how many rows each split has, and the kind of row, source
     and licence. "100 of 900" means that 100 of the 900 rows have a score or label.
 
     fetch brings datasets from their public sources to this machine, and checks them. A name may also be a source on the

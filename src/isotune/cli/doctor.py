@@ -6,9 +6,7 @@ from isotune.cli.parameters import JSON
 
 
 def doctor(*, as_json: Annotated[bool, JSON] = False) -> int:
-    """Check the installation and this machine.
-
-    Prints the versions, the processor, the free disk space and the datasets, and tests that isotune's packed encoder
+    """Prints the versions, the processor, the free disk space and the datasets, and tests that isotune's packed encoder
     gives the same vectors as the padded model of transformers.
     """
     import os

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from isotune.cli.parameters import COLUMNS, ENCODER, FILES, PRECISION, PROBABILITY, least_cosine
-from isotune.encoder import Precision
+from isotune.kernels import Precision
 
 OUT = "The new folder for pairs.csv, clusters.csv, and unique.txt or unique.jsonl."
 ABOVE = (
@@ -25,9 +25,7 @@ def duplicates(
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
     precision: Annotated[Precision | None, PRECISION] = None,
 ) -> None:
-    """Find sentences that say the same twice.
-
-    Writes all pairs of such sentences, clusters of them, and the rows without them: of each cluster the first row is
+    """Writes all pairs of such sentences, clusters of them, and the rows without them: of each cluster the first row is
     kept.
     """
     from isotune.encoder.encoder import Encoder

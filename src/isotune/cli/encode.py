@@ -6,14 +6,11 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMNS, ENCODER, PRECISION
-from isotune.encoder import Precision
+from isotune.cli.parameters import COLUMNS, ENCODER, PRECISION, SOURCES
 from isotune.errors import InputError
+from isotune.kernels import Precision
 
-FILE = (
-    "The sentences: files (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), file patterns, named datasets, or - for "
-    "standard input, in lines of up to 1,000,000 characters. Blank lines are skipped."
-)
+FILE = f"The sentences: {SOURCES}, in lines of up to 1,000,000 characters. Blank lines are skipped."
 OUT = (
     "A new file for all vectors: .npy holds the vectors alone (float32, one row per sentence); .parquet holds the "
     "sentences too. Or a folder (a name without a suffix), for a file of vectors for each file."
@@ -29,25 +26,23 @@ def encode(
     /,
     *file: Annotated[str, Parameter(help=FILE, required=True)],
     out: Annotated[Path, Parameter(help=OUT, metavar="FILE|FOLDER")] = Path("vectors.npy"),
-    format: Annotated[Literal["parquet", "npy"] | None, Parameter(help=FORMAT)] = None,
+    file_format: Annotated[Literal["parquet", "npy"] | None, Parameter("--format", help=FORMAT)] = None,
     normalize: Annotated[bool, Parameter(help="Scale each vector to length 1.")] = False,
     precision: Annotated[Precision | None, PRECISION] = None,
     shard: Annotated[str | None, Parameter(help=SHARD, metavar="NUMBER/COUNT")] = None,
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
 ) -> None:
-    """Turn the sentences of files into vectors.
+    """The command isotune encode ENCODER notes.txt --out notes.npy makes one file of vectors.
 
-    One file of vectors: isotune encode ENCODER notes.txt --out notes.npy
-
-    A folder with a file of vectors for each file: isotune encode ENCODER 'parts/*.parquet' --out vectors
+    The command isotune encode ENCODER 'parts/*.parquet' --out vectors makes one for each file, in a folder.
 
     To encode a folder faster, start its command several times, on any machines that share the files, with --shard 1/8
     to --shard 8/8. After an interruption, the same command goes on. When all files are done, vectors/_manifest.json
     lists them with their numbers of rows and hashes.
     """
     if out.suffix and not out.is_dir():
-        if format or shard:
-            raise InputError(f"{'--format' if format else '--shard'} is for a folder of vectors; {out} is a file")
+        if file_format or shard:
+            raise InputError(f"{'--format' if file_format else '--shard'} is for a folder of vectors; {out} is a file")
         _encode_to_file(encoder, file, out, normalize, precision, columns)
         return
 
@@ -59,7 +54,7 @@ def encode(
             encoder,
             file,
             out,
-            suffix=f".{format or 'parquet'}",
+            suffix=f".{file_format or 'parquet'}",
             precision=precision,
             normalize=normalize,
             columns=columns,
@@ -79,7 +74,6 @@ def _encode_to_file(
     precision: Precision | None,
     columns: Mapping[str, str] | None,
 ) -> None:
-    """Writes the vectors of all sentences into one new file."""
     import time
 
     import pyarrow as pa

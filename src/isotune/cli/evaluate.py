@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from isotune.cli.parameters import ENCODER, JSON, PAIRS, PRECISION, labels, within
-from isotune.encoder import Precision
+from isotune.kernels import Precision
 
 TASKS = (
     "What to evaluate on: named tasks such as stsb; groups of tasks (sts, sts17, stsb-multi, transfer, senteval, "
@@ -41,11 +41,9 @@ def evaluate(
     columns: Annotated[dict[str, str] | None, PAIRS, Parameter(help=COLUMNS)] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Score sentence encoders side by side.
-
-    Of two or more encoders, a second table has the difference of each from the first. An interval tells how far it may
-    be chance: "tied" means that these tasks can't tell which encoder is better. An encoder's rank is 1, and 1 more for
-    each encoder that is better by more than chance.
+    """Of two or more encoders, a second table has the difference of each from the first. An interval tells how far it
+    may be chance: "tied" means that these tasks can't tell which encoder is better. An encoder's rank is 1, and 1 more
+    for each encoder that is better by more than chance.
 
     Three kinds of task answer three questions. Similarity: does the cosine of two vectors agree with people's scores?
     Transfer: can a simple classifier work with the vectors? Geometry: how are the vectors distributed?

@@ -1,7 +1,7 @@
 """`isotune export`: an encoder as a folder that needs no torch."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -18,12 +18,9 @@ def export(
     /,
     *,
     out: Annotated[Path, Parameter(help=OUT, metavar="DIR")],
-    format: Annotated[Literal["onnx"], Parameter(help="The format to write.")] = "onnx",
     int8: Annotated[bool, Parameter(help=INT8)] = False,
 ) -> None:
-    """Write an encoder as an ONNX graph that needs no torch.
-
-    Pooling, heads and normalisation are part of the graph. The folder is written after the graph has given the
+    """Pooling, heads and normalisation are part of the graph. The folder is written after the graph has given the
     encoder's vectors for the sentences of the bundled test pairs.
     """
     from rich.console import Console

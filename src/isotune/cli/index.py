@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from isotune.cli.parameters import COLUMNS, ENCODER, FILES, ID, PRECISION
-from isotune.encoder import Precision
+from isotune.kernels import Precision
 
 OUT = "The folder of the index. If the index is there already, the rows are added to it."
 
@@ -17,12 +17,10 @@ def index(
     *file: Annotated[str, FILES],
     out: Annotated[Path, Parameter(help=OUT, metavar="DIR")] = Path("index"),
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
-    id: Annotated[str | None, ID] = None,
+    id_column: Annotated[str | None, ID] = None,
     precision: Annotated[Precision | None, PRECISION] = None,
 ) -> None:
-    """Keep the rows of files in a search index on disk.
-
-    Each text gets a vector, and all other columns are kept beside it. To add files, or to bring the index up to date
+    """Each text gets a vector, and all other columns are kept beside it. To add files, or to bring the index up to date
     with changed files, give the command again: only new and changed rows are encoded. A command that was stopped goes
     on in the same way.
 
@@ -38,8 +36,8 @@ def index(
     if other is None and any((Path(name) / DESCRIPTION).exists() for name in file):
         raise InputError("an index is encoded again by itself; name no other file with it")
     if other is None:
-        documents = read_documents(file, columns, id)
-    elif columns or id:
+        documents = read_documents(file, columns, id_column)
+    elif columns or id_column:
         raise InputError(f"{file[0]}: an index has its columns and ids already; leave out --columns and --id")
     if (out / DESCRIPTION).exists():  # without --precision, the precision of the first rows is used again
         rows = Index.open(out, Encoder.load(encoder, precision=precision) if precision else encoder)

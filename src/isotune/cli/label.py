@@ -31,9 +31,7 @@ def label(
     pairs: Annotated[int, Parameter(help="How many pairs to choose."), within(1, 1e6)] = 50,
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
 ) -> None:
-    """Score pairs of your own sentences, to choose by them.
-
-    The pairs are shown in the terminal. Every score is written at once. With several encoders the session ends by
+    """The pairs are shown in the terminal. Every score is written at once. With several encoders the session ends by
     itself when the scores say which one is best.
     """
     import shlex

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from isotune.cli.parameters import COLUMNS, ENCODER, FILES, PRECISION, PROBABILITY, least_cosine
-from isotune.encoder import Precision
+from isotune.kernels import Precision
 
 OUT = "The new file (.csv), with the columns sentence1, sentence2 and cosine. isotune train reads it as pairs."
 ABOVE = "The least cosine of a pair, above 0 and below 1. It depends on the encoder. Unset, without --probability: 0.9."
@@ -22,10 +22,8 @@ def mine(
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
     precision: Annotated[Precision | None, PRECISION] = None,
 ) -> None:
-    """Find pairs that mean the same, to train on.
-
-    Two sentences are a pair if each is among the other's three nearest, their cosine is large enough, and they differ
-    by more than case, spaces and punctuation.
+    """Two sentences are a pair if each is among the other's three nearest, their cosine is large enough, and they
+    differ by more than case, spaces and punctuation.
     """
     from isotune.data import Sentence, read
     from isotune.encoder.encoder import Encoder

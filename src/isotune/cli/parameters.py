@@ -24,11 +24,12 @@ PROCESSES = Parameter(
     help="How many runs to make at the same time. Unset: one per GPU; without a GPU, one per core but at most 4."
 )
 THREADS = Parameter(help="CPU threads per process. Unset: the processes share the cores equally.")
-FILES = Parameter(
-    help="Files (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), file patterns, named datasets, or - for standard "
-    "input."
+SOURCES = (
+    "files (.txt, .csv, .tsv, .jsonl or .parquet, also .gz), file patterns, named datasets, or - for standard input"
 )
+FILES = Parameter(help=f"The rows: {SOURCES}.")
 ID = Parameter(
+    name="--id",
     help="The column that tells rows apart. Unset: the column id, or else the file's name and the line number.",
     metavar="COLUMN",
 )

@@ -1,6 +1,6 @@
 """How a command's function gets its arguments from the command line, by cyclopts.
 
-The function's parameters are the command's arguments and options; its docstring is the command's help.
+The function's parameters are the command's arguments and options; its docstring follows the summary in the help.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ PLUGIN = (
 )
 
 
-def call(command: str, usage: str, words: Sequence[str]) -> int:
+def call(command: str, usage: str, summary: str, words: Sequence[str]) -> int:
     """Imports a command's module, and calls its function with the words that follow its name; returns the exit code.
 
     The plugins among the words are loaded first, because the command's options and their help can depend on them.
@@ -59,8 +59,9 @@ def call(command: str, usage: str, words: Sequence[str]) -> int:
         for path in plugin:
             isotune.load_plugin(path)
         function = load("cli.train:train_command")(words) if command == "train" else load(f"cli.{command}:{command}")
-        app.command(function, name=command, usage=f"Usage: isotune {command} {usage}".rstrip())
-        app[command].help = "\n\n".join(" ".join(text.split()) for text in app[command].help.split("\n\n"))
+        paragraphs = [summary, *(function.__doc__ or "").split("\n\n")]
+        text = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs).strip()
+        app.command(function, name=command, usage=f"Usage: isotune {command} {usage}".rstrip(), help=text)
         if HELP_FLAGS & {*takewhile(lambda word: word != "--", words)}:
             return app.help_print([command])  # at once, because to parse the other words takes as long again
         return app([command, *words])

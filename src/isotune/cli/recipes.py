@@ -9,9 +9,7 @@ BRACKETS = re.compile(r" \((?:[^()]|\([^()]*\))*\)")  # may hold one more pair o
 
 
 def recipes(*, as_json: Annotated[bool, JSON] = False) -> None:
-    """List the recipes: the training settings that come with isotune.
-
-    The table shows the paper, the training data, the published score and the cost of a run. The score is shortened;
+    """The table shows the paper, the training data, the published score and the cost of a run. The score is shortened;
     the recipe's file has the whole text.
     """
     from rich.table import Column

@@ -7,10 +7,7 @@ from cyclopts import Parameter
 
 
 def report(folder: Annotated[Path, Parameter(help="The folder of a run or of a study.")], /) -> None:
-    """Write the report page of a run or a study again.
-
-    A run's encoder gets its model card again, too: README.md in its folder.
-    """
+    """A run's encoder gets its model card again, too: README.md in its folder."""
     if (folder / "study.json").exists():
         from isotune.lab.studies.page import write_page
 

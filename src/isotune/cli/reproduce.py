@@ -44,10 +44,8 @@ def reproduce(
     threads: Annotated[int | None, THREADS] = None,
     as_json: Annotated[bool, LIST_JSON] = False,
 ) -> int:
-    """Reproduce a table or figure of a paper, or list them all.
-
-    The result shows the measured scores beside the published ones. The list shows how many runs and which models each
-    table or figure needs.
+    """The result shows the measured scores beside the published ones. The list shows how many runs and which models
+    each table or figure needs.
     """
     if not name:
         _list(as_json)

@@ -21,7 +21,6 @@ def rows(
     delete: Annotated[bool, Parameter(help=DELETE)] = False,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Describe an index, and list or delete its rows."""
     from isotune.cli.tables import print_json, print_table
     from isotune.errors import InputError, printable
     from isotune.use.search.index import MOST, Index

@@ -25,9 +25,7 @@ def search(
     encoder: Annotated[str | None, Parameter(help=ENCODER)] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Find the rows of an index that are nearest to a query.
-
-    Each row is printed with the cosine of its vector and the query's, and below the text its id and other columns. A
+    """Each row is printed with the cosine of its vector and the query's, and below the text its id and other columns. A
     calibrated encoder (isotune evaluate --calibrate) gives the probability that both mean the same, too.
     """
     import math

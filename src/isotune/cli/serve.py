@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from isotune.cli.parameters import PRECISION, labels, within
-from isotune.encoder import Precision
+from isotune.kernels import Precision
 
 ENCODERS = (
     "Sentence encoders: folders, or names on the Hugging Face hub. The page shows several side by side, such as one "
@@ -35,9 +35,7 @@ def serve(
     timeout: Annotated[float, Parameter(help=TIMEOUT), within(0.001, 1e6)] = 60.0,
     precision: Annotated[Precision | None, PRECISION] = None,
 ) -> None:
-    """Answer requests over HTTP, and show a page to try encoders.
-
-    The server has OpenAI's /v1/embeddings and /v1/models, and /similarity, /search, /health, /metrics and
+    """The server has OpenAI's /v1/embeddings and /v1/models, and /similarity, /search, /health, /metrics and
     /openapi.json. The page is at its root.
     """
     import sys

@@ -15,10 +15,7 @@ def similarity(
     *,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Print the cosine similarity of two sentences, from -1 to 1.
-
-    A calibrated encoder (isotune evaluate --calibrate) gives the probability that they mean the same, too.
-    """
+    """A calibrated encoder (isotune evaluate --calibrate) gives the probability that they mean the same, too."""
     from isotune.cli.tables import print_json
     from isotune.encoder.encoder import Encoder
 

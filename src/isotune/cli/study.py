@@ -27,10 +27,8 @@ def study(
     threads: Annotated[int | None, THREADS] = None,
     as_json: Annotated[bool, LIST_JSON] = False,
 ) -> int:
-    """Compare methods, models and options over several seeds.
-
-    The study ends with a page of tables, significance tests and figures. To resume a study that was stopped, give the
-    same command again: finished runs are kept.
+    """The study ends with a page of tables, significance tests and figures. To resume a study that was stopped, give
+    the same command again: finished runs are kept.
     """
     if not name:
         _list(as_json)

@@ -16,7 +16,7 @@ from typing import Annotated, Any, TypedDict, Unpack, get_type_hints
 from cyclopts import Group, Parameter
 from pydantic import BaseModel
 
-from isotune.cli.parameters import PAIRS, STAND_INS
+from isotune.cli.parameters import PAIRS, SOURCES, STAND_INS
 from isotune.encoder.options import POOLINGS
 from isotune.errors import InputError
 from isotune.methods import METHODS, OPTIONS
@@ -27,11 +27,7 @@ from isotune.views import AUGMENTATIONS
 RUN = Group("Run", sort_key=1)
 RECIPE_FLAGS = ("model", "dev", "tasks", "columns", "seed")  # options that are fields of the recipe itself
 
-TEXT = (
-    "The text to train on: files (.txt, .csv, .tsv, .jsonl or .parquet, also compressed as .gz), file patterns such as "
-    "texts/*.txt, named datasets such as stsb-open:train, datasets on the Hugging Face hub as hub:OWNER/NAME, or - for "
-    "standard input."
-)
+TEXT = f"The text to train on: {SOURCES}. A pattern is texts/*.txt, a named dataset stsb-open:train or hub:OWNER/NAME."
 OUT = "A new folder for the run: encoder, report, metrics and checkpoints. Unset: runs/METHOD-DATE-TIME."
 RECIPE = (
     "The name of a recipe (isotune recipes lists them) or a TOML file. "
@@ -71,7 +67,6 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
         dry_run: Annotated[bool, Parameter(help=DRY_RUN, group=RUN)] = False,
         **options: Unpack[given],  # type: ignore[misc, valid-type]
     ) -> int:
-        """Train a sentence encoder on text and report what it gained."""
         from isotune.training import train as train_encoder
 
         recipe = _recipe_of_documents(recipe, method, pairs, neighbours)

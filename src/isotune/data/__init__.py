@@ -6,6 +6,7 @@ from isotune.data.catalogue import DATASETS, Dataset
 from isotune.data.datasets import available, is_stand_in, stand_ins
 from isotune.data.overlap import Overlap, Shared
 from isotune.data.rows import (
+    HIGHEST_SCORE,
     LabelledPair,
     LabelledSentence,
     NeighbourPair,

@@ -20,7 +20,7 @@ from pathlib import Path
 from isotune.errors import InputError
 from isotune.files import make_folder
 
-WAIT = 60  # seconds for another process to finish writing its batch
+LONGEST_WRITE = 60  # seconds for another process to finish writing its batch
 
 _TABLE = """
     CREATE TABLE IF NOT EXISTS texts (key BLOB PRIMARY KEY, derived TEXT NOT NULL, crc32 INTEGER NOT NULL) WITHOUT ROWID
@@ -53,7 +53,9 @@ class TextCache:
         with self._errors():
             if self.path:
                 make_folder(self.path.parent)
-            connection = sqlite3.connect(self.path or "", timeout=WAIT)  # "": a nameless file, gone when it is closed
+            connection = sqlite3.connect(
+                self.path or "", timeout=LONGEST_WRITE
+            )  # "": a nameless file, gone when it is closed
         with closing(connection) as cache:
             with self._errors():
                 cache.execute(_TABLE)

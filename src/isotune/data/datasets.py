@@ -13,10 +13,9 @@ from types import MappingProxyType
 from isotune.bundled import bundled_data
 from isotune.data.catalogue import DATASETS, Dataset, Split
 from isotune.data.derived import RowQuery
-from isotune.data.overlap import normalized
 from isotune.data.published import is_fetched, open_published
 from isotune.data.records import Opened, opened, read_file
-from isotune.data.rows import LabelledPair, LabelledSentence, Pair, R, Record, Records, ScoredPair, Triplet
+from isotune.data.rows import LabelledPair, LabelledSentence, Pair, R, Record, Records, ScoredPair, Triplet, normalized
 from isotune.errors import InputError, unknown
 
 _ADJECTIVES = MappingProxyType({"score": "scored ", "label": "labelled ", "": ""})
@@ -81,7 +80,6 @@ def _gold_column(dataset: Dataset, query: RowQuery[R]) -> str:
 
 
 def _find_file(split: Split) -> Path | None:
-    """The file of a split, if it is on this machine."""
     folders = [bundled_data(), os.environ.get("ISOTUNE_DATA")]
     paths = (Path(folder, split.file) for folder in folders if folder and split.file)
     return next((path for path in paths if path.is_file()), None)
@@ -117,7 +115,7 @@ def _of_split(records: Records, dataset: Dataset, split: str) -> Records:
 
 
 def _counted(source: Opened, title: str, gold: str, expected: int) -> Records:
-    """The records, or those with a value in the column `gold`; the last one is followed by an error if any lacks.
+    """The records, or those with a value in the column `gold`; raises after the last one if the count is wrong.
 
     `expected` is -1 if nobody has counted them.
     """

@@ -17,7 +17,7 @@ from isotune.data.records import FORMATS, Opened, format_of, opened
 from isotune.data.rows import Records
 from isotune.errors import InputError, require_extra, unknown
 
-WAIT = 10  # seconds for the hub's answer to the first question
+WAIT = 10  # seconds for the first answer of the hub, or of another server
 
 _FORM = re.compile(r"([^/@]+(?:/[^/@]+)?+)(?:@(refs/(?:convert|pr)/[^/]+|[^/]+))?(?:/(.+))?")
 

@@ -12,14 +12,13 @@ from urllib.request import urlopen
 
 from isotune.data.cache import cache_folder
 from isotune.data.catalogue import Dataset, Split
-from isotune.data.hub import find_fetched, open_hub
+from isotune.data.hub import WAIT, find_fetched, open_hub
 from isotune.data.layouts import read_layout
 from isotune.data.records import Opened
 from isotune.data.rows import Records
 from isotune.errors import InputError
 from isotune.files import file_sha256, written
 
-WAIT = 10  # seconds for an answer
 LARGEST = 100_000_000  # bytes of a file; the longest has some 142,000 pairs
 
 

@@ -5,8 +5,6 @@ cells is one, and text otherwise. Objects, and lists of anything but texts, numb
 text. A value is refused, with its place, if the values before it leave no type for it.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from bisect import bisect_left

@@ -4,7 +4,7 @@ Importing this package itself loads no torch, so that the command line can read 
 import the names below.
 """
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from isotune.lazy import lazy
 
@@ -25,6 +25,3 @@ __getattr__ = lazy(
         "short_hash": "encoder.fingerprint",
     },
 )
-
-# The number types that an encoder can compute in. They are apart from the options so that help needs no pydantic.
-Precision = Literal["float32", "bfloat16", "int8"]

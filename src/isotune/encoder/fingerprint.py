@@ -4,23 +4,19 @@ A copy of a folder, the same encoder saved again, and any precision (int8 too) h
 another tokenizer, pooling, prompt or head give another fingerprint.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from transformers import PreTrainedTokenizerBase
+
+from isotune.encoder.model import SentenceModel
 from isotune.kernels.cpu.int8 import Int8Linear, digest
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
-    from isotune.encoder.encoder import Encoder
 
 DIGITS = 20  # hexadecimal
 
 
-def fingerprint(encoder: Encoder) -> str:
+def fingerprint(encoder: SentenceModel) -> str:
     """The fingerprint of an encoder: 20 hexadecimal digits. Every weight is read, so it is not for a loop."""
     backbone = encoder.backbone
     return short_hash(
@@ -42,7 +38,7 @@ def short_hash(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:DIGITS]
 
 
-def _weights(encoder: Encoder) -> dict[str, str]:
+def _weights(encoder: SentenceModel) -> dict[str, str]:
     """{name: digest} of the weights of the backbone and the heads. A language head changes no sentence vector."""
     weights = encoder.token_weights if encoder.pooling.mode == "mean" else None  # as they are saved
     digests = {} if weights is None else {"token_weights": digest(weights)}

@@ -12,12 +12,10 @@ from isotune.registry import Registry
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from isotune.encoder.pooling import HiddenStates
-
-P = TypeVar("P", bound="Callable[[HiddenStates], Tensor]")
+P = TypeVar("P", bound="Callable[..., Tensor]")
 
 # Other places may need to know a new pooling, too: "Add a pooling" in docs/adding.md.
-POOLINGS: Registry[Callable[[HiddenStates], Tensor]] = Registry(
+POOLINGS: Registry[Callable[..., Tensor]] = Registry(
     "pooling",
     {
         "cls": "encoder.pooling:first_tokens",
@@ -29,7 +27,7 @@ POOLINGS: Registry[Callable[[HiddenStates], Tensor]] = Registry(
         "pooler": "encoder.pooling:first_tokens",  # with the model's own pooler as a head, see `Encoder.load`
     },
 )
-"""The poolings by name: each makes vectors [N, d] of the hidden states of N sentences."""
+"""The poolings by name: each makes vectors [N, d] of the `HiddenStates` of N sentences."""
 
 
 def pooling(name: str) -> Callable[[P], P]:

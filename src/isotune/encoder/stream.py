@@ -6,14 +6,12 @@ thread encodes whole batches, so that no thread waits for another within a batch
 without a wait in between, and returns the vectors once a part.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -23,13 +21,11 @@ from torch import Tensor
 
 from isotune.data.packed import pack
 from isotune.data.rows import blocks, is_unicode
+from isotune.encoder.model import SentenceModel
 from isotune.errors import InputError, UselessVectors
 from isotune.kernels.cpu.memory import give_back
 from isotune.kernels.cpu.prepacked import prepacked
 from isotune.kernels.threads import forkable, single_threads
-
-if TYPE_CHECKING:
-    from isotune.encoder.encoder import Encoder
 
 # Sentences of a part: enough that the sentences of a batch have one or two lengths, and few enough to hold two parts.
 PART = 16_384
@@ -40,7 +36,7 @@ Parts: TypeAlias = Iterator[tuple[list[str], NDArray[np.float32]]]
 """The parts of a stream, in order: n sentences and their vectors [n, d]."""
 
 _lock = forkable(Lock())
-_modes: WeakKeyDictionary[Encoder, list[bool]] = WeakKeyDictionary()  # an encoder's mode, once for each open call
+_modes: WeakKeyDictionary[SentenceModel, list[bool]] = WeakKeyDictionary()  # an encoder's mode, once for each open call
 
 
 @contextmanager
@@ -99,7 +95,7 @@ def refuse_no_numbers(vectors: NDArray[np.float32], names: Sequence[object]) -> 
 
 
 @contextmanager
-def _evaluating(encoder: Encoder) -> Iterator[None]:
+def _evaluating(encoder: SentenceModel) -> Iterator[None]:
     """Has an encoder in evaluation mode; calls may overlap, and the last to end puts the mode back."""
     with _lock:
         modes = _modes.setdefault(encoder, [])
@@ -114,7 +110,7 @@ def _evaluating(encoder: Encoder) -> Iterator[None]:
                 encoder.train(training)
 
 
-def encode_stream(encoder: Encoder, sentences: Iterable[str], normalize: bool, advance: Advance | None) -> Parts:
+def encode_stream(encoder: SentenceModel, sentences: Iterable[str], normalize: bool, advance: Advance | None) -> Parts:
     """Encodes a stream, with the encoder in evaluation mode; arguments as `Encoder.encode_parts` has them."""
     with _evaluating(encoder):
         parts = parts_of(sentences)
@@ -137,7 +133,7 @@ def encode_stream(encoder: Encoder, sentences: Iterable[str], normalize: bool, a
 
 
 def _encode(
-    encoder: Encoder,
+    encoder: SentenceModel,
     ids: Sequence[Sequence[int]],
     normalize: bool,
     advance: Advance | None,

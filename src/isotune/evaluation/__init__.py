@@ -10,7 +10,7 @@ from isotune.evaluation.comparison import (
     evaluate_on,
     measure,
 )
-from isotune.evaluation.intervals import Floats, correlated_pairs, interval, resampled_correlations
+from isotune.evaluation.intervals import correlated_pairs, interval, resampled_correlations
 from isotune.evaluation.results import (
     MEASURES,
     Comparison,
@@ -24,4 +24,4 @@ from isotune.evaluation.sts import STSTask, correlations, cosine_similarities, s
 from isotune.evaluation.tables import AGGREGATIONS, comparison_tables, difference_table
 from isotune.evaluation.tasks import GROUPS, Task, load_tasks, named_tasks, source_of, task_title
 from isotune.evaluation.transfer import TransferTask
-from isotune.evaluation.vectors import SentenceEncoder, SharedWords, sentence_vectors
+from isotune.evaluation.vectors import Floats, SentenceEncoder, SharedWords, sentence_vectors

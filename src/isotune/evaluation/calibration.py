@@ -7,21 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from isotune.data import DATASETS, ScoredPair, read
+from isotune.data import DATASETS, HIGHEST_SCORE, ScoredPair, read
 from isotune.encoder.calibration import Calibration
 from isotune.errors import InputError
-from isotune.evaluation.vectors import sentence_vectors, unit_length
+from isotune.evaluation.vectors import Floats, sentence_vectors, unit_length
 
 if TYPE_CHECKING:
     from isotune.encoder import Encoder
 
-Floats = NDArray[np.float64]
-
 DEVIATIONS = 1.96  # of a normal distribution, on either side of the mean, hold 95 %
 NARROWEST = 1e-6  # the least distance between the smallest and the largest cosine
-LABELS = 5.0  # the highest score that `isotune label` writes
 
 
 def calibrate(
@@ -91,9 +87,11 @@ def _shares(scores: Floats, name: str, scale: float | None) -> Floats:
     if scale is None and dataset not in DATASETS and scores.max() <= 1:
         raise InputError(
             f"{name}: no score is above 1, so their scale is not known; give scale 1 (--scale 1) if 1 says that two "
-            f"sentences mean the same, or {LABELS:g}, as isotune label writes it"
+            f"sentences mean the same, or {HIGHEST_SCORE:g}, as isotune label writes it"
         )
-    lowest, highest = DATASETS[dataset].scores if dataset in DATASETS and scale is None else (0.0, scale or LABELS)
+    lowest, highest = (
+        DATASETS[dataset].scores if dataset in DATASETS and scale is None else (0.0, scale or HIGHEST_SCORE)
+    )
     shares: Floats = (scores - lowest) / (highest - lowest)
     if (wrong := (shares < 0) | (shares > 1)).any():
         raise InputError(

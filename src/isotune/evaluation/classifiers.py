@@ -132,7 +132,7 @@ Classifier: TypeAlias = Logistic | SentEval
 
 
 def _choose(accuracy: Tensor) -> tuple[NDArray[np.float64], list[int]]:
-    """Returns the best accuracy of each row of [K, decays], and its place.
+    """The best accuracy of each row of [K, decays], and its place.
 
     As in SentEval, accuracies that are equal in two decimals of per cent are ties, and the first wins.
     """
@@ -142,7 +142,7 @@ def _choose(accuracy: Tensor) -> tuple[NDArray[np.float64], list[int]]:
 
 
 def _folds(targets: Integers, seed: int = SEED) -> list[tuple[Integers, Integers]]:
-    """Returns the rows to train on and the rows held out, for each fold."""
+    """The rows to train on and the rows held out, for each fold."""
     from sklearn.model_selection import StratifiedKFold
 
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)

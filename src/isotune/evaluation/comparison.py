@@ -205,7 +205,7 @@ def _evaluation_of(results: Sequence[TaskResult], name: str) -> Evaluation:
 
 
 def _average(results: Sequence[TaskResult]) -> Correlations | AverageAccuracy:
-    """Returns the mean of the results of a group, all of which are of one kind."""
+    """The mean of the results of a group, all of which are of one kind."""
     accuracies = [result.accuracy for result in results if isinstance(result, TransferResult)]
     if accuracies:
         return AverageAccuracy(accuracy=fmean(accuracies))

@@ -25,7 +25,7 @@ POSITIVE = 0.8
 
 
 def alignment(first: Tensor, second: Tensor) -> float:
-    """Returns the mean squared distance between the vectors [N, d] of N positive pairs; lower is better.
+    """The mean squared distance between the vectors [N, d] of N positive pairs; lower is better.
 
     Wang and Isola, "Understanding contrastive representation learning through alignment and uniformity on the
     hypersphere" (2020), with alpha = 2.
@@ -35,7 +35,7 @@ def alignment(first: Tensor, second: Tensor) -> float:
 
 
 def uniformity(vectors: Tensor) -> float:
-    """Returns the log of the mean of exp(-2 D^2) over the distances D of all pairs of vectors [N, d]; lower is better.
+    """The log of the mean of exp(-2 D^2) over the distances D of all pairs of vectors [N, d]; lower is better.
 
     Wang and Isola (2020), with t = 2. It is 0 if all vectors are the same, and about -4 at best.
     """
@@ -49,7 +49,7 @@ def uniformity(vectors: Tensor) -> float:
 
 
 def mean_cosine(vectors: Tensor) -> float:
-    """Returns the mean cosine between different vectors of [N, d]; 1 means that all point the same way."""
+    """The mean cosine between different vectors of [N, d]; 1 means that all point the same way."""
     total = normalize(vectors, dim=-1).sum(0, dtype=torch.float64)  # [d]
     n = len(vectors)
     # The squared length of the sum is the sum of all N^2 cosines, of which N are a vector's cosine with itself, 1.
@@ -57,7 +57,7 @@ def mean_cosine(vectors: Tensor) -> float:
 
 
 def isotropy(vectors: Tensor) -> float:
-    """Returns how evenly the vectors [N, d] point in all directions: the least over the greatest partition function.
+    """How evenly the vectors [N, d] point in all directions: the least over the greatest partition function.
 
     Mu and Viswanath, "All-but-the-top" (2018), equation 3: Z(c) = sum of exp(c . x) over the vectors x, for c among
     the eigenvectors of X^T X. The sign of an eigenvector is arbitrary, so both signs are taken. 1 is isotropic;
@@ -72,7 +72,7 @@ def isotropy(vectors: Tensor) -> float:
 
 
 def effective_rank(vectors: Tensor) -> float:
-    """Returns how many directions the vectors [N, d] use: exp of the entropy of their normalised singular values.
+    """How many directions the vectors [N, d] use: exp of the entropy of their normalised singular values.
 
     Roy and Vetterli, "The effective rank" (2007), on unit vectors with their mean taken off. It lies between 1, for
     vectors that are all the same, and min(N - 1, d).
@@ -84,7 +84,7 @@ def effective_rank(vectors: Tensor) -> float:
 
 
 def _gram(vectors: Tensor, mean: Tensor | float) -> Tensor:
-    """Returns X^T X [d, d] of the unit vectors with the mean taken off."""
+    """X^T X [d, d] of the unit vectors with the mean taken off."""
     blocks = (block - mean for block in _unit_blocks(vectors))
     return sum((block.T @ block for block in blocks), torch.zeros(()))
 

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from isotune.data import ScoredPairs
 from isotune.evaluation.results import Aggregation, Metric
-
-Floats = NDArray[np.float64]
+from isotune.evaluation.vectors import Floats
 
 RESAMPLES = 1000
 MOST_COUNTS = 1_000_000  # of pairs x resamples at a time, which bounds memory

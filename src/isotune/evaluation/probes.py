@@ -13,12 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+from torch.optim.adam import adam
 
 from isotune.kernels.threads import drawing
 
@@ -30,7 +32,9 @@ BATCH = 64
 EPOCHS = 4  # between two measurements of the dev accuracy: its epoch size
 TENACITY = 5
 MAX_EPOCHS = 200
-LEARNING_RATE = 1e-3
+ADAM: dict[str, Any] = dict(
+    lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0, amsgrad=False, maximize=False, fused=True
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +63,7 @@ class Probes:
     accuracy: Tensor  # [F, R] on the dev rows
 
     def predict(self, x: Tensor, fold: int = 0, decay: int = 0) -> Tensor:
-        """Returns the classes [N] that one of the classifiers gives to rows [N, d]."""
+        """The classes [N] that one of the classifiers gives to rows [N, d]."""
         layers = [layer[fold : fold + 1, decay : decay + 1] for layer in self.layers]
         return _logits(x[None], layers)[0, 0].argmax(0)
 
@@ -91,7 +95,7 @@ def train_probes(
 def _train_together(
     x: Tensor, y: Tensor, folds: Sequence[Fold], decays: Tensor, layers: list[Tensor]
 ) -> tuple[list[Tensor], Tensor]:
-    """Returns each classifier's layers at its best measurement, and the accuracy [F, R] there.
+    """Each classifier's layers at its best measurement, and the accuracy [F, R] there.
 
     The folds have equally many steps an epoch. A fold is trained as long as one of its classifiers is; updates of its
     other classifiers are not used.
@@ -101,14 +105,16 @@ def _train_together(
     misses = torch.zeros_like(decays)  # measurements without a gain
     running = torch.ones_like(decays, dtype=torch.bool)
     places = torch.arange(len(folds), device=x.device)  # of the folds that are still trained, as are the layers
-    optimizer = torch.optim.Adam(layers, LEARNING_RATE, fused=True)
+    averages, squares = [torch.zeros_like(layer) for layer in layers], [torch.zeros_like(layer) for layer in layers]
+    steps = [torch.zeros((), device=x.device) for _ in layers]
     for _ in range(0, MAX_EPOCHS + 1, EPOCHS):
         trained = [folds[i] for i in places.tolist()]
         for _ in range(EPOCHS):
             orders = [fold.train[fold.random.permutation(len(fold.train))] for fold in trained]
             for rows, weights in _batches(orders, x):
-                _set_gradients(layers, x, y, rows, weights, decays[places])
-                optimizer.step()
+                gradients = _gradients(layers, x, y, rows, weights, decays[places])
+                with torch.no_grad():
+                    adam(layers, gradients, averages, squares, [], steps, **ADAM)
         accuracy = _accuracy(x, y, trained, layers)
         gained = running[places] & (accuracy > best_accuracy[places])  # [F, R]
         best_accuracy[places] = torch.where(gained, accuracy, best_accuracy[places])
@@ -120,29 +126,29 @@ def _train_together(
         places = places[unfinished]
         if not len(places):
             break
-        for layer in layers:
-            layer.grad, layer.data = None, layer.data[unfinished]
-            moments = optimizer.state[layer]
-            moments |= {name: moments[name][unfinished] for name in ("exp_avg", "exp_avg_sq")}
+        layers = [layer.detach()[unfinished].requires_grad_() for layer in layers]
+        averages = [part[unfinished] for part in averages]
+        squares = [part[unfinished] for part in squares]
     return best, best_accuracy
 
 
-def _set_gradients(
+def _gradients(
     layers: Sequence[Tensor], x: Tensor, y: Tensor, rows: Tensor, weights: Tensor, decays: Tensor
-) -> None:
-    """Sets the layers' gradients of the loss on a batch [F, B], with L2 of strength `decays` [F, R].
+) -> list[Tensor]:
+    """The layers' gradients of the loss on a batch [F, B], with L2 of strength `decays` [F, R].
 
     The weights of a fold's rows sum to 1; those of padding are 0.
     """
     logits = _logits(_take(x, rows), layers).flatten(0, 1)  # [F R, C, B]
     targets = y[rows].repeat_interleave(decays.shape[1], 0)  # [F R, B]
     losses = cross_entropy(logits, targets, reduction="none") * weights.repeat_interleave(decays.shape[1], 0)
-    for layer, gradient in zip(layers, torch.autograd.grad(losses.sum(), layers), strict=True):
-        layer.grad = torch.addcmul(gradient, decays[:, :, None, None], layer.detach())  # Adam's decay is one for all
+    gradients = torch.autograd.grad(losses.sum(), layers)
+    decay = decays[:, :, None, None]  # Adam's own is one for all
+    return [torch.addcmul(part, decay, layer.detach()) for part, layer in zip(gradients, layers, strict=True)]
 
 
 def _initial_layers(x: Tensor, hidden: int, classes: int, seed: int) -> list[Tensor]:
-    """Returns the layers that every classifier starts with: torch's own initialisation, seeded."""
+    """The layers that every classifier starts with: torch's own initialisation, seeded."""
     sizes = [x.shape[1], hidden, classes] if hidden else [x.shape[1], classes]
     with drawing(seed):
         linears = [nn.Linear(*size) for size in pairwise(sizes)]
@@ -151,7 +157,7 @@ def _initial_layers(x: Tensor, hidden: int, classes: int, seed: int) -> list[Ten
 
 
 def _logits(x: Tensor, layers: Sequence[Tensor]) -> Tensor:
-    """Returns the logits [F, R, C, B] of rows [F, B, d]."""
+    """The logits [F, R, C, B] of rows [F, B, d]."""
     weight, bias, *rest = layers
     result: Tensor = (weight.flatten(1, 2) @ x.mT).unflatten(1, weight.shape[1:3]) + bias
     if rest:
@@ -161,13 +167,13 @@ def _logits(x: Tensor, layers: Sequence[Tensor]) -> Tensor:
 
 
 def _take(x: Tensor, rows: Tensor) -> Tensor:
-    """Returns rows [F, B, d] of x [N, d]: the same as x[rows], and several times as fast."""
+    """Rows [F, B, d] of x [N, d]: the same as x[rows], and several times as fast."""
     return x.index_select(0, rows.flatten()).view(*rows.shape, -1)
 
 
 @torch.no_grad()
 def _accuracy(x: Tensor, y: Tensor, folds: Sequence[Fold], layers: Sequence[Tensor]) -> Tensor:
-    """Returns the accuracy [F, R] on the dev rows."""
+    """The accuracy [F, R] on the dev rows."""
     right = torch.zeros(layers[0].shape[:2], dtype=torch.float64, device=x.device)
     for rows, weights in _batches([fold.dev for fold in folds], x):
         hits = _logits(_take(x, rows), layers).argmax(2) == y[rows][:, None]  # [F, R, B]

@@ -48,7 +48,7 @@ class Correlations(_Result):
     pearson: Aggregates
 
     def correlation(self, aggregation: Aggregation, metric: Metric) -> float:
-        """Returns one of the correlations."""
+        """One of the correlations."""
         value: float = getattr(getattr(self, metric), aggregation)
         return value
 
@@ -71,7 +71,7 @@ class STSResult(Correlations):
     subsets: dict[str, SubsetResult]
 
     def scores(self, aggregation: Aggregation, metric: Metric) -> dict[str, float]:
-        """Returns the correlation that is asked for, under the task's name."""
+        """The correlation that is asked for, under the task's name."""
         return {self.name: self.correlation(aggregation, metric)}
 
 
@@ -89,7 +89,7 @@ class TransferResult(_Result):
     regularisation: tuple[Finite, ...]  # its strength, for each classifier that was tested
 
     def scores(self, aggregation: Aggregation, metric: Metric) -> dict[str, float]:
-        """Returns the accuracy under the task's name and F1, if there is one, under NAME-f1."""
+        """The accuracy under the task's name and F1, if there is one, under NAME-f1."""
         return {self.name: self.accuracy} | ({} if self.f1 is None else {f"{self.name}-f1": self.f1})
 
 
@@ -110,7 +110,7 @@ class GeometryResult(_Result):
     effective_rank: Finite
 
     def scores(self, aggregation: Aggregation, metric: Metric) -> dict[str, float]:
-        """Returns each measure: of the task "geometry" under the measure's name, of any other under TASK-MEASURE."""
+        """Each measure: of the task "geometry" under the measure's name, of any other under TASK-MEASURE."""
         prefix = "" if self.name == "geometry" else f"{self.name}-"
         return {f"{prefix}{measure}": getattr(self, measure) for measure in MEASURES}
 
@@ -123,7 +123,7 @@ class NamedScores(_Result):
     values: dict[str, Correlation]  # by the task's name, or by TASK-SCORE if the task has several scores
 
     def scores(self, aggregation: Aggregation, metric: Metric) -> dict[str, float]:
-        """Return the scores."""
+        """The scores."""
         return dict(self.values)
 
 
@@ -147,7 +147,7 @@ class Evaluation(_Result):
     created: AwareDatetime
 
     def scores(self, aggregation: Aggregation = "all", metric: Metric = "spearman") -> dict[str, float]:
-        """Returns all numbers as one flat table, the groups' averages last.
+        """All numbers as one flat table, the groups' averages last.
 
         The keys are those of each result's `scores`; a group's average has the group's name.
 

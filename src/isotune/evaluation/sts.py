@@ -8,7 +8,6 @@ correlations are scipy's.
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +15,7 @@ from numpy.typing import NDArray
 from isotune.data import ScoredPairs
 from isotune.errors import InputError, UselessVectors
 from isotune.evaluation.results import Aggregates, STSResult, SubsetResult
-from isotune.evaluation.vectors import SentenceEncoder, sentence_vectors, unit_length
-
-Floats = NDArray[np.floating[Any]]
+from isotune.evaluation.vectors import Floats, SentenceEncoder, sentence_vectors, unit_length
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +35,7 @@ class STSTask:
 
 
 def cosine_similarities(encoder: SentenceEncoder, pairs: ScoredPairs) -> NDArray[np.float64]:
-    """Returns the cosine of each pair's two vectors, [N]; 0 if a vector is zero. Refuses vectors that aren't finite."""
+    """The cosine of each pair's two vectors, [N]; 0 if a vector is zero. Refuses vectors that aren't finite."""
     vectors = sentence_vectors(encoder, pairs.sentence1 + pairs.sentence2, pairs.name).astype(np.float64)  # [2 N, d]
     first, second = np.split(unit_length(vectors), 2)
     # Rounded, so that all pairs of two equal sentences tie at exactly 1 and rounding errors do not rank them.
@@ -47,7 +44,7 @@ def cosine_similarities(encoder: SentenceEncoder, pairs: ScoredPairs) -> NDArray
 
 
 def correlations(gold: Floats, cosines: Floats) -> tuple[float, float] | None:
-    """Returns Spearman's and Pearson's correlation of two arrays [N]; None if all gold scores are equal.
+    """Spearman's and Pearson's correlation of two arrays [N]; None if all gold scores are equal.
 
     If only the cosines are all equal, the encoder ranks nothing, and both correlations are 0.
     """

@@ -84,7 +84,7 @@ class _Heading(NamedTuple):
 
 
 def _heading(task: TaskResult, aggregation: Aggregation, metric: Metric) -> _Heading:
-    """Returns the table that a result belongs in. STS tasks of no group stand beside the seven."""
+    """The table that a result belongs in. STS tasks of no group stand beside the seven."""
     group = next((group for group, names in GROUPS.items() if task.name in names), "")
     match task:
         case STSResult():
@@ -103,7 +103,7 @@ def _heading(task: TaskResult, aggregation: Aggregation, metric: Metric) -> _Hea
 
 
 def _header(key: str, task: TaskResult) -> str:
-    """Returns the header of the column for one of a task's scores."""
+    """The header of the column for one of a task's scores."""
     if isinstance(task, GeometryResult | NamedScores):
         return key.removeprefix(f"{task.name}-").replace("_", " ")
     return task_title(task.name) + (" F1" if key != task.name else "")

@@ -184,7 +184,7 @@ def source_of(task: str | Path) -> str:
 
 
 def task_title(name: str) -> str:
-    """Returns the title in tables of a task, or of a group's average. A file's title is its path."""
+    """The title in tables of a task, or of a group's average. A file's title is its path."""
     if name in GROUPS:
         return f"{_GROUP_TITLES[name]} average"
     return TASKS[name].title if name in TASKS else name

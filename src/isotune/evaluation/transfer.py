@@ -37,7 +37,7 @@ class TransferTask:
     f1: bool = False  # whether F1 is reported too
 
     def with_seed(self, seed: int) -> TransferTask:
-        """Returns the task with another seed of SentEval's classifier; the same task if it has another classifier."""
+        """The task with another seed of SentEval's classifier; the same task if it has another classifier."""
         classifier = self.classifier
         return replace(self, classifier=replace(classifier, seed=seed)) if isinstance(classifier, SentEval) else self
 
@@ -46,7 +46,7 @@ class TransferTask:
         return self.score_rows(encoder)[0]
 
     def score_rows(self, encoder: SentenceEncoder) -> tuple[TransferResult, NDArray[np.bool_]]:
-        """Returns the accuracy, and which of the N rows that were tested are classified rightly, [N]."""
+        """The accuracy, and which of the N rows that were tested are classified rightly, [N]."""
         columns = [column for part in self.parts.values() for column in part.columns]
         vectors = to_float64_device(sentence_vectors(encoder, list(chain(*columns)), self.name), encoder)
         blocks = iter(vectors.split([len(column) for column in columns]))  # [n, d] each
@@ -90,7 +90,7 @@ def load_transfer(name: str, dataset: str, *, classifier: Classifier) -> Transfe
 
 
 def _features(vectors: Sequence[Tensor]) -> Tensor:
-    """Returns the vectors [N, d] of a sentence; of a pair (u, v) SentEval's features |u - v| and u * v, [N, 2 d]."""
+    """The vectors [N, d] of a sentence; of a pair (u, v) SentEval's features |u - v| and u * v, [N, 2 d]."""
     if len(vectors) == 1:
         return vectors[0]
     first, second = vectors

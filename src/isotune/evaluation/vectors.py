@@ -15,17 +15,19 @@ from torch import Tensor
 from isotune.errors import UselessVectors
 from isotune.kernels.device import has_float64
 
+Floats = NDArray[np.floating[Any]]
+
 
 class SentenceEncoder(Protocol):
     """Anything that turns sentences into vectors: an `Encoder`, a `SentenceTransformer`, a class of your own."""
 
     def encode(self, sentences: Sequence[str], /) -> NDArray[np.floating[Any]]:
-        """Returns the vectors [N, d] of N sentences, in the order of the sentences."""
+        """The vectors [N, d] of N sentences, in the order of the sentences."""
         ...
 
 
 def sentence_vectors(encoder: SentenceEncoder, sentences: Sequence[str], task: str) -> NDArray[np.floating[Any]]:
-    """Returns the vectors [N, d] of N sentences, in the order of the sentences and the encoder's own precision.
+    """The vectors [N, d] of N sentences, in the order of the sentences and the encoder's own precision.
 
     Raises:
         UselessVectors: a vector has a value that is not finite; the message names `task`.
@@ -40,14 +42,14 @@ def sentence_vectors(encoder: SentenceEncoder, sentences: Sequence[str], task: s
 
 
 def unit_length(vectors: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
-    """Returns the vectors [N, d] scaled to length 1; a vector of zeros stays as it is."""
+    """The vectors [N, d] scaled to length 1; a vector of zeros stays as it is."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)  # [N, 1]
     scaled: NDArray[np.floating[Any]] = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
     return scaled
 
 
 def to_float64_device(vectors: NDArray[np.floating[Any]], encoder: SentenceEncoder) -> Tensor:
-    """Returns the vectors [N, d] as float32, on the encoder's device if there is one and it computes in float64."""
+    """The vectors [N, d] as float32, on the encoder's device if there is one and it computes in float64."""
     device = getattr(encoder, "device", "cpu")
     return torch.tensor(vectors, dtype=torch.float32, device=device if has_float64(device) else "cpu")
 

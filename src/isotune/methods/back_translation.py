@@ -115,7 +115,6 @@ class BackTranslator:
 
 
 def _load(name: str) -> tuple[Any, Any]:
-    """The tokenizer and the model of a translation model."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
     try:

@@ -31,7 +31,7 @@ from isotune.data.tokens import Tokenized
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.heads.head import Head
-from isotune.encoder.heads.language import LanguageHead
+from isotune.encoder.language import LanguageHead
 from isotune.encoder.pooling import EachLayer, Pooling, TokenStates
 from isotune.errors import InputError
 from isotune.methods import METHODS, OPTIONS

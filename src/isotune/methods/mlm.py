@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 from isotune.data.rows import Sentence
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads.language import LanguageHead
+from isotune.encoder.language import LanguageHead
 from isotune.encoder.pooling import TokenStates
 from isotune.losses import token_cross_entropy
 from isotune.methods.method import Additions, Batch, Method, View

@@ -11,13 +11,11 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
-from isotune.data.rows import LabelledPair, LabelledSentence, Row, ScoredPair
+from isotune.data.rows import HIGHEST_SCORE, LabelledPair, LabelledSentence, Row, ScoredPair
 from isotune.encoder.encoder import Encoder
 from isotune.losses import cosine_embedding, hinged_cosine
 from isotune.methods.method import Batch, Feed, Method, ScoredFeed, Split
 from isotune.methods.options import MultitaskOptions
-
-HIGHEST = 5.0  # score of a pair; the lowest is 0
 
 
 class Multitask(Method):
@@ -73,7 +71,7 @@ class Multitask(Method):
         return {
             "sentiment": o.sentiment_weight * cross_entropy(self.sentiment(encoded[0]), labels),
             "paraphrase": o.paraphrase_weight * cosine_embedding(cosines, alike == 1, o.paraphrase_hinge),
-            "similarity": o.similarity_weight * mse_loss(similarities, h + (1 - h) * scores / HIGHEST),
+            "similarity": o.similarity_weight * mse_loss(similarities, h + (1 - h) * scores / HIGHEST_SCORE),
         }
 
     def predict(self, name: str, encoded: Sequence[Tensor]) -> Tensor:
@@ -85,7 +83,7 @@ class Multitask(Method):
         if name == "paraphrase":
             return (_cosines(self.paraphrase, encoded, o.paraphrase_hinge) >= (1 + o.paraphrase_hinge) / 2).long()
         h = o.similarity_hinge
-        return HIGHEST * (_cosines(self.similarity, encoded, h) - h) / (1 - h)
+        return HIGHEST_SCORE * (_cosines(self.similarity, encoded, h) - h) / (1 - h)
 
 
 def _cosines(project: nn.Module, encoded: Sequence[Tensor], hinge: float) -> Tensor:

@@ -20,8 +20,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from isotune.data.overlap import normalized
-from isotune.data.rows import NeighbourPair, Pair, Row
+from isotune.data.rows import NeighbourPair, Pair, Row, normalized
 from isotune.errors import InputError
 from isotune.losses import nt_xent
 from isotune.methods.method import Batch, Method

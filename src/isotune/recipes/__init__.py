@@ -12,7 +12,7 @@ from isotune.errors import InputError
 from isotune.files import read_toml, toml_files
 from isotune.methods import METHODS
 from isotune.recipes.recipe import RUN_OPTIONS, Inputs, Recipe, Stage
-from isotune.recipes.training import TrainingOptions
+from isotune.recipes.training import AsReleased, TrainingOptions
 from isotune.registry import Registry
 
 ENCODER_RECIPE = "adapt"  # for a finished encoder

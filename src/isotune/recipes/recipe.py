@@ -149,7 +149,7 @@ class Recipe(BaseModel):
         try:
             recipe = cls.model_validate(table)
         except ValidationError as error:
-            raise invalid(name, error) from error
+            raise invalid(name, error, unnamed="stages") from error  # options are known by their names
         if not is_unicode(json.dumps(recipe.table(), ensure_ascii=False)):
             raise InputError(f"{name}: a prompt, name or file name has bytes that are not UTF-8; write it in UTF-8")
         return recipe
@@ -203,7 +203,6 @@ class Recipe(BaseModel):
 
 
 def _stage_keys(method: str) -> set[str]:
-    """The options of a stage with this method."""
     return {*OPTIONS[method].model_fields, *TrainingOptions.model_fields}
 
 

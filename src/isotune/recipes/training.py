@@ -103,11 +103,8 @@ class TrainingOptions(BaseModel):
     attention. Models that run padded (MPNet, DeBERTa) keep their own rate. Unset: as model_dropout."""
 
     mlm_weight: NotNegative = 0.0
-    """Weight of masked language modelling beside the method's loss; with 0 there is none. The small-BERT paper has 1
-    (section 5.3)."""
-
-    mlm_rate: Rate = 0.15
-    """Share of the tokens that are masked for masked language modelling. 0.15: BERT, section 3.1."""
+    """Weight of masked language modelling beside the method's loss; with 0 there is none. 15 % of the tokens are masked
+    (BERT, section 3.1). The small-BERT paper has the weight 1 (section 5.3)."""
 
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Number type of the forward pass; auto takes bfloat16 if this machine multiplies faster in it, else float32.
@@ -121,10 +118,10 @@ class TrainingOptions(BaseModel):
     """The stage ends after this many evaluations in a row without a new best score. Unset: it runs to its last step."""
 
     most_forgotten: NotNegative | None = None
-    """The most that the encoder may lose on general pairs (stsb-open:dev, Spearman x 100). The first evaluation that
-    finds a greater loss ends the stage, and the evaluation before it counts as the last. Without dev pairs its step is
-    kept. With dev pairs, the last step is kept that scores higher than the start and is below the best step by at most
-    the standard error of their difference; if there is none, the start. Unset: general pairs are not looked at."""
+    """The most that the encoder may lose on general pairs (stsb-open:dev, Spearman x 100). A greater loss ends the
+    stage, and its step doesn't count. Without dev pairs the step of the evaluation before is kept. With dev pairs, the
+    last step is kept that is better than the start and within one standard error of the best, or else the start. Unset:
+    general pairs are not looked at."""
 
     sample: Count | None = None
     """Train on this many rows, drawn at random with the seed; for a method with several tasks, on this many of each.

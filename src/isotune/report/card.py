@@ -4,17 +4,16 @@ What a card says is read from the run folder around the encoder. What is not kno
 local files and folders are told without their paths.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tomli_w
 
 from isotune.bundled import BUNDLED_MODEL, local_model
 from isotune.data import DATASETS
+from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.modules import FLAGS
 from isotune.encoder.format.prompt import fill_mask, split_prompt
 from isotune.encoder.heads import Normalize
@@ -24,9 +23,6 @@ from isotune.evaluation.tasks import task_title
 from isotune.files import read_json, read_toml, verify_checksums, write_text
 from isotune.report.stages import Change
 from isotune.report.templates import template
-
-if TYPE_CHECKING:
-    from isotune.encoder.encoder import Encoder
 
 CARD = "README.md"
 UNKNOWN = "unknown"

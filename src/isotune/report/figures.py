@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from isotune.evaluation.sts import Floats, correlations
+from isotune.evaluation.sts import correlations
+from isotune.evaluation.vectors import Floats
 from isotune.report.drawing import (
     BLUE,
     GREEN,

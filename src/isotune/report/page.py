@@ -171,7 +171,7 @@ HEADLINES = {
 
 
 def _verdict(run: RunFiles) -> tuple[str, bool]:
-    """Returns which encoder to use, with the scores of both, and whether that is the new one."""
+    """Which encoder to use, with the scores of both, and whether that is the new one."""
     last = max((stage.steps[1] for stage in run.stages), default=0)
     evaluation = run.evaluation
     if evaluation is None:
@@ -191,7 +191,7 @@ def _verdict(run: RunFiles) -> tuple[str, bool]:
 
 
 def _advice(run: RunFiles) -> str:
-    """Returns what the dev pairs say, and how to know more; empty if there is nothing to say."""
+    """What the dev pairs say, and how to know more; empty if there is nothing to say."""
     evaluation = run.evaluation
     if evaluation is None or evaluation.labels or not evaluation.selected_step:
         return ""

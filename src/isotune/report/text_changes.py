@@ -6,16 +6,12 @@ compared is their order.
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from isotune.evaluation import correlations
-from isotune.evaluation.vectors import unit_length
-
-Floats = NDArray[np.floating[Any]]
+from isotune.evaluation.vectors import Floats, unit_length
 
 CHANGES = "text-changes.json"
 READ = 20_000  # so many different sentences are read at most

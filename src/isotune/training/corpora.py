@@ -234,5 +234,4 @@ def _draw(rows: Iterable[Row], most: int, seed: int) -> tuple[list[Row], int]:
 
 
 def _max_length(stage: Stage, encoder: Encoder) -> int:
-    """The number of tokens that a stage cuts sentences to."""
     return min(stage.training.max_length, encoder.max_length)

@@ -206,7 +206,6 @@ class _Row:
 
 
 def _groups(views: Sequence[View]) -> list[list[View]]:
-    """Views that are encoded together."""
     groups: dict[tuple[object, ...], list[View]] = {}
     for view in views:
         groups.setdefault((view.backbone, view.pooling, view.heads), []).append(view)
@@ -214,7 +213,6 @@ def _groups(views: Sequence[View]) -> list[list[View]]:
 
 
 def _forward(share: Sequence[Pass]) -> list[Tensor]:
-    """The vectors of a thread's passes."""
     return [made.forward() for made in share]
 
 

@@ -89,4 +89,4 @@ def build_objectives(stage: Stage, encoder: Encoder, seed: int = 0) -> Objective
                 f"mlm_weight {training.mlm_weight:g}: method {stage.method} can't have masked language modelling "
                 "beside it; leave mlm_weight at 0"
             )
-        return Objectives(method, [MLM(MLMOptions(masking_rate=training.mlm_rate), encoder, training.mlm_weight)])
+        return Objectives(method, [MLM(MLMOptions(), encoder, training.mlm_weight)])

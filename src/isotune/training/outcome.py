@@ -164,7 +164,6 @@ def _measure(model: str | Path, options: EncoderOptions, scored_on: Scored, work
 
 
 def _dev_gain(pairs: ScoredPairs, before: _Measured, after: _Measured) -> DevGain:
-    """The gain on the dev pairs, with its interval."""
     old, new = (resampled_correlations(correlated_pairs(pairs, side.dev), "spearman") for side in (before, after))
     low, high = interval(new - old)
     scores = [score(pairs, side.dev).spearman.all for side in (before, after)]
@@ -180,7 +179,6 @@ def _dev_gain(pairs: ScoredPairs, before: _Measured, after: _Measured) -> DevGai
 
 
 def _write(folder: Path, comparison: RunEvaluation, scored_on: Scored, before: _Measured, after: _Measured) -> None:
-    """Writes the files of the comparison into the run folder."""
     write_text(folder / "evaluation.json", comparison.model_dump_json(indent=2) + "\n")
     if scored_on.drawn is not None:
         arrays = {"before": before.drawn, "after": after.drawn, "gold": scored_on.drawn.scores.astype(np.float32)}

@@ -104,7 +104,6 @@ def by_thread(of_groups: Iterable[list[list[tuple[Pass, Tensor]]]]) -> list[list
 
 
 def _backward_share(share: list[tuple[Pass, Tensor]], parameters: Sequence[nn.Parameter]) -> Gradients:
-    """The sum of the gradients of a thread's passes."""
     total: Gradients = [None] * len(parameters)
     while share:
         made, gradient = share.pop()  # the longest sentences first: later passes fit into the memory freed

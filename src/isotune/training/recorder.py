@@ -72,7 +72,7 @@ class Recorder:
         return self._metrics.tell()
 
     def record(self, kind: str, **values: Any) -> None:
-        """Writes a line of metrics.jsonl, and shows the record to who watches."""
+        """Writes a line of metrics.jsonl, and passes the record to `watch`."""
         record = {"kind": kind, **values}
         self._metrics.write((sealed(record) + "\n").encode())
         self._metrics.flush()

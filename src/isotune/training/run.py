@@ -254,7 +254,6 @@ class _Run:
         return load_tasks(names)
 
     def _describe(self) -> None:
-        """Says in the log what the run starts from."""
         bundled = ", the bundled one (--model takes any other)" if self.model == BUNDLED_MODEL else ""
         self.recorder.say(f"run: {self.folder}")
         self.recorder.say(f"model: {self.model}{bundled}")
@@ -323,7 +322,6 @@ class _Run:
                 score_kept(encoder, objectives.method, data, self.context, self.progress, options.chunk_size)
 
     def _describe_stage(self, number: int, method: Method, encoder: Encoder) -> None:
-        """Says in the log what is particular about a stage."""
         rate = self.recipe.stages[number].training.attention_dropout
         if rate is not None and not encoder.backbone.padded:
             self.recorder.say(f"stage {number + 1} drops attention weights at the rate {rate:g}, not at the model's")
@@ -346,7 +344,6 @@ class _Run:
             progress.dropped.append(progress.stage)
 
     def _say_what_next(self, kept: Path) -> None:
-        """Names commands to go on with."""
         encoder, index = shlex.join([str(kept), *plugin_words()]), shlex.quote(f"{self.folder}-index")
         data = self.recipe.inputs(self.recipe.stages[0]).data
         text = "TEXT" if "-" in data or not data else shlex.join(data)

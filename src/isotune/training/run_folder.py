@@ -271,5 +271,4 @@ def remove_former_best(folder: Path, progress: Progress) -> None:
 
 
 def _now() -> str:
-    """The local time, in ISO 8601 form."""
     return time.strftime("%Y-%m-%dT%H:%M:%S%z")

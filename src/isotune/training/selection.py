@@ -30,9 +30,10 @@ from isotune.data.tokens import TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import change_pooling
 from isotune.errors import InputError
-from isotune.evaluation.intervals import Floats, correlated_pairs, resampled_correlations
+from isotune.evaluation.intervals import correlated_pairs, resampled_correlations
 from isotune.evaluation.metrics import Values, measure
 from isotune.evaluation.sts import cosine_similarities, score
+from isotune.evaluation.vectors import Floats
 from isotune.files import write_arrays
 from isotune.kernels.cpu.float32 import fast_float32
 from isotune.methods.method import ROWS, Batch, Method, ScoredFeed, Split

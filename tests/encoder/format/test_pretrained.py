@@ -19,7 +19,7 @@ from isotune.bundled import bundled_model, local_model
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.pretrained import local_folder
 from isotune.encoder.heads import Dense
-from isotune.encoder.heads.language import LanguageHead
+from isotune.encoder.language import LanguageHead
 from isotune.errors import InputError
 from isotune.recipes import recipe_of_model
 from tests.conftest import reopened

@@ -55,7 +55,7 @@ def asked(encoder: Encoder, requests: list[list[list[int]]], gone: int = 0) -> t
 def test_a_small_request_is_in_the_first_batch_beside_a_large_one(
     tiny: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("isotune.encoder.encoder.BATCH_BYTES", {"cpu": 4 * 32 * 4 * 100, "cuda": 1})  # 100 tokens
+    monkeypatch.setattr("isotune.encoder.model.BATCH_BYTES", {"cpu": 4 * 32 * 4 * 100, "cuda": 1})  # 100 tokens
     _, batches = asked(tiny, [[[2, 6, 7, 3]] * 200, [[2, 6, 7, 3]] * 2])
     assert batches[0][:4] == [0, 1, 0, 1]
     assert {len(batch) for batch in batches[:-1]} == {25}
@@ -65,7 +65,7 @@ def test_a_small_request_is_in_the_first_batch_beside_a_large_one(
 def test_texts_of_several_requests_and_encoders_come_back_in_order(
     tiny: Encoder, tiny_model: Path, sentences: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("isotune.encoder.encoder.BATCH_BYTES", {"cpu": 4 * 32 * 4 * 64, "cuda": 1})
+    monkeypatch.setattr("isotune.encoder.model.BATCH_BYTES", {"cpu": 4 * 32 * 4 * 64, "cuda": 1})
     other = Encoder.load(tiny_model, pooling="cls")
 
     async def run() -> None:
@@ -134,7 +134,7 @@ def test_a_text_that_fails_its_batch_harms_no_other_request(
 def test_short_texts_are_first_and_long_ones_wait_for_a_bounded_time(
     tiny: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("isotune.encoder.encoder.BATCH_BYTES", {"cpu": 4 * 32 * 4 * 30, "cuda": 1})  # 30 tokens
+    monkeypatch.setattr("isotune.encoder.model.BATCH_BYTES", {"cpu": 4 * 32 * 4 * 30, "cuda": 1})  # 30 tokens
 
     _, batches = asked(tiny, [*([[2] + [6] * 28 + [3]] for _ in range(20)), [[2, 6, 3]] * 2000])
     sizes = [len(batch) for batch in batches]

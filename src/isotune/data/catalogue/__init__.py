@@ -33,7 +33,7 @@ class Split:
     sha256: str  # of the file's uncompressed content
     row_count: int  # pairs in the split (sentences, if the split has no pairs); -1 if nobody has counted them
     gold_count: int  # rows with a score or label, -1 if nobody has counted them; rows without are read as text
-    rows_in_file: int  # those of the row_count that the file has, and in one case more
+    rows_in_file: int  # of row_count, those that the file has; STS17's track 6 has more
     names_in_file: tuple[str, ...] = ()  # in the file's column "split"; empty if that is the split's own name
     part: str = ""  # the split in the public source: a split's name, a path in an archive, or the end of an address
     web_sha256: str = ""  # of the file of the split on the web; empty if it isn't known

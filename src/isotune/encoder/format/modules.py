@@ -5,14 +5,12 @@ Every release of sentence-transformers reads the written folders. It imports mod
 would differ.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
 import transformers
@@ -23,15 +21,13 @@ from isotune.encoder.finished import MODULES
 from isotune.encoder.format.pretrained import check_files, load_errors, note_pickle, quiet
 from isotune.encoder.format.prompt import fill_mask, save_tokenizer, split_prompt, with_suffix
 from isotune.encoder.heads import Dense, Head, Normalize, NormalizingFlow
+from isotune.encoder.model import SentenceModel
 from isotune.encoder.options import POOLINGS
 from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
 from isotune.files import inside, read_json, rust_writes
 from isotune.plugins import plugins_of, require_plugins
 from isotune.registry import Registry
-
-if TYPE_CHECKING:
-    from isotune.encoder.encoder import Encoder
 
 logger = logging.getLogger(__name__)
 H = TypeVar("H", bound=type[Head])
@@ -41,7 +37,7 @@ HEADS: Registry[type[Head]] = Registry(
     "head", {head.type_name.rpartition(".")[2]: head for head in (Dense, NormalizingFlow, Normalize)}
 )
 PLUGINS = "plugins.json"  # the plugins whose code makes the vectors; there only if there are any
-# What sentence-transformers' Pooling calls a pooling; the mask token is the only one with a weight there.
+# sentence-transformers' flag for each pooling; for mask, WordWeights silences all other tokens.
 FLAGS = {
     "cls": "cls_token",
     "mean": "mean_tokens",
@@ -202,7 +198,7 @@ READERS: Mapping[str, Callable[[Path, Modules], Modules]] = {
 }
 
 
-def write_modules(encoder: Encoder, folder: Path) -> None:
+def write_modules(encoder: SentenceModel, folder: Path) -> None:
     """Writes a sentence-transformers folder into an empty folder."""
     _write_language_model(encoder, folder)
     # The types are names that every release of sentence-transformers understands.
@@ -222,7 +218,7 @@ def write_modules(encoder: Encoder, folder: Path) -> None:
         weights_file.chmod((folder / MODULES).stat().st_mode)
 
 
-def _write_language_model(encoder: Encoder, folder: Path) -> None:
+def _write_language_model(encoder: SentenceModel, folder: Path) -> None:
     """Writes the model and the tokenizer, which gets the part of the prompt after the sentence."""
     model, tokenizer, pooling = encoder.language_model, encoder.tokenizer, encoder.pooling
     blocks = encoder.backbone.layers
@@ -245,7 +241,7 @@ def _write_language_model(encoder: Encoder, folder: Path) -> None:
     write_json(folder / TRANSFORMER_CONFIG, config)
 
 
-def _pooling_modules(encoder: Encoder) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Tensor]]]:
+def _pooling_modules(encoder: SentenceModel) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Tensor]]]:
     """Yields the modules that make the sentence vector: type, config.json and weights of each."""
     pooling, blocks = encoder.pooling, encoder.backbone.layers
     dimension = {"word_embedding_dimension": encoder.backbone.dimension}
@@ -267,7 +263,7 @@ def _pooling_modules(encoder: Encoder) -> Iterator[tuple[str, Mapping[str, Any],
     yield "sentence_transformers.models.Pooling", {**dimension, **config, "include_prompt": True}, {}
 
 
-def _word_weights(encoder: Encoder) -> dict[str, Any]:
+def _word_weights(encoder: SentenceModel) -> dict[str, Any]:
     """The config.json of WordWeights. With pooling mask, only the mask token has a weight."""
     tokenizer = encoder.tokenizer
     ids = list(range(encoder.backbone.model.config.vocab_size))
@@ -279,7 +275,7 @@ def _word_weights(encoder: Encoder) -> dict[str, Any]:
     return {"vocab": vocabulary, "word_weights": of_words, "unknown_word_weight": 1.0}
 
 
-def _settings(encoder: Encoder) -> dict[str, Any]:
+def _settings(encoder: SentenceModel) -> dict[str, Any]:
     """The content of config_sentence_transformers.json."""
     before, _ = split_prompt(encoder.prompt, encoder.lowercase)
     settings = {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine", **encoder.settings}

@@ -15,9 +15,8 @@ from scipy.stats import rankdata
 from isotune.data import ScoredPair, ScoredPairs
 from isotune.evaluation import SentenceEncoder, cosine_similarities
 from isotune.evaluation.intervals import correlated_pairs, resampled_correlations
-from isotune.evaluation.vectors import sentence_vectors, unit_length
+from isotune.evaluation.vectors import Floats, sentence_vectors, unit_length
 
-Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.integer[Any]]
 
 SENTENCES = 5_000  # a random sample of longer text

@@ -7,7 +7,7 @@ columns sentence1, sentence2 and score, separated by tabs.
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from isotune.data import ScoredPair, read
+from isotune.data import HIGHEST_SCORE, ScoredPair, read
 from isotune.errors import InputError, printable
 from isotune.files import write_text
 
@@ -21,7 +21,6 @@ SCALE = """\
 0  nothing in common"""
 """The scale of the STS tasks (Agirre et al. 2012, section 4)."""
 KEYS = "0 to 5, s to skip, u to undo, q to stop: "
-HIGHEST = 5.0
 FEWEST, ASK_EVERY = 20, 10  # scores before the first question whether they are enough, and between two
 
 
@@ -103,7 +102,7 @@ def _score(answer: str) -> float | None:
         score = float(answer)
     except ValueError:
         return None
-    return score if 0 <= score <= HIGHEST else None
+    return score if 0 <= score <= HIGHEST_SCORE else None
 
 
 def _write(path: Path, labels: Sequence[ScoredPair]) -> None:

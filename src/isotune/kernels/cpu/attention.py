@@ -6,7 +6,6 @@ has few tokens and many lengths, as that of a server has, the whole row is one p
 """
 
 from collections.abc import Iterator
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -104,9 +103,9 @@ class _PlainAttention(torch.autograd.Function):
         small = small and sum(sizes) * features < SMALL * len(sizes)
         ctx.product = product = _small_product if small else torch.bmm
         dtype = torch.promote_types(query.dtype, torch.float32) if small else query.dtype
-        factors = _dropout_factors(packed, heads, dropout, dtype) if dropout else []
+        factors = _dropout_factors(packed, heads, dropout, dtype) if dropout else [None] * len(sizes)
         saved, output = [], torch.empty_like(query)
-        groups = zip_longest(_groups(packed, query, key, value, output), factors)
+        groups = zip(_groups(packed, query, key, value, output), factors, strict=True)
         for (length, (q_rows, k_rows, v_rows, rows)), factor in groups:
             q, k, v = _by_head(q_rows, dtype).mul_(scaling), _by_head(k_rows, dtype), _by_head(v_rows, dtype)
             scores = product(q, k.mT)  # [sentences * heads, length, length]
@@ -116,21 +115,18 @@ class _PlainAttention(torch.autograd.Function):
             weights = _softmax(scores)
             kept = weights if factor is None else (weights * factor).to(dtype)
             _put(rows, product(kept, v))
-            saved += [q, k, v, weights]
+            saved += [q, k, v, weights, factor]
         ctx.packed, ctx.scaling = packed, scaling
-        ctx.save_for_backward(*saved, *factors)
+        ctx.save_for_backward(*saved)
         return output
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Computes the gradients of query, key and value from that of the output, [T, heads, features] each."""
-        end = 4 * len(ctx.packed.groups)
-        saved, factors = ctx.saved_tensors[:end], ctx.saved_tensors[end:]
-        saved = zip(*(saved[kind::4] for kind in range(4)), strict=True)
-        gradients = [torch.empty_like(gradient) for _ in range(3)]
-        groups, product = zip_longest(_groups(ctx.packed, gradient, *gradients), saved, factors), ctx.product
-        for (_, (g_rows, *rows)), (q, k, v, weights), factor in groups:
+        gradients, product = [torch.empty_like(gradient) for _ in range(3)], ctx.product
+        for number, (_, (g_rows, *rows)) in enumerate(_groups(ctx.packed, gradient, *gradients)):
+            q, k, v, weights, factor = ctx.saved_tensors[5 * number : 5 * number + 5]
             g = _by_head(g_rows, q.dtype)
             kept, grad_weights = weights, product(g, v.mT)
             if factor is not None:

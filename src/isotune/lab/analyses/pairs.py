@@ -82,7 +82,6 @@ def draw(table: Table) -> Figure:
 
 
 def _pairs(table: Table) -> list[Table]:
-    """The rows of each pair."""
     return [pair for rows in grouped(table, "kind").values() for pair in grouped(rows, "pair").values()]
 
 

@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 from isotune.data import DATASETS
 from isotune.data.records import format_of
 from isotune.data.sources import files_of
-from isotune.encoder import Precision
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.stream import Advance
 from isotune.errors import InputError
 from isotune.files import file_sha256, make_folder, read_json, write_text, written
+from isotune.kernels import Precision
 from isotune.use.bulk.vector_file import encode_file
 
 MANIFEST = "_manifest.json"
@@ -208,7 +208,7 @@ def _make(out: Path, part: Part, write: Callable[[Path, Path], int]) -> None:
 
 
 def _finish(out: Path, is_whole: bool) -> list[dict[str, Any]]:
-    """Returns the records of all parts; writes the manifest if all are there."""
+    """The records of all parts. Writes the manifest if all are there."""
     paths = sorted(path for path in (out / STATE).rglob("*.json") if path.name != SETTINGS)
     records = [read_json(path) for path in paths]
     settings, rows = read_json(out / STATE / SETTINGS), sum(record["rows"] for record in records)

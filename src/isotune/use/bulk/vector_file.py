@@ -97,7 +97,6 @@ def encode_file(
 
 
 def _text_column(path: Path, available: list[str], columns: Mapping[str, str]) -> str:
-    """The column of the text."""
     groups = checked_columns(str(path), Sentence, available, columns)
     if len(groups) > 1:
         names = ", ".join(name for (name,) in groups)

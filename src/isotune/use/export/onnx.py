@@ -124,7 +124,6 @@ def _write_settings(encoder: Encoder, folder: Path) -> None:
 
 
 def _example(encoder: Encoder) -> str:
-    """The text of `encode.py`."""
     before, _ = split_prompt(encoder.prompt, encoder.lowercase)
     return template("encode.py.j2", "use/export").render(
         prompt=repr(fill_mask(before, encoder.tokenizer)) if before else "",

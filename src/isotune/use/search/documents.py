@@ -52,7 +52,6 @@ def read_documents(
 
 
 def _documents(name: str, records: Records, columns: Mapping[str, str], id_column: str | None) -> Iterator[Document]:
-    """The documents of one file."""
     text_columns: list[str] = []
     blank: list[int] = []
     for number, record in records:

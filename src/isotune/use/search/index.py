@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 
 from isotune.data.rows import Cells, Record
 from isotune.data.tables import typed
-from isotune.encoder import Precision
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.stream import PART, progress
 from isotune.errors import InputError
 from isotune.files import make_folder, read_json, write_text
+from isotune.kernels import Precision
 from isotune.use.search.documents import Document
 from isotune.use.search.exact import nearest
 from isotune.use.search.store import FIXED, TABLE_FOLDER, Row, Store, refuse_name

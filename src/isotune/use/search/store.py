@@ -5,8 +5,6 @@ them, and sees the last commit of any process. LanceDB writes a new fragment of 
 merges fragments when there are many of them, so that reading stays fast.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -30,8 +28,8 @@ Row = dict[str, Any]
 """{column: value} of a row."""
 
 FIXED = ("id", "text", "vector")
-# Of approximate search: parts that are searched, and more if they have fewer than k rows that fit a filter; times k
-# rows that are compared by their whole vectors.
+# Of approximate search: partitions that are searched, or more if a filter leaves fewer than k rows in them; rows that
+# are compared by their whole vectors, as a multiple of k.
 PARTS, REFINED = 100, 4
 TABLE, TABLE_FOLDER = "rows", "rows.lance"
 # Fragments are merged when there are more of them, and rows are put into the text index when more of them are not in

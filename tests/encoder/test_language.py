@@ -10,7 +10,7 @@ from transformers import AutoModelForMaskedLM, BertForMaskedLM
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.pretrained import load_model
-from isotune.encoder.heads.language import LanguageHead
+from isotune.encoder.language import LanguageHead
 from tests.conftest import reopened
 from tests.encoder.test_backbone import ARCHITECTURES, batch, in_order
 

@@ -1,0 +1,202 @@
+"""The parts of a sentence encoder, and the way of sentences through them."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from isotune.data.packed import Packed
+from isotune.encoder.backbone import Backbone
+from isotune.encoder.format.prompt import Prompts, fill_mask, split_prompt
+from isotune.encoder.heads import Head, Heads
+from isotune.encoder.language import LanguageHead
+from isotune.encoder.pooling import EachLayer, Pooling, TokenStates
+from isotune.errors import InputError
+from isotune.views.augmentation import Augmentation
+from isotune.views.masking import mask_token_id
+
+logger = logging.getLogger(__name__)
+
+# Size of a batch of `encode`: bytes of one hidden state of all its tokens. A CPU multiplies larger batches faster up to
+# about this size; twice as large ones are faster or slower, by model and measurement. A GPU needs more work at once.
+BATCH_BYTES = {"cpu": 2**22, "cuda": 2**25}
+MUCH_UNKNOWN = 0.2  # share of tokens outside of the vocabulary above which `SentenceModel.tokenize` warns
+
+
+class SentenceModel(nn.Module):
+    """Turns packed sentences into vectors: all sentences of a batch one after another, without padding.
+
+    See `Packed` and `Backbone`. The path is
+
+        sentences -> tokenize -> pack -> backbone -> pooling -> heads -> vectors [N, d]
+
+    Attributes:
+        backbone: the pretrained model on packed sentences.
+        pooling: which layers and tokens make the sentence vector.
+        heads: layers after the pooling (Dense, Normalize, NormalizingFlow), in order.
+        tokenizer: transformers' tokenizer.
+        max_length: longer sentences are cut to this many tokens, special tokens included.
+        lowercase: whether text is lowercased before the tokenizer.
+        prompt: text put before every sentence, or around it, see `EncoderOptions`.
+        prompts: prepares the tokenizer for this prompt and others.
+        settings: other settings of the folder for sentence-transformers, such as further prompts; kept on saving.
+        token_weights: [vocabulary] how much each token weighs in pooling mean; None for equal weights.
+        language_head: the masked-LM head, once a method trains one; it is saved in the same file as the model.
+    """
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        pooling: Pooling,
+        heads: Sequence[Head],
+        tokenizer: PreTrainedTokenizerBase,
+        max_length: int,
+        *,
+        lowercase: bool = False,
+        prompt: str = "",
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Joins the parts.
+
+        Raises:
+            InputError: the parts don't fit: the pooling names a layer that the backbone doesn't have, or a head takes
+                vectors of another dimension than it gets.
+        """
+        super().__init__()
+        pooling.resolve(backbone.layers)
+        self.backbone = backbone
+        self.heads = Heads(backbone.dimension, heads)
+        self.tokenizer = tokenizer
+        if pooling.mode == "mask":
+            mask = mask_token_id(tokenizer, "pooling mask", "another pooling")
+            before = fill_mask(split_prompt(prompt, lowercase)[0], tokenizer)
+            pooling = replace(pooling, mask_id=mask, mask_first=tokenizer.mask_token in before)
+        self.pooling = pooling
+        self.max_length = max_length
+        self.lowercase = lowercase
+        self.prompt = prompt
+        self.prompts = Prompts(tokenizer, lowercase)
+        self.settings = settings or {}
+        self.token_weights: Tensor | None
+        self.register_buffer("token_weights", None)
+        self.language_head: LanguageHead | None = None
+        self._warned_of_unknown = False
+
+    def reading(self, pooling: Pooling, heads: Heads) -> Self:
+        """An encoder of the same weights that pools otherwise, or has other heads."""
+        other = copy(self)
+        other._modules = {**self._modules, "heads": heads}
+        other.pooling = pooling
+        return other
+
+    @property
+    def dimension(self) -> int:
+        """Features of a sentence vector."""
+        return self.heads.dimension
+
+    @property
+    def language_model(self) -> PreTrainedModel:
+        """The pretrained model, with its language head if there is one."""
+        return self.language_head.language_model if self.language_head else self.backbone.model
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.parameters()).device
+
+    @property
+    def batch_tokens(self) -> int:
+        """Tokens of a batch that suits the device."""
+        token_bytes = self.backbone.dimension * self.backbone.model.dtype.itemsize
+        return BATCH_BYTES.get(self.device.type, BATCH_BYTES["cuda"]) // token_bytes
+
+    def forward(
+        self, tokens: Packed, augmentation: Augmentation | None = None, pooling: Pooling | None = None
+    ) -> Tensor:
+        """Encodes packed sentences: returns [N, d], in the caller's order; arguments as in `Backbone.forward`.
+
+        `pooling` replaces the encoder's pooling; a method may train on another pooling than the encoder keeps.
+        """
+        vectors: Tensor = self.heads(self.pool(tokens, augmentation, pooling))
+        return vectors
+
+    def pool(
+        self,
+        tokens: Packed,
+        augmentation: Augmentation | None = None,
+        pooling: Pooling | EachLayer | TokenStates | None = None,
+        backbone: Backbone | None = None,
+    ) -> Tensor:
+        """Computes the pooled hidden states [N, d], without the heads; arguments and order as `forward` has them.
+
+        `backbone` replaces the encoder's. `EachLayer` gives [N, layers, d], and `TokenStates` [M, d] in the order of
+        its places.
+        """
+        backbone = backbone or self.backbone
+        pooling = (pooling or self.pooling).numbered(backbone.layers)
+        states = backbone(tokens, augmentation, pooling.layers)
+        pooled = pooling(states, tokens, self.token_weights)
+        return pooled if isinstance(pooling, TokenStates) else tokens.restore(pooled)
+
+    def tokenize(
+        self, sentences: Sequence[str], max_length: int | None = None, prompt: str | None = None
+    ) -> list[list[int]]:
+        """Converts each sentence to token ids, with prompt and special tokens.
+
+        `max_length` and `prompt` replace the encoder's; longer sentences are cut to `max_length` tokens.
+
+        Raises:
+            InputError: a sentence has no token at all, or the prompt leaves no room for a sentence.
+        """
+        before, of_prompt, encode = self.prompts(
+            self.prompt if prompt is None else prompt, max_length or self.max_length
+        )
+        ids: list[list[int]] = [encoded.ids for encoded in encode([before + sentence for sentence in sentences])]
+        for sentence, tokens in zip(sentences, ids, strict=True):
+            if not tokens:
+                raise InputError(f"the tokenizer makes no token of {sentence!r:.100}")
+        unknown = sum(tokens.count(self.tokenizer.unk_token_id) for tokens in ids)
+        count = sum(map(len, ids)) - of_prompt * len(ids)
+        if count and unknown > MUCH_UNKNOWN * count and not self._warned_of_unknown:
+            self._warned_of_unknown = True
+            share, token = unknown / count, self.tokenizer.unk_token
+            text = "of the text's tokens are not in the model's vocabulary, and become"
+            logger.warning("%.0f %% %s %s; choose a model for this language", 100 * share, text, token)
+        return ids
+
+    def knows(self, sentences: Sequence[str]) -> list[bool]:
+        """Whether the vocabulary has most tokens of each sentence; others may have the vector of another sentence."""
+        _, of_prompt, _ = self.prompts(self.prompt, self.max_length)
+        tokens, unknown = self.tokenize(sentences), self.tokenizer.unk_token_id
+        return [ids.count(unknown) <= MUCH_UNKNOWN * (len(ids) - of_prompt) for ids in tokens]
+
+    def tokenize_pairs(
+        self, first: Sequence[str], second: Sequence[str], max_length: int | None = None
+    ) -> tuple[list[list[int]], list[int]]:
+        """Converts each pair of texts to one sequence of token ids; the longer text is cut first.
+
+        Returns the ids of each pair, and how many of them belong to the first text (token type 0).
+        """
+        _, _, encode = self.prompts("", max_length or self.max_length)
+        encoded = encode(list(zip(first, second, strict=True)))
+        return [pair.ids for pair in encoded], [len(pair.ids) - sum(pair.type_ids) for pair in encoded]
+
+    def batches(self, lengths: Sequence[int] | np.ndarray, threads: int = 1) -> list[np.ndarray]:
+        """Cuts sentences into batches of similar length and about equally many tokens, as suits the device.
+
+        From the number of tokens of each sentence, this gives the indexes of each batch's sentences, shorter sentences
+        first. Each thread gets equally many batches, unless there is only one batch or too few sentences.
+        """
+        order = np.argsort(lengths, kind="stable")
+        tokens = np.cumsum(np.asarray(lengths)[order])
+        count = -(-tokens[-1] // self.batch_tokens)
+        if count > 1:
+            count = -(-count // threads) * threads
+        batch_numbers = (tokens - 1) * count // tokens[-1]
+        return np.split(order, np.flatnonzero(np.diff(batch_numbers)) + 1)
