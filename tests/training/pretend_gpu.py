@@ -6,8 +6,10 @@ everything for which the CPU would have to wait until the GPU has finished its w
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +19,18 @@ import tests.conftest  # noqa: F401 (before all else: it sets the environment of
 # isort: on
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, normalize
 from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
+from transformers import BertConfig, BertModel
 
 from isotune.cli import main
+from isotune.data.packed import Packed, concatenate, pack
+from isotune.encoder.backbone import Backbone
+from isotune.encoder.pooling import Pooling
+from isotune.kernels import gpu
+from isotune.losses import info_nce
 from isotune.training.step import Stepper, Update
 from tests.training.steps import assert_same, gradient, make
 
@@ -31,7 +40,10 @@ INDEXED = {aten.index.Tensor, aten.index_put_.default}  # on a GPU, indices may 
 # What reads numbers of a GPU, or has a size that depends on them.
 WAITS = {aten._local_scalar_dense.default, aten.equal.default, aten.nonzero.default, aten.masked_select.default}
 WAITS |= {aten._unique2.default, aten.unique_consecutive.default, aten.is_nonzero.default}
+VIEWS = {"view", "t", "transpose", "unsqueeze", "squeeze", "select", "slice", "expand", "_unsafe_view", "permute"}
+VIEWS |= {"split", "split_with_sizes", "unbind", "detach", "alias", "as_strided", "promote_types"}
 waiting = True  # whether the CPU may wait
+launched = 0  # operations on the GPU that compute or copy
 
 
 @contextmanager
@@ -123,6 +135,8 @@ def computed(operation: Any, args: Any, options: dict[str, Any]) -> Any:
     """The result of an operation, on the device that the options name, or else on that of its arguments."""
     tensors = [x for x in tree_leaves((args, options)) if isinstance(x, Tensor)]
     on_gpu = [x for x in tensors if isinstance(x, OnGpu)]
+    global launched
+    launched += bool(on_gpu) and operation.name().split("::")[1].split(".")[0] not in VIEWS
     if on_gpu and not waiting and waits(operation, args, options):
         raise RuntimeError(f"{operation}: the CPU would wait for the GPU")
     device = options.get("device")
@@ -189,3 +203,53 @@ def compare_steps(names: Iterable[str], model: Path, sentences: list[str], print
                 got = gradient(*made)
             got = got.cpu()
         assert_same(got, expected, 1e-4)
+
+
+def launches(compute: Callable[[], object]) -> int:
+    """How many operations a computation launches on the GPU."""
+    before = launched
+    compute()
+    return launched - before
+
+
+def compare_launches(printed: Path) -> None:
+    """Counts launches of isotune, and of transformers' padded model with sentence-transformers' pooling and loss.
+
+    A step encodes pairs: isotune all texts at once, sentence-transformers each side by itself.
+    """
+    start(printed)
+    config = BertConfig(hidden_size=32, num_hidden_layers=4, num_attention_heads=2, intermediate_size=64, vocab_size=99)
+    config._attn_implementation = "sdpa"
+    sentences = [[2, *range(5, 5 + length), 3] for length in (3, 9, 4, 7, 7, 12)]
+    with PretendGpu():
+        theirs, ours = (BertModel(deepcopy(config), add_pooling_layer=False) for _ in range(2))
+        theirs = theirs.to(NAME)
+        backbone, pooling = Backbone(ours).to(NAME), Pooling(layers=(4,))
+        packed = pack(sentences)
+        mask = packed.mask.long().to(NAME)
+        ids = packed.pad(packed.ids).to(NAME)
+
+        def encode_padded() -> Tensor:
+            states = theirs(input_ids=ids, attention_mask=mask, token_type_ids=torch.zeros_like(ids)).last_hidden_state
+            weights = mask.unsqueeze(-1).expand(states.size()).float()
+            return (states * weights).sum(1) / weights.sum(1).clamp(min=1e-9)
+
+        def encode(batches: Sequence[Packed]) -> Tensor:
+            tokens = concatenate(batches).to(NAME)
+            return tokens.restore(pooling(backbone(tokens, None, (4,)), tokens))
+
+        def step_padded() -> None:
+            a, b = (normalize(encode_padded(), dim=1) for _ in range(2))
+            cross_entropy(20 * a @ b.T, torch.arange(len(a)).to(NAME)).backward()
+
+        def step() -> None:
+            a, b = encode([replace(packed, seeds=packed.order)] * 2).split(len(packed))
+            info_nce(a, b, 0.05).backward()
+
+        assert launches(step) <= 1.1 * launches(step_padded)
+        with torch.no_grad():
+            expected = launches(encode_padded)
+            assert launches(lambda: encode([packed])) <= 1.2 * expected  # in float32
+            gpu.can_flash = lambda *_: True  # as in bfloat16
+            gpu.flash_attention = lambda q, k, v, *_: q + v  # one kernel
+            assert launches(lambda: encode([packed])) <= 1.1 * expected

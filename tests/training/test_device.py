@@ -65,6 +65,10 @@ def test_a_step_on_a_gpu_has_the_gradient_of_a_cpu(tiny_model: Path, sentences: 
     in_process(pretend_gpu.compare_steps, tuple(STEPS), still, sentences, printed=tmp_path / "printed.txt")
 
 
+def test_a_gpu_gets_no_more_work_to_launch_than_from_a_padded_model(tmp_path: Path) -> None:
+    in_process(pretend_gpu.compare_launches, printed=tmp_path / "printed.txt")
+
+
 def test_commands_compute_on_a_gpu_what_they_compute_on_a_cpu(tiny_model: Path, text: Path, tmp_path: Path) -> None:
     def commands(device: str) -> list[list[str]]:
         run, folder = str(tmp_path / device), ["--out", str(tmp_path / f"{device}-mlm")]

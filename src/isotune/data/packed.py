@@ -98,7 +98,7 @@ class Packed:
         """(length, number of sentences of this length), lengths ascending."""
         return tuple((length, len(list(run))) for length, run in groupby(self.lengths.tolist()))
 
-    @property
+    @computed_once
     def longest(self) -> int:
         """Tokens of the longest sentence."""
         return int(self.lengths[-1])
@@ -109,18 +109,23 @@ class Packed:
         return self.on_device(self.lengths[:, None] > torch.arange(self.longest))
 
     @computed_once
-    def _padded_places(self) -> Tensor:
+    def _into_padded(self) -> Tensor:
+        """[N * longest] int64: the token at each place of `mask`; where there is none, the last of the sentence."""
+        steps = torch.minimum(torch.arange(self.longest), self.lengths[:, None] - 1)  # [N, longest]
+        return self.on_device((self.starts[:, None] + steps).flatten())
+
+    @computed_once
+    def _out_of_padded(self) -> Tensor:
         """[T] int64: the place of each token among the N * longest places of `mask`."""
         return self.on_device(self.owners * self.longest + self.steps)
 
-    def pad(self, x: Tensor, padding: int = 0) -> Tensor:
-        """[T, ...] -> [N, longest, ...]."""
-        padded = x.new_full((len(self) * self.longest, *x.shape[1:]), padding).index_copy(0, self._padded_places, x)
-        return padded.view(len(self), self.longest, *x.shape[1:])
+    def pad(self, x: Tensor) -> Tensor:
+        """[T, ...] -> [N, longest, ...]. Where there is no token, the last of the sentence stands again."""
+        return x.index_select(0, self._into_padded).view(len(self), self.longest, *x.shape[1:])
 
     def unpad(self, x: Tensor) -> Tensor:
         """[N, longest, ...] -> [T, ...]."""
-        return x.flatten(0, 1).index_select(0, self._padded_places)
+        return x.flatten(0, 1).index_select(0, self._out_of_padded)
 
     @property
     def rank(self) -> Tensor:

@@ -130,7 +130,7 @@ class Backbone(nn.Module):
         augmentation = augmentation or NoAugmentation()
         if self.training and tokens.seeds is None:
             tokens = replace(tokens, seeds=torch.randint(2**62, (len(tokens),)).to(tokens.ids.device))
-        layout = _Padded(tokens, self.model.config.pad_token_id or 0) if self.padded else _OneRow(tokens)
+        layout = _Padded(tokens) if self.padded else _OneRow(tokens)
         inputs = {
             "input_ids": layout.to_model(tokens.ids),
             "position_ids": layout.to_model(self._positions(tokens, augmentation)),
@@ -269,12 +269,12 @@ class _OneRow:
 class _Padded:
     """Packed sentences as a padded batch: packed [T, ...], for the model [N, longest, ...]."""
 
-    def __init__(self, tokens: Packed, padding: int) -> None:
-        self.tokens, self.padding = tokens, padding
+    def __init__(self, tokens: Packed) -> None:
+        self.tokens = tokens
         self.inputs = {"attention_mask": tokens.mask.long()}
 
     def to_model(self, x: Tensor) -> Tensor:
-        return self.tokens.pad(x, self.padding)
+        return self.tokens.pad(x)
 
     def to_packed(self, x: Tensor) -> Tensor:
         return self.tokens.unpad(x)

@@ -27,7 +27,8 @@ def gpu_attention(
     """Computes [T, heads, features] from query, key and value of that shape; torch's generator draws for `dropout`."""
     if can_flash(query, dropout):
         return flash_attention(query, key, value, packed, scaling, window)
-    q, k, v = (packed.pad(x).transpose(1, 2) for x in (query, key, value))  # [N, heads, longest, features]
+    padded = packed.pad(torch.stack((query, key, value), 1))  # [N, longest, 3, heads, features]
+    q, k, v = padded.permute(2, 0, 3, 1, 4).unbind()  # [N, heads, longest, features]
     mask = None if len(packed.groups) == 1 else packed.mask[:, None, None, :]  # [N, 1, 1, longest]
     near = near_tokens(q.shape[2], window, q.device)
     if near is not None:
