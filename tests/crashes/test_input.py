@@ -21,16 +21,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import torch
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from isotune.data import Pair, ScoredPair, Sentence, Triplet, read
-from isotune.data.cache import TextCache
 from isotune.data.layouts import LAYOUTS, read_layout
 from isotune.data.rows import LabelledPair
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads import Dense
 from isotune.errors import InputError
 from isotune.lab.studies import read_study
 from isotune.lab.studies.study import Study
@@ -103,14 +100,6 @@ def use_recipe(table: Mapping[str, Any]) -> None:
     plan = Recipe.from_table(table)
     plan.table()
     plan.with_stand_ins()
-
-
-def use_cache(path: Path, content: bytes | None = None) -> None:
-    """Derives texts with a cache; with the content, if one is given."""
-    if content is not None:
-        path.write_bytes(content)
-    for _ in TextCache(path, {"kind": "upper"}).get_or_make(["a dog", "a cat"], lambda texts: [*texts], 2):
-        pass
 
 
 def archives() -> list[bytes]:
@@ -268,14 +257,6 @@ def test_tables_nested_thousands_of_times(use: Callable[[Path], object], tmp_pat
 
 
 @thorough(200, 0.25)
-def test_caches_of_derived_texts(count: int, tmp_path: Path) -> None:
-    cache = tmp_path / "cache.sqlite"
-    use_cache(cache)
-    # A change of an unused byte of a page leaves the entries as they are.
-    try_all("caches", count, changed(cache.read_bytes(), 60), lambda content: use_cache(cache, content), 0.05)
-
-
-@thorough(200, 0.25)
 def test_archives(count: int, tmp_path: Path) -> None:
     path = tmp_path / "archive"
     kinds = [(layout, part, content) for layout, part in zip(LAYOUTS, PARTS, strict=True) for content in archives()]
@@ -288,33 +269,6 @@ def test_archives(count: int, tmp_path: Path) -> None:
 
     inputs = st.sampled_from(kinds).flatmap(lambda kind: st.tuples(*map(st.just, kind[:2]), changed(kind[2])))
     try_all("archives", count, inputs, use, 0.02)
-
-
-@thorough(60, 0.1)
-def test_folders_of_encoders(count: int, tiny_model: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "encoder"
-    encoder = Encoder.load(tiny_model, layers=(0, -1))
-    encoder.heads.append(Dense(32, 8))
-    encoder.token_weights = torch.ones(encoder.backbone.model.config.vocab_size)
-    encoder.save(folder)
-    (folder / "SHA256SUMS").unlink()  # as a stranger's folder
-    contents = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
-
-    @st.composite
-    def files(draw: st.DrawFn) -> tuple[Path, bytes]:
-        path = draw(st.sampled_from(list(contents)))
-        if path.suffix == ".json" and draw(st.integers(0, 3)):
-            return path, json.dumps(draw(mutated(json.loads(contents[path])))).encode()
-        return path, draw(changed(contents[path][:2000])) + contents[path][2000:]
-
-    def use(file: tuple[Path, bytes]) -> None:
-        file[0].write_bytes(file[1])
-        try:
-            Encoder.load(folder).encode(["a dog", "the cat eats"])
-        finally:
-            file[0].write_bytes(contents[file[0]])
-
-    try_all("folders of encoders", count, files(), use, 0.02)
 
 
 @thorough(150, 0.5)

@@ -88,6 +88,9 @@ def test_heads_have_to_fit_and_no_folder_is_overwritten(tiny_model: Path, tmp_pa
     encoder = Encoder.load(tiny_model)
     with pytest.raises(InputError, match="a Dense head takes 16 features and gets 32"):
         Encoder(encoder.backbone, encoder.pooling, [Dense(16, 8)], encoder.tokenizer, 32)
+    for activation in ("", "ReLU", "acme.nn.Tanh", "torch.nn.Linear"):  # which sentence-transformers reads as others
+        with pytest.raises(InputError, match="only the activations of torch"):
+            Dense.from_config({"in_features": 1, "out_features": 1, "activation_function": activation})
     with pytest.raises(InputError, match="exists already"):
         encoder.save(tmp_path)
 

@@ -17,10 +17,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from sentence_transformers import SentenceTransformer
 
 from isotune.bundled import bundled_model
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.heads import Dense
 from isotune.errors import InputError
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -119,7 +121,10 @@ def test_a_damaged_folder_gives_equal_vectors_a_warning_or_one_line(
 ) -> None:
     draw, counts, bad = random.Random(SEED), Counter[str](), []
     bases = [bundled_model(), tmp_path / "saved", tmp_path / "prompted"]
-    Encoder.load("bert-tiny").save(bases[1])
+    saved = Encoder.load("bert-tiny", layers=(0, -1))
+    saved.heads.append(Dense(saved.dimension, 8))
+    saved.token_weights = torch.ones(saved.backbone.model.config.vocab_size)
+    saved.save(bases[1])
     Encoder.load("bert-tiny", prompt="a {sentence} of {mask}", pooling="mask").save(bases[2])
     slowest, before = 0.0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for number in range(FOLDERS):

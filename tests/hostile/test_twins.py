@@ -103,12 +103,7 @@ def resumed(folder: Path) -> tuple[Outcome, object]:
     return outcome, None if outcome.code else run_result(folder / "run")
 
 
-def evaluated(folder: Path) -> tuple[Outcome, object]:
-    outcome = call(["evaluate", "run/encoder", "--tasks", "stsb-open", "--json"], folder)
-    return outcome, VARYING.sub(b"", outcome.out.encode())
-
-
-@pytest.mark.parametrize("read", [reported, resumed, evaluated])
+@pytest.mark.parametrize("read", [reported, resumed])
 def test_a_run_with_a_damaged_file_is_refused_or_read_as_it_was(
     read: Callable[[Path], tuple[Outcome, object]], inputs: Inputs, tmp_path: Path
 ) -> None:

@@ -4,7 +4,6 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -133,16 +132,6 @@ def test_a_shard_that_cannot_be_is_refused(encode: Encode, shard: str) -> None:
     with pytest.raises(InputError, match="write NUMBER/COUNT"):
         encode(shard=shard)
     assert not Path("out").exists()
-
-
-def test_two_that_make_the_same_parts_at_once_both_leave_all_of_them(encode: Encode) -> None:
-    with ThreadPoolExecutor(2) as pool:
-        outcomes = [each.result() for each in [pool.submit(encode) for _ in range(2)]]
-    assert [outcome.parts for outcome in outcomes] == [COUNT] * 2
-    parts = json.loads(Path("out/_manifest.json").read_text())["parts"]
-    hashes = {name: hashlib.sha256(content).hexdigest() for name, content in visible_files(Path("out")).items()}
-    assert {part["file"]: part["sha256"] for part in parts} == hashes
-    assert len(hashes) == COUNT
 
 
 def test_a_file_that_vanishes_costs_no_other_file(encode: Encode, monkeypatch: pytest.MonkeyPatch) -> None:

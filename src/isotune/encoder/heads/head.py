@@ -116,7 +116,9 @@ class Dense(Head):
         """Makes a layer of the configured sizes, with new weights."""
         if config.get("use_residual") or config.get("module_input_name", "sentence_embedding") != "sentence_embedding":
             raise InputError("a Dense head with a residual or on tokens is not supported")
-        activation = (config["activation_function"] or "Identity").rpartition(".")[2]
+        name = config["activation_function"]
+        path, _, activation = ("torch.nn.Identity" if name is None else name).rpartition(".")
+        activation = activation if path.startswith("torch.nn") else f"{path}.{activation}"  # which is refused
         return cls(config["in_features"], config["out_features"], config.get("bias", True), activation)
 
     def forward(self, x: Tensor) -> Tensor:
