@@ -50,6 +50,23 @@ def test_the_device_that_is_named_computes_or_else_nvidias(
         default_device()
 
 
+@pytest.mark.parametrize(
+    ("variables", "number"),
+    [({"LOCAL_RANK": "5"}, 1), ({"ISOTUNE_DEVICE": "cuda:2", "LOCAL_RANK": "0"}, 2), ({}, None)],
+)
+def test_a_process_takes_the_gpu_that_it_is_given(
+    variables: dict[str, str], number: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen: list[int] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert default_device() == "cuda"
+    assert chosen == ([] if number is None else [number])
+
+
 def test_several_processes_do_not_share_an_apple_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("isotune.training.workers.default_device", lambda: "mps")
     monkeypatch.setenv("WORLD_SIZE", "2")

@@ -160,13 +160,13 @@ def test_a_launcher_that_sets_too_little_is_told_so(missing: str, monkeypatch: p
         pass
 
 
-@pytest.mark.parametrize(("variables", "device"), [({}, 1), ({"LOCAL_RANK": "0"}, 0)])
+@pytest.mark.parametrize(("variables", "chosen"), [({}, [1]), ({"LOCAL_RANK": "0"}, [])])
 def test_processes_have_a_gpu_each_and_wait_for_one_that_makes_texts_for_days(
-    variables: dict[str, str], device: int, monkeypatch: pytest.MonkeyPatch
+    variables: dict[str, str], chosen: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {**LAUNCH, "RANK": "5", **variables}.items():
         monkeypatch.setenv(name, value)
-    chosen: list[int] = []
+    gpus: list[int] = []
     given: dict[str, Any] = {}
 
     def init(*_: object, **options: object) -> None:
@@ -175,13 +175,13 @@ def test_processes_have_a_gpu_each_and_wait_for_one_that_makes_texts_for_days(
 
     monkeypatch.setattr("isotune.training.workers.default_device", lambda: "cuda")
     monkeypatch.setattr("torch.cuda.device_count", lambda: 4)
-    monkeypatch.setattr("torch.cuda.set_device", chosen.append)
+    monkeypatch.setattr("torch.cuda.set_device", gpus.append)
     monkeypatch.setattr("isotune.training.workers.rendezvous", lambda *_: iter([(HashStore(), 0, 2)]))
     monkeypatch.setattr("isotune.training.workers.dist.init_process_group", init)
     with pytest.raises(InterruptedError), workers_of_run():
         pass
     assert given["timeout"] > timedelta(days=1)
-    assert chosen == [device]
+    assert gpus == chosen
 
 
 def test_the_encoder_of_several_processes_is_called_as_any_encoder(encoder: Encoder, sentences: list[str]) -> None:

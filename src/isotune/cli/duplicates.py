@@ -23,7 +23,7 @@ def duplicates(
     above: Annotated[float | None, Parameter(help=ABOVE, metavar="COSINE")] = None,
     probability: Annotated[float | None, PROBABILITY] = None,
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
-    precision: Annotated[Precision | None, PRECISION] = None,
+    precision: Annotated[Precision, PRECISION] = "auto",
 ) -> None:
     """Writes all pairs of such sentences, clusters of them, and the rows without them: of each cluster the first row is
     kept.

@@ -28,7 +28,7 @@ def encode(
     out: Annotated[Path, Parameter(help=OUT, metavar="FILE|FOLDER")] = Path("vectors.npy"),
     file_format: Annotated[Literal["parquet", "npy"] | None, Parameter("--format", help=FORMAT)] = None,
     normalize: Annotated[bool, Parameter(help="Scale each vector to length 1.")] = False,
-    precision: Annotated[Precision | None, PRECISION] = None,
+    precision: Annotated[Precision, PRECISION] = "auto",
     shard: Annotated[str | None, Parameter(help=SHARD, metavar="NUMBER/COUNT")] = None,
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
 ) -> None:
@@ -71,7 +71,7 @@ def _encode_to_file(
     files: Sequence[str],
     out: Path,
     normalize: bool,
-    precision: Precision | None,
+    precision: Precision,
     columns: Mapping[str, str] | None,
 ) -> None:
     import time

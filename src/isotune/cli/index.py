@@ -42,7 +42,7 @@ def index(
     if (out / DESCRIPTION).exists():  # without --precision, the precision of the first rows is used again
         rows = Index.open(out, Encoder.load(encoder, precision=precision) if precision else encoder)
     else:
-        rows = Index.create(out, encoder, precision=precision)
+        rows = Index.create(out, encoder, precision=precision or "auto")
     if other is None:
         changes = rows.add(documents, show_progress=True)
     else:

@@ -20,7 +20,7 @@ def mine(
     above: Annotated[float | None, Parameter(help=ABOVE, metavar="COSINE")] = None,
     probability: Annotated[float | None, PROBABILITY] = None,
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
-    precision: Annotated[Precision | None, PRECISION] = None,
+    precision: Annotated[Precision, PRECISION] = "auto",
 ) -> None:
     """Two sentences are a pair if each is among the other's three nearest, their cosine is large enough, and they
     differ by more than case, spaces and punctuation.

@@ -33,7 +33,7 @@ def serve(
     origins: Annotated[tuple[str, ...], Parameter(help=ORIGINS, metavar="URL...", consume_multiple=1)] = (),
     queue: Annotated[int, Parameter(help=QUEUE), within(1, 1e6)] = 256,
     timeout: Annotated[float, Parameter(help=TIMEOUT), within(0.001, 1e6)] = 60.0,
-    precision: Annotated[Precision | None, PRECISION] = None,
+    precision: Annotated[Precision, PRECISION] = "auto",
 ) -> None:
     """The server has OpenAI's /v1/embeddings and /v1/models, and /similarity, /search, /health, /metrics and
     /openapi.json. The page is at its root.

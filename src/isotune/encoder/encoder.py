@@ -26,14 +26,14 @@ from isotune.files import CHECKSUMS, checksums, verify_checksums, written
 from isotune.kernels import Precision
 from isotune.kernels.cpu.int8 import is_quantized, quantize
 from isotune.kernels.device import default_device
-from isotune.kernels.precision import warn_of_bfloat16
+from isotune.kernels.precision import has_bfloat16, warn_of_bfloat16
 from isotune.kernels.threads import drawing
 
 logger = logging.getLogger(__name__)
 
 # The type that the weights are loaded in; for int8, `quantize` rounds those of linear layers afterwards.
 DTYPES: Mapping[Precision | None, torch.dtype | None] = MappingProxyType(
-    {None: None, "float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.float32}
+    {None: None, "auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.float32}
 )
 # Tokenizers without a limit give a larger number than this as their limit.
 UNLIMITED = 1_000_000
@@ -69,9 +69,9 @@ class Encoder(SentenceModel):
                 pooling that is given weighs all tokens equally.
             layers: the hidden states that are pooled, 0 for the embeddings.
             prompt: the text around each sentence.
-            precision: what the pretrained model computes in; None for the type of the saved weights. In int8, for CPUs
-                only, linear layers compute in 8-bit integers, and the rest in bfloat16 if the CPU has instructions for
-                it, else in float32.
+            precision: what the pretrained model computes in; None for the type of the saved weights. "auto" is that
+                type too, but bfloat16 on GPUs that have it. In int8, for CPUs only, linear layers compute in 8-bit
+                integers, and the rest in bfloat16 if the CPU has instructions for it, else in float32.
             device: where the encoder computes; None for the device that `ISOTUNE_DEVICE` names, or else a GPU of
                 Nvidia's or AMD's, or else the CPU. int8 needs the CPU.
 
@@ -93,6 +93,9 @@ class Encoder(SentenceModel):
             raise unknown("precision", str(precision), get_args(Precision))
         if device is None:
             device = "cpu" if precision == "int8" else default_device()
+        if precision == "auto" and torch.device(device).type == "cuda" and has_bfloat16("cuda"):
+            precision = "bfloat16"
+            logger.warning("this GPU computes in bfloat16; --precision float32 is exact, and slower")
         if precision == "int8" and torch.device(device).type != "cpu":
             raise InputError(f"precision int8 on {device}: it is for CPUs; use bfloat16 there")
         if precision == "bfloat16" and (warning := warn_of_bfloat16(torch.device(device).type)):

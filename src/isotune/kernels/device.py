@@ -10,20 +10,27 @@ import torch
 
 from isotune.errors import InputError
 
-DEVICE = "ISOTUNE_DEVICE"  # the environment variable that names the kind of device
+DEVICE = "ISOTUNE_DEVICE"  # the environment variable that names the device, such as cpu or cuda:1
 
 
 def default_device() -> str:
     """The kind of device that computes: the one that `ISOTUNE_DEVICE` names, or else cuda where there is one, or cpu.
 
+    Of several GPUs, the one with that number computes, or else the one that a launcher gives the process (LOCAL_RANK).
+
     Raises:
-        InputError: this machine has no device of the kind that is named.
+        InputError: this machine has no such device.
     """
     gpus = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    kinds = [*(kind for kind, there in gpus.items() if there), "cpu"]
-    kind = os.environ.get(DEVICE) or ("cuda" if gpus["cuda"] else "cpu")
-    if kind not in kinds:
-        raise InputError(f"{DEVICE} is {kind!r}; here it can be {' or '.join(kinds)}")
+    count = torch.cuda.device_count() if gpus["cuda"] else 0
+    names = [*(kind for kind, there in gpus.items() if there), *(f"cuda:{number}" for number in range(count)), "cpu"]
+    named = os.environ.get(DEVICE) or ("cuda" if gpus["cuda"] else "cpu")
+    if named not in names:
+        raise InputError(f"{DEVICE} is {named!r}; here it can be {' or '.join(names)}")
+    kind, _, number = named.partition(":")
+    number = number or os.environ.get("LOCAL_RANK", "")
+    if kind == "cuda" and number:
+        torch.cuda.set_device(int(number) % count)
     return kind
 
 

@@ -167,7 +167,7 @@ def _reopen(folder: Path) -> tuple[Recipe, dict[str, Tensor], Progress]:
     if run_folder.is_finished(folder):
         raise InputError(f"{folder}: this run is finished; its report is {folder / 'report.html'}")
     tensors, progress = run_folder.last_checkpoint(folder)
-    run_folder.remove_former_best(folder, progress)  # a process may have been killed just before it did this
+    run_folder.remove_former_best(folder, progress.best_file)  # a process may have been killed just before it did this
     remove(folder / CHECKSUMS)  # of records that are written again; a process may have been killed just after it
     return recipe, tensors, progress
 

@@ -101,6 +101,7 @@ def save_parts(path: Path, parts: Parts, progress: Progress | None = None) -> No
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any] | None = None) -> None:
     """Writes a safetensors file with a checksum, as `save_parts`."""
+    tensors = {name: tensor.cpu() for name, tensor in tensors.items()}  # one copy from a GPU, for all that follows
     metadata = json.dumps({"header": header, "crc32": _checksum(tensors, header)})
     seen: set[int] = set()
     unshared = {}  # the format allows no shared memory
@@ -263,10 +264,10 @@ def last_checkpoint(folder: Path) -> tuple[dict[str, Tensor], Progress]:
         ) from error
 
 
-def remove_former_best(folder: Path, progress: Progress) -> None:
-    """Deletes kept weights that the checkpoint does not name."""
+def remove_former_best(folder: Path, *named: str) -> None:
+    """Deletes all kept weights but the files of these names."""
     for path in folder.glob("best-*.safetensors"):
-        if path.name != progress.best_file:
+        if path.name not in named:
             path.unlink(missing_ok=True)
 
 

@@ -1,6 +1,6 @@
 """The training of one stage: steps, evaluations and checkpoints.
 
-A checkpoint follows every evaluation, and a second file has the weights of the step kept so far. So the run can be
+A checkpoint follows an evaluation, and a second file has the weights of the step kept so far. So the run can be
 killed at any moment, and on a CPU a resumed run gives the same bits as one that was never stopped.
 """
 
@@ -26,6 +26,7 @@ from isotune.training.selection import Scorer, Selection, general_scorer
 from isotune.training.step import Fit, Stepper, TrainingFailed, Update, use_lower_rate
 
 RECORD_EVERY = 10  # steps between two records of the loss
+CHECKPOINTS = 0.05  # share of the time that checkpoints may take; with one of BERT-base, 1.3 GB are written
 SAME_VIEWS = "the two views of a sentence are identical: nothing changes them (the model's dropout is 0)"
 
 
@@ -60,6 +61,8 @@ class StageTraining:
         monitor = Monitor(feeder.monitored, progress.standing.start_space)
         general = general_scorer(options, run.workers)
         self.selection = Selection(scorer, general, monitor, options, run.recorder, progress.standing)
+        self._saved, self._seconds = time.perf_counter(), 0.0  # when the last checkpoint was written, and how long
+        self._best_saved = progress.best_file  # the file that it names
 
     @fast_float32()
     @no_denormals()
@@ -93,9 +96,8 @@ class StageTraining:
         """Writes a checkpoint from which the stage goes on."""
         progress = self.progress
         if self.selection.scorer is None and self.selection.general is None:
-            self.evaluate()  # which keeps the weights of the step where the run was stopped, and writes a checkpoint
-        else:
-            self.run.workers.by_leader(self._write_checkpoint)
+            self.evaluate()  # which keeps the weights of the step where the run was stopped
+        self.run.workers.by_leader(self._write_checkpoint)
         command = shlex.join(["isotune", "train", "--out", str(self.run.folder), "--resume", *plugin_words()])
         self.run.recorder.say(
             f"stopped after step {progress.step} of {self.stepper.total}; {command} continues from here"
@@ -138,7 +140,7 @@ class StageTraining:
         return bool(number)
 
     def evaluate(self) -> None:
-        """Scores the encoder, keeps its weights if the selection says so, and writes a checkpoint.
+        """Scores the encoder, keeps its weights if the selection says so, and writes a checkpoint if it is time.
 
         Before the first step, the encoder is scored without the heads that the stage's method adds.
 
@@ -164,14 +166,23 @@ class StageTraining:
             progress.best_file = best_file(progress.stage, progress.step)
             path = self.run.folder / progress.best_file
             self.run.workers.by_leader(lambda: save_parts(path, self.kept))
-        self.run.workers.by_leader(self._write_checkpoint)
+        self.run.workers.by_leader(self._write_checkpoint_in_time)
+
+    def _write_checkpoint_in_time(self) -> None:
+        """Writes a checkpoint at the end of the stage, or if the last one has taken little of the time since then."""
+        if self.progress.done or self._seconds <= CHECKPOINTS * (time.perf_counter() - self._saved):
+            self._write_checkpoint()
+        else:
+            remove_former_best(self.run.folder, self.progress.best_file, self._best_saved)
 
     def _write_checkpoint(self) -> None:
         """Writes the checkpoint, and only then deletes best weights that the checkpoint no longer names."""
-        folder, progress = self.run.folder, self.progress
+        folder, progress, start = self.run.folder, self.progress, time.perf_counter()
         progress.metrics_bytes = self.run.recorder.sync()
         save_parts(folder / "last.safetensors", self.parts, progress)
-        remove_former_best(folder, progress)
+        remove_former_best(folder, progress.best_file)
+        self._saved, self._best_saved = time.perf_counter(), progress.best_file
+        self._seconds = self._saved - start
 
     def _record(self, update: Update, steps: int, seconds: float) -> None:
         """Writes the values of an update, and the speed of the last steps, to metrics.jsonl."""

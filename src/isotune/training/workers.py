@@ -193,9 +193,8 @@ def workers_of_run() -> Iterator[Workers]:
                 f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but {', '.join(missing)} is not set: start the run by "
                 "torchrun, which sets all of them, or unset WORLD_SIZE for a run of one process"
             )
-        if device == "cuda":
-            local = int(os.environ.get("LOCAL_RANK", os.environ["RANK"])) % torch.cuda.device_count()
-            torch.cuda.set_device(local)  # launchers that set no LOCAL_RANK number processes machine by machine
+        if device == "cuda" and "LOCAL_RANK" not in os.environ:  # such launchers number processes machine by machine
+            torch.cuda.set_device(int(os.environ["RANK"]) % torch.cuda.device_count())
         store, rank, processes = next(rendezvous("env://"))
         # A restart may find the store of the processes before, with their addresses.
         store = PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)

@@ -90,7 +90,7 @@ def encode_files(
         "encoder": encoder,  # for people; the fingerprint decides
         "fingerprint": loaded.fingerprint(),
         "dimension": loaded.dimension,
-        "precision": precision or "as saved",
+        "precision": "as saved" if precision in (None, "auto") else precision,
         "normalize": normalize,
         "columns": columns,
         "suffix": suffix,
