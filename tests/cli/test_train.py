@@ -50,7 +50,6 @@ def test_the_help_groups_the_flags(isotune: Call) -> None:
         assert flag in panel(text, title)
     method = panel(text, "Method consert")
     assert "isotune train --method NAME --help" in method
-    assert "--temperature FLOAT" in method
     assert "--columns FIELD=COLUMN..." in panel(text, "Run")
     assert "--layers INT..." in panel(text, "Encoder")
     assert f"[choices: {', '.join(POOLINGS)}]" in panel(text, "Encoder")

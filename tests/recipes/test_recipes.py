@@ -145,18 +145,13 @@ def test_a_missing_recipe_file(tmp_path: Path) -> None:
         read_recipe("mln")
 
 
-def test_stages_that_name_a_precision_keep_it() -> None:
-    stages = [{"method": "simcse"}, {"method": "simcse", "precision": "float32"}]
-    recipe = Recipe.from_table({"stages": stages}).with_precision("bfloat16")
-    assert [stage.training.precision for stage in recipe.stages] == ["bfloat16", "float32"]
-
-
-def test_flash_attention_drops_no_weights_unless_asked_to() -> None:
+def test_stages_keep_a_precision_that_they_name_and_flash_attention_drops_no_weights_unless_asked_to() -> None:
     stages = [{"method": "simcse"}, {"method": "simcse", "attention_dropout": 0.2}]
     stages += [{"method": "simcse", "precision": "float32"}, {"method": "sif"}]
     recipe = Recipe.from_table({"stages": stages})
-    rates = [stage.training.attention_dropout for stage in recipe.with_precision("bfloat16", flash=True).stages]
-    assert rates == [0.0, 0.2, None, None]
+    training = [stage.training for stage in recipe.with_precision("bfloat16", flash=True).stages]
+    assert [options.precision for options in training] == ["bfloat16", "bfloat16", "float32", "bfloat16"]
+    assert [options.attention_dropout for options in training] == [0.0, 0.2, None, None]
     assert {stage.training.attention_dropout for stage in recipe.with_precision("bfloat16").stages} == {None, 0.2}
 
 
