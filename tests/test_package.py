@@ -33,12 +33,6 @@ def test_importing_isotune_imports_the_standard_library_only() -> None:
     assert imported - sys.stdlib_module_names == {"isotune"}
 
 
-def test_every_public_name_can_be_imported() -> None:
-    assert set(isotune.__all__) <= set(dir(isotune))
-    objects = [isotune.Encoder, isotune.InputError, isotune.evaluate, isotune.train, isotune.tune_process]
-    assert [value.__name__ for value in objects] == ["Encoder", "InputError", "evaluate", "train", "tune_process"]
-
-
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'isotune' has no attribute 'encode'"):
         _ = isotune.encode  # type: ignore[attr-defined]

@@ -95,6 +95,7 @@ def test_the_promised_names_stay_and_have_a_description_and_an_example() -> None
     code = "".join(block for page in DOCS.glob("*.md") for block in FENCE.findall(page.read_text("utf-8")))
     for name in isotune.__all__:
         assert getattr(isotune, name) is not None
+        assert name in dir(isotune)
         assert re.search(rf"`{name}[`(]", PAGE), name
         assert re.search(rf"\bisotune(\.| import .*\b){name}\b", code), name
 

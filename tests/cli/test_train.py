@@ -46,16 +46,13 @@ def files_no_larger_than(size: int) -> Iterator[None]:
 
 def test_the_help_groups_the_flags(isotune: Call) -> None:
     text = isotune("train", "--help").out
-    for title, flag in [("Run", "--out DIR"), ("Encoder", "--pooling"), ("Training", "--max-length INT")]:
+    flags = [("Run", "--columns FIELD=COLUMN..."), ("Encoder", "--layers INT..."), ("Training", "--max-length INT")]
+    for title, flag in flags:
         assert flag in panel(text, title)
     method = panel(text, "Method consert")
     assert "isotune train --method NAME --help" in method
-    assert "--temperature FLOAT" in method
-    assert "--columns FIELD=COLUMN..." in panel(text, "Run")
-    assert "--layers INT..." in panel(text, "Encoder")
     assert f"[choices: {', '.join(POOLINGS)}]" in panel(text, "Encoder")
     assert f"[choices: {', '.join(AUGMENTATIONS)}]" in method
-    assert "such as -2 -1" in panel(text, "Encoder")
 
 
 @pytest.mark.parametrize("name", ["default", "consert-unsup-base", "simcse-unsup"])

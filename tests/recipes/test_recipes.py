@@ -57,12 +57,12 @@ def test_a_number_that_cannot_be_is_refused_by_its_option(number: float) -> None
 
 
 def test_an_option_goes_where_it_belongs() -> None:
-    options = {"seed": 3, "layers": [0, -1], "temperature": 0.2, "dev": "x"}
+    options = {"seed": 3, "layers": [0, -1], "temperature": 0.2, "as_released": {"whole_epochs": False}}
     recipe = Recipe.from_table(read_recipe("consert-unsup-base")).with_options(options)
-    assert (recipe.seed, recipe.dev, recipe.encoder.layers) == (3, "x", (0, -1))
+    assert (recipe.seed, recipe.encoder.layers) == (3, (0, -1))
     assert recipe.stages[0].options.temperature == 0.2  # type: ignore[attr-defined]
     assert recipe.stages[0].training.learning_rate == 5e-7
-    released = recipe.with_options({"as_released": {"whole_epochs": False}}).stages[0].training.as_released
+    released = recipe.stages[0].training.as_released
     assert (released.whole_epochs, released.dev_layers) == (False, (-1,))  # what is not given stays
 
 

@@ -44,7 +44,7 @@ def test_only_the_flag_takes_stand_ins() -> None:
     stages = resolve((), "bert-cf-multitask", None, {}, with_stand_ins=True).table()["stages"]
     assert stages[0]["paraphrase_data"] == ("qqp-sample:train",)
     (stage,) = resolve((), "glue-mrpc", None, {}, with_stand_ins=True).stages
-    assert stage.options.sources(Use.SCORE) == ("mrpc:test",)
+    assert stage.options.named(Use.SCORE) == ("mrpc:test",)
 
 
 def test_a_stage_that_reads_named_data_of_its_tasks_refuses_data() -> None:

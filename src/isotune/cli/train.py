@@ -21,7 +21,7 @@ from isotune.encoder.options import POOLINGS
 from isotune.errors import InputError
 from isotune.methods import METHODS, OPTIONS
 from isotune.recipes import DEFAULT_RECIPE, ENCODER_RECIPE, Recipe, plan_table, resolve
-from isotune.recipes.training import WITHOUT_STEPS, TrainingOptions
+from isotune.recipes.training import WITHOUT_STEPS, AsReleased, TrainingOptions
 from isotune.views import AUGMENTATIONS
 
 RUN = Group("Run", sort_key=1)
@@ -105,10 +105,12 @@ def _recipe_of_documents(recipe: str | None, method: str | None, pairs: object, 
 
 
 def where_option_is(option: str, words: Sequence[str]) -> str:
-    """Which methods have an option that the recipe of the words does not have; empty if none has it."""
+    """Where an option is that the recipe of the words does not have; empty if it is nowhere."""
     field = option.removeprefix("--").replace("-", "_").removeprefix("no_")
     if methods := [name for name in METHODS if field in OPTIONS[name].model_fields]:
         return f"{option} is an option of another method: --method {' or '.join(methods)}."
+    if field in AsReleased.model_fields:
+        return f"{option} is no flag: {field} stands in a recipe's file, in the table as_released of a stage."
     if field in TrainingOptions.model_fields:
         without = _chosen_recipe(words).stages[0].method
         return (

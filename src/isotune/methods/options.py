@@ -34,10 +34,11 @@ AugmentationName = Annotated[str, AfterValidator(_augmentation)]
 
 
 class Use(Enum):
-    """What the sources of a field are for; it stands in the field's annotation."""
+    """What the sources or models that a field names are for; it stands in the field's annotation."""
 
-    TRAIN = "train"  # to train on, in place of the recipe's `data`
-    SCORE = "score"  # labelled rows that the method is scored on, in place of the recipe's dev pairs
+    TRAIN = "train"  # sources to train on, in place of the recipe's `data`
+    SCORE = "score"  # labelled sources that the method is scored on, in place of the recipe's dev pairs
+    LOAD = "load"  # models that the method loads beside the encoder, such as translation models
 
 
 TrainSources = Annotated[tuple[str, ...], Field(min_length=1), Use.TRAIN]
@@ -53,20 +54,13 @@ class MethodOptions(BaseModel):
     """Whether weights are trained step by step. A closed form has no batches, no rate and no schedule."""
 
     @classmethod
-    def source_fields(cls, *uses: Use) -> list[str]:
-        """The names of the fields whose sources are for one of these uses."""
+    def fields_for(cls, *uses: Use) -> list[str]:
+        """The names of the fields that name sources or models for one of these uses."""
         return [name for name, field in cls.model_fields.items() if any(use in field.metadata for use in uses)]
 
-    def sources(self, use: Use) -> tuple[str, ...]:
-        """The sources that the options name for this use."""
-        return tuple(chain.from_iterable(getattr(self, name) for name in self.source_fields(use)))
-
-    def extra_models(self) -> tuple[str, ...]:
-        """The models that the method loads beside the encoder, such as translation models.
-
-        Options that name models override this.
-        """
-        return ()
+    def named(self, use: Use) -> tuple[str, ...]:
+        """The sources or models that the options name for this use."""
+        return tuple(chain.from_iterable(getattr(self, name) or () for name in self.fields_for(use)))
 
 
 class AugmentedOptions(MethodOptions):
@@ -195,17 +189,13 @@ class SelfGuidedOptions(TetheredOptions):
 class ParaphraseOptions(MethodOptions):
     """Where the paraphrases come from."""
 
-    translate: tuple[str, str] | None = None
+    translate: Annotated[tuple[str, str] | None, Use.LOAD] = None
     """Make the paraphrases by translating each sentence with the first model and back with the second: folders or names
     on the Hugging Face hub, such as Helsinki-NLP/opus-mt-en-de Helsinki-NLP/opus-mt-de-en. Unset: read them; the data
     are pairs of a sentence and its paraphrase."""
 
     beams: Count = 100
     """Width of the translation's beam search; its time and memory grow with the width. Self-guided paper, A.2."""
-
-    def extra_models(self) -> tuple[str, ...]:
-        """The translation models, if the paraphrases are made."""
-        return self.translate or ()
 
 
 class BackTranslationOptions(ParaphraseOptions, TetheredOptions):

@@ -8,7 +8,7 @@ keyword arguments of `isotune.train`; `Recipe.with_options` sets them in a recip
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_serializer, model_validator
@@ -55,7 +55,7 @@ class Stage(BaseModel):
                 raise _unknown(f"option of method {method}", key, known)
         model = OPTIONS[method]
         options = model.model_validate(_only(table, model))
-        if table.get("data") and (names := model.source_fields(Use.TRAIN)):
+        if table.get("data") and (names := model.fields_for(Use.TRAIN)):
             raise InputError(f"data: method {method} reads {', '.join(names)}; give these instead")
         training = TrainingOptions.model_validate(_only(table, TrainingOptions))
         return {"method": method, "data": table.get("data", ()), "options": options, "training": training}
@@ -63,7 +63,7 @@ class Stage(BaseModel):
     @property
     def named_sources(self) -> tuple[str, ...]:
         """The sources that the stage itself names to train on; empty if it trains on the recipe's data."""
-        return self.options.sources(Use.TRAIN) or self.data
+        return self.options.named(Use.TRAIN) or self.data
 
     @model_serializer
     def _to_table(self) -> dict[str, Any]:
@@ -141,7 +141,7 @@ class Recipe(BaseModel):
     def inputs(self, stage: Stage) -> Inputs:
         """The data and models that one of the recipe's stages reads."""
         options = stage.options
-        return Inputs(stage.named_sources or self.data, options.sources(Use.SCORE), options.extra_models())
+        return Inputs(stage.named_sources or self.data, options.named(Use.SCORE), options.named(Use.LOAD))
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], name: str = "recipe") -> Recipe:
@@ -190,16 +190,20 @@ class Recipe(BaseModel):
                 stage["precision"] = precision
         return Recipe.from_table(table)
 
+    def with_sources(self, change: Callable[[str], Iterable[str]]) -> Recipe:
+        """This recipe with what `change` makes of each source of its data and of its stages."""
+        table = self.table()
+        fields = [OPTIONS[stage.method].fields_for(Use.TRAIN, Use.SCORE) for stage in self.stages]
+        for part, names in zip((table, *table["stages"]), ([], *fields), strict=True):
+            for key in part.keys() & {"data", *names}:
+                part[key] = tuple(other for source in part[key] for other in change(source))
+        return Recipe.from_table(table)
+
     def with_stand_ins(self) -> Recipe:
         """This recipe with the data that stand in for published data of which no file is on machines without a hub."""
         from isotune.data.datasets import stand_ins  # here, because help needs no data
 
-        table = self.table()
-        fields = [OPTIONS[stage.method].source_fields(*Use) for stage in self.stages]
-        for part, names in zip((table, *table["stages"]), ([], *fields), strict=True):
-            for key in part.keys() & {"data", *names}:
-                part[key] = tuple(other for source in part[key] for other in stand_ins(source))
-        return Recipe.from_table(table)
+        return self.with_sources(stand_ins)
 
 
 def _stage_keys(method: str) -> set[str]:

@@ -32,7 +32,9 @@ from isotune.evaluation.tasks import GROUPS, TASKS
 from isotune.files import CHECKSUMS, inside, remove
 from isotune.kernels.device import default_device
 from isotune.kernels.precision import faster_precision, warn_of_bfloat16
+from isotune.methods import OPTIONS
 from isotune.methods.method import Method
+from isotune.methods.options import Use
 from isotune.plugins import plugin_words
 from isotune.recipes import ENCODER_RECIPE, MODEL_KINDS, Recipe, Stage, recipe_of_model, resolve
 from isotune.report import write_card, write_report
@@ -50,8 +52,6 @@ from isotune.training.step import TrainingFailed
 from isotune.training.workers import Workers, was_restarted, workers_of_run
 
 START = "start"  # the folder, in the run's, of a start that lies nowhere else
-MODELS = ("model", "translate")  # options that name models
-SOURCES = (*MODELS, "data", "dev", "test", "tasks")  # the ends of the options that may name files
 
 
 def train(
@@ -175,18 +175,21 @@ def _reopen(folder: Path) -> tuple[Recipe, dict[str, Tensor], Progress]:
 def _with_whole_paths(recipe: Recipe) -> Recipe:
     """The recipe with whole paths of the files that it names, so that the run can be resumed from any folder."""
 
-    def whole(key: str, value: Any) -> Any:
-        if not isinstance(value, str):
-            return tuple(whole(key, each) for each in value)
-        if key in MODELS:
-            model = local_model(value)
-            return value if model in (None, bundled_model()) else os.path.abspath(model)
-        is_name = value.partition(":")[0] in {"-", "none", "hub", *TASKS, *GROUPS, *DATASETS}
-        return value if is_name or not (os.path.exists(value) or glob.has_magic(value)) else os.path.abspath(value)
+    def whole(source: str) -> str:
+        is_name = source.partition(":")[0] in {"-", "none", "hub", *TASKS, *GROUPS, *DATASETS}
+        return source if is_name or not (os.path.exists(source) or glob.has_magic(source)) else os.path.abspath(source)
 
-    table = recipe.table()
-    for part in (table, *table["stages"]):
-        part |= {key: whole(key, value) for key, value in part.items() if key.endswith(SOURCES)}
+    def whole_model(name: str) -> str:
+        model = local_model(name)
+        return name if model in (None, bundled_model()) else os.path.abspath(model)
+
+    table = recipe.with_sources(lambda source: [whole(source)]).table()
+    table |= {"dev": whole(recipe.dev), "tasks": [whole(task) for task in recipe.tasks]}
+    if recipe.model:
+        table["model"] = whole_model(recipe.model)
+    for stage in table["stages"]:
+        for key in stage.keys() & OPTIONS[stage["method"]].fields_for(Use.LOAD):
+            stage[key] = [whole_model(name) for name in stage[key]]
     return Recipe.from_table(table)
 
 
