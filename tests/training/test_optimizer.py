@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from pydantic import ValidationError
 from torch import Tensor, nn
 
 from isotune.recipes import TrainingOptions
@@ -87,9 +88,15 @@ def test_the_state_comes_back(as_released: dict[str, Any]) -> None:
 
 def test_schedules_rise_and_fall_as_they_should() -> None:
     def shares(**options: Any) -> list[float]:
-        return [round(schedule(step, 10, TrainingOptions(**options)), 4) for step in range(10)]
+        training = TrainingOptions(**options)
+        warmup = training.warmup_steps(10, 2)
+        return [round(schedule(step, 10, warmup, training), 4) for step in range(10)]
 
     assert shares(warmup=0.2) == [0.5, 1.0, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]
+    assert shares(warmup="2 steps") == shares(warmup="1 epochs") == shares(warmup=0.2)
+    assert shares(warmup="9 epochs") == [round((step + 1) / 10, 4) for step in range(10)]
+    with pytest.raises(ValidationError, match="warmup"):
+        shares(warmup="1 hour")
     assert shares(warmup=0.2, schedule="constant") == [0.5] + [1.0] * 9
     cosine = shares(warmup=0.0, schedule="cosine")
     assert cosine[0] == 1.0

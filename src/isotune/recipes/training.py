@@ -1,5 +1,6 @@
 """Training options: how long, how fast and how carefully a stage trains. No torch here."""
 
+import math
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -79,8 +80,9 @@ class TrainingOptions(BaseModel):
     schedule: Literal["linear", "cosine", "constant"] = "linear"
     """How the learning rate falls after the warm-up."""
 
-    warmup: Share = 0.1
-    """Share of the steps in which the learning rate rises from 0. 0.1: ConSERT, section 4.1."""
+    warmup: Share | Annotated[str, Field(pattern=r"^\d+ (steps|epochs)$")] = 0.1
+    """How long the learning rate rises from 0: a share of the steps, or a number as "100 steps" or "10 epochs". 0.1:
+    ConSERT, section 4.1."""
 
     weight_decay: NotNegative = 0.01
     """Weight decay of all weights except biases and normalisation. 0.01: BERT, ConSERT's code."""
@@ -152,6 +154,13 @@ class TrainingOptions(BaseModel):
             return self
         rate = self.learning_rate * self.rate_width / width
         return self.model_copy(update={"learning_rate": rate, "rate_width": None})
+
+    def warmup_steps(self, total: int, steps_per_epoch: int) -> int:
+        """The number of steps, of the `total`, in which the learning rate rises."""
+        if not isinstance(self.warmup, str):
+            return math.ceil(self.warmup * total)
+        count, unit = self.warmup.split()
+        return min(total, int(count) * (steps_per_epoch if unit == "epochs" else 1))
 
     def total_steps(self, steps_per_epoch: int) -> int:
         """The number of steps of the stage."""

@@ -70,9 +70,8 @@ def _leave_out_bias_correction(adamw: AdamW) -> None:
             }
 
 
-def schedule(step: int, total: int, options: TrainingOptions) -> float:
-    """The learning rate of a step, counted from 0, as a share of its peak."""
-    warmup = math.ceil(options.warmup * total)
+def schedule(step: int, total: int, warmup: int, options: TrainingOptions) -> float:
+    """The learning rate of a step, counted from 0, as a share of its peak; it rises for `warmup` steps."""
     if step < warmup:
         return (step + 1) / warmup
     left = (total - step) / max(1, total - warmup)  # from 1 to 1 / (total - warmup)

@@ -68,6 +68,7 @@ class Stepper:
     ) -> None:
         self.encoder, self.objectives, self.feeder = encoder, objectives, feeder
         self.options, self.total = options, options.total_steps(feeder.steps_per_epoch)  # updates of the stage
+        self._warmup = options.warmup_steps(self.total, feeder.steps_per_epoch)
         self.optimizer = _optimizer(encoder, objectives, options)
         self.parts: Parts = {"optimizer": self.optimizer}  # what a checkpoint holds, beside encoder and objectives
         self._seed, self._stage, self._folder, self._workers = seed, stage, folder, workers
@@ -104,7 +105,7 @@ class Stepper:
             tape.backward()
         self._workers.add_gradients(parameters)
         norm = nn.utils.clip_grad_norm_(parameters, self.options.max_gradient_norm)
-        rate_share = schedule(step, self.total, self.options)
+        rate_share = schedule(step, self.total, self._warmup, self.options)
         self.optimizer.step(rate_share)
         same_views = step == 0 and len(encoded) > 1 and torch.equal(encoded[0], encoded[1])
         return Update(loss.detach(), terms, rate_share * self.options.learning_rate, norm, same_views, step + 1)
