@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 P = ParamSpec("P")
-BLOCK_QUERIES = 128
+BLOCK_QUERIES = 128  # for a CPU's caches
+GPU_BLOCK_QUERIES = 4096  # for few launches
 
 BlockLoss = Callable[[Tensor, Tensor], Tensor]
 """From the logits [B, K] and the numbers [B] of some queries to the sum of their losses."""
@@ -77,7 +78,8 @@ class _BlockwiseSum(torch.autograd.Function):
         numbers = torch.arange(len(queries), device=queries.device)  # [Q]
         of_queries, of_keys = torch.empty_like(queries), torch.zeros_like(keys)  # [Q, d], [K, d], the gradients
         total = queries.new_zeros(())
-        for which, block, out in zip(*(x.split(BLOCK_QUERIES) for x in (numbers, queries, of_queries)), strict=True):
+        size = BLOCK_QUERIES if queries.is_cpu else GPU_BLOCK_QUERIES
+        for which, block, out in zip(*(x.split(size) for x in (numbers, queries, of_queries)), strict=True):
             scaled = block / temperature  # [B, d]
             logits = scaled @ keys.T  # [B, K]
             if not any(ctx.needs_input_grad):
