@@ -34,7 +34,7 @@ def encode(
 ) -> None:
     """The command isotune encode ENCODER notes.txt --out notes.npy makes one file of vectors.
 
-    The command isotune encode ENCODER 'parts/*.parquet' --out vectors makes one for each file, in a folder.
+    The command isotune encode ENCODER 'parts/*.parquet' --out vectors makes a file of vectors for each of the files.
 
     To encode a folder faster, start its command several times, on any machines that share the files, with --shard 1/8
     to --shard 8/8. After an interruption, the same command goes on. When all files are done, vectors/_manifest.json

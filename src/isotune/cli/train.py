@@ -27,7 +27,7 @@ from isotune.views import AUGMENTATIONS
 RUN = Group("Run", sort_key=1)
 RECIPE_FLAGS = ("model", "dev", "tasks", "columns", "seed")  # options that are fields of the recipe itself
 
-TEXT = f"The text to train on: {SOURCES}. A pattern is texts/*.txt, a named dataset stsb-open:train or hub:OWNER/NAME."
+TEXT = f"The text to train on: {SOURCES}. A pattern is texts/*.txt, say; a dataset stsb-open:train or hub:OWNER/NAME."
 OUT = "A new folder for the run: encoder, report, metrics and checkpoints. Unset: runs/METHOD-DATE-TIME."
 RECIPE = (
     "The name of a recipe (isotune recipes lists them) or a TOML file. "
@@ -123,13 +123,12 @@ def where_option_is(option: str, words: Sequence[str]) -> str:
 def _chosen_recipe(words: Sequence[str]) -> Recipe:
     """The recipe that --recipe, --method and --model choose, before any other option changes it."""
     parser = ArgumentParser(add_help=False, allow_abbrev=False)
-    for option in ("--recipe", "--method", "--model"):
-        parser.add_argument(option, nargs="?")  # without a value: the error is that of the call itself
-    for switch in ("--pairs", "--neighbours"):
-        parser.add_argument(switch, action="store_true")
+    for option in ("--recipe", "--method", "--model", "--pairs", "--neighbours"):
+        parser.add_argument(option, nargs="?", const=True)  # what lacks a value is refused by the call itself
     chosen, _ = parser.parse_known_args(words)  # all other words are ignored
-    recipe = _recipe_of_documents(chosen.recipe, chosen.method, chosen.pairs, chosen.neighbours)
-    return Recipe.from_table(plan_table(recipe, chosen.method, chosen.model), recipe or chosen.method or "recipe")
+    recipe, method, model = (None if name is True else name for name in (chosen.recipe, chosen.method, chosen.model))
+    recipe = _recipe_of_documents(recipe, method, chosen.pairs, chosen.neighbours)
+    return Recipe.from_table(plan_table(recipe, method, model), recipe or method or "recipe")
 
 
 def _options(plan: Recipe) -> Any:

@@ -1,8 +1,8 @@
 """Random numbers that belong to a sentence, wherever and beside whatever the sentence is encoded.
 
-Dropout and augmentations draw from a seed of each sentence, and not from a generator that all sentences share. So a
-step draws the same numbers however its sentences are cut into passes, and whoever makes these passes; a pass that is
-made again draws them again.
+Augmentations, and dropout on a CPU, draw from a seed of each sentence, and not from a generator that all sentences
+share. So a step draws the same numbers however its sentences are cut into passes, and whoever makes these passes; a
+pass that is made again draws them again.
 
 The numbers are those of SplitMix64 (Steele, Lea and Flood, 2014, "Fast Splittable Pseudorandom Number Generators"): a
 counter, stirred by two multiplications. Number k of a seed follows from k alone, so all numbers are computed at once.

@@ -32,6 +32,7 @@ from isotune.errors import InputError, unknown
 from isotune.kernels.attention import PACKED
 from isotune.kernels.cpu.dropout import DRAWS, Draws, replace_dropout, using
 from isotune.kernels.cpu.float32 import fast_float32
+from isotune.kernels.gpu import can_flash
 from isotune.views.augmentation import Augmentation, NoAugmentation
 
 logger = logging.getLogger(__name__)
@@ -121,8 +122,8 @@ class Backbone(nn.Module):
         """Computes hidden states of packed sentences: {number of the layer: [T, d]}.
 
         Args:
-            tokens: the batch. Its seeds decide the random numbers of augmentation and dropout; without seeds, torch's
-                generator does.
+            tokens: the batch. Its seeds decide the random numbers of augmentation and, on a CPU, of dropout; without
+                seeds, torch's generator does.
             augmentation: changes the sentences in the embedding layer; None changes nothing.
             layers: the hidden states to return, from 0 (the embeddings) to `self.layers`; None for the last alone.
                 Blocks above the highest of them are not run.
@@ -199,6 +200,15 @@ class Backbone(nn.Module):
             self.attention_dropout = None
             for (module, name), model_rate in zip(places, rates, strict=True):
                 setattr(module, name, model_rate)
+
+    def flashes(self, precision: str, of_model: float | None, of_attention: float | None) -> bool:
+        """Whether training with this precision and these rates of dropout uses flash attention (`kernels/gpu.py`)."""
+        config = self.model.config
+        rates = (of_attention, of_model, getattr(config, "attention_probs_dropout_prob", None))
+        rate = next((rate for rate in (*rates, getattr(config, "attention_dropout", None)) if rate is not None), 0.0)
+        features = config.hidden_size // config.num_attention_heads
+        query = torch.empty(0, 1, features, dtype=getattr(torch, precision), device=self.model.device)
+        return not self.padded and can_flash(query, rate)
 
     def check_attention_dropout(self, of_heads: float, of_weights: float | None) -> None:
         """Checks that the model can drop attention heads and weights at these rates."""

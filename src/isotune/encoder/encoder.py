@@ -26,7 +26,7 @@ from isotune.files import CHECKSUMS, checksums, verify_checksums, written
 from isotune.kernels import Precision
 from isotune.kernels.cpu.int8 import is_quantized, quantize
 from isotune.kernels.device import default_device
-from isotune.kernels.precision import has_bfloat16, warn_of_bfloat16
+from isotune.kernels.precision import resolved, warn_of_bfloat16
 from isotune.kernels.threads import drawing
 
 logger = logging.getLogger(__name__)
@@ -93,9 +93,8 @@ class Encoder(SentenceModel):
             raise unknown("precision", str(precision), get_args(Precision))
         if device is None:
             device = "cpu" if precision == "int8" else default_device()
-        if precision == "auto" and torch.device(device).type == "cuda" and has_bfloat16("cuda"):
-            precision = "bfloat16"
-            logger.warning("this GPU computes in bfloat16; --precision float32 is exact, and slower")
+        if precision == "auto" and (precision := resolved(precision, torch.device(device).type)):
+            logger.warning("%s is computed in bfloat16; precision float32 is exact, and slower", model)
         if precision == "int8" and torch.device(device).type != "cpu":
             raise InputError(f"precision int8 on {device}: it is for CPUs; use bfloat16 there")
         if precision == "bfloat16" and (warning := warn_of_bfloat16(torch.device(device).type)):

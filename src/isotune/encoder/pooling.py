@@ -129,10 +129,10 @@ def mask_tokens(hidden: HiddenStates) -> Tensor:
     of_prompt = places[tokens.offsets].scatter_reduce(
         0, tokens.segments, places, "amin" if pooling.mask_first else "amax"
     )  # [N]
-    of_prompt = of_prompt.where(of_prompt >= 0, after)
-    if of_prompt.is_cpu and (of_prompt == after).any():  # a GPU refuses the index by itself, and nobody waits for it
+    found = (of_prompt >= 0) & (of_prompt < after)  # [N]
+    if found.is_cpu and not found.all():  # on a GPU, nobody waits to ask: the vector is no number
         raise InputError("pooling mask: a sentence has no mask token; the prompt has to bring one: {mask}")
-    return hidden.average[of_prompt]
+    return hidden.average[of_prompt.clamp(0, after - 1)].where(found[:, None], torch.nan)
 
 
 def wk(hidden: HiddenStates) -> Tensor:

@@ -50,7 +50,7 @@ class RegisteredPooling(nn.Module):
     def forward(self, features: dict[str, Any]) -> dict[str, Any]:
         """Adds the sentence vector [N, d], made of the tokens' states, to the features."""
         mask = features["attention_mask"].bool()  # [N, longest]
-        tokens = Packed(features["input_ids"][mask], mask.sum(1), torch.arange(len(mask), device=mask.device))
+        tokens = Packed(features["input_ids"][mask], mask.sum(1).cpu(), torch.arange(len(mask)))
         states = {layer: features["all_layer_embeddings"][layer][mask] for layer in self.pooling.layers}  # [T, d] each
         return {**features, "sentence_embedding": self.pooling(states, tokens)}
 

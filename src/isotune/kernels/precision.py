@@ -7,6 +7,8 @@ float32 instructions. `train` writes the choice into the recipe of a new run.
 
 import torch
 
+from isotune.kernels import Precision
+
 INSTRUCTIONS = ("avx512_bf16", "amx_bf16")
 AMPERE = (8, 0)  # the first GPUs with such instructions, by compute capability
 
@@ -21,6 +23,13 @@ def has_bfloat16(device: str) -> bool:
 def faster_precision(device: str) -> str:
     """The number type in which a kind of device computes faster: "bfloat16" or "float32"."""
     return "bfloat16" if has_bfloat16(device) else "float32"
+
+
+def resolved(precision: Precision | None, device: str) -> Precision | None:
+    """What "auto" is on a kind of device: bfloat16 on GPUs that have it, else None, the type of the saved weights."""
+    if precision != "auto":
+        return precision
+    return "bfloat16" if device == "cuda" and has_bfloat16(device) else None
 
 
 def warn_of_bfloat16(device: str) -> str:

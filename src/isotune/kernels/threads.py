@@ -32,7 +32,7 @@ def forkable(lock: L) -> L:
 
 # Who holds this has what belongs to the whole process: torch's default generators, and transformers' verbosity.
 PROCESS = forkable(RLock())
-_starting = forkable(Lock())
+STARTING = forkable(Lock())  # who holds this changes the number of threads that new threads begin with
 if hasattr(os, "register_at_fork"):
     # A forked process has none of torch's threads, and an operation that is shared among them would wait forever.
     os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
@@ -72,7 +72,7 @@ def single_threads(name: str, count: int | None = None) -> ThreadPoolExecutor:
     The last call of `torch.set_num_threads`, in any thread, sets the number for threads that start later. So the number
     is put back before this returns, and of callers in several threads, one waits for the other.
     """
-    with _starting:
+    with STARTING:
         threads = torch.get_num_threads()
         count = count or threads
         pool, started = ThreadPoolExecutor(count, name, initializer=compute_alone), Barrier(count + 1)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Literal, Self, TypeVar
@@ -324,10 +324,10 @@ def method(name: str, *, options: type[MethodOptions]) -> Callable[[M], M]:
 def _augmentation(name: str, options: AugmentedOptions, encoder: Encoder) -> Augmentation:
     kind, _, rate = name.partition(":")
     augmentation = AUGMENTATIONS[kind].from_options(options)
-    if rate and not hasattr(augmentation, "rate"):
+    if rate and not (is_dataclass(augmentation) and hasattr(augmentation, "rate")):
         raise InputError(f"augmentation {name}: {kind} has no rate; leave :{rate} out")
     if rate:
-        augmentation = replace(augmentation, rate=float(rate))  # type: ignore[type-var]
+        augmentation = replace(augmentation, rate=float(rate))
     if type(augmentation).positions is not Augmentation.positions and not encoder.backbone.knows_positions:
         raise InputError(
             f"augmentation {name}: this model has no positions; give --augmentations token_cutoff feature_cutoff"

@@ -175,7 +175,7 @@ class Recipe(BaseModel):
             if not having:
                 raise _unknown("option", key, {known for keys, _ in parts for known in keys})
             for part in having:
-                part[key] = {**part[key], **value} if key == "as_released" else value
+                part[key] = {**part[key], **value} if key == "as_released" and isinstance(value, Mapping) else value
             rival = RIVALS.get(key)
             if rival and rival not in options:
                 for part in having:

@@ -1,16 +1,22 @@
 """Training options: how long, how fast and how carefully a stage trains. No torch here."""
 
 import math
+import re
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from isotune.methods.options import LARGEST, Count, NotNegative, Positive, Rate
 
-Share = Annotated[float, Field(ge=0, le=1)]
-
 # The options of a stage whose method takes no steps.
 WITHOUT_STEPS = ("max_length", "precision", "sample", "min_words", "min_score", "positive")
+
+
+def _warmup(value: float | str) -> float | str:
+    right = re.fullmatch(r"\d+ (steps?|epochs?)", value) if isinstance(value, str) else 0 <= value <= 1
+    if not right:
+        raise ValueError("give a share of the steps from 0 to 1, or a number as '100 steps' or '10 epochs'")
+    return value
 
 
 class AsReleased(BaseModel):
@@ -80,7 +86,7 @@ class TrainingOptions(BaseModel):
     schedule: Literal["linear", "cosine", "constant"] = "linear"
     """How the learning rate falls after the warm-up."""
 
-    warmup: Share | Annotated[str, Field(pattern=r"^\d+ (steps|epochs)$")] = 0.1
+    warmup: Annotated[float | str, AfterValidator(_warmup)] = 0.1
     """How long the learning rate rises from 0: a share of the steps, or a number as "100 steps" or "10 epochs". 0.1:
     ConSERT, section 4.1."""
 
@@ -113,17 +119,17 @@ class TrainingOptions(BaseModel):
     Weights and optimiser are always float32."""
 
     eval_every: Count = 50
-    """Steps between two evaluations on the dev pairs. Each is followed by a checkpoint. 50: the self-guided paper's
-    code."""
+    """Steps between two evaluations on the dev pairs. A checkpoint follows, unless checkpoints would take more than a
+    twentieth of the time. 50: the self-guided paper's code."""
 
     patience: Count | None = None
     """The stage ends after this many evaluations in a row without a new best score. Unset: it runs to its last step."""
 
     most_forgotten: NotNegative | None = None
     """The most that the encoder may lose on general pairs (stsb-open:dev, Spearman x 100). A greater loss ends the
-    stage, and its step doesn't count. Without dev pairs the step of the evaluation before is kept. With dev pairs, the
-    last step is kept that is better than the start and within one standard error of the best, or else the start. Unset:
-    general pairs are not looked at."""
+    stage, and its step doesn't count. Without dev pairs the step of the last evaluation before that loss is kept. With
+    dev pairs, the last step is kept that is better than the start and within one standard error of the best, or else
+    the start. Unset: general pairs are not looked at."""
 
     sample: Count | None = None
     """Train on this many rows, drawn at random with the seed; for a method with several tasks, on this many of each.
@@ -160,7 +166,7 @@ class TrainingOptions(BaseModel):
         if not isinstance(self.warmup, str):
             return math.ceil(self.warmup * total)
         count, unit = self.warmup.split()
-        return min(total, int(count) * (steps_per_epoch if unit == "epochs" else 1))
+        return min(total, int(count) * (steps_per_epoch if unit.startswith("epoch") else 1))
 
     def total_steps(self, steps_per_epoch: int) -> int:
         """The number of steps of the stage."""

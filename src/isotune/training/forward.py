@@ -189,7 +189,8 @@ class _Row:
         pooling, backbone = self._pooling(part), self.kind.backbone
 
         def encode() -> Tensor:
-            seed_gpu(encoder.device, seed)
+            if (backbone or encoder.backbone).training:
+                seed_gpu(encoder.device, seed)
             with torch.no_grad() if backbone else nullcontext():
                 vectors = encoder.pool(part, augmentation, pooling, backbone)
             return vectors if isinstance(pooling, TokenStates) else vectors[part.rank]

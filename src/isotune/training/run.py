@@ -329,8 +329,10 @@ class _Run:
         if rate is not None and not encoder.backbone.padded:
             self.recorder.say(f"stage {number + 1} drops attention weights at the rate {rate:g}, not at the model's")
         if encoder.device.type != "cpu" and not encoder.backbone.padded:
-            half = self.recipe.stages[number].training.precision == "bfloat16" and rate == 0
-            self.recorder.say(f"stage {number + 1} computes attention by {'flash' if half else 'padded'} attention")
+            training = self.recipe.stages[number].training
+            rates = training.model_dropout, training.attention_dropout
+            flash = encoder.backbone.flashes(training.precision, *rates)
+            self.recorder.say(f"stage {number + 1} computes attention by {'flash' if flash else 'padded'} attention")
         if encoder.language_head and (fresh := encoder.language_head.fresh):
             self.recorder.say(f"the model has no whole masked-LM head; new, with random weights: {', '.join(fresh)}")
         if scores := [name for feed in method.scored("dev").values() for name in feed.metrics]:

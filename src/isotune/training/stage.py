@@ -109,9 +109,12 @@ class StageTraining:
         clock, first_step = time.perf_counter(), progress.step
         update: Update | None = None
         while not (progress.done or self._stopped()):
-            before, update = update, self.stepper.update(progress.step)
-            if before:  # asked of a step when a GPU has the next
-                before.check(self.options)
+            before = update
+            try:
+                update = self.stepper.update(progress.step)
+            finally:
+                if before:  # asked of a step when a GPU has the next
+                    before.check(self.options)
             if update and update.same_views:
                 self.run.recorder.warn(progress.offset, SAME_VIEWS)
             progress.step += 1
@@ -127,6 +130,8 @@ class StageTraining:
             if evaluated:
                 self.evaluate()
                 clock, first_step = time.perf_counter(), progress.step
+        if update:
+            update.check(self.options)
 
     def _counted(self, step: int) -> int:
         """The step as `eval_every` counts it: over the whole stage, or from 0 at the start of each epoch."""

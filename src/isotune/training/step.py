@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from isotune.data.draws import derive_seed
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
+from isotune.kernels.gpu import seed_gpu
 from isotune.kernels.threads import drawing
 from isotune.methods.method import ClosedForm
 from isotune.recipes import TrainingOptions
@@ -95,6 +96,7 @@ class Stepper:
         with self._autocast():
             asked = self.objectives.ask(batch, self.encoder.device)
             encoded, tape = encoding.encode(asked.views, asked.adversary)
+            seed_gpu(self.encoder.device, passes_seed)  # all processes draw the same after the vectors
             terms = asked.terms(encoded)
         terms |= self.objectives.penalties(self.encoder)
         loss = torch.stack(list(terms.values())).sum()
@@ -106,9 +108,12 @@ class Stepper:
         self._workers.add_gradients(parameters)
         norm = nn.utils.clip_grad_norm_(parameters, self.options.max_gradient_norm)
         rate_share = schedule(step, self.total, self._warmup, self.options)
-        self.optimizer.step(rate_share)
         same_views = step == 0 and len(encoded) > 1 and torch.equal(encoded[0], encoded[1])
-        return Update(loss.detach(), terms, rate_share * self.options.learning_rate, norm, same_views, step + 1)
+        made = Update(loss.detach(), terms, rate_share * self.options.learning_rate, norm, same_views, step + 1)
+        if self.encoder.device.type == "cpu":  # a GPU is asked when it has the next step
+            made.check(self.options)
+        self.optimizer.step(rate_share)
+        return made
 
     def _autocast(self) -> torch.autocast:
         """Within it, forward passes have the stage's precision."""

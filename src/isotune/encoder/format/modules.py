@@ -124,7 +124,7 @@ def _read(folder: Path) -> Modules:
             )
     if not {"Pooling", "WKPooling", "RegisteredPooling"}.intersection(kinds):
         raise InputError(f"model {folder}: modules.json names no Pooling, so it makes no sentence vectors")
-    config: dict[str, Any] = next(map(read_json, parts.transformer.glob(TRANSFORMER_CONFIGS)), {})
+    config: dict[str, Any] = next(map(read_json, sorted(parts.transformer.glob(TRANSFORMER_CONFIGS))), {})
     if ignored := [key for key in DECIDES if config.get(key) not in (*NOTHING_ELSE, None)]:
         logger.warning("model %s: %s is ignored, so its vectors may differ", parts.transformer, ", ".join(ignored))
     return replace(parts, max_length=config.get("max_seq_length"), lowercase=bool(config.get("do_lower_case")))

@@ -58,8 +58,8 @@ def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs
 def _pool(
     states: Mapping[int, Tensor], tokens: Packed, layers: tuple[int, ...], generator: torch.Generator
 ) -> Tensor:  # [N, poolings x layers, d]
-    drawn = (torch.rand(len(tokens), generator=generator).to(tokens.lengths.device) * tokens.lengths).long()
-    random = torch.stack([states[layer][tokens.offsets + drawn].float() for layer in layers], dim=1)
+    places = tokens.on_device(tokens.starts + (torch.rand(len(tokens), generator=generator) * tokens.lengths).long())
+    random = torch.stack([states[layer][places].float() for layer in layers], dim=1)
     return torch.cat([*(EachLayer(mode, layers)(states, tokens) for mode in MODES), random], dim=1)
 
 

@@ -51,6 +51,7 @@ from isotune.evaluation import (
 )
 from isotune.files import CHECKSUMS, checksums, make_folder, remove, sync, verify_checksums, write_arrays, write_text
 from isotune.kernels import default_device
+from isotune.kernels.device import DEVICE
 from isotune.lab.studies.study import WORDS
 from isotune.plugins import load_plugin
 from isotune.report import group_by_stage, read_records
@@ -134,7 +135,8 @@ def make(job: Job) -> None:
         scores = _training_scores(folder) if job.recipe else {}
         result = json.dumps({"scores": scores, "evaluation": evaluation.model_dump(mode="json")}, indent=2) + "\n"
         sums = folder / CHECKSUMS
-        of_training = sums.read_text("utf-8") if sums.exists() else ""
+        lines = sums.read_text("utf-8").splitlines(True) if sums.exists() else []
+        of_training = "".join(line for line in lines if not line.rstrip().endswith((RESULT, COSINES)))
         of_result = f"{hashlib.sha256(result.encode()).hexdigest()}  {RESULT}\n"
         write_text(sums, of_training + of_result + checksums(folder, (COSINES,)))
         write_text(folder / RESULT, result)
@@ -254,7 +256,7 @@ class Processes:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, **limits, "CUDA_VISIBLE_DEVICES": device},
+                env={**os.environ, **limits, **({"CUDA_VISIBLE_DEVICES": device, DEVICE: "cuda"} if device else {})},
                 start_new_session=True,  # keeps a terminal's Ctrl-C away
             )
         self._running[process] = job, device

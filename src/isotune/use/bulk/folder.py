@@ -28,6 +28,7 @@ from isotune.encoder.stream import Advance
 from isotune.errors import InputError
 from isotune.files import file_sha256, make_folder, read_json, write_text, written
 from isotune.kernels import Precision
+from isotune.kernels.precision import resolved
 from isotune.use.bulk.vector_file import encode_file
 
 MANIFEST = "_manifest.json"
@@ -90,7 +91,7 @@ def encode_files(
         "encoder": encoder,  # for people; the fingerprint decides
         "fingerprint": loaded.fingerprint(),
         "dimension": loaded.dimension,
-        "precision": "as saved" if precision in (None, "auto") else precision,
+        "precision": resolved(precision, loaded.device.type) or "as saved",
         "normalize": normalize,
         "columns": columns,
         "suffix": suffix,

@@ -31,6 +31,7 @@ from isotune.encoder.stream import PART, progress
 from isotune.errors import InputError
 from isotune.files import make_folder, read_json, write_text
 from isotune.kernels import Precision
+from isotune.kernels.precision import resolved
 from isotune.use.search.documents import Document
 from isotune.use.search.exact import nearest
 from isotune.use.search.store import FIXED, TABLE_FOLDER, Row, Store, refuse_name
@@ -108,6 +109,7 @@ class Index:
         if not isinstance(encoder, Encoder):
             name = str(Path(encoder).resolve()) if Path(encoder).exists() else str(encoder)
             encoder = Encoder.load(encoder, precision=precision)
+            precision = resolved(precision, encoder.device.type)
         description = {
             "encoder": name,
             "precision": precision,
@@ -331,7 +333,7 @@ def _records(documents: Iterable[Document]) -> Iterator[tuple[str, Record]]:
                 for name in document.columns.keys() - names:
                     refuse_name(name, place)
                     names.add(name)
-                key = document.id.encode(errors="surrogatepass")
+                key = str(document.id).encode(errors="surrogatepass")
                 if not ids.execute("INSERT OR IGNORE INTO ids VALUES (?)", [key]).rowcount:
                     raise InputError(f"{place}: two rows have the id {document.id!r}; name another column by --id")
                 record = {"id": document.id, "text": document.text, **document.columns}
