@@ -126,9 +126,8 @@ def mask_tokens(hidden: HiddenStates) -> Tensor:
     places = torch.arange(after, device=tokens.ids.device).where(tokens.ids == pooling.mask_id, after)  # [T]
     if not pooling.mask_first:
         places = places.where(places < after, -1)
-    of_prompt = places[tokens.offsets].scatter_reduce(
-        0, tokens.segments, places, "amin" if pooling.mask_first else "amax"
-    )  # [N]
+    which = "amin" if pooling.mask_first else "amax"
+    of_prompt = places[tokens.offsets].scatter_reduce(0, tokens.segments, places, which)  # [N]
     of_prompt = of_prompt.where(of_prompt >= 0, after)
     if of_prompt.is_cpu and (of_prompt == after).any():  # a GPU refuses the index by itself, and nobody waits for it
         raise InputError("pooling mask: a sentence has no mask token; the prompt has to bring one: {mask}")
