@@ -1,7 +1,7 @@
 """A clean stop of the steps: Ctrl-C, SIGTERM or SIGHUP is remembered, and the loop ends after the step it is in.
 
-`training/stage.py` hears the stop. Before the first step and after the last, these
-signals act as in any program, at once, and `main` in `cli/__init__.py` ends the command: what is on disk is whole then.
+`training/stage.py` hears the stop. Before the first step and after the last, these signals act as in any program, at
+once, and `main` in `cli/__init__.py` ends the command: what is on disk is whole then.
 """
 
 import os
