@@ -58,20 +58,13 @@ def unknown(kind: str, got: str, allowed: Iterable[str]) -> InputError:
 
 
 def require_extra(extra: str, *modules: str) -> None:
-    """Checks that the modules of an extra of isotune are installed; imports none of them.
-
-    Raises:
-        InputError: a module is missing; the message has the pip command.
-    """
+    """Checks that the modules of an extra of isotune are installed; imports none of them."""
     if missing := [module for module in modules if find_spec(module) is None]:
         raise InputError(f"not installed: {', '.join(missing)}; pip install 'isotune[{extra}]'")
 
 
 def invalid(name: str, error: ValidationError, unnamed: str = "") -> InputError:
-    """Makes the error for a table called `name` in which pydantic finds problems.
-
-    Elements of lists are counted from 1. Of the list `unnamed`, list and number are left out.
-    """
+    """Makes the error for a table in which pydantic finds problems; of the list `unnamed`, no number is told."""
     problems = []
     for problem in error.errors(include_url=False):
         loc = problem["loc"][2:] if problem["loc"][:1] == (unnamed,) and len(problem["loc"]) > 1 else problem["loc"]

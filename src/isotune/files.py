@@ -209,10 +209,7 @@ def toml_files(folder: Traversable, prefix: str = "") -> dict[str, Traversable]:
 
 
 def read_toml(kind: str, name: str | Path, packaged: Mapping[str, Traversable]) -> dict[str, Any]:
-    """Reads a TOML file by its path, which ends in ".toml", or by its name among the packaged files.
-
-    `kind` says in errors what the file describes, such as "recipe".
-    """
+    """Reads a TOML file by its path, or by its name among the packaged files; errors say its `kind`, as "recipe"."""
     is_path = Path(name).suffix == TOML
     if not is_path and str(name) not in packaged:
         raise InputError(f"{unknown(kind, str(name), packaged)}; or a file whose name ends in {TOML}")

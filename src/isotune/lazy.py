@@ -12,12 +12,7 @@ def load(name: str) -> Any:
 
 
 def lazy(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """Makes the `__getattr__` of a package.
-
-    Args:
-        package: the package's `__name__`.
-        modules: name -> the module of isotune that has it.
-    """
+    """Makes the `__getattr__` of a package from name -> the module of isotune that has it."""
 
     def get(name: str) -> Any:
         if name not in modules:

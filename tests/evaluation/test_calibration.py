@@ -61,9 +61,7 @@ def test_a_probability_is_the_curves_and_a_limit_its_inverse() -> None:
     made = Calibration(slope=10, threshold=0.7, low=0.6, high=0.8, pairs=9, fingerprint="")
     assert made.probability([[0.7, 0.8]]).tolist() == [[0.5, pytest.approx(1 / (1 + math.exp(-1)))]]
     assert made.probability(made.cosine(0.9)) == pytest.approx(0.9)
-    with pytest.raises(
-        InputError, match=r"probability 0.99: this encoder's calibration gives 0.9526 at most; give less"
-    ):
+    with pytest.raises(InputError, match=r"probability 0.99: this encoder's curve gives 0.9526 at most; give less"):
         made.cosine(0.99)
     for wrong in (0, 1, math.nan):
         with pytest.raises(InputError, match="a number above 0 and below 1 is needed"):

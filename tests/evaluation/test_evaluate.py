@@ -19,7 +19,7 @@ from isotune.evaluation import (
     comparison_tables,
     cosine_similarities,
     evaluate,
-    evaluate_on,
+    evaluation_of,
     load_tasks,
 )
 from isotune.evaluation.results import MEASURES, Aggregation, AverageAccuracy, Metric
@@ -194,7 +194,7 @@ def test_multilingual_sts(real_data: Path) -> None:
     tasks = load_tasks(["sts17", "stsb-de"])
     titles = [task_title(task.name) for task in tasks]
     assert titles[:2] + titles[-1:] == ["STS17-1 ar-ar", "STS17-2 ar-en", "STS-B de"]
-    evaluated = evaluate_on(tasks, Noisy(), "bag")
+    evaluated = evaluation_of([task.score(Noisy()) for task in tasks], "bag")
     by_name = evaluated.scores(metric="pearson")
     assert by_name["sts17"] == pytest.approx(np.mean([by_name[name] for name in GROUPS["sts17"]]))
     assert evaluated.averages.keys() == {"sts17"}

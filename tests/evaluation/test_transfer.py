@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from isotune.evaluation import GROUPS, classifiers, evaluate_on, load_tasks
+from isotune.evaluation import GROUPS, classifiers, evaluation_of, load_tasks
 from isotune.evaluation.classifiers import ClassifierResult, LabelledFeatures, Logistic, SentEval
 from isotune.evaluation.transfer import LabelledTexts, TransferTask
 from tests.reference import senteval as reference
@@ -164,6 +164,7 @@ def test_a_group_has_an_average_if_all_its_tasks_were_evaluated() -> None:
 
     first, *others = GROUPS["transfer"]
     tasks = [task(first, 1, 0), *(task(name, 1, 1) for name in others)]
-    evaluated = evaluate_on(tasks, Letters(), "letters")
+    results = [each.score(Letters()) for each in tasks]
+    evaluated = evaluation_of(results, "letters")
     assert evaluated.scores() == {first: 0.5, **dict.fromkeys(others, 1.0), "transfer": pytest.approx(6.5 / 7)}
-    assert "transfer" not in evaluate_on(tasks[1:], Letters(), "letters").scores()
+    assert "transfer" not in evaluation_of(results[1:], "letters").scores()

@@ -174,7 +174,7 @@ def test_a_missing_and_a_gated_dataset(published: LocalHub, repositories: dict[s
     with pytest.raises(InputError, match=r"^hub:me/none: no such dataset on the Hugging Face hub; log in .* private$"):
         list(read("hub:me/none", Sentence))
     for source in ("hub:me/gated", "hub:me/gated/train.jsonl"):
-        with pytest.raises(InputError, match=rf"^{source}: this dataset is gated: ask for access .*'hf auth login'$"):
+        with pytest.raises(InputError, match=rf"^{source}: it is gated: ask for access .*'hf auth login'$"):
             list(read(source, Sentence))
 
 

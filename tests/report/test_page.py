@@ -337,7 +337,7 @@ def test_a_damaged_file_is_named(run: Path, name: str, content: str, message: st
             "On the 50 pairs of mine dev that chose the step, 40.0 became 44.0 (+4.0; 95 % interval over the pairs "
             "+1.0 to +7.0).",
         ),
-        ({"after": 0.41, "low": -0.02, "high": 0.04, "ahead": 0.83}, "In 83 % of the samples of these pairs the new"),
+        ({"after": 0.41, "low": -0.02, "high": 0.04, "ahead": 0.83}, "In 83 % of samples of these pairs the new"),
         # Pearson's correlation chose the step.
         ({"after": 0.40, "low": -0.03, "high": 0.02, "ahead": 0.4}, "Keep what you had: the dev pairs gain nothing."),
     ],

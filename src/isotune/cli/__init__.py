@@ -19,13 +19,7 @@ YOUNG_OBJECTS = 10_000  # new objects after which Python looks for garbage among
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code.
-
-    Returns:
-        0 if all went well; 1 if a run of `study` or `reproduce` failed, or `doctor` found the encoder wrong; 2 for
-        wrong input, a file that can't be read or written, or a training that failed; 128 + the number of the signal
-        that stopped the command.
-    """
+    """Runs one command and returns its exit code; AGENTS.md says what the codes mean."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # what the terminal can't show, as on standard error
     interrupts: list[int] = []

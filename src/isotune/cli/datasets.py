@@ -1,18 +1,14 @@
 """`isotune datasets`: the table of named datasets; and `isotune datasets fetch`, which brings them to this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from isotune.cli.parameters import LIST_JSON, for_the_list
+from isotune.data import DATASETS, Dataset, Sentence, available
 from isotune.errors import InputError
-
-if TYPE_CHECKING:
-    from isotune.data import Dataset
 
 WORDS = "Nothing, to list the datasets; or fetch and the names of datasets, such as fetch all-nli sts12."
 
@@ -36,10 +32,7 @@ def datasets(*words: Annotated[str, Parameter(help=WORDS)], as_json: Annotated[b
 
 
 def fetch_all(datasets: Iterable[str], models: Iterable[str] = ()) -> None:
-    """Fetches what is not on this machine, and reads every dataset once to check it.
-
-    The list of what is fetched, with sizes, is printed first.
-    """
+    """Lists with sizes what is not on this machine, fetches it, and reads every dataset once to check it."""
     from isotune.cli.tables import stdout_console
     from isotune.data.fetch import check_fetched, plan_fetch
 
@@ -68,7 +61,6 @@ def _list(as_json: bool) -> None:
     from rich.text import Text
 
     from isotune.cli.tables import print_list
-    from isotune.data import DATASETS, available
 
     entries, rows = [], []
     for name, dataset in DATASETS.items():
@@ -95,8 +87,6 @@ def _list(as_json: bool) -> None:
 
 def _sizes(dataset: Dataset) -> list[str]:
     """The number of rows of each split, such as "train 5,749"."""
-    from isotune.data import Sentence
-
     sizes = []
     for name, split in dataset.splits.items():
         rows, gold = (f"{count:,}" if count >= 0 else "?" for count in (split.row_count, split.gold_count))

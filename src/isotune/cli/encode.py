@@ -15,9 +15,7 @@ OUT = (
     "A new file for all vectors: .npy holds the vectors alone (float32, one row per sentence); .parquet holds the "
     "sentences too. Or a folder (a name without a suffix), for a file of vectors for each file."
 )
-SHARD = (
-    "Encode only a share of the files into the folder, such as 2/8 in the second of eight processes that share them."
-)
+SHARD = "Encode only a share of the files into the folder, such as 2/8 in the second of eight processes that share."
 FORMAT = "The format of the files in a folder. parquet keeps all columns and adds the column vector. Unset: parquet."
 
 

@@ -65,7 +65,9 @@ def evaluate(
         measure,
         source_of,
     )
-    from isotune.evaluation import calibrate as fit
+    from isotune.evaluation import (
+        calibrate as fit,
+    )
 
     paths = list(dict.fromkeys(encoder))
     suffix = f", {precision}" if precision else ""
@@ -74,9 +76,7 @@ def evaluate(
     if scale is not None and not calibrate:
         raise InputError("--scale is for --calibrate")
     if calibrate and len(tasks) != 1:
-        raise InputError(
-            "--calibrate: name one file or dataset of scored pairs with --tasks, such as --tasks pairs.tsv"
-        )
+        raise InputError("--calibrate: name one file or dataset of scored pairs, such as --tasks pairs.tsv")
     if calibrate and (others := [path for path in paths if not (Path(path) / MODULES).exists()]):
         raise InputError(f"--calibrate: {others[0]} is no folder of an encoder, which could keep the calibration")
     # All tasks and encoders are loaded before the first is evaluated, so that a wrong name costs no time.

@@ -43,9 +43,7 @@ def mine(
         least = least_cosine(calibration, above, probability, 0.9)
         pairs = mine_pairs(sentences, model, least, show_progress=True)
         if not pairs:
-            raise InputError(
-                f"no pair among {len(sentences):,} sentences has a cosine of {least:g}; give a lower limit"
-            )
+            raise InputError(f"no pair among {len(sentences):,} sentences has a cosine of {least:g}; give a lower one")
         rows = [(first, second, f"{cosine:.4f}") for first, second, cosine in pairs]
         chances = calibration.probability([pair.cosine for pair in pairs]) if calibration else None
         write_csv(path, MinedPair._fields, rows, chances)

@@ -13,9 +13,7 @@ from isotune.errors import InputError
 if TYPE_CHECKING:
     from isotune.encoder.calibration import Calibration
 
-ENCODER = Parameter(
-    help="A sentence encoder or a pretrained language model: a folder, or a name on the Hugging Face hub."
-)
+ENCODER = Parameter(help="A sentence encoder or a language model: a folder, or a name on the Hugging Face hub.")
 PRECISION = Parameter(
     help="The number type that the encoder computes in. bfloat16 is faster than float32, and so is int8 on a CPU; both "
     "give slightly different vectors. auto is bfloat16 on a GPU that has it, else the type of the saved weights, "
@@ -100,9 +98,7 @@ def least_cosine(
 
     least = required(calibration).cosine(probability)
     if least <= 0:
-        raise InputError(
-            f"--probability {probability:g} is that of the cosine {least:.3f}; give one of a cosine above 0"
-        )
+        raise InputError(f"--probability {probability:g} is the cosine {least:.3f}; the cosine has to be above 0")
     return least
 
 

@@ -31,10 +31,7 @@ PLUGIN = (
 
 
 def call(command: str, usage: str, summary: str, words: Sequence[str]) -> int:
-    """Imports a command's module, and calls its function with the words that follow its name; returns the exit code.
-
-    The plugins among the words are loaded first, because the command's options and their help can depend on them.
-    """
+    """Loads the plugins among the words, on which options can depend, and calls the command; returns the exit code."""
     app = App(
         name="isotune",
         version=lambda: isotune.__version__,
@@ -77,7 +74,6 @@ def call(command: str, usage: str, summary: str, words: Sequence[str]) -> int:
 
 
 def _one_line(error: CycloptsError, command: str, words: Sequence[str]) -> InputError:
-    """The error for the user, of an error of cyclopts about a command."""
     error.verbose, error.command_chain = False, ()  # else the function's signature and the command stand in the message
     match error:
         case UnknownOptionError(token=token) if command == "train":

@@ -103,7 +103,6 @@ def _list(as_json: bool) -> None:
 
 
 def _fetch(name: str, model: str, seeds: Sequence[int], options: Mapping[str, Any], stand_ins: bool) -> None:
-    """Fetches what a table or figure needs and this machine lacks. First says what its runs take."""
     from isotune.cli.datasets import fetch_all
     from isotune.cli.tables import stdout_console
     from isotune.data import DATASETS
@@ -124,7 +123,6 @@ def _fetch(name: str, model: str, seeds: Sequence[int], options: Mapping[str, An
 
 
 def _show(folder: Path) -> None:
-    """Prints the study's table: below each line of measured scores, the published ones."""
     from rich.table import Column
 
     from isotune.cli.tables import print_table, stdout_console

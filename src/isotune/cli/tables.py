@@ -1,7 +1,6 @@
 """How a command prints a table or JSON on standard output."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -16,10 +15,9 @@ def stdout_console() -> Console:
 
 def print_json(content: object) -> None:
     """Prints JSON. Dates become text in ISO 8601, bytes URL-safe base64, and NaN and infinity null."""
-    from pydantic import ConfigDict, TypeAdapter
+    from pydantic_core import to_json
 
-    written = TypeAdapter(Any, config=ConfigDict(ser_json_bytes="base64", ser_json_inf_nan="null"))
-    print(written.dump_json(content, indent=2, fallback=str).decode())
+    print(to_json(content, indent=2, bytes_mode="base64", inf_nan_mode="null", fallback=str).decode())
 
 
 def print_list(

@@ -97,7 +97,6 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
 
 
 def _recipe_of_documents(recipe: str | None, method: str | None, pairs: object, neighbours: bool) -> str | None:
-    """The recipe that is given, or that of --pairs or --neighbours."""
     if neighbours and (recipe or method or pairs):
         given = f"--recipe {recipe}" if recipe else f"--method {method}" if method else "--pairs"
         raise InputError(f"--neighbours and {given} are both given; --neighbours is short for --recipe neighbours")
@@ -144,10 +143,7 @@ def _options(plan: Recipe) -> Any:
 
 
 def _of_model(options: BaseModel, panel: Group, names: Iterable[str] = ()) -> dict[str, Any]:
-    """The types of these fields of a model, or of all; the help shows the value that the recipe has.
-
-    The recipe checks the limits of a value, so only the type is passed on.
-    """
+    """The types of these fields, or of all; the recipe checks their limits. The help shows the recipe's values."""
     model = type(options)
     types = get_type_hints(model)
     annotated: dict[str, Any] = {}
@@ -176,7 +172,6 @@ def described(model: type[BaseModel], name: str) -> str:
 
 
 def _as_typed(name: str, value: object) -> str:
-    """A default as a user would type it; empty if there is none."""
     match value:
         case bool():
             return f"--{'' if value else 'no-'}{name.replace('_', '-')}"

@@ -45,17 +45,13 @@ class TextCache:
     def get_or_make(
         self, texts: Iterable[str], make: Callable[[list[str]], list[str]], batch_size: int
     ) -> Iterator[tuple[str, str]]:
-        """Yields each text with the text made from it, in order; memory does not grow with their number.
-
-        `batch_size` texts are read at a time. `make` gets those of them that are not in the cache, each once.
-        """
+        """Yields each text with the text made from it; `make` gets the new ones of `batch_size` texts, each once."""
         texts, settings = iter(texts), json.dumps(dict(self.settings), sort_keys=True)
         with self._errors():
             if self.path:
                 make_folder(self.path.parent)
-            connection = sqlite3.connect(
-                self.path or "", timeout=LONGEST_WRITE
-            )  # "": a nameless file, gone when it is closed
+            # "" is a nameless file, gone when it is closed.
+            connection = sqlite3.connect(self.path or "", timeout=LONGEST_WRITE)
         with closing(connection) as cache:
             with self._errors():
                 cache.execute(_TABLE)
@@ -87,7 +83,6 @@ class TextCache:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Explains the errors of SQLite and of the disk."""
         try:
             yield
         except (sqlite3.OperationalError, OSError) as error:  # locked, full, not writable

@@ -39,10 +39,7 @@ def has_rows(source: str) -> bool:
 
 
 def stand_ins(source: str) -> tuple[str, ...]:
-    """The sources that take the place of a source, "name" or "name:split", one for each split without a file.
-
-    A source for which nothing stands in, such as a file, is returned itself.
-    """
+    """The sources that stand in for a source, one for each split without a file; the source itself if none does."""
     name, _, split = source.partition(":")
     splits = DATASETS[name].splits if name in DATASETS else {}
     others = [part.stand_in for known, part in splits.items() if split in ("", known) and part.stand_in]
@@ -56,10 +53,7 @@ def is_stand_in(source: str) -> bool:
 
 
 def dataset_records(name: str, split: str, query: RowQuery[R]) -> list[Opened]:
-    """The records of a split, or of all splits if `split` is empty, for each file or place on the hub.
-
-    If the query asks for rows with a score or label, these are only the records that have one.
-    """
+    """The records of a split, or of all splits; only those with a score or label if the query's rows have one."""
     dataset = DATASETS[name]
     gold = _gold_column(dataset, query)
     if split:
@@ -86,7 +80,6 @@ def _find_file(split: Split) -> Path | None:
 
 
 def _open(name: str, split: str, gold: str) -> Opened:
-    """A split; its records are all of them, or those with a value in the column `gold`."""
     dataset = DATASETS[name]
     has_gold = any(gold in row_type._fields for row_type in dataset.row_types)
     splits = {known: facts for known, facts in dataset.splits.items() if not gold or (facts.gold_count and has_gold)}
@@ -106,7 +99,6 @@ def _open(name: str, split: str, gold: str) -> Opened:
 
 
 def _of_split(records: Records, dataset: Dataset, split: str) -> Records:
-    """Leaves out the records of the file that belong to another split, or to another dataset."""
     names = dataset.splits[split].names_in_file or (split,)
     for number, record in records:
         # A file with one split may have no column that names it.
@@ -115,10 +107,7 @@ def _of_split(records: Records, dataset: Dataset, split: str) -> Records:
 
 
 def _counted(source: Opened, title: str, gold: str, expected: int) -> Records:
-    """The records, or those with a value in the column `gold`; raises after the last one if the count is wrong.
-
-    `expected` is -1 if nobody has counted them.
-    """
+    """The records, or those with a value in `gold`; raises after the last one if they are not as many as expected."""
     count = 0
     for number, record in source.records:
         if not gold or record.get(gold) != "":
@@ -129,10 +118,7 @@ def _counted(source: Opened, title: str, gold: str, expected: int) -> Records:
 
 
 def _with_gold(records: Records, name: str, gold: str) -> Records:
-    """The records; one without a value in the column `gold` gets that of the first same pair of another dataset.
-
-    Letters and digits are compared.
-    """
+    """Gives a record without a value in `gold` that of the first pair with the same letters in another dataset."""
     known: dict[tuple[bytes, bytes], object] = {}
     for split in DATASETS[name].splits:
         for _, record in _open(name, split, gold).records:
@@ -148,7 +134,6 @@ def _pair(record: Record) -> tuple[bytes, bytes]:
 
 
 def _uniform(records: Records, dataset: Dataset) -> Records:
-    """The records with the catalogue's labels and blank text."""
     for number, record in records:
         if dataset.blank and not str(record["sentence"]).strip():
             record = {**record, "sentence": dataset.blank}

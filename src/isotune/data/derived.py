@@ -66,10 +66,7 @@ class RowQuery(Generic[R]):
 
 
 def make_rows(source: str, records: Iterable[tuple[int, Record]], query: RowQuery[R]) -> Iterator[R]:
-    """Turns records into rows that they hold (`to_rows`), or that can be made from the rows that they hold.
-
-    The first record decides how rows are made. `source` is a name for error messages.
-    """
+    """Makes the rows that records hold, or that can be made of the rows that they hold; the first record decides."""
     rows, conditions = _derive(source, iter(records), query)
     if query.min_words is not None:
         least, width = query.min_words, len(text_fields(query.row_type))
@@ -84,7 +81,6 @@ def make_rows(source: str, records: Iterable[tuple[int, Record]], query: RowQuer
 
 
 def _derive(source: str, records: Iterator[tuple[int, Record]], query: RowQuery[R]) -> tuple[Iterator[Row], list[str]]:
-    """The rows, and the conditions that they meet, in words."""
     row_type, columns, least = query.row_type, query.columns, query.min_score
     if row_type is Pair and least is not None:
         scored = to_rows(source, records, ScoredPair, columns)
@@ -98,7 +94,10 @@ def _derive(source: str, records: Iterator[tuple[int, Record]], query: RowQuery[
 
     first = list(islice(records, 1))
     records = chain(first, records)
-    label = _label(first[0][1], columns) if first else None
+    label = None  # of a labelled pair, in lower case
+    for _, record in first:
+        for *_, column in match_columns(LabelledPair, list(record), columns):
+            label = str(record[column]).strip().casefold()
     if row_type is Pair and (label is not None or query.positive):
         if not (query.positive or label in NLI_LABELS or "label" in columns):
             raise InputError(
@@ -114,13 +113,6 @@ def _derive(source: str, records: Iterator[tuple[int, Record]], query: RowQuery[
         labelled = to_rows(source, records, LabelledPair, columns)
         return _triplets(labelled), ["an entailed and a contradicted hypothesis"]
     return cast(Iterator[Row], to_rows(source, records, row_type, columns)), []
-
-
-def _label(record: Record, columns: Mapping[str, str]) -> str | None:
-    """The label of a labelled pair, in lower case; None if the record is no labelled pair."""
-    for *_, column in match_columns(LabelledPair, list(record), columns):
-        return str(record[column]).strip().casefold()
-    return None
 
 
 def _neighbours(texts: Iterable[str]) -> Iterator[NeighbourPair]:

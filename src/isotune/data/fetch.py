@@ -31,15 +31,14 @@ class Fetch:
 
 
 def plan_fetch(names: Iterable[str]) -> list[Fetch]:
-    """What has to be fetched for datasets, "name" or "name:split", and for "hub:owner/name[...]" sources.
-
-    Each place is there once. A dataset that is on this machine is left out.
-    """
+    """What has to be fetched, each place once, for datasets that are not here and for "hub:owner/name[...]" sources."""
     fetches: dict[str, Fetch] = {}
     for name in names:
         for place in _places(name):
             if str(place) not in fetches:
-                fetches[str(place)] = _plan_hub(place) if isinstance(place, HubSource) else _plan_web(place)
+                fetches[str(place)] = (
+                    _plan_hub(place) if isinstance(place, HubSource) else Fetch(place, 0, partial(fetch_web, place))
+                )
     return [*fetches.values()]
 
 
@@ -61,7 +60,6 @@ def members(source: str) -> tuple[str, ...]:
 
 
 def _places(source: str) -> Iterator[HubSource | str]:
-    """The places to fetch a source from: on the hub, or addresses on the web."""
     if source.startswith("hub:"):
         yield HubSource.parse(source.removeprefix("hub:").partition(":")[0])
     for member in members(source):
@@ -75,10 +73,6 @@ def _places(source: str) -> Iterator[HubSource | str]:
         else:
             files = ", ".join(dict.fromkeys(split.file for split in dataset.splits.values()))
             raise InputError(f"{member}: it is not published; set ISOTUNE_DATA to a folder with {files}")
-
-
-def _plan_web(address: str) -> Fetch:
-    return Fetch(address, 0, partial(fetch_web, address))
 
 
 def _plan_hub(source: HubSource) -> Fetch:
@@ -96,7 +90,6 @@ def _plan_hub(source: HubSource) -> Fetch:
 
 
 def _fetch_config(source: HubSource, commit: str) -> None:
-    """Fetches this commit's rows of a configuration, and removes those of other commits."""
     from datasets import load_dataset
 
     folder = fetch_folder(source)

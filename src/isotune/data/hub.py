@@ -33,10 +33,7 @@ class HubSource:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The source that "owner/name[@revision][/config or file]" names.
-
-        A name with an ending that isotune reads, such as .csv or .txt.gz, is a file; another name is a configuration.
-        """
+        """Reads "owner/name[@revision][/config or file]"; a name with an ending such as .csv is a file."""
         if not (parts := _FORM.fullmatch(text)):
             raise InputError(f"hub:{text}: write hub:owner/name[@revision][/configuration or file][:split]")
         repository, revision, name = parts.groups(default="")
@@ -62,10 +59,6 @@ def open_hub(source: HubSource, split: str, *, labelled: bool, layout: str = "",
 
     `split` is the hub's name of a split, "train" if empty, or the part of a file with a layout (`LAYOUTS`). With
     `labelled`, class labels are given by their names, and rows without one (-1) are left out; else they are numbers.
-
-    Raises:
-        InputError: the hub or the repository can't be reached. With the first record: the part of the repository that
-            is named isn't there or can't be read.
     """
     from huggingface_hub import constants
 
@@ -78,8 +71,14 @@ def open_hub(source: HubSource, split: str, *, labelled: bool, layout: str = "",
             if source.file:
                 from huggingface_hub import hf_hub_download
 
-                path = hf_hub_download(source.repository, source.file, repo_type="dataset", revision=commit)
-                yield from _read_file(source, split, Path(path), layout)
+                path = Path(hf_hub_download(source.repository, source.file, repo_type="dataset", revision=commit))
+                if layout:
+                    yield from read_layout(layout, path, split)
+                    return
+                if split:
+                    raise InputError(f"{source}: a file has no splits; leave out :{split}")
+                with opened(path) as file:
+                    yield from format_of(path)(file, str(source))
             else:
                 import datasets
 
@@ -111,9 +110,7 @@ def hub_errors(source: HubSource, split: str = "") -> Iterator[None]:
     except InputError:
         raise
     except (GatedRepoError, DatasetNotFoundError) as error:  # `datasets` says "not found" of a gated one, too
-        raise InputError(
-            f"{source}: this dataset is gated: ask for access on {page}, then log in with 'hf auth login'"
-        ) from error
+        raise InputError(f"{source}: it is gated: ask for access on {page}, then use 'hf auth login'") from error
     except RepositoryNotFoundError as error:
         raise InputError(
             f"{source}: no such dataset on the Hugging Face hub; log in with 'hf auth login' if it is private"
@@ -140,9 +137,8 @@ def find_fetched(source: HubSource) -> str | None:
 
     if not source.file:
         return next((path.name for path in fetch_folder(source).glob("*") if path.suffix != ".part"), None)
-    path = try_to_load_from_cache(
-        source.repository, source.file, repo_type="dataset", revision=source.revision or "main"
-    )
+    revision = source.revision or "main"
+    path = try_to_load_from_cache(source.repository, source.file, repo_type="dataset", revision=revision)
     return Path(path).parents[source.file.count("/")].name if isinstance(path, str) else None
 
 
@@ -163,13 +159,3 @@ def _read_split(source: HubSource, split: str, splits: Any, labelled: bool) -> R
     for number, record in enumerate(splits[split], 1):
         if all(record[key] not in (None, -1) for key in names):
             yield number, {**record, **{key: classes[record[key]] for key, classes in names.items()}}
-
-
-def _read_file(source: HubSource, split: str, path: Path, layout: str) -> Records:
-    if layout:
-        yield from read_layout(layout, path, split)
-        return
-    if split:
-        raise InputError(f"{source}: a file has no splits; leave out :{split}")
-    with opened(path) as file:
-        yield from format_of(path)(file, str(source))

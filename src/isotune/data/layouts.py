@@ -63,7 +63,6 @@ def _table(path: Path, file: str) -> Records:
 
 
 def _polarity(path: Path, folder: str) -> Records:
-    """Two files of sentences, whose endings tell the class."""
     number = 0
     for ending, label in (("pos", "1"), ("neg", "0"), ("subjective", "1"), ("objective", "0")):
         for sentences in _files(path, f"{folder}/*.{ending}", LATIN).values():
@@ -73,7 +72,6 @@ def _polarity(path: Path, folder: str) -> Records:
 
 
 def _sst(path: Path, file: str) -> Records:
-    """SST-2: a sentence, a tab and the class."""
     for number, line in _lines(path, file):
         sentence, label = line.split("\t")
         yield number, {"sentence": sentence, "label": label}
@@ -109,7 +107,6 @@ LAYOUTS: Mapping[str, Callable[[Path, str], Records]] = MappingProxyType(
 
 
 def _lines(path: Path, file: str, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-    """The numbered lines of an archive's file."""
     files = _files(path, file, encoding)
     if len(files) != 1:
         raise InputError(f"{path}: {len(files) or 'no'} files {file} in it")
@@ -129,8 +126,6 @@ class _Member(tarfile.TarInfo):
 
 
 def _files(path: Path, pattern: str, encoding: str = "utf-8") -> dict[str, list[str]]:
-    """The lines of all files of an archive whose path matches a pattern, in the order of their paths."""
-
     def chosen(sizes: Mapping[str, int]) -> list[str]:
         names = [name for name in sorted(sizes) if fnmatchcase(name, pattern) or fnmatchcase(name, f"*/{pattern}")]
         if (size := sum(sizes[name] for name in names)) > LARGEST:

@@ -23,10 +23,7 @@ LARGEST = 100_000_000  # bytes of a file; the longest has some 142,000 pairs
 
 
 def open_published(dataset: Dataset, split: str, *, labelled: bool) -> Opened:
-    """A split in its public source. What has been fetched is not asked for again.
-
-    With `labelled`, class labels are given by their names, and rows without a label are left out.
-    """
+    """A split in its public source. What has been fetched is not asked for again."""
     facts = dataset.splits[split]
     with _advice(dataset, split):
         if dataset.hub:
@@ -47,7 +44,6 @@ def open_published(dataset: Dataset, split: str, *, labelled: bool) -> Opened:
 
 @contextmanager
 def _advice(dataset: Dataset, split: str) -> Iterator[None]:
-    """Adds to an error what to do about it."""
     try:
         yield
     except InputError as error:

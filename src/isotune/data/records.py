@@ -79,10 +79,7 @@ def format_of(path: Path) -> Format:
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """Opens a file as a binary stream; a file whose name ends in .gz is uncompressed.
-
-    An error of reading inside the `with` block becomes one line too.
-    """
+    """Opens a file as a binary stream, a .gz uncompressed; an error of reading in the block becomes one line too."""
     try:
         with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
             yield cast(BinaryIO, file)
@@ -179,7 +176,6 @@ class _ParquetRow(Mapping[str, object]):
 
 
 def _python_values(column: pyarrow.Array, place: str) -> list[object]:
-    """The values of a column, each whole; an `InputError` if Python's types do not hold one."""
     if "[ns" in str(column.type):
         nested = column.type.num_fields > 0
         if nested or any(ns % 1000 for ns in column.drop_null().cast("int64").to_pylist()):
@@ -213,7 +209,6 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 
 
 def _table(lines: Iterable[tuple[int, list[str]]], name: str) -> Iterator[tuple[int, Cells]]:
-    """Records from lines of fields; the first line names the columns."""
     filled = ((number, fields) for number, fields in lines if len(fields) > 1 or "".join(fields).strip())
     number, fields = next(filled, (0, []))
     header = [field.strip() or f"Unnamed: {place}" for place, field in enumerate(fields)]  # as pandas names them

@@ -71,14 +71,10 @@ def read(
 
 
 class Rows(Iterator[R]):
-    """The rows of sources. All sources are looked at when the object is made; their files are opened later.
-
-    Attributes:
-        commits: place on the hub -> the commit that is read.
-    """
+    """The rows of sources. All sources are looked at when the object is made; their files are opened later."""
 
     def __init__(self, sources: Sequence[Source], query: RowQuery[R]) -> None:
-        self.commits: dict[str, str] = {}
+        self.commits: dict[str, str] = {}  # place on the hub -> the commit that is read
         parts = []
         for source in sources:
             name, _ = _name_and_split(source)
@@ -94,9 +90,21 @@ class Rows(Iterator[R]):
 
 
 def read_records(source: Source, query: RowQuery[R]) -> list[Opened]:
-    """Each file of a source, or its place on the hub; the records have all columns."""
+    """Each file of a source, or its stream or place on the hub; the records have all columns."""
     name, split = _name_and_split(source)
-    return dataset_records(name, split, query) if name in DATASETS else _records(source, query)
+    if name in DATASETS:
+        return dataset_records(name, split, query)
+    if not isinstance(source, (str, Path)):
+        return [Opened("<rows>", _from_python(checked_rows(source), query.row_type))]
+    if source == "-":
+        if sys.stdin is None:
+            raise InputError("-: standard input is closed; name a file, or pipe text in")
+        return [Opened("<stdin>", _of_text(read_text(sys.stdin.buffer, "<stdin>"), query))]
+    if str(source).startswith("hub:"):
+        dataset, _, split = str(source).removeprefix("hub:").partition(":")
+        return [replace(open_hub(HubSource.parse(dataset), split, labelled=query.labelled), place=str(source))]
+    opened = [(path, read_file(path)) for path in files_of(source)]
+    return [Opened(str(path), _of_text(file, query) if format_of(path) is read_text else file) for path, file in opened]
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,28 +162,11 @@ def read_scored_pairs(source: str | Path, split: str = "dev", columns: Mapping[s
 
 
 def _name_and_split(source: Source) -> tuple[str, str]:
-    """The parts of "name:split"; a `Path` is always a file."""
     name, _, split = source.partition(":") if isinstance(source, str) else ("", "", "")
     return name, split
 
 
-def _records(source: Source, query: RowQuery[R]) -> list[Opened]:
-    """Each file of a source, or its stream."""
-    if not isinstance(source, (str, Path)):
-        return [Opened("<rows>", _from_python(checked_rows(source), query.row_type))]
-    if source == "-":
-        if sys.stdin is None:
-            raise InputError("-: standard input is closed; name a file, or pipe text in")
-        return [Opened("<stdin>", _of_text(read_text(sys.stdin.buffer, "<stdin>"), query))]
-    if str(source).startswith("hub:"):
-        dataset, _, split = str(source).removeprefix("hub:").partition(":")
-        return [replace(open_hub(HubSource.parse(dataset), split, labelled=query.labelled), place=str(source))]
-    opened = [(path, read_file(path)) for path in files_of(source)]
-    return [Opened(str(path), _of_text(file, query) if format_of(path) is read_text else file) for path, file in opened]
-
-
 def _of_text(lines: Records, query: RowQuery[R]) -> Records:
-    """The lines of a text; or its paragraphs, to make neighbours of."""
     return _paragraphs(lines) if query.row_type is NeighbourPair else lines
 
 

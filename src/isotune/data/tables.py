@@ -51,14 +51,7 @@ def typed(records: Iterable[tuple[str, Record]], known: pa.Schema) -> Iterator[t
     """Reads records; gives the schema of their columns and of those in `known`, and the records as tables of it.
 
     All records are read first, so that nothing is written of records that are refused. Until then they lie in a
-    nameless temporary file. A known column keeps its type, unless that is null.
-
-    Args:
-        records: each after its place, such as "t.csv:7".
-        known: columns and their types.
-
-    Raises:
-        InputError: a value can't be kept, or has no common type with those before it.
+    nameless temporary file. A known column keeps its type, unless that is null. A record stands after its place.
     """
     columns = {field.name: _Column(field.name, field.type) for field in known}
     with TemporaryFile() as file:
@@ -113,8 +106,6 @@ def words(kind: type | pa.DataType) -> str:
 
 
 class _Column:
-    """A column while its values are read: their type so far, and whether they are cells, which may all be text."""
-
     def __init__(self, name: str, fixed: pa.DataType) -> None:
         self.name, self.type, self.fixed, self.cells = name, fixed, fixed, fixed == pa.null()
 
@@ -122,7 +113,6 @@ class _Column:
         """The values as an array of their own type; the column's type becomes one that holds them too."""
 
         def place(fails: Callable[[list[object]], bool]) -> int:
-            """The place of the first value with which the values fail."""
             return bisect_left(range(len(values)), True, key=lambda last: fails(values[: last + 1]))
 
         def refused(some: list[object]) -> bool:
@@ -144,7 +134,6 @@ class _Column:
         return array
 
     def _joined(self, array: pa.Array, cells: bool) -> pa.DataType:
-        """The type that holds the values so far and those of an array."""
         type_ = _type(array, cells and self.fixed != pa.string())
         joined = _join(self.type, type_)
         if joined is None and (self.cells or self.type == pa.string()) and (cells or type_ == pa.string()):
@@ -178,7 +167,6 @@ def _array(values: Sequence[object]) -> tuple[pa.Array, bool]:
 
 
 def _kinds(values: Sequence[object]) -> set[type]:
-    """The kinds of values, without that of None."""
     bases = (bool, int, float, str, dict, list, tuple)
     kinds = {next((base for base in bases if issubclass(type_, base)), type_) for type_ in set(map(type, values))}
     return {list if kind is tuple else kind for kind in kinds - {type(None)}}
@@ -192,7 +180,6 @@ def _json(value: object, no_number: Literal["constants", "null"] = "constants") 
 
 
 def _filled(cells: pa.Array) -> pa.Array:
-    """Cells without white space around them; null for blank cells."""
     trimmed = pc.utf8_trim_whitespace(cells)
     return pc.if_else(pc.equal(trimmed, ""), None, trimmed)
 
@@ -218,7 +205,6 @@ def _type(array: pa.Array, cells: bool) -> pa.DataType:
 
 
 def _join(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """The type that holds the values of two types as they are; None if there is none."""
     if one == other or other == pa.null():
         return one
     if one == pa.null():
@@ -234,5 +220,4 @@ def _join(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
 
 
 def _final(type_: pa.DataType) -> pa.DataType:
-    """The type of a column when all records are read."""
     return {LARGE: pa.int64(), pa.list_(LARGE): pa.list_(pa.int64()), pa.list_(pa.null()): JSON}.get(type_, type_)

@@ -34,9 +34,8 @@ CHUNK_IDS = 2**22  # token ids that are counted at once
 class Tokenized(NamedTuple):
     """Token ids of some rows."""
 
-    columns: Sequence[
-        Sequence[Sequence[int]]
-    ]  # for each text of a row, or for all of them joined: the ids of every row
+    # for each text of a row, or for all of them joined: the ids of every row
+    columns: Sequence[Sequence[Sequence[int]]]
     firsts: Sequence[int] | None = None  # for each row, the tokens of the first text, if a sequence has two texts
 
 
@@ -69,7 +68,6 @@ class TokenStore:
     _texts: _Flat | None  # [rows * text fields] sequences of UTF-8
 
     def __len__(self) -> int:
-        """The number of rows."""
         return self.fingerprint.rows
 
     @classmethod
@@ -171,7 +169,6 @@ class TokenStore:
 
 
 def _target(row: Row, classes: Mapping[str, int], number: int) -> float:
-    """The class number of the row's label, or its score; `number` is that of the row, for errors."""
     value = row[-1]
     if not isinstance(value, str):
         return value
@@ -183,14 +180,11 @@ def _target(row: Row, classes: Mapping[str, int], number: int) -> float:
 
 
 class _Digests:
-    """Collects the fingerprint of a corpus, row by row."""
-
     def __init__(self) -> None:
         self._sha256 = hashlib.sha256()
         self._texts = array("Q")
 
     def add(self, row: Row, width: int) -> None:
-        """Adds a row, whose first `width` fields are texts."""
         digests = [hashlib.blake2b(str(text).encode(), digest_size=8).digest() for text in row[:width]]
         self._sha256.update(b"".join(digests))
         # A method may put a text twice in a row; that is no repeat.
@@ -222,8 +216,6 @@ class _Flat(NamedTuple):
 
 
 class _FlatWriter:
-    """Writes sequences one after another into a file."""
-
     def __init__(self, file: IO[bytes], dtype: type[np.generic]) -> None:
         self._file, self._dtype = file, np.dtype(dtype)
         self._lengths = array("i")
@@ -232,7 +224,6 @@ class _FlatWriter:
         self._lengths.extend(self._file.write(content) // self._dtype.itemsize for content in sequences)
 
     def mapped(self) -> _Flat:
-        """The sequences; the mapping outlives the file object."""
         self._file.flush()
         offsets = np.concatenate([[0], np.cumsum(self._lengths, dtype=np.int64)])
         return _Flat(np.memmap(self._file, self._dtype, mode="r", shape=(int(offsets[-1]),)), offsets)

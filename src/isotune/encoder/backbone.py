@@ -1,11 +1,9 @@
 """A pretrained transformers model, run on packed sentences.
 
-A packed batch is all its sentences one after another, without padding: a row of T token ids, and the length of each
-sentence (`data/packed.py`). The model is transformers' own class, unchanged. It gets the row as a batch of one long
-text [1, T]. Two things keep the sentences apart: position ids that start anew at each sentence, and an attention
-function in which a token sees only its own sentence (`kernels/attention.py`). Layers that work token by token need
-nothing. Augmentations change the position ids, and the output of the embedding layer by a forward hook. What belongs to
-a single forward pass is in context variables, so that threads can make passes of one model at the same time.
+The model is transformers' own class. It gets the row of all T token ids (`data/packed.py`) as a batch of one long text
+[1, T]. Two things keep the sentences apart: position ids that start anew at each sentence, and an attention function in
+which a token sees only its own sentence (`kernels/attention.py`). Augmentations change the position ids, and the output
+of the embedding layer by a forward hook.
 
 The attention of a few models can't be replaced (MPNet, DeBERTa). They run on a padded batch, which is slower, and give
 the same numbers. Only the model types in the two tables below are accepted, and each is tested against its own padded
@@ -50,14 +48,11 @@ _augment: ContextVar[Callable[[Tensor], Tensor]] = ContextVar("augment")
 
 @dataclass
 class _Recording:
-    """The hidden states that a forward pass has reached, of those that are wanted."""
-
     wanted: Collection[int]
     states: dict[int, Tensor] = field(default_factory=dict)
     layer: int = 0  # the number of the next state
 
     def keep(self, state: Tensor) -> None:
-        """Takes the next hidden state."""
         if self.layer in self.wanted:
             self.states[self.layer] = state
         self.layer += 1
@@ -168,7 +163,6 @@ class Backbone(nn.Module):
         return recording.states
 
     def _drawing(self, tokens: Packed, layout: _OneRow | _Padded) -> AbstractContextManager[None]:
-        """Gives the dropout of a forward pass its random numbers, in training."""
         if not self.training or tokens.seeds is None:
             return nullcontext()
         if not tokens.ids.is_cpu:  # dropout is torch's there, but that of whole heads
@@ -238,19 +232,15 @@ def refuse_other_models(config: Mapping[str, Any]) -> None:
     if config.get("is_decoder") or config.get("add_cross_attention"):
         raise InputError("the model is set up as a decoder (is_decoder), whose tokens don't see what follows them")
     if (positions := config.get("position_embedding_type")) not in (None, "absolute"):
-        raise InputError(
-            f"position_embedding_type {positions!r}: transformers runs such models with absolute positions"
-        )
+        raise InputError(f"position_embedding_type {positions!r}: transformers gives such models absolute positions")
 
 
 def _augment_embeddings(module: nn.Module, inputs: tuple[Tensor, ...], embeddings: Tensor) -> Tensor:
-    """Augments the embeddings in the forward pass that this thread is in."""
     augment = _augment.get(None)
     return augment(embeddings) if augment else embeddings
 
 
 def _record(block: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-    """Records the hidden state that goes into a block. Ends the pass if no higher one is wanted."""
     if recording := _recording.get(None):
         recording.keep(inputs[0])
         if recording.layer > max(recording.wanted):
@@ -259,7 +249,6 @@ def _record(block: nn.Module, inputs: tuple[Tensor, ...]) -> None:
 
 @cache
 def _warn_padded(model_type: str) -> None:
-    """Warns once a process for each model type."""
     logger.warning("Models of type %s can't run on packed sentences; they run padded, which is slower.", model_type)
 
 

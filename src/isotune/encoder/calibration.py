@@ -43,23 +43,18 @@ class Calibration(BaseModel):
         cosine = self.threshold + math.log(probability / (1 - probability)) / self.slope
         if cosine > 1:
             most = self.probability(1.0)
-            raise InputError(
-                f"probability {probability:g}: this encoder's calibration gives {most:.4f} at most; give less"
-            )
+            raise InputError(f"probability {probability:g}: this encoder's curve gives {most:.4f} at most; give less")
         return cosine
 
     def save(self, folder: str | Path) -> None:
-        """Writes the calibration into its encoder's folder; raises `InputError` if the folder can't be written.
-
-        In SHA256SUMS, if that is there, the old checksum goes first: a killed process leaves no wrong one.
-        """
+        """Writes the calibration into its encoder's folder; raises `InputError` if the folder can't be written."""
         folder, text = Path(folder), self.model_dump_json(indent=2) + "\n"
         sums = folder / CHECKSUMS
         if not sums.exists():
             write_text(folder / CALIBRATION, text)
             return
         others = [line for line in sums.read_text("utf-8").splitlines(True) if not line.endswith(f"  {CALIBRATION}\n")]
-        write_text(sums, "".join(others))
+        write_text(sums, "".join(others))  # first: a killed process leaves no wrong checksum
         write_text(folder / CALIBRATION, text)
         listed = ""
         while (written := checksums(folder, [CALIBRATION])) != listed:  # maybe by another process, meanwhile

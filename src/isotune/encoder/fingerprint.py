@@ -51,7 +51,6 @@ def _weights(encoder: SentenceModel) -> dict[str, str]:
 
 
 def _tokenizer(tokenizer: PreTrainedTokenizerBase) -> Any:
-    """What decides the token ids, without what the last call set."""
     if not tokenizer.is_fast:
         return [type(tokenizer).__name__, tokenizer.get_vocab()]
     state: dict[str, Any] = json.loads(tokenizer.backend_tokenizer.to_str())

@@ -16,10 +16,7 @@ ADAPTER = "it holds an adapter (LoRA or similar) of another model; merge it into
 
 
 def is_finished_encoder(model: str | Path) -> bool:
-    """Whether the model is a folder in sentence-transformers' form, here or on the Hugging Face hub.
-
-    Such a folder has modules.json: somebody has decided how its sentence vectors are made.
-    """
+    """Whether the model, here or on the hub, has modules.json, which says how its sentence vectors are made."""
     folder = model_folder(model)
     return (folder / MODULES).exists() if folder else _on_hub(str(model))
 
@@ -77,12 +74,7 @@ def fetched_model(model: str) -> Path | None:
 
 
 def hub_files(model: str) -> list[str] | None:
-    """The names of a repository's files; None if the hub gives no answer and the repository was fetched before.
-
-    Raises:
-        HFValidationError, RepositoryNotFoundError: there can't be such a repository, or there is none.
-        OSError: the hub gives no answer within `WAIT` seconds, or another error, and nothing was fetched.
-    """
+    """The names of a repository's files; None if the hub gives no answer, and the repository was fetched before."""
     import huggingface_hub
     from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 
@@ -100,7 +92,6 @@ def hub_files(model: str) -> list[str] | None:
 
 @cache
 def _on_hub(model: str) -> bool:
-    """Whether a repository on the hub has modules.json; or its fetched copy, if the hub can't be reached."""
     with model_errors(model):
         files = hub_files(model)
     folder = fetched_model(model) if files is None else None

@@ -62,12 +62,7 @@ class SentenceModel(nn.Module):
         prompt: str = "",
         settings: Mapping[str, Any] | None = None,
     ) -> None:
-        """Joins the parts.
-
-        Raises:
-            InputError: the parts don't fit: the pooling names a layer that the backbone doesn't have, or a head takes
-                vectors of another dimension than it gets.
-        """
+        """Joins the parts; refuses layers of the pooling or dimensions of the heads that don't fit."""
         super().__init__()
         pooling.resolve(backbone.layers)
         self.backbone = backbone
@@ -150,9 +145,6 @@ class SentenceModel(nn.Module):
         """Converts each sentence to token ids, with prompt and special tokens.
 
         `max_length` and `prompt` replace the encoder's; longer sentences are cut to `max_length` tokens.
-
-        Raises:
-            InputError: a sentence has no token at all, or the prompt leaves no room for a sentence.
         """
         before, of_prompt, encode = self.prompts(
             self.prompt if prompt is None else prompt, max_length or self.max_length
@@ -179,20 +171,13 @@ class SentenceModel(nn.Module):
     def tokenize_pairs(
         self, first: Sequence[str], second: Sequence[str], max_length: int | None = None
     ) -> tuple[list[list[int]], list[int]]:
-        """Converts each pair of texts to one sequence of token ids; the longer text is cut first.
-
-        Returns the ids of each pair, and how many of them belong to the first text (token type 0).
-        """
+        """The ids of each pair of texts, the longer cut first; and how many are of the first text (token type 0)."""
         _, _, encode = self.prompts("", max_length or self.max_length)
         encoded = encode(list(zip(first, second, strict=True)))
         return [pair.ids for pair in encoded], [len(pair.ids) - sum(pair.type_ids) for pair in encoded]
 
     def batches(self, lengths: Sequence[int] | np.ndarray, threads: int = 1) -> list[np.ndarray]:
-        """Cuts sentences into batches of similar length and about equally many tokens, as suits the device.
-
-        From the number of tokens of each sentence, this gives the indexes of each batch's sentences, shorter sentences
-        first. Each thread gets equally many batches, unless there is only one batch or too few sentences.
-        """
+        """Cuts sentences of these lengths into batches of about equally many tokens, shorter first, for all threads."""
         order = np.argsort(lengths, kind="stable")
         tokens = np.cumsum(np.asarray(lengths)[order])
         count = -(-tokens[-1] // self.batch_tokens)

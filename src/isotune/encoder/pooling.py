@@ -126,9 +126,8 @@ def mask_tokens(hidden: HiddenStates) -> Tensor:
     places = torch.arange(after, device=tokens.ids.device).where(tokens.ids == pooling.mask_id, after)  # [T]
     if not pooling.mask_first:
         places = places.where(places < after, -1)
-    of_prompt = places[tokens.offsets].scatter_reduce(
-        0, tokens.segments, places, "amin" if pooling.mask_first else "amax"
-    )  # [N]
+    which = "amin" if pooling.mask_first else "amax"
+    of_prompt = places[tokens.offsets].scatter_reduce(0, tokens.segments, places, which)  # [N]
     found = (of_prompt >= 0) & (of_prompt < after)  # [N]
     if found.is_cpu and not found.all():  # on a GPU, nobody waits to ask: the vector is no number
         raise InputError("pooling mask: a sentence has no mask token; the prompt has to bring one: {mask}")

@@ -30,8 +30,7 @@ from isotune.kernels.threads import forkable, single_threads
 # Sentences of a part: enough that the sentences of a batch have one or two lengths, and few enough to hold two parts.
 PART = 16_384
 
-Advance: TypeAlias = Callable[[int], object]
-"""Is called with the number of sentences encoded since the last call."""
+Advance: TypeAlias = Callable[[int], object]  # is called with the number of sentences encoded since the last call
 Parts: TypeAlias = Iterator[tuple[list[str], NDArray[np.float32]]]
 """The parts of a stream, in order: n sentences and their vectors [n, d]."""
 
@@ -139,7 +138,6 @@ def _encode(
     advance: Advance | None,
     workers: ThreadPoolExecutor,
 ) -> NDArray[np.float32]:
-    """Encodes the token ids of a part's sentences; returns [n, d]."""
     batches = encoder.batches([len(tokens) for tokens in ids], torch.get_num_threads())
 
     @torch.no_grad()

@@ -12,10 +12,8 @@ unevenly from layer to layer (section IV-B). For the state v of a layer and the 
 w is scaled to sum 1 over the layers, u over the tokens. QR decompositions give both parts of w (section IV-C).
 
 The first and last layers have fewer layers around them. The authors' code differs there: it takes no layer below the
-second one, and divides a by the number of layers in the window, so a layer with few around it weighs more. It also
-compares c with v's projection on all layers of the window. With these weights, written over `_weights` by a script that
-docs/log.md names, the average of the seven STS tasks is 29.77 in place of 28.31 for BERT-tiny, and 33.02 in place of
-32.96 for a BERT of four blocks. Like the authors' code, this leaves out the last token, [SEP], unless the sentence has
+second one, and divides a by the number of layers in the window. It also compares c with v's projection on all layers of
+the window; docs/log.md has its scores. Like that code, this leaves out the last token, [SEP], unless the sentence has
 no other. A gradient takes the weights as constants.
 """
 

@@ -7,7 +7,7 @@ from isotune.evaluation.comparison import (
     compare_measured,
     differences,
     evaluate,
-    evaluate_on,
+    evaluation_of,
     measure,
 )
 from isotune.evaluation.intervals import correlated_pairs, interval, resampled_correlations
@@ -18,6 +18,7 @@ from isotune.evaluation.results import (
     GeometryResult,
     RunEvaluation,
     STSResult,
+    TaskResult,
     TransferResult,
 )
 from isotune.evaluation.sts import STSTask, correlations, cosine_similarities, score

@@ -82,7 +82,6 @@ def fit(cosines: Floats, same: Floats) -> tuple[float, float, float]:
 
 
 def _shares(scores: Floats, name: str, scale: float | None) -> Floats:
-    """Scores [N] as shares of the same meaning, from 0 to 1."""
     dataset = name.partition(":")[0]
     if scale is None and dataset not in DATASETS and scores.max() <= 1:
         raise InputError(

@@ -102,7 +102,6 @@ class SentEval:
         return ClassifierResult(predictions, "weight decay chosen on dev, tested on test", best, (DECAYS[place],))
 
     def _by_folds(self, x: Tensor, y: Integers, outer: Sequence[tuple[Integers, Integers]]) -> ClassifierResult:
-        """Chooses and tests a weight decay for each outer fold, which has rows to train on and rows to test."""
         seed = self.seed if len(outer) == 1 else SEED
         inner = [self._fold(seen[train], seen[dev]) for seen, _ in outer for train, dev in _folds(y[seen], seed)]
         accuracy = self._train(x, y, inner, [DECAYS] * len(inner)).accuracy  # [outer x inner, decays]
@@ -132,17 +131,13 @@ Classifier: TypeAlias = Logistic | SentEval
 
 
 def _choose(accuracy: Tensor) -> tuple[NDArray[np.float64], list[int]]:
-    """The best accuracy of each row of [K, decays], and its place.
-
-    As in SentEval, accuracies that are equal in two decimals of per cent are ties, and the first wins.
-    """
+    """The best accuracy of each row of [K, decays] in two decimals of per cent, and its first place, as in SentEval."""
     rounded = (100 * accuracy.cpu().numpy()).round(2)
     places = rounded.argmax(1)
     return rounded.max(1) / 100, places.tolist()
 
 
 def _folds(targets: Integers, seed: int = SEED) -> list[tuple[Integers, Integers]]:
-    """The rows to train on and the rows held out, for each fold."""
     from sklearn.model_selection import StratifiedKFold
 
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)

@@ -64,11 +64,11 @@ def evaluate(
         InputError: the encoder cannot be loaded, a task cannot be read, or the encoder's space has collapsed.
     """
     name = name or (str(encoder) if isinstance(encoder, str | Path) else type(encoder).__name__)
-    return evaluate_on(load_tasks(tasks), _loaded(encoder), name)
+    loaded_tasks, loaded = load_tasks(tasks), _loaded(encoder)
+    return evaluation_of([task.score(loaded) for task in loaded_tasks], name)
 
 
 def _loaded(encoder: SentenceEncoder | str | Path) -> SentenceEncoder:
-    """An encoder that is given as itself, or by its folder or hub name."""
     from isotune.encoder.encoder import Encoder
 
     if isinstance(encoder, str | Path):
@@ -76,11 +76,6 @@ def _loaded(encoder: SentenceEncoder | str | Path) -> SentenceEncoder:
     if not hasattr(encoder, "encode"):
         raise InputError(f"{type(encoder).__name__}: an encoder, or its folder or hub name, is needed")
     return encoder
-
-
-def evaluate_on(tasks: Sequence[Task], encoder: SentenceEncoder, name: str) -> Evaluation:
-    """Scores an encoder on tasks that `load_tasks` has read; raises errors as `Task.score`."""
-    return _evaluation_of([task.score(encoder) for task in tasks], name)
 
 
 def compare(
@@ -132,10 +127,7 @@ def measure(
     aggregation: Aggregation = "all",
     metric: Metric = "spearman",
 ) -> Measured:
-    """Scores an encoder on tasks that `load_tasks` has read; raises errors as `Task.score`.
-
-    Geometry and the tasks of plugins are not resampled.
-    """
+    """Scores an encoder on tasks that `load_tasks` has read. Geometry and the tasks of plugins are not resampled."""
     results: list[TaskResult] = []
     samples = {}
     for place, task in enumerate(tasks):
@@ -154,7 +146,7 @@ def measure(
     for group, members in GROUPS.items():
         if samples.keys() >= set(members):
             samples[group] = np.mean([samples[member] for member in members], axis=0)
-    evaluation = _evaluation_of(results, name)
+    evaluation = evaluation_of(results, name)
     return Measured(evaluation, evaluation.scores(aggregation, metric), samples)
 
 
@@ -171,24 +163,22 @@ def compare_measured(encoders: Iterable[Measured]) -> Comparison:
 
 def differences(first: Measured, second: Measured) -> list[Difference]:
     """How much higher the second encoder scores than the first, for each task and group that was resampled."""
-    made = []
-    for name, samples in second.samples.items():
-        low, high = interval(samples - first.samples[name])
-        made.append(
-            Difference(
-                encoder=second.evaluation.encoder,
-                against=first.evaluation.encoder,
-                score=name,
-                difference=second.scores[name] - first.scores[name],
-                low=low,
-                high=high,
-            )
+    intervals = {name: interval(samples - first.samples[name]) for name, samples in second.samples.items()}
+    return [
+        Difference(
+            encoder=second.evaluation.encoder,
+            against=first.evaluation.encoder,
+            score=name,
+            difference=second.scores[name] - first.scores[name],
+            low=low,
+            high=high,
         )
-    return made
+        for name, (low, high) in intervals.items()
+    ]
 
 
-def _evaluation_of(results: Sequence[TaskResult], name: str) -> Evaluation:
-    """The evaluation that these results are, with the averages of complete groups."""
+def evaluation_of(results: Sequence[TaskResult], name: str) -> Evaluation:
+    """The evaluation that the results of an encoder are, with the averages of complete groups."""
     by_name = {result.name: result for result in results}
     return Evaluation(
         encoder=name,
@@ -205,7 +195,6 @@ def _evaluation_of(results: Sequence[TaskResult], name: str) -> Evaluation:
 
 
 def _average(results: Sequence[TaskResult]) -> Correlations | AverageAccuracy:
-    """The mean of the results of a group, all of which are of one kind."""
     accuracies = [result.accuracy for result in results if isinstance(result, TransferResult)]
     if accuracies:
         return AverageAccuracy(accuracy=fmean(accuracies))

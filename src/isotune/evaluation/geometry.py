@@ -17,8 +17,7 @@ from isotune.errors import InputError
 from isotune.evaluation.results import GeometryResult
 from isotune.evaluation.vectors import SentenceEncoder, sentence_vectors, to_float64_device
 
-ROWS = 1024
-"""Vectors in a block, so that a block, and the products of two blocks, stay in the processor's caches."""
+ROWS = 1024  # vectors in a block, so that a block, and the products of two blocks, stay in the processor's caches
 
 POSITIVE = 0.8
 """A scored pair is positive from this share of the greatest score on: 4 of 5, as on STS-B in SimCSE (section 3)."""
@@ -137,11 +136,7 @@ class GeometryTask:
 
 
 def load_geometry(name: str, source: str) -> GeometryTask:
-    """Reads scored pairs; those with at least `POSITIVE` of the greatest score are positive.
-
-    The greatest score is the highest possible score of a named dataset, and the highest score present in a file.
-    `source` is a file or a dataset's split, as `read_scored_pairs` takes it.
-    """
+    """Reads scored pairs; positive are those from `POSITIVE` of the highest score on, possible or in the file."""
     scored = read_scored_pairs(source)
     greatest = DATASETS[scored.name].scores[1] if scored.name in DATASETS else float(scored.scores.max())
     pairs = list(zip(scored.sentence1, scored.sentence2, strict=True))

@@ -58,10 +58,7 @@ def resampled_correlations(
 
 
 def resampled_accuracies(right: NDArray[np.bool_], resamples: int = RESAMPLES, seed: int = 0) -> Floats:
-    """A classifier's accuracies [resamples] on samples of the N rows, drawn with replacement.
-
-    `right` [N] says which rows were classified rightly. Sample i has the same rows for every classifier.
-    """
+    """Accuracies [resamples] on samples of N rows, the same for all classifiers; `right` [N] says which are right."""
     scores = np.zeros(resamples)
     for places, counts in _samples(len(right), resamples, (seed, 0)):
         scores[places] = counts @ right / len(right)

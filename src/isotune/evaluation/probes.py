@@ -135,10 +135,7 @@ def _train_together(
 def _gradients(
     layers: Sequence[Tensor], x: Tensor, y: Tensor, rows: Tensor, weights: Tensor, decays: Tensor
 ) -> list[Tensor]:
-    """The layers' gradients of the loss on a batch [F, B], with L2 of strength `decays` [F, R].
-
-    The weights of a fold's rows sum to 1; those of padding are 0.
-    """
+    """The layers' gradients of the loss on a batch [F, B] of rows with weights, with L2 of strength `decays` [F, R]."""
     logits = _logits(_take(x, rows), layers).flatten(0, 1)  # [F R, C, B]
     targets = y[rows].repeat_interleave(decays.shape[1], 0)  # [F R, B]
     losses = cross_entropy(logits, targets, reduction="none") * weights.repeat_interleave(decays.shape[1], 0)
@@ -148,7 +145,6 @@ def _gradients(
 
 
 def _initial_layers(x: Tensor, hidden: int, classes: int, seed: int) -> list[Tensor]:
-    """The layers that every classifier starts with: torch's own initialisation, seeded."""
     sizes = [x.shape[1], hidden, classes] if hidden else [x.shape[1], classes]
     with drawing(seed):
         linears = [nn.Linear(*size) for size in pairwise(sizes)]
@@ -173,7 +169,6 @@ def _take(x: Tensor, rows: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _accuracy(x: Tensor, y: Tensor, folds: Sequence[Fold], layers: Sequence[Tensor]) -> Tensor:
-    """The accuracy [F, R] on the dev rows."""
     right = torch.zeros(layers[0].shape[:2], dtype=torch.float64, device=x.device)
     for rows, weights in _batches([fold.dev for fold in folds], x):
         hits = _logits(_take(x, rows), layers).argmax(2) == y[rows][:, None]  # [F, R, B]
@@ -182,10 +177,7 @@ def _accuracy(x: Tensor, y: Tensor, folds: Sequence[Fold], layers: Sequence[Tens
 
 
 def _batches(orders: Sequence[Integers], x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yields batches of each fold's order, [F, B] row numbers, with weights [F, B] for the mean over a batch.
-
-    Shorter orders are padded with row 0 at weight 0.
-    """
+    """Yields batches [F, B] of row numbers, with weights [F, B] for the mean; padding is row 0 at weight 0."""
     lengths = torch.tensor([len(order) for order in orders])
     padded = torch.zeros(len(orders), int(lengths.max()), dtype=torch.int64)  # [F, n]
     for row, order in zip(padded, orders, strict=True):

@@ -147,13 +147,7 @@ class Evaluation(_Result):
     created: AwareDatetime
 
     def scores(self, aggregation: Aggregation = "all", metric: Metric = "spearman") -> dict[str, float]:
-        """All numbers as one flat table, the groups' averages last.
-
-        The keys are those of each result's `scores`; a group's average has the group's name.
-
-        Raises:
-            InputError: there is no such aggregation or metric.
-        """
+        """All numbers as one flat table: the scores of each result, and last the groups' averages by their names."""
         check_way(aggregation, metric)
         table: dict[str, float] = {}
         for task in self.tasks:
@@ -250,7 +244,6 @@ class RunEvaluation(_Result):
 
     @property
     def _judged(self) -> Sequence[Difference]:
-        """The differences of the averages, or else of the tasks."""
         return [each for each in self.differences if each.score in self.after.averages] or self.differences
 
     @property
@@ -298,5 +291,4 @@ class RunEvaluation(_Result):
         return "; ".join([f"{WORDS[self.verdict.word]}: {self.verdict.why}", *(changes if self.selected_step else ())])
 
 
-WORDS = {"NEW": "NEW", "KEEP": "KEEP the start", "CAN'T TELL": "CAN'T TELL"}
-"""The verdicts as the log says them."""
+WORDS = {"NEW": "NEW", "KEEP": "KEEP the start", "CAN'T TELL": "CAN'T TELL"}  # the verdicts as the log says them

@@ -44,10 +44,7 @@ def cosine_similarities(encoder: SentenceEncoder, pairs: ScoredPairs) -> NDArray
 
 
 def correlations(gold: Floats, cosines: Floats) -> tuple[float, float] | None:
-    """Spearman's and Pearson's correlation of two arrays [N]; None if all gold scores are equal.
-
-    If only the cosines are all equal, the encoder ranks nothing, and both correlations are 0.
-    """
+    """Spearman's and Pearson's correlation of arrays [N]; None if all gold scores are equal, 0 if all cosines are."""
     from scipy.stats import NearConstantInputWarning, pearsonr, spearmanr
 
     if not _varies(gold):
@@ -103,5 +100,4 @@ def _aggregates(overall: float, by_subset: Sequence[float | None], sizes: Sequen
 
 
 def _varies(values: Floats) -> bool:
-    """Tells whether the values differ by more than rounding errors."""
     return bool(np.ptp(values) > 1e-9 * np.abs(values).max())

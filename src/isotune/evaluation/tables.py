@@ -38,10 +38,7 @@ def comparison_tables(
     metric: Metric = "spearman",
     names: Mapping[str, str] = NAMES,
 ) -> list[Table]:
-    """Shows encoders as rows, tasks and their average as columns; the best correlation or accuracy of a column is bold.
-
-    `names` has other names for encoders.
-    """
+    """Shows encoders as rows, tasks and their average as columns; the best correlation or accuracy is bold."""
     rows = [(names.get(each.encoder, each.encoder), each.scores(aggregation, metric)) for each in evaluations]
     columns: dict[_Heading, dict[str, str]] = {}  # for each table, {key of the scores: the column's header}
     for task in (task for evaluation in evaluations for task in evaluation.tasks):
@@ -54,10 +51,7 @@ def comparison_tables(
 
 
 def difference_table(comparison: Comparison, names: Mapping[str, str] = NAMES) -> Table:
-    """Shows how much higher every further encoder scores than the first, and all ranks, for each task and group.
-
-    `names` has other names for encoders.
-    """
+    """Shows how much higher every further encoder scores than the first, and all ranks, for each task and group."""
     first = comparison.evaluations[0].encoder
     title = f"Difference from {names.get(first, first)} x 100, and its 95 % interval over the rows of the task"
     table = Table(title=title, min_width=min(len(title), MAX_TITLE_WIDTH))
@@ -76,15 +70,12 @@ def difference_table(comparison: Comparison, names: Mapping[str, str] = NAMES) -
 
 
 class _Heading(NamedTuple):
-    """What distinguishes one table from the others."""
-
     title: str
     group: str  # of the tasks; empty if they belong to none
     percent: bool  # whether values are printed x 100, and higher ones are better
 
 
 def _heading(task: TaskResult, aggregation: Aggregation, metric: Metric) -> _Heading:
-    """The table that a result belongs in. STS tasks of no group stand beside the seven."""
     group = next((group for group, names in GROUPS.items() if task.name in names), "")
     match task:
         case STSResult():
@@ -103,7 +94,6 @@ def _heading(task: TaskResult, aggregation: Aggregation, metric: Metric) -> _Hea
 
 
 def _header(key: str, task: TaskResult) -> str:
-    """The header of the column for one of a task's scores."""
     if isinstance(task, GeometryResult | NamedScores):
         return key.removeprefix(f"{task.name}-").replace("_", " ")
     return task_title(task.name) + (" F1" if key != task.name else "")

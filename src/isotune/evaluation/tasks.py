@@ -42,11 +42,7 @@ class NamedTask(NamedTuple):
 
 
 def _load_sts(name: str, source: str, *, by_subset: bool = False) -> STSTask:
-    """Reads a dataset's split.
-
-    SentEval scores each subset of STS12 to STS16 by itself, but STS-B and SICK-R as a whole. Without `by_subset`, all
-    pairs are one subset, and the three aggregations are one number.
-    """
+    """Reads a split. SentEval scores the subsets of STS12 to STS16; without `by_subset`, all pairs are one."""
     pairs = read_scored_pairs(source)
     return STSTask(pairs if by_subset else replace(pairs, subsets=[name] * len(pairs.subsets)))
 
@@ -83,8 +79,7 @@ _OWN: Mapping[str, NamedTask] = {
     "geometry-qqp": NamedTask("Geometry QQP", "minbert-quora:dev", load_labelled_geometry),
 }
 
-TASKS: Registry[NamedTask] = Registry("task", _OWN)
-"""The tasks by name."""
+TASKS: Registry[NamedTask] = Registry("task", _OWN)  # the tasks by name
 
 
 @dataclass(frozen=True)
@@ -165,10 +160,7 @@ def named_tasks(tasks: str | Path | Sequence[str | Path] | None = None) -> list[
 
 
 def source_of(task: str | Path) -> str:
-    """Where the data of a task is read from: a file, "name:split" of a dataset, or "name" for all of its splits.
-
-    Empty for a task of a plugin, which has its own data.
-    """
+    """A task's data: a file, a dataset's "name:split" or "name"; empty for a task of a plugin, which has its own."""
     if task in TASKS:
         return TASKS[str(task)].source
     kind, _, source = task.partition(":") if isinstance(task, str) else ("", "", "")

@@ -27,11 +27,7 @@ class SentenceEncoder(Protocol):
 
 
 def sentence_vectors(encoder: SentenceEncoder, sentences: Sequence[str], task: str) -> NDArray[np.floating[Any]]:
-    """The vectors [N, d] of N sentences, in the order of the sentences and the encoder's own precision.
-
-    Raises:
-        UselessVectors: a vector has a value that is not finite; the message names `task`.
-    """
+    """The vectors [N, d] of N sentences, in the encoder's own precision; refuses values that are not finite."""
     place = {sentence: i for i, sentence in enumerate(dict.fromkeys(sentences))}
     vectors = np.asarray(encoder.encode(list(place)))  # [distinct, d]
     if not np.isfinite(vectors).all():
@@ -55,10 +51,7 @@ def to_float64_device(vectors: NDArray[np.floating[Any]], encoder: SentenceEncod
 
 
 class SharedWords:
-    """The cosine baseline of SemEval-2017 (Cer et al. 2017): sentences are similar that share words.
-
-    Each word is a feature, which is 1 in the vectors of the sentences that have the word.
-    """
+    """The baseline of SemEval-2017 (Cer et al. 2017): a feature for each word, 1 for the sentences that have it."""
 
     def encode(self, sentences: Sequence[str], /) -> NDArray[np.float32]:
         """Returns [N, d] vectors of N sentences, which have d words in all.

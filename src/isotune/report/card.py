@@ -39,10 +39,7 @@ class RoundedWeights:
 
 
 def write_card(encoder: Encoder, folder: Path) -> Path:
-    """Writes the model card of an encoder into its folder and returns the path of the card.
-
-    If isotune has written a card there before, the licence that was added to the first lines of that card is kept.
-    """
+    """Writes the card into an encoder's folder, with the licence that was added to the card isotune wrote before."""
     from huggingface_hub import metadata_load
 
     path = folder / CARD
@@ -63,14 +60,7 @@ def model_card(
     onnx: bool = False,
     int8: RoundedWeights | None = None,
 ) -> str:
-    """The text of a model card.
-
-    Args:
-        encoder: the encoder, as loaded.
-        source: its folder, or its name on the hub.
-        licence: the licence that its maker has chosen; empty if there is none yet.
-        onnx: whether the card is for the encoder's ONNX folder; `int8` then says what rounding its weights cost.
-    """
+    """The text of a model card, of the encoder that was loaded from `source`, or with `onnx` of its ONNX folder."""
     folder = Path(source)
     run = _read_run(folder.parent) if folder.name == "encoder" and (folder.parent / "recipe.toml").exists() else None
     name = str(source)
@@ -107,7 +97,6 @@ def _left_out(encoder: Encoder, after: str) -> list[str]:
 
 
 def _metadata(run: Mapping[str, Any] | None, source: str, licence: str, onnx: bool) -> str:
-    """The YAML at the top of a card, which the hub reads."""
     from huggingface_hub import ModelCardData
 
     base = run["model"] if run else source
@@ -124,7 +113,6 @@ def _metadata(run: Mapping[str, Any] | None, source: str, licence: str, onnx: bo
 
 
 def _read_run(folder: Path) -> dict[str, Any]:
-    """What the run folder of an encoder says about the encoder."""
     verify_checksums(folder)
     recipe = read_toml("recipe", folder / "recipe.toml", {})
     model = str(recipe.get("model", BUNDLED_MODEL))
@@ -152,7 +140,6 @@ def _scores(evaluation: RunEvaluation) -> Iterator[Change]:
 
 
 def _data(stages: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The data of each stage; stages that share their data are told once."""
     for facts in {facts["sha256"]: facts for facts in stages.values() if "sha256" in facts}.values():
         sources = facts["sources"]
         licences = dict.fromkeys(licence for source in sources for licence in _data_licences(source))
@@ -162,7 +149,6 @@ def _data(stages: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _without_paths(value: Any) -> Any:
-    """A value of a recipe in which local paths are names without folders."""
     match value:
         case dict():
             return {key: _without_paths(item) for key, item in value.items()}
@@ -174,12 +160,10 @@ def _without_paths(value: Any) -> Any:
 
 
 def _public(source: str) -> str:
-    """The name of a source without the path of a local file."""
     return source if source.startswith("hub:") or source.partition(":")[0] in DATASETS else Path(source).name
 
 
 def _data_licences(source: str) -> list[str]:
-    """The licences of a source, which are known for named datasets."""
     name = source.partition(":")[0]
     if name == "hub":
         return [f"as https://huggingface.co/datasets/{source.split(':')[1]} says"]
@@ -189,7 +173,6 @@ def _data_licences(source: str) -> list[str]:
 
 
 def _model_licence(model: str) -> str:
-    """The licence that the model's own card names, if the card is on this machine."""
     from huggingface_hub import metadata_load, try_to_load_from_cache
 
     local = local_model(model)

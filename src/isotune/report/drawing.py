@@ -80,14 +80,9 @@ def panels(
     columns: int = 2,
     same: Literal["axes", "x", ""] = "axes",
 ) -> tuple[Figure, list[Axes]]:
-    """Makes a figure with a panel for each title, in a grid, row by row.
+    """Makes a figure with a panel of some inches for each title, row by row.
 
-    Args:
-        titles: at least one; a long title is broken.
-        x_label: of each panel's x axis; only of the lowest panels if they have the same x axis. `y_label` likewise.
-        size: the width and height of a panel, in inches.
-        columns: the greatest number of panels in a row.
-        same: which axes have the same limits in all panels.
+    Axes that have the `same` limits in all panels have a label at the lowest and the leftmost panels only.
     """
     columns = min(columns, len(titles))
     rows = -(-len(titles) // columns)
@@ -138,10 +133,7 @@ def save_png(figure: Figure, path: Path) -> None:
 
 @styled
 def svg(figure: Figure, name: str, description: str) -> str:
-    """The figure as an `<svg>` element with a description for people who cannot see it.
-
-    `name` distinguishes the element's ids from those of other figures in the page.
-    """
+    """The figure as an `<svg>` with a description; `name` tells its ids from those of the page's other figures."""
     file = StringIO()
     figure.set_facecolor("none")
     for ax in figure.axes:

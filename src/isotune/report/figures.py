@@ -33,10 +33,7 @@ Draw = Callable[[StageRecords, Axes], None]
 
 
 def learning_curves(stages: Sequence[StageRecords]) -> list[str]:
-    """Draws a figure for each stage: the dev scores over the steps, and below them the training loss.
-
-    A dashed line shows the score at the start, a ring the step that was kept.
-    """
+    """Draws each stage's dev scores and loss; a dashed line is the score at the start, a ring the step kept."""
     figures = []
     for stage in stages:
         drawn: list[Draw] = [*([_dev_scores] if stage.dev else []), *([_losses] if stage.train else [])]
@@ -59,10 +56,7 @@ def before_and_after(arrays: Mapping[str, NDArray[Any]]) -> str:
 
 @styled
 def cosines_against_gold(encoders: Mapping[str, tuple[Floats, Floats]]) -> Figure:
-    """Draws a panel for each encoder, on the same axes: a point for each pair (ConSERT, Figure 1).
-
-    `encoders` has the gold scores [N] and the cosines [N] of each encoder by its name.
-    """
+    """Draws a panel for each encoder: its cosines [N] against gold scores [N], a point a pair (ConSERT, Figure 1)."""
     titles = []
     for name, (gold, cosines) in encoders.items():
         both = correlations(gold, cosines)
@@ -77,7 +71,6 @@ def cosines_against_gold(encoders: Mapping[str, tuple[Floats, Floats]]) -> Figur
 
 @styled
 def _stage_figure(name: str, stage: StageRecords, named: bool, drawn: Sequence[Draw]) -> str:
-    """Makes a panel for each function, which draws there. The title names the stage if it is `named`."""
     title = stage.title if named else ""
     size = 4.4, 2.1 if len(drawn) > 1 else 2.4
     figure, axes = panels([title, *[""] * (len(drawn) - 1)], "step", size=size, columns=1, same="x")
@@ -91,7 +84,6 @@ def _stage_figure(name: str, stage: StageRecords, named: bool, drawn: Sequence[D
 
 
 def _plot_parts(ax: Axes, steps: Floats, parts: Mapping[str, Floats]) -> None:
-    """Plots thin lines for what a score or loss is made of; no two of the first nine look the same."""
     for i, (name, values) in enumerate(parts.items()):
         ax.plot(steps, values, PART_DASHES[i // 3 % 3], color=PART_COLOURS[i % 3], linewidth=1.2, label=name)
 
@@ -126,5 +118,4 @@ def _column(records: Sequence[MetricsRecord], key: str) -> NDArray[np.float64]:
 
 
 def _thinned(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The values, or the means of `MAX_POINTS` blocks of them if there are more."""
     return np.array([block.mean() for block in np.array_split(values, min(len(values), MAX_POINTS))])

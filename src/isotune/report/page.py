@@ -74,7 +74,6 @@ def _read(folder: Path) -> RunFiles:
 
 
 def _parse(path: Path, parse: Callable[[bytes], T], kind: str) -> T | None:
-    """What `parse` makes of a file; None if there is no such file. Refuses a file that is not of this kind."""
     try:
         return parse(path.read_bytes())
     except FileNotFoundError:
@@ -91,7 +90,10 @@ def _render(run: RunFiles) -> str:
     # A run is marked as finished after its first report.
     environment = {name: fact for name, fact in (run.environment or {}).items() if name != "finished"}
     page = template(
-        "report.html.j2", x100=lambda value: f"{100 * value:.2f}", change=_difference, task_title=task_title
+        "report.html.j2",
+        x100=lambda value: f"{100 * value:.2f}",
+        change=lambda before, after: f"{round(100 * after, 2) - round(100 * before, 2):+.2f}",
+        task_title=task_title,
     )
     return page.render(
         run=run,
@@ -139,23 +141,18 @@ def _remarks(run: RunFiles) -> list[str]:
 
 
 def _correlations(evaluation: Evaluation) -> dict[str, Correlations]:
-    """The correlations of tasks, then those of groups, by name."""
     named = [(task.name, task) for task in evaluation.tasks] + list(evaluation.averages.items())
     return {name: result for name, result in named if isinstance(result, Correlations)}
 
 
 def _other_changes(evaluation: RunEvaluation) -> list[Change]:
-    """The changes of accuracies and measures of geometry."""
     before, correlations = evaluation.before.scores(), _correlations(evaluation.after)
     after = {name: score for name, score in evaluation.after.scores().items() if name not in correlations}
     return [Change(task_title(name), before[name], score) for name, score in after.items()]
 
 
 def _main_changes(evaluation: RunEvaluation) -> list[Change]:
-    """The changes that the verdict is about: averages, or else correlations, or else accuracies, x 100.
-
-    Geometry does not count, because it does not say which encoder is better.
-    """
+    """The changes of averages, or else correlations, or else accuracies; geometry does not say which is better."""
     before, after = evaluation.before.scores(), evaluation.after.scores()
     tasks = evaluation.after.tasks
     sts, transfer = ([task.name for task in tasks if isinstance(task, kind)] for kind in (STSResult, TransferResult))
@@ -171,7 +168,6 @@ HEADLINES = {
 
 
 def _verdict(run: RunFiles) -> tuple[str, bool]:
-    """Which encoder to use, with the scores of both, and whether that is the new one."""
     last = max((stage.steps[1] for stage in run.stages), default=0)
     evaluation = run.evaluation
     if evaluation is None:
@@ -191,7 +187,6 @@ def _verdict(run: RunFiles) -> tuple[str, bool]:
 
 
 def _advice(run: RunFiles) -> str:
-    """What the dev pairs say, and how to know more; empty if there is nothing to say."""
     evaluation = run.evaluation
     if evaluation is None or evaluation.labels or not evaluation.selected_step:
         return ""
@@ -203,9 +198,7 @@ def _advice(run: RunFiles) -> str:
             f"({new - old:+.1f}; 95 % interval over the pairs {low:+.1f} to {high:+.1f})."
         )
         if evaluation.verdict.word == "CAN'T TELL":
-            return (
-                f"{gain} In {100 * dev.ahead:.0f} % of the samples of these pairs the new encoder is ahead. {measure}"
-            )
+            return f"{gain} In {100 * dev.ahead:.0f} % of samples of these pairs the new encoder is ahead. {measure}"
         return f"{gain} The pairs that choose the step show a little more gain than other pairs would."
     if evaluation.own_tasks:
         return ""
@@ -218,7 +211,6 @@ def _tenths(change: Change) -> Change:
 
 
 def _warnings(records: Sequence[MetricsRecord]) -> dict[str, str]:
-    """Each message once, with the steps it came at."""
     steps: dict[str, list[int]] = {}
     for record in records:
         steps.setdefault(record["message"], []).append(record["step"])
@@ -226,8 +218,3 @@ def _warnings(records: Sequence[MetricsRecord]) -> dict[str, str]:
         message: f"step {at[0]}" if len(at) == 1 else f"{len(at)} times, steps {at[0]} to {at[-1]}"
         for message, at in steps.items()
     }
-
-
-def _difference(before: float, after: float) -> str:
-    """The change x 100 of a correlation, as the numbers shown differ."""
-    return f"{round(100 * after, 2) - round(100 * before, 2):+.2f}"

@@ -94,10 +94,7 @@ class StageRecords:
 
 
 def group_by_stage(metrics: Mapping[str, Sequence[MetricsRecord]], methods: Sequence[str]) -> list[StageRecords]:
-    """The records of each stage of which anything was recorded, from the records of metrics.jsonl by kind.
-
-    A record without a stage belongs to the first. `methods` has the method of each stage, if they are known.
-    """
+    """The records of each stage that has any, by kind; a record without a stage belongs to the first."""
     stages: dict[int, dict[str, list[MetricsRecord]]] = {}
     kinds = ("train", "dev", "test", "space")
     for kind in kinds:

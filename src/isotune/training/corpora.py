@@ -66,10 +66,7 @@ class Corpora:
                 next(self._read_scored([source], scored))
 
     def sentences(self, method: Method) -> Iterator[str]:
-        """The sentences that the first stage reads, whose method is given.
-
-        There are none if the stage reads other rows, or standard input, which is used up.
-        """
+        """The sentences of the first stage, whose method is given; none if it reads other rows, or standard input."""
         (feed, *others) = self._feeds(self.recipe.stages[0], method).values()
         if others or (feed.reads or feed.rows) is not Sentence or "-" in feed.data:
             return iter(())
@@ -115,11 +112,7 @@ class Corpora:
         return StageData(train, scored("dev"), scored("test"))
 
     def _sampled(self, rows: Iterable[Row], feed: Feed, training: TrainingOptions) -> Iterable[Row]:
-        """The rows, or a sample of them: of the size that the options have, or else of what the stage needs.
-
-        A step takes rows that no step before took, until all rows were taken. So a stage of few steps needs no more
-        rows than its steps take, and drawing these at once is the same as drawing them step by step.
-        """
+        """The rows, or a sample: a stage needs no more rows than its steps take, and no step takes a row again."""
         seed = derive_seed(self.recipe.seed, "sample")
         if training.sample:
             return _sample(rows, training.sample, seed, training.as_released.upsample)
@@ -132,12 +125,10 @@ class Corpora:
         return drawn
 
     def _feeds(self, stage: Stage, method: Method) -> Mapping[str, Feed]:
-        """What a stage trains on: the method's feeds, with the stage's sources where a feed names none."""
         data = self.recipe.inputs(stage).data
         return {name: replace(feed, data=feed.data or data) for name, feed in method.feeds().items()}
 
     def _read(self, sources: Sequence[Source], feed: Feed, training: TrainingOptions) -> Rows[Row]:
-        """The rows of a feed, without those that the options leave out."""
         words, score, positive = training.min_words, training.min_score, training.positive
         row_type, columns = feed.reads or feed.rows, self.recipe.columns
         return read(sources, row_type, columns, min_words=words, min_score=score, positive=positive)
@@ -162,7 +153,6 @@ class Corpora:
         shared: Mapping[str, Shared],
         commits: Mapping[str, str],
     ) -> None:
-        """Writes a feed's fingerprint to data.json, or compares it with the fingerprint of the run's start."""
         path = self.run.folder / "data.json"
         entry = {"sources": list(sources), **asdict(fingerprint)}
         known: Mapping[str, Mapping[str, object]] = read_json(path, missing_ok=True)
@@ -185,7 +175,6 @@ class Corpora:
     def _describe(
         self, title: str, data: Fingerprint, shared: Mapping[str, Shared], length: int, method: Method
     ) -> None:
-        """Says in the log what a feed holds, and warns of what may spoil the training or its scores."""
         recorder = self.run.recorder
         recorder.say(f"{title}: {data.rows:,} rows, {data.distinct:,} different texts, {data.tokens:,} tokens")
         repeats = 1 - data.distinct / data.sentences
@@ -207,10 +196,7 @@ class Corpora:
 
 
 def _sample(rows: Iterable[Row], size: int, seed: int, upsample: bool = False) -> list[Row]:
-    """Draws `size` rows with equal probability and keeps their order.
-
-    With `upsample` they are repeated as often as that gives no more rows than there were.
-    """
+    """Draws `size` rows in their order; `upsample` repeats them, to no more rows than there were."""
     drawn, count = _draw(rows, size, seed)
     if len(drawn) < size:
         raise InputError(f"sample {size} is more than the data has ({len(drawn)} rows); give {len(drawn)} or less")
@@ -218,10 +204,7 @@ def _sample(rows: Iterable[Row], size: int, seed: int, upsample: bool = False) -
 
 
 def _draw(rows: Iterable[Row], most: int, seed: int) -> tuple[list[Row], int]:
-    """Draws `most` rows with equal probability, or all if there are fewer, and counts all rows.
-
-    The drawn rows keep their order. Only they are held in memory.
-    """
+    """Draws `most` rows or all, in their order, and counts all rows; only those drawn are held in memory."""
     random = Random(seed)
     drawn: list[tuple[int, Row]] = []
     count = 0

@@ -25,7 +25,6 @@ class Corpus:
     """Rows of one type, in an order that the seed decides."""
 
     def __init__(self, store: TokenStore, batch_size: int, name: str, seed: int, whole_epochs: bool = False) -> None:
-        """`name` is that of the feed; a batch may not be larger than its data."""
         if len(store) < batch_size:
             data = "data" if name == ROWS else f"data of {name}"
             raise InputError(
@@ -48,14 +47,7 @@ class Corpus:
 
     @torch.no_grad()
     def cache(self, encoder: Encoder, folder: Path, workers: Workers) -> Tensor:
-        """Computes the pooled vectors [rows * texts, d] of all texts, into a nameless file in this folder.
-
-        Batches then carry vectors in place of tokens. Each process has a file of its own.
-
-        Raises:
-            InputError: the disk is too full for the vectors.
-            UselessVectors: a vector isn't finite.
-        """
+        """Computes the pooled vectors [rows * texts, d] that batches carry, into a nameless file of this process."""
         encoder.eval()
         lengths = self.store.lengths
         with TemporaryFile(dir=folder) as file:
@@ -83,7 +75,6 @@ class Corpus:
         return self.vectors
 
     def _pool(self, encoder: Encoder, batch: NDArray[np.int64]) -> Tensor:
-        """The pooled vectors [n, d] of the texts with these numbers."""
         return encoder.pool(self.store.pack_sequences(batch).to(encoder.device)).float().cpu()
 
 
@@ -98,7 +89,6 @@ class Feeder:
         seed: int,
         stage: int,
     ) -> None:
-        """Takes the tokens of each feed, by name."""
         self.corpora, self.rows_per_step = {}, 0
         for name, store in stores.items():
             size = feeds[name].batch_size or options.batch_size

@@ -57,10 +57,7 @@ class Optimizer:
 
 
 def _leave_out_bias_correction(adamw: AdamW) -> None:
-    """Starts AdamW at step infinity: the corrections, 1 - beta^step, are then exactly 1 in every step.
-
-    The step is a part of the optimiser's state, so a checkpoint keeps it, and torch's fused kernel does the update.
-    """
+    """Starts AdamW at step infinity, which a checkpoint keeps: the corrections, 1 - beta^step, are then 1."""
     for group in adamw.param_groups:
         for parameter in group["params"]:
             adamw.state[parameter] = {

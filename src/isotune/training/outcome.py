@@ -85,11 +85,7 @@ def save_kept(encoder: Encoder, folder: Path) -> Path:
 def compare_with_start(
     run: RunContext, plan: Recipe, start: str, kept: Path, scored_on: Scored, progress: Progress
 ) -> RunEvaluation:
-    """Evaluates the start and the kept encoder.
-
-    Beside the kept encoder it writes evaluation.json, cosines.npz and, where there is text to compare on, the changes
-    in it.
-    """
+    """Evaluates the start and the kept encoder, and writes the evaluation, the cosines and the changes in text."""
     recorder = run.recorder
     names = ", ".join(task.name for task in scored_on.tasks)
     recorder.say(f"encoder: {kept}, from step {progress.best_step}; evaluating this encoder and the start: {names}")
@@ -146,8 +142,6 @@ class Scored(NamedTuple):
 
 
 class _Measured(NamedTuple):
-    """An encoder's evaluation, with the vectors and cosines that the report needs."""
-
     scored: Measured
     drawn: NDArray[np.float32]  # [N] cosines of the pairs of the figure
     dev: NDArray[np.float64]  # [N] cosines of the dev pairs

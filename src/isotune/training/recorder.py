@@ -16,8 +16,7 @@ from isotune.report import read_records, sealed
 from isotune.signals import StopSignal
 from isotune.training.workers import Workers
 
-Watch = Callable[[dict[str, Any]], object]
-"""What gets every record of metrics.jsonl, as soon as it is written."""
+Watch = Callable[[dict[str, Any]], object]  # what gets every record of metrics.jsonl, as soon as it is written
 
 
 class _Watched(Exception):
@@ -30,10 +29,7 @@ class Recorder:
     def __init__(
         self, folder: Path | None, metrics_bytes: int = 0, quiet: bool = False, watch: Watch | None = None
     ) -> None:
-        """Opens the files in the folder. Without a folder, nothing is kept.
-
-        metrics.jsonl keeps its first `metrics_bytes` bytes; the rest is cut off. `watch` gets every new record.
-        """
+        """Opens the files in a folder, if there is one; metrics.jsonl keeps its first `metrics_bytes` bytes."""
         metrics = folder / "metrics.jsonl" if folder else Path(os.devnull)
         if folder and metrics_bytes > (metrics.stat().st_size if metrics.exists() else 0):
             raise InputError(f"{metrics}: it is damaged (it has been cut); start again in another folder")

@@ -119,7 +119,7 @@ def train(
         if not resume:
             named = names if rows is None else None
             new = resolve(named, recipe or fitting, method, options, with_stand_ins=stand_ins)
-            new = _with_whole_paths(new.with_precision(workers.by_leader(_precision)))
+            new = _with_whole_paths(new.with_precision(workers.by_leader(lambda: faster_precision(default_device()))))
         with _opened(folder, new, workers) as (plan, tensors, progress):
             if resume and rows is not None and plan.data:
                 raise InputError(f"{folder}: this run was started with sources; leave out the rows")
@@ -141,7 +141,6 @@ def train(
 def _opened(
     folder: Path, new: Recipe | None, workers: Workers
 ) -> Iterator[tuple[Recipe, Mapping[str, Tensor], Progress]]:
-    """Holds the folder of a `new` run, or of one to resume; gives the recipe and the last checkpoint."""
     with ExitStack() as stack:
 
         def hold() -> None:
@@ -149,7 +148,13 @@ def _opened(
 
         workers.by_leader(hold)
         if new is None:
-            yield _reopen(folder)
+            recipe = run_folder.started_recipe(folder)
+            if run_folder.is_finished(folder):
+                raise InputError(f"{folder}: this run is finished; its report is {folder / 'report.html'}")
+            tensors, progress = run_folder.last_checkpoint(folder)
+            run_folder.remove_former_best(folder, progress.best_file)  # which a process may not have done any more
+            remove(folder / CHECKSUMS)  # of records that are written again
+            yield recipe, tensors, progress
             return
         try:
             workers.by_leader(partial(run_folder.create, folder, new))
@@ -159,17 +164,6 @@ def _opened(
                 # Nothing has been trained, and the folder was empty or missing. A mount point stays.
                 shutil.rmtree(folder, ignore_errors=True)
             raise
-
-
-def _reopen(folder: Path) -> tuple[Recipe, dict[str, Tensor], Progress]:
-    """The recipe and the last checkpoint of a run that is not finished."""
-    recipe = run_folder.started_recipe(folder)
-    if run_folder.is_finished(folder):
-        raise InputError(f"{folder}: this run is finished; its report is {folder / 'report.html'}")
-    tensors, progress = run_folder.last_checkpoint(folder)
-    run_folder.remove_former_best(folder, progress.best_file)  # a process may have been killed just before it did this
-    remove(folder / CHECKSUMS)  # of records that are written again; a process may have been killed just after it
-    return recipe, tensors, progress
 
 
 def _with_whole_paths(recipe: Recipe) -> Recipe:
@@ -193,14 +187,7 @@ def _with_whole_paths(recipe: Recipe) -> Recipe:
     return Recipe.from_table(table)
 
 
-def _precision() -> str:
-    """The faster precision here."""
-    return faster_precision(default_device())
-
-
 class _Run:
-    """One run in its folder."""
-
     def __init__(
         self, recipe: Recipe, rows: Iterable[str | Row] | None, context: RunContext, progress: Progress
     ) -> None:
@@ -210,7 +197,6 @@ class _Run:
         self.model = str(start) if start.exists() else recipe.model or BUNDLED_MODEL
 
     def run(self, tensors: Mapping[str, Tensor]) -> Result:
-        """Trains every stage that isn't over, from the last checkpoint's tensors on if there are any."""
         self._describe()
         dev = read_scored_pairs(self.recipe.dev_pairs) if self.recipe.dev_pairs else None
         tasks = self._load_tasks()  # before training, because a name may be wrong
@@ -244,7 +230,6 @@ class _Run:
         return result
 
     def _load_tasks(self) -> list[Task]:
-        """The tasks that the run is given, or those of the recipe's published score if their data can be read."""
         if self.recipe.published_on and not self.recipe.tasks:
             try:
                 return load_tasks(self.recipe.published_on)
@@ -268,10 +253,7 @@ class _Run:
             self.recorder.warn(0, warning)
 
     def _try_stages(self, corpora: Corpora, encoder: Encoder) -> list[Method]:
-        """Builds the method of every stage that isn't over, on a copy of the encoder, and tries its data.
-
-        Invalid combinations thus fail before any training.
-        """
+        """Tries method and data of every stage to come on a copy of the encoder, so that mistakes fail at once."""
         methods: list[tuple[Stage, Method]] = []
         for stage in self.recipe.stages[self.progress.stage :]:
             objectives = build_objectives(stage, encoder)
@@ -294,7 +276,6 @@ class _Run:
     def _train_stages(
         self, corpora: Corpora, dev: ScoredPairs | None, encoder: Encoder, tensors: Mapping[str, Tensor]
     ) -> None:
-        """Trains the stages from the current one on. Afterwards, failed or not, the encoder has the weights kept."""
         for number in range(self.progress.stage, len(self.recipe.stages)):
             if number > self.progress.stage:
                 self.progress = self.progress.next_stage()
@@ -361,7 +342,6 @@ class _Run:
         self.recorder.say(f'  isotune search {index} "YOUR QUESTION"')
 
     def _finish(self, encoder: Encoder, scored_on: Scored) -> Result:
-        """Saves the kept encoder, compares it with the start, and writes the report; a stopped run only saves it."""
         workers, signal = self.context.workers, self.context.stop.received
         kept = workers.by_leader(partial(save_kept, encoder, self.folder))
         if signal and not self.progress.done:

@@ -1,9 +1,8 @@
 """The run folder: made for a new run, opened again by a resumed run, with the checkpoints between the two.
 
-A checkpoint is one safetensors file, written under another name and then moved into place. So a checkpoint is always
-whole: a process that is killed leaves the previous one. Its checksum shows whether a byte has changed since. No pickle
-is written or read; what isn't a tensor is JSON in the file's header. No random state is saved, since every random
-number is a function of the seed and the step.
+A checkpoint is one safetensors file, always whole: a process that is killed leaves the previous one. Its checksum shows
+whether a byte has changed since. What isn't a tensor is JSON in the file's header. No random state is saved, since
+every random number is a function of the seed and the step.
 
 Only one process at a time holds a run folder. The system frees the lock of a process that has died.
 """
@@ -90,10 +89,7 @@ def best_file(stage: int, step: int) -> str:
 
 
 def save_parts(path: Path, parts: Parts, progress: Progress | None = None) -> None:
-    """Writes the states of named parts with a checksum, whole or not at all; in a checkpoint also the progress.
-
-    If the disk is full, an earlier file at `path` stays.
-    """
+    """Writes the states of named parts, and in a checkpoint the progress; on a full disk, the file before stays."""
     states = {name: part.state_dict() for name, part in parts.items()}
     tensors = {f"{name}.{key}": value for name, state in states.items() for key, value in state.items()}
     save_tensors(path, tensors, None if progress is None else asdict(progress))
@@ -224,7 +220,6 @@ def is_finished(folder: Path) -> bool:
 
 
 def _environment(folder: Path) -> dict[str, Any]:
-    """What `create` has written about the machine; empty if there is no such file."""
     return dict(read_json(folder / ENVIRONMENT, missing_ok=True))
 
 
@@ -259,9 +254,7 @@ def last_checkpoint(folder: Path) -> tuple[dict[str, Tensor], Progress]:
     try:
         return tensors, Progress(**{**header, "standing": Standing(**header["standing"])})
     except (KeyError, TypeError) as error:
-        raise InputError(
-            f"{path}: another version of isotune wrote it; start the run again in another folder"
-        ) from error
+        raise InputError(f"{path}: another version of isotune wrote it; start again in another folder") from error
 
 
 def remove_former_best(folder: Path, *named: str) -> None:

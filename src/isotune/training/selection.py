@@ -1,12 +1,8 @@
 """Selection: which step's encoder is kept, and what a method predicts on labelled rows.
 
 At every evaluation the encoder gets a score, and the weights of the step to keep so far are written to disk. The score
-comes from the first of these that a run has:
-
-- labelled dev rows, on which the method predicts (`score_rows`);
-- dev pairs with scores (`score_pairs`).
-
-Without either of them the last step is kept. A stage may also bound what the encoder forgets (`most_forgotten`): the
+is that of labelled dev rows, on which the method predicts (`score_rows`), or else of dev pairs (`score_pairs`). Without
+either of them the last step is kept. A stage may also bound what the encoder forgets (`most_forgotten`): the
 first evaluation at which too much is lost on general pairs ends the stage, and its weights are not kept. In such a
 stage more steps are mostly better, and dev pairs are few. So the last step is kept that scores higher than the start
 and is below the best step by at most the standard error of their difference.
@@ -124,10 +120,7 @@ def score_pairs(
     layers: Sequence[int] | None = None,
     resamples: bool = False,
 ) -> Score:
-    """Scores by Spearman's correlation of cosines with gold scores, over all pairs.
-
-    `layers` are averaged in place of the encoder's. With `resamples` samples of the pairs are scored, too.
-    """
+    """Scores by Spearman's correlation over all pairs, with other `layers` if given; `resamples` scores samples too."""
     pooling = change_pooling(encoder.pooling, None, layers, encoder.backbone.layers)
     cosines = cosine_similarities(shared(encoder.reading(pooling, encoder.heads), workers), pairs)
     resampled = resampled_correlations(correlated_pairs(pairs, cosines), "spearman") if resamples else None
@@ -278,10 +271,7 @@ def measure_all(feeds: Mapping[str, ScoredFeed], predictions: Mapping[str, Predi
 def score_kept(
     encoder: Encoder, method: Method, data: StageData, run: RunContext, progress: Progress, chunk_size: int | None
 ) -> None:
-    """Scores a stage's kept weights on the test rows, if there are any, and writes predictions.npz.
-
-    The metrics are the record "test" of metrics.jsonl, for the step that they belong to.
-    """
+    """Scores a stage's kept weights on its test rows, as the record "test" of their step; writes predictions.npz."""
     splits: dict[Split, Mapping[str, TokenStore]] = {"dev": data.dev, "test": data.test}
     arrays: dict[str, Values] = {}
     for split, rows in splits.items():

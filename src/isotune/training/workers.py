@@ -1,14 +1,12 @@
 """Who makes the passes of a step: the threads of this process, and those of the other processes of the run.
 
 Each thread of each process is a worker. A large batch has a share for each of them, and torch computes with a single
-thread in each, so that workers never wait for each other within a pass. A small batch has fewer shares, and the threads
-that are left over help with the products of a share: products of few tokens are slow, and each share costs a gradient
-of the whole model and the calls that make it. Processes are started by torchrun or any other launcher that sets RANK
-and WORLD_SIZE.
+thread in each, so that workers never wait for each other within a pass. A small batch has fewer shares, because each
+costs a gradient of the whole model, and the threads that are left over help with the products of a share. Processes are
+started by torchrun or any other launcher that sets RANK and WORLD_SIZE.
 
-Every process computes the same loss from the vectors of all workers. So collectives only join and add plain tensors,
-and no gradient passes through them. Here the gradients of processes are added; `passes.py` adds those of threads. The
-first process leads: it alone writes files.
+Every process computes the same loss, so collectives only join and add plain tensors. Here the gradients of processes
+are added; `passes.py` adds those of threads. The first process leads: it alone writes files.
 """
 
 import os
@@ -71,10 +69,7 @@ class Workers:
         return shares[rank * each : (rank + 1) * each]
 
     def run(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
-        """Does jobs, up to one in each thread, in the gradient mode and with the autocast of the caller.
-
-        Torch's threads are divided among the jobs. A single job is done in the caller's thread, and has all of them.
-        """
+        """Does jobs, up to one a thread, in the caller's gradient mode and autocast; they share torch's threads."""
         if len(jobs) < 2 or not self._pools:
             return [job() for job in jobs]
         gradient, enabled = torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")
@@ -117,10 +112,7 @@ class Workers:
                 parameter.grad = None
 
     def add_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Replaces each parameter's gradient by the sum of the gradients of all processes.
-
-        A parameter that has a gradient in no process keeps none, and so does not decay.
-        """
+        """Sums each parameter's gradient over the processes; what no process has stays None, so it does not decay."""
         if self._group is None:
             return
         parameters = list(parameters)
@@ -157,10 +149,7 @@ class Workers:
 
     @contextmanager
     def one_error(self) -> Iterator[None]:
-        """The first process that fails keeps its error; all others raise an InputError that points to it.
-
-        They fail because they wait for that process, or because it has removed the run folder.
-        """
+        """The first process that fails keeps its error; the others, which wait for it, raise one that points to it."""
         try:
             yield
         except BaseException as error:
@@ -169,7 +158,6 @@ class Workers:
             raise
 
     def _ends_first(self) -> bool:
-        """Whether no other process has asked this before."""
         try:
             return _get_default_store().compare_set("ended", "", str(self.rank)).decode() == str(self.rank)
         except RuntimeError:  # the store was in the first process, which has ended

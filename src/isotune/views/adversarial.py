@@ -29,9 +29,7 @@ class Adversarial(Augmentation):
     def from_options(cls, options: Any) -> Self:
         """Takes the norm from the option adversarial_norm."""
         if not hasattr(options, "adversarial_norm"):
-            raise InputError(
-                "augmentation adversarial: only the method consert-joint has a loss for it; choose another"
-            )
+            raise InputError("augmentation adversarial: only the method consert-joint has a loss for it; take another")
         return cls(norm=options.adversarial_norm)
 
 

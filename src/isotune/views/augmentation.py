@@ -126,7 +126,6 @@ class PerView(Augmentation):
         return embeddings
 
     def _views(self, tokens: Packed) -> list[tuple[Augmentation, Packed, Tensor]]:
-        """Each augmentation that changes something, its view's sentences, and the places of their tokens."""
         views, start = [], 0
         for augmentation, size in zip(self.augmentations, self.sizes, strict=True):
             chosen = (tokens.order >= start) & (tokens.order < start + size)  # [N]
@@ -138,7 +137,6 @@ class PerView(Augmentation):
 
 
 def _seeds(tokens: Packed) -> Tensor:
-    """[N] int64: seeds of the augmentation's numbers."""
     assert tokens.seeds is not None, "an augmentation needs the sentences' seeds"
     return split_seeds(tokens.seeds, SPLIT)
 

@@ -47,7 +47,6 @@ class Masking:
     """Chooses and masks tokens of packed sentences; `rate` is the probability that a token is chosen."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, rate: float) -> None:
-        """Raises InputError if the tokenizer has no mask token."""
         self.mask = mask_token_id(tokenizer, "masked language modelling", "another model")
         self.rate = rate
         self.ordinary = ordinary_tokens(tokenizer)  # [V]

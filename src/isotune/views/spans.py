@@ -27,7 +27,6 @@ class CharacterSpans:
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, length: int) -> None:
-        """Raises InputError if the tokenizer has no mask token."""
         mask_token_id(tokenizer, *USE_AND_CHOICE)
         self.mask = str(tokenizer.mask_token)
         self.length = length
@@ -51,7 +50,6 @@ class TokenSpans:
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, rate: float, longest: int) -> None:
-        """Raises InputError if the tokenizer has no mask token."""
         self.mask = mask_token_id(tokenizer, *USE_AND_CHOICE)
         self.rate = rate
         self.longest = longest

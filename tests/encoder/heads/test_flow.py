@@ -111,7 +111,7 @@ def test_the_flow_computes_in_float32_under_autocast() -> None:
 
 
 def test_too_few_features_are_refused() -> None:
-    with pytest.raises(InputError, match="a flow of 3 levels needs vectors of 8 features or more, not 7"):
+    with pytest.raises(InputError, match="flow of 3 levels needs vectors of 8 or more features, not 7"):
         NormalizingFlow(7)
     NormalizingFlow(8)
 

@@ -218,7 +218,7 @@ def test_the_names_of_parts(text_files: list[Path]) -> None:
     assert names(str(Path("text/notes.old.jsonl.gz").absolute())) == ["notes.old.npy"]
     for sources, message in [
         ([], "no files"),
-        (["text/1.tsv", "text/2024/05/1.tsv"], "text/1.tsv and text/2024/05/1.tsv: both would become 1.npy"),
+        (["text/1.tsv", "text/2024/05/1.tsv"], "text/1.tsv and text/2024/05/1.tsv: both become 1.npy"),
         (["-"], "-: a folder of vectors gets a file for each file"),
         (["hub:a/b"], "hub:a/b: a folder of vectors"),
         (["stsb-open:train"], "stsb-open:train: a folder of vectors"),

@@ -33,7 +33,7 @@ def test_answers_are_written_outside_of_the_event_loop(searching: Running, monke
         return function(*arguments)
 
     monkeypatch.setattr(bodies, "Embedding", partial(noted, bodies.Embedding))
-    monkeypatch.setattr(app, "HIT", SimpleNamespace(dump_json=partial(noted, app.HIT.dump_json)))
+    monkeypatch.setattr(app, "as_json", partial(noted, app.as_json))
     searching.embed(["a dog"] * 9)
     searching.post("/search", query="a dog", k=9)
     monkeypatch.setattr(app, "json", SimpleNamespace(dumps=partial(noted, json.dumps)))

@@ -72,7 +72,6 @@ _READ_VALUE: Mapping[str, Callable[[Any], Any]] = {
 
 
 def _dataset(name: str, table: dict[str, Any]) -> Dataset:
-    """A dataset from its table; a TypeError if the table has an unknown key or lacks one."""
     file: dict[str, Any] = {key: table.pop(key) for key in ("file", "sha256") if key in table}
     splits = {split: _split({**file, **facts}) for split, facts in table.pop("splits", {}).items()}
     values = {key: _READ_VALUE.get(key, lambda value: value)(value) for key, value in table.items() if key != "like"}
@@ -86,7 +85,6 @@ def _split(table: dict[str, Any]) -> Split:
 
 
 def _read(name: str | Path) -> dict[str, Dataset]:
-    """The datasets of a TOML file, or of one of isotune's by name."""
     tables = read_toml("datasets", name, _FILES)
     return {key: _dataset(key, {**tables.get(table.get("like"), {}), **table}) for key, table in tables.items()}
 

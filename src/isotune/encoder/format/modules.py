@@ -91,9 +91,7 @@ def _read(folder: Path) -> Modules:
     settings = read_json(folder / "config_sentence_transformers.json", missing_ok=True)
     if settings.get("truncate_dim"):
         cut = settings["truncate_dim"]
-        raise InputError(
-            f"model {folder}: truncate_dim {cut} is not supported; remove it, and cut the vectors yourself"
-        )
+        raise InputError(f"model {folder}: truncate_dim {cut} is not supported; remove it, and cut vectors yourself")
     if (similarity := settings.get("similarity_fn_name") or "cosine") != "cosine":
         logger.warning("model %s: it is meant for similarity %s; isotune compares by cosine", folder, similarity)
     name, prompts = settings.get("default_prompt_name"), settings.get("prompts") or {}
@@ -110,18 +108,14 @@ def _read(folder: Path) -> Modules:
         if place.is_dir():
             check_files(place)
         elif kind not in ("Normalize", "Dropout"):  # which have no settings
-            raise InputError(
-                f"model {folder}: modules.json names {module['path']}, and there is no such folder; fetch it again"
-            )
+            raise InputError(f"model {folder}: modules.json names {module['path']}, which is no folder; fetch it again")
         if ours and kind in READERS:
             parts = READERS[kind](place, parts)
         elif kind in HEADS and (ours or module["type"] == HEADS[kind].type_name):
             parts = replace(parts, heads=[*parts.heads, read_head(HEADS[kind], place)])
         else:
             known = ", ".join([*READERS, *HEADS])
-            raise InputError(
-                f"model {folder}: it has a module {module['type']}; supported are sentence-transformers' {known}"
-            )
+            raise InputError(f"model {folder}: a module {module['type']}; supported are sentence-transformers' {known}")
     if not {"Pooling", "WKPooling", "RegisteredPooling"}.intersection(kinds):
         raise InputError(f"model {folder}: modules.json names no Pooling, so it makes no sentence vectors")
     config: dict[str, Any] = next(map(read_json, sorted(parts.transformer.glob(TRANSFORMER_CONFIGS))), {})
@@ -131,7 +125,6 @@ def _read(folder: Path) -> Modules:
 
 
 def _read_layer_weights(place: Path, parts: Modules) -> Modules:
-    """The layers to average before the pooling; layers of weight 0 are left out."""
     first = read_json(place / "config.json")["layer_start"]
     with load_errors(place):
         shares = read_tensors(place)["layer_weights"].tolist()
@@ -152,7 +145,6 @@ def _read_word_weights(place: Path, parts: Modules) -> Modules:
 
 
 def _read_pooling(place: Path, parts: Modules) -> Modules:
-    """The mode of a sentence-transformers Pooling, which has an old and a new notation."""
     config = read_json(place / "config.json")
     modes = config.get("pooling_mode") or [
         key.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
@@ -171,7 +163,6 @@ def _read_pooling(place: Path, parts: Modules) -> Modules:
 
 
 def _read_registered_pooling(place: Path, parts: Modules) -> Modules:
-    """A pooling that sentence-transformers doesn't have."""
     config = read_json(place / "config.json")
     weights = config.get("weights")
     pooling = replace(parts.pooling, layers=tuple(config["layers"]), weights=weights and tuple(weights))
@@ -219,7 +210,6 @@ def write_modules(encoder: SentenceModel, folder: Path) -> None:
 
 
 def _write_language_model(encoder: SentenceModel, folder: Path) -> None:
-    """Writes the model and the tokenizer, which gets the part of the prompt after the sentence."""
     model, tokenizer, pooling = encoder.language_model, encoder.tokenizer, encoder.pooling
     blocks = encoder.backbone.layers
     model.config.output_hidden_states = pooling.numbered(blocks).layers != (blocks,) or pooling.mode not in FLAGS
@@ -242,7 +232,6 @@ def _write_language_model(encoder: SentenceModel, folder: Path) -> None:
 
 
 def _pooling_modules(encoder: SentenceModel) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Tensor]]]:
-    """Yields the modules that make the sentence vector: type, config.json and weights of each."""
     pooling, blocks = encoder.pooling, encoder.backbone.layers
     dimension = {"word_embedding_dimension": encoder.backbone.dimension}
     shares = pooling.resolve(blocks)
@@ -264,7 +253,6 @@ def _pooling_modules(encoder: SentenceModel) -> Iterator[tuple[str, Mapping[str,
 
 
 def _word_weights(encoder: SentenceModel) -> dict[str, Any]:
-    """The config.json of WordWeights. With pooling mask, only the mask token has a weight."""
     tokenizer = encoder.tokenizer
     ids = list(range(encoder.backbone.model.config.vocab_size))
     # An id without a token is an empty word: sentence-transformers takes no null.
@@ -276,7 +264,6 @@ def _word_weights(encoder: SentenceModel) -> dict[str, Any]:
 
 
 def _settings(encoder: SentenceModel) -> dict[str, Any]:
-    """The content of config_sentence_transformers.json."""
     before, _ = split_prompt(encoder.prompt, encoder.lowercase)
     settings = {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine", **encoder.settings}
     settings["__version__"] = {"transformers": transformers.__version__, "pytorch": torch.__version__}

@@ -87,10 +87,7 @@ def plan_model_fetch(model: str) -> Fetch | None:
 
 
 def _wanted(names: Iterable[str]) -> list[str]:
-    """Patterns of the files to fetch; pickles only of folders with a config.json and no safetensors.
-
-    A pooling has no weights.
-    """
+    """Patterns of the files to fetch; pickles only where there are a config.json and no safetensors, and no pooling."""
     listed = [Path(name) for name in names]
     safe = {file.parent for file in listed if file.match("model*.safetensors")}
     folders = {
@@ -143,13 +140,9 @@ def load_model(folder: Path, dtype: torch.dtype | None, verified: bool = False) 
     ):
         if keys:
             if keys[0].startswith("mlp.dense"):
-                raise InputError(
-                    f"model {folder}: an output of SimCSE's code; its simcse_to_huggingface.py converts it"
-                )
+                raise InputError(f"model {folder}: output of SimCSE's code; its simcse_to_huggingface.py converts it")
             more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
-            raise InputError(
-                f"model {folder}: {problem} {', '.join(keys[:3])}{more}; config.json must belong to the weights"
-            )
+            raise InputError(f"model {folder}: {problem} {', '.join(keys[:3])}{more}; config.json has to fit them")
     if not verified and not all(torch.isfinite(parameter).all() for parameter in model.parameters()):
         raise InputError(f"model {folder}: its weights have NaN or infinite values; it comes from a run that failed")
     model.config.output_hidden_states = False
@@ -158,11 +151,7 @@ def load_model(folder: Path, dtype: torch.dtype | None, verified: bool = False) 
 
 
 def load_weights(kind: Any, folder: Path, dtype: torch.dtype | None) -> tuple[Any, dict[str, Any]]:
-    """Loads a model from safetensors, or from pytorch_model.bin if the folder has no safetensors.
-
-    `kind` is transformers' class for the kind of model, such as AutoModel. The keys that are missing, unexpected or
-    mismatched are returned beside the model, as transformers lists them.
-    """
+    """Loads a model of transformers' class `kind`, and the lists that transformers makes of keys that don't fit."""
     safe = any(folder.glob("model*.safetensors"))
     if not safe and any(folder.glob("pytorch_model*.bin")):
         note_pickle(folder)
@@ -191,9 +180,7 @@ def _config(kind: Any, folder: Path) -> Any:
     content = read_json(folder / "config.json")
     for key in ("attn_implementation", "_attn_implementation"):
         if content.get(key) not in (None, "eager", "sdpa"):  # for another name, transformers may fetch code
-            raise InputError(
-                f"config.json: {key} {content[key]!r} is not allowed; leave it out, or choose eager or sdpa"
-            )
+            raise InputError(f"config.json: {key} {content[key]!r} is not allowed; leave it out, or take eager or sdpa")
     if code := content.get("auto_map"):
         logger.warning("model %s: its own code (%s) is not run; it is read as %s", folder, code, content["model_type"])
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
@@ -265,10 +252,7 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keeps transformers from showing progress and from reporting new weights, which are checked here instead.
-
-    transformers switches the progress bars of huggingface_hub together with its own; both are put back.
-    """
+    """Keeps transformers from showing progress and from reporting new weights, which are checked here instead."""
     with PROCESS:
         verbosity, bars = transformers.logging.get_verbosity(), transformers.logging.is_progress_bar_enabled()
         no_hub_bars = are_progress_bars_disabled()

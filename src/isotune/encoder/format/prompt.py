@@ -183,7 +183,6 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
 
 
 def _pieces(encoding: Encoding) -> list[dict[str, Any]]:
-    """Reads the template of a post-processor from the encoding of one or two texts of a single token."""
     pieces: list[dict[str, Any]] = []
     for token, kind, sequence in zip(encoding.tokens, encoding.type_ids, encoding.sequence_ids, strict=True):
         if sequence is None:
@@ -194,5 +193,4 @@ def _pieces(encoding: Encoding) -> list[dict[str, Any]]:
 
 
 def _special(piece: dict[str, Any]) -> list[str]:
-    """The special token of a template's piece: one text, or none for a sequence."""
     return [piece["SpecialToken"]["id"]] if "SpecialToken" in piece else []

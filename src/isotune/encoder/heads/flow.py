@@ -174,9 +174,7 @@ class NormalizingFlow(Head):
         # The number of features that each step works on.
         self.sizes = [dimension >> level for level in range(levels) for _ in range(depth)]
         if self.sizes[-1] < 2:
-            raise InputError(
-                f"a flow of {levels} levels needs vectors of {2**levels} features or more, not {dimension}"
-            )
+            raise InputError(f"flow of {levels} levels needs vectors of {2**levels} or more features, not {dimension}")
         self.steps = nn.ModuleList(Step(size, mixing, width) for size in self.sizes)
 
     @property

@@ -49,7 +49,6 @@ class Heads(nn.Sequential):
     """The heads of an encoder; each takes the output of the one before."""
 
     def __init__(self, features: int, heads: Iterable[Head]) -> None:
-        """Takes the features of the pooled vector, and the heads in order."""
         super().__init__()
         self.features = features
         for head in heads:
@@ -90,9 +89,7 @@ class Dense(Head):
         if activation not in nn.modules.activation.__all__ and activation != "Identity":
             raise InputError(f"activation {activation!r} of a Dense head: only the activations of torch.nn are loaded")
         if min(in_features, out_features) < 1:
-            raise InputError(
-                f"a Dense head with {in_features} features in and {out_features} out: both have to be 1 or more"
-            )
+            raise InputError(f"a Dense head with {in_features} features in and {out_features} out: give 1 or more")
         self.linear = nn.Linear(in_features, out_features, bias=bias)
         self.activation: nn.Module = getattr(nn, activation)()
 

@@ -26,10 +26,7 @@ NEIGHBOURS = 10  # of each sentence: so many of its nearest sentences are candid
 def choose_pairs(
     sentences: Sequence[str], encoders: Sequence[SentenceEncoder], count: int, seed: int = 0
 ) -> list[tuple[str, str]]:
-    """At most `count` pairs of different sentences, in the order in which a person should score them.
-
-    Any first part of the order is spread over the range of similarities too, so the person may stop early.
-    """
+    """At most `count` pairs of sentences, in an order whose every first part is spread over the similarities."""
     random = np.random.default_rng(seed)
     texts = list(dict.fromkeys(sentences))
     if len(texts) > SENTENCES:
@@ -68,10 +65,7 @@ def choose(cosines: Floats, pairs: Integers, count: int, random: np.random.Gener
 
 
 def surely_best(labels: Sequence[ScoredPair], encoders: Sequence[SentenceEncoder]) -> int | None:
-    """The number of the encoder that is ahead of all others on scored pairs by more than chance; None if there is none.
-
-    The intervals of the paired bootstrap are 99 %, because a session asks several times.
-    """
+    """The encoder ahead of all others by a 99 % interval, because a session asks several times; None if none is."""
     first, second, gold = map(list, zip(*labels, strict=True))
     pairs = ScoredPairs("labels", "", first, second, np.array(gold), ["labels"] * len(labels))
     cosines = [cosine_similarities(encoder, pairs) for encoder in encoders]

@@ -25,11 +25,7 @@ FEWEST, ASK_EVERY = 20, 10  # scores before the first question whether they are 
 
 
 def read_labels(path: Path) -> list[ScoredPair]:
-    """The pairs that were scored in earlier sessions.
-
-    Raises:
-        InputError: the file is not one of scored pairs, or has other columns, which a session would not keep.
-    """
+    """The pairs that were scored in earlier sessions."""
     if not path.exists():
         return []
     labels = list(read(path, ScoredPair))
@@ -53,9 +49,6 @@ def score_pairs(
     The session ends after the last pair, at the answer q, at the end of the input, and at Ctrl-C. Skipped pairs are
     asked for again in the next session. It ends too where `enough`, which is asked after every ten scores from the
     twentieth on, says why no more are needed.
-
-    Raises:
-        InputError: the file is not one of scored pairs, or can't be written.
     """
     labels = read_labels(path)
     known = {label[:2] for label in labels}
@@ -97,7 +90,6 @@ def score_pairs(
 
 
 def _score(answer: str) -> float | None:
-    """The number that an answer gives; None if it gives none from 0 to 5."""
     try:
         score = float(answer)
     except ValueError:

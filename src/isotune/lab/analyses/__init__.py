@@ -77,7 +77,6 @@ def analyse(name: str, encoders: Mapping[str, SentenceEncoder], tasks: Sequence[
 
 
 def _read_pairs(entry: AnalysisEntry, name: str, tasks: Sequence[str]) -> list[ScoredPairs]:
-    """Reads the scored pairs for an analysis, each task once."""
     from isotune.data import available, read_scored_pairs
     from isotune.evaluation import GROUPS
 

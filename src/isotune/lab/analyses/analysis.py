@@ -124,7 +124,5 @@ def pooled_cosines(encoder: Encoder, pairs: ScoredPairs, pool: Pool) -> NDArray[
         parts.append((first * second).sum(-1).numpy())  # [n, C]
     cosines: NDArray[np.float64] = np.concatenate(parts)[np.concatenate(batches).argsort()]  # [N, C]
     if not np.isfinite(cosines).all():
-        raise InputError(
-            f"{pairs.name}: the model's hidden states have NaN or infinite values; its weights are damaged"
-        )
+        raise InputError(f"{pairs.name}: the model's hidden states have NaN or infinity; its weights are damaged")
     return cosines.T.round(10)  # as `cosine_similarities`

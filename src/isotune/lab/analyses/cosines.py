@@ -44,5 +44,4 @@ def draw(table: Table) -> Figure:
 
 
 def _columns(rows: Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The gold scores [N] and the cosines [N] of N rows."""
     return np.array([row["gold"] for row in rows]), np.array([row["cosine"] for row in rows])

@@ -94,7 +94,6 @@ def draw(table: Table) -> Figure:
 
 
 def _mean_without_each(encoder: Encoder, tokens: Sequence[int]) -> Pool:
-    """Pools sentences by their mean without the first k of some tokens, for k from 0 to their number."""
     pooling = replace(encoder.pooling, mode="mean").numbered(encoder.backbone.layers)
     heads = encoder.heads if encoder.pooling.mode == "mean" else None
     weights = encoder.token_weights

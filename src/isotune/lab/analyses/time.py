@@ -27,13 +27,12 @@ def compute(
     batches = [sentences[first : first + batch_size] for first in range(0, len(sentences), batch_size)]
     encoders = dict(encoders)  # holds each encoder, so that the warm one is measured
     passes: dict[str, list[float]] = {name: [] for name in encoders}
-    for encoder in encoders.values():
-        _encode(encoder, batches)
-    for _ in range(repeats):
+    for repeat in range(repeats + 1):  # the first warms up
         for name, encoder in encoders.items():
             start = perf_counter()
-            _encode(encoder, batches)
-            passes[name].append(perf_counter() - start)
+            for batch in batches:
+                encoder.encode(batch)
+            passes[name] += [perf_counter() - start] if repeat else []
     return [
         {
             "encoder": name,
@@ -46,11 +45,6 @@ def compute(
         }
         for name, seconds in passes.items()
     ]
-
-
-def _encode(encoder: SentenceEncoder, batches: Sequence[Sequence[str]]) -> None:
-    for batch in batches:
-        encoder.encode(batch)
 
 
 def findings(table: Table) -> list[str]:

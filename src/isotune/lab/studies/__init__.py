@@ -33,11 +33,7 @@ def paper_names() -> list[str]:
 
 
 def read_study(name: str | Path) -> Study:
-    """Reads a study of the package by its name, or a TOML file by its path.
-
-    Raises:
-        InputError: there is no such study, or the file is not a valid study.
-    """
+    """Reads a study of the package by its name, or a TOML file by its path."""
     return Study.from_table(read_toml("study", name, _packaged()), f"study {name}")
 
 

@@ -56,7 +56,10 @@ class Comparison:
 
 def compare(study: Study, lines: Sequence[Line], tasks: Sequence[STSTask], cosines: Cosines) -> tuple[Comparison, ...]:
     """Makes all comparisons of a study, by the score that it judges by."""
-    judged_tasks, score = _judged_tasks(study, tasks), study.judged
+    score, by_name = study.judged, {task.name: task for task in tasks}
+    members = study.averages.get(score) or GROUPS.get(score, (score,))
+    # Those whose correlations make the judged score; none if it is another kind of score, such as an accuracy.
+    judged_tasks = [by_name[member] for member in members] if by_name.keys() >= set(members) else []
 
     @cache
     def resampled(line: Line, seed: int | None) -> Floats:
@@ -133,13 +136,6 @@ def sentence(study: Study, comparison: Comparison) -> str:
     if not (test or pairs):
         return f"{text}; a single value can't be tested."
     return f"{text}." if comparison.differs else f"No clear difference: {text}."
-
-
-def _judged_tasks(study: Study, tasks: Sequence[STSTask]) -> list[STSTask]:
-    """The tasks whose correlations make the judged score; none if it is another kind of score, such as an accuracy."""
-    by_name = {task.name: task for task in tasks}
-    members = study.averages.get(study.judged) or GROUPS.get(study.judged, (study.judged,))
-    return [by_name[member] for member in members] if by_name.keys() >= set(members) else []
 
 
 def _compared_lines(study: Study, lines: Sequence[Line]) -> Iterator[tuple[Line, Line]]:

@@ -126,7 +126,6 @@ def _scatter(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | N
 
 
 def _bars(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None:
-    """A bar for each line, one below the other, and a ring for its published value."""
     score = figure.y
     drawn = [line for line in lines if score in line.values or isfinite(_published(line, score))]
     if not drawn:
@@ -152,7 +151,6 @@ def _place(line: Line, axis: str) -> Value:
 
 
 def _without(lines: Iterable[Line], *axes: str) -> Mapping[str, list[Line]]:
-    """The lines grouped by what they have besides some options of the grid."""
     groups: dict[str, list[Line]] = {}
     for line in lines:
         cell = {key: value for key, value in line.cell.items() if key not in [axis.partition(".")[0] for axis in axes]}

@@ -2,13 +2,11 @@
 
 The result is written last, after the checksums of the files that a study reads: a run is done if its files are those.
 
-A run has its own folder. While it is made, the lock file beside the folder is held, so two studies that share their
-runs never make the same run at the same time.
+While a run is made, the lock file beside its folder is held, so two studies never make the same run at the same time.
 
-`Processes` makes each run in a process of its own, `python -m isotune.lab.studies.job`, and some at the same time. The
-first line of a process's standard input is the `Job` as JSON. Its exit code is 0 if the run is done. What it prints is
-in RUNS/KEY.log, and the last line there says why the run failed. A process ends at once when its standard input ends.
-So no process is left of a study that was killed.
+`Processes` makes each run in a process of its own, `python -m isotune.lab.studies.job`. The first line of its standard
+input is the `Job` as JSON, at whose end the process ends. Its exit code is 0 if the run is done. What it prints is in
+RUNS/KEY.log, and the last line there says why the run failed.
 """
 
 import hashlib
@@ -40,12 +38,11 @@ from isotune.evaluation import (
     RunEvaluation,
     SentenceEncoder,
     SharedWords,
-    STSResult,
     STSTask,
-    Task,
+    TaskResult,
     TransferTask,
     cosine_similarities,
-    evaluate_on,
+    evaluation_of,
     load_tasks,
     score,
 )
@@ -107,11 +104,7 @@ class Job(BaseModel):
 
 
 def make(job: Job) -> None:
-    """Makes a run, or resumes one that was stopped, and then removes its weights. Does nothing if the run is done.
-
-    Raises:
-        InputError: the run can't be made, or a signal ended it early.
-    """
+    """Makes a run, or resumes one that was stopped, and then removes its weights. Does nothing if the run is done."""
     folder = job.folder
     make_folder(folder.parent)
     with FileLock(f"{folder}.lock"):
@@ -125,9 +118,17 @@ def make(job: Job) -> None:
         else:
             _train(folder, job.recipe)
             encoder = Encoder.load(folder / "encoder")
-        tasks = [_of_run(task, job.classifier_seed) for task in (load_tasks(job.tasks) if job.tasks else ())]
-        evaluation = evaluate_on(tasks, encoder, job.model or folder.name)
-        cosines = {task.name: task.cosines for task in tasks if isinstance(task, _KeepsCosines)}
+        results: list[TaskResult] = []
+        cosines = {}
+        for task in load_tasks(job.tasks) if job.tasks else ():
+            if isinstance(task, STSTask):
+                cosines[task.name] = cosine_similarities(encoder, task.pairs)
+                results.append(score(task.pairs, cosines[task.name]))
+                continue
+            if isinstance(task, TransferTask) and job.classifier_seed is not None:
+                task = task.with_seed(job.classifier_seed)
+            results.append(task.score(encoder))
+        evaluation = evaluation_of(results, job.model or folder.name)
         if job.pairs:
             first, second = map(list, zip(*job.pairs, strict=True))
             cosines[PAIRS] = cosine_similarities(encoder, ScoredPairs(PAIRS, "", first, second, np.empty(0), []))
@@ -149,24 +150,6 @@ def load_untrained(model: str, options: EncoderOptions) -> SentenceEncoder:
     return SharedWords() if model == WORDS else Encoder.load(model, **options.model_dump())
 
 
-class _KeepsCosines:
-    """An STS task that keeps the cosines of its pairs."""
-
-    def __init__(self, task: STSTask) -> None:
-        self.name, self.pairs = task.name, task.pairs
-
-    def score(self, encoder: SentenceEncoder) -> STSResult:
-        self.cosines = cosine_similarities(encoder, self.pairs)
-        return score(self.pairs, self.cosines)
-
-
-def _of_run(task: Task, classifier_seed: int | None) -> Task:
-    """A task as a run needs it: with the cosines kept, or with the seed of its classifiers."""
-    if isinstance(task, STSTask):
-        return _KeepsCosines(task)
-    return task.with_seed(classifier_seed) if isinstance(task, TransferTask) and classifier_seed is not None else task
-
-
 def _drop(path: Path) -> None:
     """Removes a file or folder, of which no part stays under its name if this process is killed meanwhile."""
     remove(old := path.with_name(f"{path.name}.old"))
@@ -177,7 +160,6 @@ def _drop(path: Path) -> None:
 
 
 def _train(folder: Path, recipe: Mapping[str, Any]) -> None:
-    """Trains, or resumes a training that was stopped. Does nothing if the training has finished."""
     if (folder / "recipe.toml").exists():
         if is_finished(folder):
             return
@@ -192,7 +174,6 @@ def _train(folder: Path, recipe: Mapping[str, Any]) -> None:
 
 
 def _training_scores(folder: Path) -> dict[str, float]:
-    """The scores of a training, as `RUN_SCORES` names them."""
     records = read_records(folder / "metrics.jsonl")
     recorded = group_by_stage(records, ())
     evaluation = RunEvaluation.read(folder / "evaluation.json")
@@ -208,24 +189,14 @@ def _training_scores(folder: Path) -> dict[str, float]:
 
 
 class Processes:
-    """The processes of a study. All of them are killed when the `with` block ends.
-
-    Attributes:
-        count: how many run at the same time.
-        threads: the threads of each.
-    """
+    """The processes of a study. All of them are killed when the `with` block ends."""
 
     def __init__(self, count: int | None = None, threads: int | None = None) -> None:
-        """Starts nothing yet.
-
-        Args:
-            count: None for one process a GPU; without a GPU, one a core, at most `MOST`.
-            threads: None for the processes' equal share of the cores.
-        """
+        """Starts nothing yet. Without a count, it is one a GPU, or else one a core, and at most `MOST`."""
         gpus = {"cuda": torch.cuda.device_count(), "mps": 1, "cpu": 0}[default_device()]
         cores = os.cpu_count() or 1
         self.count = count or gpus or min(cores, MOST)
-        self.threads = threads or max(1, cores // self.count)
+        self.threads = threads or max(1, cores // self.count)  # of each process
         visible = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(gpus)))).split(",")
         self._devices = [visible[i % len(visible)] for i in range(self.count)]  # one for each process that may start
         self._running: dict[subprocess.Popen[bytes], tuple[Job, str]] = {}  # with the device of each

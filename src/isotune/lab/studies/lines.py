@@ -72,16 +72,9 @@ class Line:
 def table_lines(
     study: Study, runs: Iterable[MadeRun], statistics: Mapping[str, Mapping[str, float]] = {}
 ) -> list[Line]:
-    """The lines of a study's table.
+    """The lines of runs (seeds share one), those of datasets and their sizes, then those that only the paper has.
 
-    Args:
-        study: with the published numbers.
-        runs: those of the study; runs that differ in their seed alone are one line.
-        statistics: dataset -> size -> number; a line for each dataset.
-
-    Returns:
-        The lines of runs and datasets, then those that only the paper has. If the study shows each arm's best cell
-        alone, that line tells of the problems and the waiting runs of all cells.
+    If the study shows each arm's best cell alone, that line tells of the problems and the waiting runs of all cells.
     """
     by_place: dict[tuple[str, tuple[tuple[str, Value], ...]], Line] = {}
     for run in runs:
@@ -109,7 +102,6 @@ def table_lines(
 
 
 def _best_line(score: str, cells: Sequence[Line]) -> Line:
-    """The line of an arm whose mean of a score is the highest, with the problems and waiting runs of all its cells."""
     means = [over_seeds.mean if (over_seeds := line.summary(score)) else -inf for line in cells]
     best = cells[means.index(max(means))]
     best.problems = [problem for line in cells for problem in line.problems]

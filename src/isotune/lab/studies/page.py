@@ -22,11 +22,7 @@ from isotune.report import save_png, svg, template
 
 
 def write_page(folder: Path) -> Path:
-    """Writes study.html and the figures into a study's folder; returns the page's path.
-
-    Raises:
-        InputError: the folder holds no study, or a damaged one.
-    """
+    """Writes study.html and the figures into a study's folder; returns the page's path."""
     results = Results.read(folder)
     study, lines = results.study, results.lines
     text = template("study.html.j2").render(
@@ -52,7 +48,6 @@ def write_page(folder: Path) -> Path:
 
 
 def _is_best(study: Study, lines: Sequence[Line], line: Line, score: str) -> bool:
-    """Whether the line's mean of a share is higher than that of every comparable line, of which there must be one."""
     over_seeds = line.summary(score)
     comparable = [other for other in lines if other is not line and study.group(other.arm) == study.group(line.arm)]
     rivals = [rival.mean for other in comparable if (rival := other.summary(score))]
@@ -60,7 +55,6 @@ def _is_best(study: Study, lines: Sequence[Line], line: Line, score: str) -> boo
 
 
 def _problems(results: Results, lines: Sequence[Line]) -> list[str]:
-    """What a reader has to know before the numbers."""
     study = results.study
     problems = []
     if results.stand_ins:
@@ -78,7 +72,6 @@ def _problems(results: Results, lines: Sequence[Line]) -> list[str]:
 
 
 def _figure(folder: Path, study: Study, lines: Sequence[Line], number: int) -> dict[str, str]:
-    """Draws a figure for paper and for the page: there as an SVG element, or "" if nothing is drawn."""
     figure = study.figures[number]
     drawn, name = draw(study, figure, lines), title(figure)
     if drawn is None:

@@ -8,7 +8,7 @@ run at several batch sizes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -59,11 +59,7 @@ class PlannedRun:
 
 
 def plan_runs(study: Study, model: str | None = None) -> list[PlannedRun]:
-    """All runs of a study, each after the run that it starts from; `model` replaces every model of the study.
-
-    Raises:
-        InputError: no arm has some option, or a value is not allowed.
-    """
+    """All runs of a study, each after the run that it starts from; `model` replaces every model of the study."""
     known = {arm.name: _options_of(arm) for arm in study.arms}
     for key in (*study.options, *study.grid):
         if not any(key in options for options in known.values()):
@@ -83,39 +79,28 @@ def plan_runs(study: Study, model: str | None = None) -> list[PlannedRun]:
             cell = dict(zip(grid, values, strict=True))
             start = _start(arm, cell, seed, runs) if arm.start else None
             options = {**shared, **arm.options, **cell}
-            run = _planned(arm, options, cell, seed, start_model, start, study.stand_ins)
-            baseline = start
-            if with_baselines and run.recipe and not start:
-                baseline = PlannedRun(f"{arm.name}, start", cell, None, run.model, run.encoder)
-            classifier_seed = seed if study.classifier_seeds else None
-            runs.append(replace(run, baseline=baseline, classifier_seed=classifier_seed, turn=(j, i)))
+            recipe = None
+            if arm.trained:
+                sources, options = options.pop("data", arm.data), {**options, "seed": seed}
+                recipe = resolve(
+                    sources, arm.recipe or None, arm.method or None, options, with_stand_ins=study.stand_ins
+                )
+                # The result of a study must not depend on which precision is fast on the machine.
+                recipe = recipe.with_precision("float32")
+            try:
+                encoder = recipe.encoder if recipe else EncoderOptions.model_validate(options)
+            except ValidationError as error:
+                raise invalid(f"arm {arm.name}", error) from error
+            first, baseline = start.model if start else start_model, start
+            if with_baselines and recipe and not start:
+                baseline = PlannedRun(f"{arm.name}, start", cell, None, first, encoder)
+            seed_of_classifiers = seed if study.classifier_seeds else None
+            of_run = first, encoder, recipe, start, baseline, seed_of_classifiers, (j, i)
+            runs.append(PlannedRun(arm.name, cell, seed, *of_run))
     return runs
 
 
-def _planned(
-    arm: Arm,
-    options: Mapping[str, Any],
-    cell: Cell,
-    seed: int | None,
-    model: str,
-    start: PlannedRun | None,
-    with_stand_ins: bool,
-) -> PlannedRun:
-    if not arm.trained:
-        try:
-            return PlannedRun(arm.name, cell, seed, model, EncoderOptions.model_validate(options))
-        except ValidationError as error:
-            raise invalid(f"arm {arm.name}", error) from error
-    given = {**options, "seed": seed}
-    sources = given.pop("data", arm.data)
-    recipe = resolve(sources, arm.recipe or None, arm.method or None, given, with_stand_ins=with_stand_ins)
-    # The result of a study must not depend on which precision is fast on the machine.
-    recipe = recipe.with_precision("float32")
-    return PlannedRun(arm.name, cell, seed, start.model if start else model, recipe.encoder, recipe, start)
-
-
 def _start(arm: Arm, cell: Cell, seed: int | None, runs: Sequence[PlannedRun]) -> PlannedRun:
-    """The run of the arm `arm.start` with this seed, at this place of the grid."""
     for run in runs:
         if (run.arm, run.seed) == (arm.start, seed) and run.cell.items() <= cell.items():
             return run
@@ -126,7 +111,6 @@ def _start(arm: Arm, cell: Cell, seed: int | None, runs: Sequence[PlannedRun]) -
 
 
 def _options_of(arm: Arm) -> set[str]:
-    """The names of the options that an arm has."""
     if not arm.trained:
         return set(EncoderOptions.model_fields)
     recipe = Recipe.from_table(plan_table(arm.recipe or None, arm.method or None, None), f"arm {arm.name}")
@@ -156,7 +140,6 @@ def rows_to_train(recipe: Recipe) -> float:
 
 
 def _row_count(source: str, as_sentences: bool) -> int:
-    """The rows of a dataset or split, or its sentences; 0 for a file."""
     name, _, split = source.partition(":")
     if name not in DATASETS:
         return 0
@@ -176,11 +159,7 @@ def needs(study: Study, model: str = "") -> tuple[list[str], list[str]]:
 
 
 def changed_study(study: Study, seeds: Sequence[int], options: Mapping[str, Any]) -> Study:
-    """A study with other seeds, and with options that replace those of the study and of its arms.
-
-    Raises:
-        InputError: the study runs one of the options at several values.
-    """
+    """A study with other seeds, and with options that replace those of the study and of its arms."""
     for key in options:
         for place, grid in (("the study", study.grid), *((f"arm {arm.name}", arm.grid or {}) for arm in study.arms)):
             if key in grid:

@@ -39,11 +39,7 @@ class Results(BaseModel):
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Reads the study.json that `write` wrote.
-
-        Raises:
-            InputError: the file is missing or damaged.
-        """
+        """Reads the study.json that `write` wrote."""
         path = folder / "study.json"
         try:
             return cls.model_validate_json(path.read_bytes())

@@ -26,12 +26,8 @@ from isotune.plugins import loaded_plugins
 MODEL_FILES = frozenset({".json", ".txt", ".model", ".safetensors", ".bin"})  # the files that an encoder is read from
 PACKAGE = Path(isotune.__file__).parent
 UNREAD = ("cli", "lab", "recipes", "report", "use")  # folders of the package; what a recipe says counts by itself
-READ = (
-    "lab/studies/job.py",
-    "report/stages.py",
-    "recipes/recipe.py",
-    "recipes/training.py",
-)  # files in them on which a result depends
+# Files in them on which a result depends.
+READ = ("lab/studies/job.py", "report/stages.py", "recipes/recipe.py", "recipes/training.py")
 # Keys of a recipe that change no result.
 DESCRIPTION = ("title", "paper", "source", "published", "published_on", "cost", "model")
 
@@ -39,10 +35,7 @@ DESCRIPTION = ("title", "paper", "source", "published", "published_on", "cost", 
 def run_keys(
     runs: Sequence[PlannedRun], tasks: Sequence[str], pairs: Sequence[tuple[str, str]] = ()
 ) -> tuple[dict[PlannedRun, str], dict[PlannedRun, str]]:
-    """The keys of runs that are evaluated on these tasks and pairs: 20 hexadecimal digits each.
-
-    A run whose model is not on this machine has no key; the second result says why. Every file is read once.
-    """
+    """The keys of runs, 20 hexadecimal digits each, and why some have none: their model is not on this machine."""
     model_hash, source_hash = cache(_model_hash), cache(_source_hash)
     task_hashes = {str(task): source_hash(source_of(task)) for task in named_tasks(tasks)} if tasks else {}
 
@@ -92,7 +85,6 @@ class _WithoutTexts(ast.NodeTransformer):
 
 
 def _model_hash(model: str) -> str:
-    """The names and checksums of the files that a model is read from."""
     if model == WORDS:
         return WORDS
     folder = local_folder(model)
@@ -101,7 +93,6 @@ def _model_hash(model: str) -> str:
 
 
 def _source_hash(source: str) -> Any:
-    """The checksums of a source's files; its name if it is no file on this machine."""
     name, _, split = source.partition(":")
     if name in DATASETS:
         dataset = DATASETS[name]

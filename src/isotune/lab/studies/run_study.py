@@ -105,22 +105,31 @@ def run_study(
     with Processes(processes, threads) as running:
         all_runs.make(running, minutes)
     made = all_runs.made()
+    sources = dict.fromkeys(source for run in all_runs.planned for source in run.inputs.data)
     Results(
         name=str(name),
         study=study,
         model=model,
-        stand_ins=all_runs.stand_ins,
+        stand_ins=tuple(filter(is_stand_in, sources)),
         runs=made,
         statistics={dataset: _sizes(dataset) for dataset in study.statistics},
         comparisons=all_runs.compare(made),
         analyses=all_runs.analyse(out / "analyses"),
-        facts=_facts(running),
+        facts={
+            **{name: version(name) for name in ("isotune", "torch", "transformers")},
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+            "gpu": gpu_name(),
+            "cores": os.cpu_count() or 1,
+            "processes": running.count,
+            "threads of each": running.threads,
+            "made": time.strftime("%Y-%m-%d %H:%M"),
+        },
     ).write(out)
     return StudyOutcome(write_page(out), len(all_runs.problems))
 
 
 def _sizes(name: str) -> dict[str, float]:
-    """The sizes of a dataset, as `SIZES` names them, without those that nobody has counted."""
     dataset = DATASETS[name]
     counts: dict[str, float] = {split: part.gold_count for split, part in dataset.splits.items()}
     rows = [part.row_count for part in dataset.splits.values()]
@@ -129,34 +138,15 @@ def _sizes(name: str) -> dict[str, float]:
     return {size: float(counts.get(size, 0)) for size in SIZES if counts.get(size) != -1}
 
 
-def _facts(processes: Processes) -> dict[str, str | int]:
-    """The versions and the machine that made a study, and when."""
-    return {
-        **{name: version(name) for name in ("isotune", "torch", "transformers")},
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "gpu": gpu_name(),
-        "cores": os.cpu_count() or 1,
-        "processes": processes.count,
-        "threads of each": processes.threads,
-        "made": time.strftime("%Y-%m-%d %H:%M"),
-    }
-
-
 class StudyRuns:
-    """The runs of a study, each in a folder named by its key.
-
-    Attributes:
-        planned: the runs in the lines of the table.
-        jobs: how to make these runs and their baselines. A run whose model is not on this machine has none.
-        problems: the reason why a run failed.
-    """
+    """The runs of a study, each in a folder named by its key."""
 
     def __init__(self, study: Study, folder: Path, model: str, console: Console) -> None:
         self.study, self._say = study, console.print
-        self.planned = plan_runs(study, model or None)
+        self.planned = plan_runs(study, model or None)  # the runs in the lines of the table
         self.tasks = load_tasks(study.tasks) if study.tasks else []  # now, so that a wrong name costs no run
         baselines = [run.baseline for run in self.planned if run.baseline]
+        # Why a run failed; at first, those whose model is not on this machine.
         keys, self.problems = run_keys([*baselines, *self.planned], study.tasks, study.pairs)
         needed = {run.start for run in self.planned}
         if study.analyses:
@@ -168,7 +158,7 @@ class StudyRuns:
             model = str(folders[run.start] / "encoder") if run.start else run.model
             return {**run.recipe.table(), "model": model, "tasks": QUICK_TASKS} if run.recipe else None
 
-        self.jobs = {
+        self.jobs = {  # of these runs and their baselines, if their model is on this machine
             run: Job(
                 folder=folders[run],
                 recipe=recipe(run),
@@ -184,10 +174,7 @@ class StudyRuns:
         }
 
     def make(self, processes: Processes, minutes: float = inf) -> None:
-        """Makes the runs that are not done, the first seed's in the first cell of each arm first.
-
-        After `minutes`, no run begins.
-        """
+        """Makes the runs that are not done, those of the first seed and cell first; after `minutes`, none begins."""
         first: dict[Path, PlannedRun] = {}  # of the runs of each key
         for run in sorted(self.jobs, key=attrgetter("turn")):
             first.setdefault(self.jobs[run].folder, run)
@@ -216,7 +203,6 @@ class StudyRuns:
                 break
 
     def _ended(self, run: PlannedRun, problem: str) -> None:
-        """Says how a run ended, and notes a failure for all runs of the same key."""
         if problem:
             folder = self.jobs[run].folder
             self.problems |= {same: problem for same, job in self.jobs.items() if job.folder == folder}
@@ -226,12 +212,6 @@ class StudyRuns:
         printed = (score for score in self.study.scores if score in values)
         texts = [f"{score} {measured_digits(self.study, score, values[score])}" for score in printed]
         self._say(f"{run.title}: {', '.join(texts) or 'made'}")
-
-    @property
-    def stand_ins(self) -> tuple[str, ...]:
-        """The sources of the study's runs that stand in for published data."""
-        sources = dict.fromkeys(source for run in self.planned for source in run.inputs.data)
-        return tuple(filter(is_stand_in, sources))
 
     def made(self) -> tuple[MadeRun, ...]:
         """The runs in the lines of the table, with the scores of those that are done."""
@@ -249,7 +229,6 @@ class StudyRuns:
         )
 
     def _values(self, run: PlannedRun | None) -> dict[str, float]:
-        """Every score of a run; none if it is not done."""
         job = self.jobs.get(run) if run else None
         if run is None or job is None or not job.is_done:
             return {}

@@ -14,33 +14,20 @@ from isotune.data import DATASETS
 from isotune.errors import invalid, unknown
 from isotune.lab.analyses import ANALYSES
 
-Value = bool | int | float | str | tuple[bool | int | float | str, ...]
-"""The value of an option."""
-
-Cell = Mapping[str, Value]
-"""A place in the grid: the options that vary, with their values there."""
-
+Value = bool | int | float | str | tuple[bool | int | float | str, ...]  # of an option
+Cell = Mapping[str, Value]  # a place in the grid: the options that vary, with their values there
+# Scores of a run besides its evaluation: the best dev score, the score of a method's test rows at that step, the step,
+# the number of steps, and the seconds that they took. Of a mean of named parts, "dev:NAME" and "test:NAME" are parts.
 RUN_SCORES = ("dev", "test", "kept_step", "steps", "seconds")
-"""Scores of a run besides its evaluation: the best dev score, the score of a method's test rows at that step, the step,
-the number of steps, and the seconds that they took. Of a mean of named parts, "dev:NAME" and "test:NAME" are parts."""
-
+# The score "cosine:7" is the cosine of pair 7, from 0: of the study's `pairs`, or else of its first task.
 COSINE = "cosine"
-"""The score "cosine:7" is the cosine of pair 7, from 0: of the study's `pairs`, or else of its first task."""
-
+# The score "predicted:similarity:7" is what the method predicts for row 7 of the dev rows of that name.
 PREDICTED = "predicted"
-"""The score "predicted:similarity:7" is what the method predicts for row 7 of the dev rows of that name."""
-
-START = "start:"
-"""The score "start:sts" is the STS score of the model that the run started from."""
-
+START = "start:"  # the score "start:sts" is the STS score of the model that the run started from
+# The sizes of a dataset that a study can print: rows with a score or label in each split, and texts in all.
 SIZES = ("train", "dev", "test", "texts")
-"""The sizes of a dataset that a study can print: rows with a score or label in each split, and texts in all."""
-
-WORDS = "words"
-"""The model of an arm that is `isotune.evaluation.SharedWords`, a baseline without a model."""
-
-STUDY_KEYS = frozenset({"model", "seed", "tasks"})
-"""Options of a run for which a study has a key of its own."""
+WORDS = "words"  # the model of an arm that is `isotune.evaluation.SharedWords`, a baseline without a model
+STUDY_KEYS = frozenset({"model", "seed", "tasks"})  # options of a run for which a study has a key of its own
 
 
 class _Table(BaseModel):
@@ -153,11 +140,7 @@ class Study(_Table):
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], name: str = "study") -> Self:
-        """Validates a study's table.
-
-        Raises:
-            InputError: a key is unknown, or a value is not allowed.
-        """
+        """Validates a study's table."""
         try:
             return cls.model_validate(table)
         except ValidationError as error:

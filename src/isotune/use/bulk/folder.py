@@ -67,22 +67,9 @@ def encode_files(
 ) -> Outcome:
     """Encodes the files of a shard that are not done, and writes the manifest when all files are.
 
-    A file that can't be read is left out until the end. The manifest is not written then.
-
-    Args:
-        encoder: a name for `Encoder.load`.
-        sources: files and patterns, see `find_parts`.
-        out: the folder, new or made by the same options.
-        suffix: of the files of vectors.
-        precision: see `Encoder.load`.
-        normalize: whether to scale each vector to length 1.
-        columns: names the column of the text as {"sentence": column}, if the column has no usual name.
-        shard: "2/8" for the second of eight processes that share the files.
-        advance: is told of progress.
-
-    Raises:
-        InputError: there is no such shard; the encoder can't be loaded; a source can't be read; or the folder can't be
-            written, has files of another origin, or has vectors of another encoder or of other options.
+    A file that can't be read is left out until the end. The manifest is not written then. A folder that is there was
+    made by the same options. `columns` is {"sentence": column}. Of eight processes that share the files, the second has
+    the `shard` "2/8".
     """
     parts, columns = find_parts(sources, suffix), dict(columns or {})
     mine = _of_shard(parts, shard)
@@ -99,7 +86,17 @@ def encode_files(
     write = partial(encode_file, loaded, suffix=suffix, columns=columns, normalize=normalize, advance=advance)
     try:
         _open(out, settings)
-        made = _make_all(out, mine, write)
+        made, problems = 0, []
+        for part in mine:
+            try:
+                if not _is_done(out, part):
+                    _make(out, part, write)
+                    made += 1
+            except InputError as error:
+                problems.append(str(error))
+        if problems:
+            count = f"{len(problems)} of {len(mine)} parts can't be encoded; the others are done"
+            raise InputError(f"{problems[0]} ({count})")
         left = sum(not _is_done(out, part) for part in parts)
         records = _finish(out, is_whole=not left)
     except OSError as error:
@@ -122,9 +119,7 @@ def find_parts(sources: Sequence[str], suffix: str) -> list[Part]:
         for part in _parts_of(source, suffix):
             known = parts.setdefault(part.name, part)
             if known.source != part.source:
-                raise InputError(
-                    f"{known.source} and {part.source}: both would become {part.name}; encode them into two folders"
-                )
+                raise InputError(f"{known.source} and {part.source}: both become {part.name}; make two folders")
     return list(parts.values())
 
 
@@ -141,7 +136,6 @@ def _parts_of(source: str, suffix: str) -> Iterator[Part]:
 
 
 def _of_shard(parts: Sequence[Part], shard: str) -> Sequence[Part]:
-    """The parts of a shard, such as each eighth from the second on for "2/8"."""
     match = re.fullmatch("([0-9]{1,9})/([0-9]{1,9})", shard)
     number, count = map(int, match.groups()) if match else (0, 0)
     if not 1 <= number <= count:
@@ -150,7 +144,6 @@ def _of_shard(parts: Sequence[Part], shard: str) -> Sequence[Part]:
 
 
 def _open(out: Path, settings: Mapping[str, Any]) -> None:
-    """Opens a folder whose vectors have these settings, or makes a new one."""
     state = out / STATE
     if out.is_dir() and not state.is_dir() and any(out.iterdir()):
         raise InputError(f"{out}: it has files that isotune encode did not make; name a new folder")
@@ -173,31 +166,13 @@ def _open(out: Path, settings: Mapping[str, Any]) -> None:
             )
 
 
-def _make_all(out: Path, parts: Sequence[Part], write: Callable[[Path, Path], int]) -> int:
-    """Makes the parts that are not done; returns how many these were."""
-    made, problems = 0, []
-    for part in parts:
-        try:
-            if not _is_done(out, part):
-                _make(out, part, write)
-                made += 1
-        except InputError as error:
-            problems.append(str(error))
-    if problems:
-        count = f"{len(problems)} of {len(parts)} parts can't be encoded; the others are done"
-        raise InputError(f"{problems[0]} ({count})")
-    return made
-
-
 def _is_done(out: Path, part: Part) -> bool:
-    """Whether the part has its vectors, and neither they nor their source have changed since."""
     record, target = read_json(_record(out, part), missing_ok=True), out / part.name
     is_current = _facts(part).items() <= record.items()
     return is_current and target.exists() and target.stat().st_size == record["bytes"]
 
 
 def _make(out: Path, part: Part, write: Callable[[Path, Path], int]) -> None:
-    """Makes a part: its file of vectors, and then its record. What is out of date is removed before."""
     target, record, source = out / part.name, _record(out, part), _facts(part)
     # Vectors without a record may be those that another process has just put there.
     for path in (out / MANIFEST, *([target, record] if record.exists() else ())):
@@ -209,7 +184,6 @@ def _make(out: Path, part: Part, write: Callable[[Path, Path], int]) -> None:
 
 
 def _finish(out: Path, is_whole: bool) -> list[dict[str, Any]]:
-    """The records of all parts. Writes the manifest if all are there."""
     paths = sorted(path for path in (out / STATE).rglob("*.json") if path.name != SETTINGS)
     records = [read_json(path) for path in paths]
     settings, rows = read_json(out / STATE / SETTINGS), sum(record["rows"] for record in records)

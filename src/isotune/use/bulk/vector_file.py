@@ -33,11 +33,7 @@ Source = tuple[str, pa.Schema, Iterator[pa.Table]]
 def write_vectors(
     file: BinaryIO, suffix: str, schema: pa.Schema, dimension: int, blocks: Iterable[tuple[pa.Table, Vectors]]
 ) -> int:
-    """Writes blocks of n rows and their vectors [n, dimension], one after the other; returns the number of all rows.
-
-    Memory does not grow with the rows. With the suffix .npy the file has the vectors alone; with .parquet it has the
-    rows' columns too, and a row group for each block.
-    """
+    """Writes blocks of n rows with vectors [n, dimension]; .npy has the vectors alone. Returns the number of rows."""
     rows = 0
     if suffix == ".npy":
         _write_header(file, 0, dimension)
@@ -70,10 +66,7 @@ def encode_file(
     normalize: bool,
     advance: Advance | None,
 ) -> int:
-    """Writes the vectors of a file's rows, in their order; returns their number.
-
-    Rows with a blank text are left out, with a warning. The options are those of `encode_files`.
-    """
+    """Writes the vectors of a file's rows, in order and without blank texts, with `encode_files`' options."""
     read = _parquet if source.suffix.lower() == ".parquet" else _records
     with read(source, columns, text_only=suffix == ".npy") as (column, schema, tables):
         if VECTOR in schema.names:

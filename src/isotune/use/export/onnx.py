@@ -31,6 +31,7 @@ from isotune.encoder.format.modules import TRANSFORMER_CONFIG, write_json
 from isotune.encoder.format.prompt import fill_mask, save_tokenizer, split_prompt, with_suffix
 from isotune.errors import InputError, require_extra
 from isotune.evaluation import STSTask
+from isotune.evaluation.vectors import unit_length
 from isotune.files import rust_writes, written
 from isotune.report.card import CARD, RoundedWeights, model_card
 from isotune.report.templates import template
@@ -57,17 +58,7 @@ class Exported:
 
 
 def export_onnx(model: str | Path, out: str | Path, *, int8: bool = False) -> Exported:
-    """Writes a new ONNX folder for an encoder, and checks it.
-
-    Args:
-        model: a folder, or a name on the Hugging Face hub.
-        out: the folder to make.
-        int8: round the weights of the model to 8-bit integers. Heads stay in float32.
-
-    Raises:
-        InputError: the encoder can't be loaded or exported, or the exported graph gives other vectors; or the folder
-            exists already or can't be written.
-    """
+    """Writes a new ONNX folder and checks it; `int8` rounds the weights of the model, and not those of heads."""
     require_extra("onnx", "onnx", "onnxscript", "onnxruntime")
     with written(Path(out), new=True) as folder:
         encoder = Encoder.load(model, precision="float32", device="cpu")
@@ -78,9 +69,13 @@ def export_onnx(model: str | Path, out: str | Path, *, int8: bool = False) -> Ex
         _write_tokenizer(encoder, folder)
         (folder / "encode.py").write_text(_example(encoder), "utf-8")
         nodes = _write_graph(encoder, folder / "model.onnx")
-        _write_settings(encoder, folder)
+        model_config = encoder.language_model.config  # the kind of model and the length, for servers that ask for them
+        model_config.architectures = [type(encoder.language_model).__name__]
+        model_config.save_pretrained(folder)
+        write_json(folder / TRANSFORMER_CONFIG, {"max_seq_length": encoder.max_length})
         example = _Example(folder)
-        difference = _largest_difference(example.encode(sentences), expected)
+        distances = np.linalg.norm(example.encode(sentences) - expected, axis=1)  # [N]
+        difference = float((distances / np.linalg.norm(expected, axis=1)).max())
         if not difference <= TOLERANCE:
             raise InputError(
                 f"model {model}: the exported graph gives other vectors than the encoder (off by {difference:.0e} of "
@@ -91,17 +86,14 @@ def export_onnx(model: str | Path, out: str | Path, *, int8: bool = False) -> Ex
         if int8:
             _round_weights(folder / "model.onnx", nodes)
             example = _Example(folder)
-            cosine = _mean_cosine(example.encode(sentences), expected)
+            cosine = float((unit_length(example.encode(sentences)) * unit_length(expected)).sum(1).mean())
             rounded = RoundedWeights(TEST_PAIRS, cosine, STSTask(pairs).score(example).spearman.all, score)
         (folder / CARD).write_text(model_card(encoder, model, onnx=True, int8=rounded), "utf-8")
     return Exported(Path(out), difference, score, rounded)
 
 
 def _write_tokenizer(encoder: Encoder, folder: Path) -> None:
-    """Writes the tokenizer, with the text after the sentence, but not the text before it.
-
-    Some published tokenizers pad every sentence to a fixed length; all of them forget to cut.
-    """
+    """Writes the tokenizer with the text after the sentence. Published ones may pad to one length; none cuts."""
     if not encoder.tokenizer.is_fast:
         raise InputError(f"export: {type(encoder.tokenizer).__name__} can't be written as a tokenizer.json")
     _, after = split_prompt(encoder.prompt, encoder.lowercase)
@@ -115,14 +107,6 @@ def _write_tokenizer(encoder: Encoder, folder: Path) -> None:
         tokenizer.save(str(folder / "tokenizer.json"))
 
 
-def _write_settings(encoder: Encoder, folder: Path) -> None:
-    """Writes the kind of model and the encoder's length, for servers that ask for them."""
-    model = encoder.language_model
-    model.config.architectures = [type(model).__name__]
-    model.config.save_pretrained(folder)
-    write_json(folder / TRANSFORMER_CONFIG, {"max_seq_length": encoder.max_length})
-
-
 def _example(encoder: Encoder) -> str:
     before, _ = split_prompt(encoder.prompt, encoder.lowercase)
     return template("encode.py.j2", "use/export").render(
@@ -134,31 +118,15 @@ def _example(encoder: Encoder) -> str:
 
 
 class _Example:
-    """The example in an ONNX folder, some sentences at a time."""
-
     def __init__(self, folder: Path) -> None:
         self.run: Callable[[Sequence[str]], Vectors] = runpy.run_path(str(folder / "encode.py"))["encode"]
 
     def encode(self, sentences: Sequence[str], /) -> Vectors:
-        """Returns [N, d]."""
         return np.concatenate([self.run(sentences[i : i + BATCH]) for i in range(0, len(sentences), BATCH)])
 
 
-def _largest_difference(vectors: Vectors, expected: Vectors) -> float:
-    distances = np.linalg.norm(vectors - expected, axis=1)  # [N]
-    return float((distances / np.linalg.norm(expected, axis=1)).max())
-
-
-def _mean_cosine(vectors: Vectors, expected: Vectors) -> float:
-    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(expected, axis=1)  # [N]
-    return float((np.einsum("nd,nd->n", vectors, expected) / lengths).mean())
-
-
 def _write_graph(encoder: Encoder, path: Path) -> list[str]:
-    """Writes the encoder's graph; returns the names of the nodes that belong to the model, not to pooling and heads.
-
-    The encoder's model has another attention afterwards.
-    """
+    """Writes the graph, which changes the encoder's attention; returns the nodes that belong to the model."""
     from onnx_ir.passes.common import ClearMetadataAndDocStringPass
 
     graph = PaddedEncoder(encoder).eval()
@@ -182,7 +150,6 @@ def _write_graph(encoder: Encoder, path: Path) -> list[str]:
 
 
 def _round_weights(path: Path, nodes: list[str]) -> None:
-    """Rounds the weights of these nodes of an ONNX file to 8-bit integers, with a scale for each output feature."""
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
     from onnxruntime.quantization.quant_utils import add_pre_process_metadata
@@ -206,7 +173,6 @@ def _round_weights(path: Path, nodes: list[str]) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keeps torch's exporter from its warnings, which concern its developers."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -32,16 +32,8 @@ def read_documents(
 ) -> Iterator[Document]:
     """Streams the documents of all sources; memory does not grow with their size.
 
-    A record gives a document for each of its text columns, and a blank text gives none.
-
-    Args:
-        sources, columns: as `isotune.data.read` has them, for `Sentence` rows.
-        id_column: the column that holds the ids; None for the column "id", or FILE:LINE where there is no such column.
-            If a record has several text columns, the column's name is added to the id.
-
-    Raises:
-        InputError: a source is missing or malformed, or a column is missing. What is wrong inside a source is found
-            while streaming.
+    A record gives a document for each of its text columns, and a blank text gives none. Ids are in `id_column`, or else
+    in the column "id"; where there is none, an id is FILE:LINE. Of several text columns, the name is added to the id.
     """
     if isinstance(sources, (str, Path)):
         sources = [sources]

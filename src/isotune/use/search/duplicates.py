@@ -27,20 +27,14 @@ AT_ONCE = 100_000  # pairs that become Python's numbers, which take several time
 
 @dataclass(frozen=True)
 class Duplicates:
-    """Documents, and which of them say the same.
+    """Documents, and which of them say the same."""
 
-    Attributes:
-        documents: all documents [N].
-        pairs: (i, j) [m, 2] with i < j, of texts that are near to each other; of equal texts only the first is near to
-            other texts, and its pairs with the equal ones have the cosine 1.
-        cosines: of the pairs [m]; the largest comes first.
-        kept: for each document [N], the one that is kept in its place, which may be itself.
-    """
-
-    documents: Sequence[Document]
+    documents: Sequence[Document]  # [N], all
+    # (i, j) [m, 2] with i < j, of texts that are near to each other; of equal texts only the first is near to other
+    # texts, and its pairs with the equal ones have the cosine 1.
     pairs: NDArray[np.int64]
-    cosines: NDArray[np.float32]
-    kept: NDArray[np.int64]
+    cosines: NDArray[np.float32]  # [m] of the pairs; the largest comes first
+    kept: NDArray[np.int64]  # [N], for each document the one that is kept in its place, which may be itself
 
     @property
     def unique(self) -> list[Document]:
@@ -54,10 +48,7 @@ class Duplicates:
         return sorted((group.tolist() for group in groups if len(group) > 1), key=len, reverse=True)
 
     def write(self, folder: Path, calibration: Calibration | None = None) -> list[Path]:
-        """Writes pairs.csv, clusters.csv and unique.txt, or unique.jsonl if there are other columns or line breaks.
-
-        With the encoder's calibration, pairs.csv has probabilities.
-        """
+        """Writes pairs.csv, with probabilities if calibrated, clusters.csv, and unique.txt or, with columns, .jsonl."""
         documents = self.documents
         pairs = (
             (f"{cosine:.4f}", documents[i].id, documents[j].id, documents[i].text, documents[j].text)
@@ -83,10 +74,7 @@ class Duplicates:
 def find_duplicates(
     documents: Sequence[Document], encoder: Encoder, least: float, *, show_progress: bool = False
 ) -> Duplicates:
-    """The documents whose texts are equal or have at least the cosine `least`; refuses columns that JSON has not.
-
-    A text that the model's vocabulary hardly knows is only compared by its words.
-    """
+    """Finds texts that are equal or near; a text that the vocabulary hardly knows is compared by its words."""
     first: dict[str, int] = {}  # the first document with each text
     for i, document in enumerate(documents):
         _line(document)  # fails here, and not when all is done
@@ -134,7 +122,6 @@ def write_csv(
 
 
 def _numbers(pairs: NDArray[np.int64]) -> Iterator[list[int]]:
-    """The pairs [m, 2] as Python's numbers."""
     for start in range(0, len(pairs), AT_ONCE):
         yield from pairs[start : start + AT_ONCE].tolist()
 

@@ -15,11 +15,7 @@ QUERIES, ROWS = 256, 65_536  # of a block of products, which takes 67 MB
 def nearest(
     queries: NDArray[np.float32], vectors: NDArray[np.float32], k: int
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """The k rows with the largest cosine to each query, the largest first.
-
-    Takes queries [n, d] and rows [N, d], all of length 1. Returns cosines [n, k] and row numbers [n, k]; with fewer
-    columns if there are fewer rows.
-    """
+    """The k largest cosines [n, k] of queries [n, d] with rows [N, d], all of length 1, and the rows' numbers."""
     cosines, rows = torch.empty(len(queries), 0), torch.empty(len(queries), 0, dtype=torch.int64)
     for start in range(0, len(vectors), ROWS):
         products = _products(queries, vectors[start : start + ROWS])
@@ -44,6 +40,5 @@ def pairs(
 
 
 def _products(queries: NDArray[np.float32], rows: NDArray[np.float32]) -> Tensor:
-    """The products [n, b] of queries [n, d] and rows [b, d]."""
     with fast_float32(), torch.no_grad():
         return torch.from_numpy(queries) @ torch.from_numpy(rows).T

@@ -69,7 +69,6 @@ class _Parser:
         self.advance()
 
     def advance(self) -> None:
-        """Goes on to the next token; `kind` is empty at the end."""
         self.start = self.next
         found = TOKEN.match(self.where, self.start)
         if found is None and self.where[self.start :].strip():

@@ -68,30 +68,17 @@ class Changes(NamedTuple):
 
 
 class Index:
-    """A search index in a folder; `create` or `open` gives one.
-
-    Attributes:
-        folder: where the index is.
-        store: the rows.
-        exact_rows: up to how many rows the search is exact.
-    """
+    """A search index in a folder; `create` or `open` gives one."""
 
     def __init__(self, folder: Path, description: dict[str, Any], exact_rows: int = EXACT_ROWS) -> None:
-        """Opens the index that a description belongs to, without its encoder."""
         self.folder = folder
         self.description = description
-        self.exact_rows = exact_rows
+        self.exact_rows = exact_rows  # up to how many rows the search is exact
         self.store = Store(folder, description["dimension"])
         self._encoder: Encoder | None = None
 
     @classmethod
-    def create(
-        cls,
-        folder: str | Path,
-        encoder: str | Path | Encoder,
-        *,
-        precision: Precision | None = None,
-    ) -> Index:
+    def create(cls, folder: str | Path, encoder: str | Path | Encoder, *, precision: Precision | None = None) -> Index:
         """Creates an empty index in a new or empty folder.
 
         Args:
@@ -138,18 +125,9 @@ class Index:
 
     @classmethod
     def open(
-        cls,
-        folder: str | Path,
-        encoder: str | Path | Encoder | None = None,
-        *,
-        exact_rows: int = EXACT_ROWS,
+        cls, folder: str | Path, encoder: str | Path | Encoder | None = None, *, exact_rows: int = EXACT_ROWS
     ) -> Index:
-        """Opens an index. Its encoder is loaded when it is needed, unless another copy of it is given.
-
-        Raises:
-            InputError: the folder is no index or is damaged, the given encoder is not the index's, or LanceDB is not
-                installed.
-        """
+        """Opens an index. Its encoder is loaded when it is needed, unless another copy of it is given."""
         folder = Path(folder)
         index = cls(folder, _read_description(folder), exact_rows)
         if encoder is not None:
@@ -158,11 +136,7 @@ class Index:
 
     @property
     def encoder(self) -> Encoder:
-        """The encoder that made the vectors.
-
-        Raises:
-            InputError: the encoder can't be loaded, or has changed since the index was made.
-        """
+        """The encoder that made the vectors."""
         if self._encoder is None:
             if self.description["encoder"] is None:
                 raise InputError(f"{self.folder}: it was made with an encoder without a name; give the encoder")
@@ -209,16 +183,18 @@ class Index:
                 rows = rows.slice(len(part))
                 self.store.tend(finished=False)
             self.store.tend(finished=True)
-            self._index_vectors()
+            description, total = _read_description(self.folder), len(self)
+            # The vectors are indexed if there are many rows, and again if the rows have grown by a fifth since.
+            if total > self.exact_rows and total > 1.2 * description.get("approximate", {}).get("rows", 0):
+                self.store.index_vectors()
+                self.store.sync()
+                _write_description(self.folder, description | {"approximate": {"rows": total}})
         return Changes(added, replaced, unchanged)
 
     def add_index(self, other: Index, *, show_progress: bool = False) -> Changes:
         """Adds the rows of another index, whose vectors another encoder may have made: texts are encoded again.
 
         The other index can be searched meanwhile, but not changed.
-
-        Raises:
-            InputError: as `add`, or the other index is this one, or can't be locked.
         """
         if other.folder.resolve() == self.folder.resolve():
             raise InputError(f"{self.folder}: an index can't be added to itself; name another --out")
@@ -227,11 +203,7 @@ class Index:
             return self._add(other.store.tables(PART), show_progress)
 
     def kept_hits(self, encoder: Encoder) -> tuple[int, int]:
-        """What another encoder would change: how many rows keep their nearest text, and how many were asked.
-
-        At most `ASKING` random rows each look for the nearest of at most `ASKED` random rows, by the vectors of the
-        index and by those of the other encoder.
-        """
+        """How many of `ASKING` random rows keep their nearest of `ASKED` with another encoder, and how many asked."""
         rows = self.store.at(np.random.default_rng(0).permutation(len(self))[:ASKED].tolist())
         texts = [row["text"] for row in rows]
         asking = min(ASKING, len(rows))
@@ -244,11 +216,7 @@ class Index:
         return sum(old == new for old, new in zip(*hits, strict=True)), asking
 
     def delete(self, where: str) -> int:
-        """Deletes the rows that fit a filter, such as "lang = 'en'" or "id = 'notes.txt:7'"; returns their number.
-
-        Raises:
-            InputError: the filter can't be read, or another process changes the index.
-        """
+        """Deletes the rows that fit a filter, such as "lang = 'en'" or "id = 'notes.txt:7'"; returns their number."""
         with _changing(self.folder):
             count = self.store.delete(where)
             self.store.tend(finished=True)
@@ -285,18 +253,11 @@ class Index:
         rows = self.store.nearest(vector, ranked, where, approximate=self.is_approximate)
         if hybrid:
             rows = _fuse(rows, self.store.by_words(query, ranked, where))[:k]
-        return [_hit(row, vector) for row in rows]
-
-    def _index_vectors(self) -> None:
-        """Indexes the vectors if there are many rows, and again if the rows have grown by a fifth since."""
-        description, rows = _read_description(self.folder), len(self)
-        if rows > self.exact_rows and rows > 1.2 * description.get("approximate", {}).get("rows", 0):
-            self.store.index_vectors()
-            self.store.sync()
-            _write_description(self.folder, description | {"approximate": {"rows": rows}})
+        cosines = [float(np.dot(np.asarray(row["vector"], np.float32), vector)) for row in rows]
+        columns = [{name: value for name, value in row.items() if name not in FIXED} for row in rows]
+        return [Hit(cosine, row["id"], row["text"], of) for cosine, row, of in zip(cosines, rows, columns, strict=True)]
 
     def _use(self, encoder: str | Path | Encoder) -> None:
-        """Takes an encoder, if it is the one that made the vectors."""
         loaded = encoder
         if not isinstance(loaded, Encoder):
             loaded = Encoder.load(loaded, precision=self.description["precision"])
@@ -311,7 +272,6 @@ class Index:
 
 @contextmanager
 def _changing(folder: Path) -> Iterator[None]:
-    """Keeps other processes from changing the index in a folder at the same time."""
     try:
         lock = FileLock(folder / LOCK, timeout=0).acquire()
     except Timeout:
@@ -323,7 +283,6 @@ def _changing(folder: Path) -> Iterator[None]:
 
 
 def _records(documents: Iterable[Document]) -> Iterator[tuple[str, Record]]:
-    """The documents as records after their places; refuses an id that comes twice, and columns with a wrong name."""
     names: set[str] = set()
     try:
         with closing(sqlite3.connect("")) as ids:  # in a nameless temporary file, so that memory stays flat
@@ -365,8 +324,3 @@ def _fuse(*rankings: list[Row]) -> list[Row]:
             rows[row["id"]] = row
             scores[row["id"]] += 1 / (FUSION + rank)
     return sorted(rows.values(), key=lambda row: -scores[row["id"]])
-
-
-def _hit(row: Row, vector: NDArray[np.float32]) -> Hit:
-    cosine = float(np.dot(np.asarray(row["vector"], np.float32), vector))
-    return Hit(cosine, row["id"], row["text"], {name: value for name, value in row.items() if name not in FIXED})

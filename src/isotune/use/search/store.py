@@ -24,8 +24,7 @@ from isotune.errors import InputError, require_extra
 from isotune.files import sync
 from isotune.use.search.filters import parse, refusal
 
-Row = dict[str, Any]
-"""{column: value} of a row."""
+Row = dict[str, Any]  # {column: value} of a row
 
 FIXED = ("id", "text", "vector")
 # Of approximate search: partitions that are searched, or more if a filter leaves fewer than k rows in them; rows that
@@ -58,7 +57,6 @@ class Store:
     """The table of an index. Threads may share it."""
 
     def __init__(self, folder: Path, dimension: int) -> None:
-        """Opens the table in a folder, or makes an empty one, for vectors of this dimension."""
         self.folder = folder
         # Each call looks for changes that other processes have made.
         database = lancedb().connect(folder, read_consistency_interval=timedelta(0))
@@ -98,11 +96,7 @@ class Store:
     def nearest(
         self, vector: NDArray[np.float32], k: int, where: str | None = None, *, approximate: bool = False
     ) -> list[Row]:
-        """The k rows nearest to a vector [d] that fit a filter, the nearest first.
-
-        LanceDB compares the vector with all rows, block by block. So memory does not grow with the rows. An
-        approximate search needs the index that `index_vectors` builds.
-        """
+        """The k rows nearest to a vector [d] that fit a filter; `approximate` takes the index of `index_vectors`."""
         query = self.table.search(vector, vector_column_name="vector").distance_type("dot").limit(k)
         if approximate:
             query = query.minimum_nprobes(PARTS).maximum_nprobes(0).refine_factor(REFINED)  # 0: no maximum
@@ -167,10 +161,7 @@ class Store:
         return rows, sum(name in known for name in rows["id"].to_pylist())
 
     def put(self, rows: pa.Table, vectors: NDArray[np.float32]) -> None:
-        """Adds rows, or replaces those whose ids are there already, with their vectors [n, d]: one commit.
-
-        If a vector has NaN or infinity, nothing is added.
-        """
+        """Adds rows with vectors [n, d], or replaces those of the same ids: one commit; none if a vector has NaN."""
         refuse_no_numbers(vectors, rows["id"])
         column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), self.dimension)
         table = conform(rows, self.schema).append_column("vector", column).select(self.table.schema.names)
@@ -184,10 +175,7 @@ class Store:
             return int(self.table.delete(parse(where, self.schema)).num_deleted_rows)
 
     def index_vectors(self) -> None:
-        """Builds the index of approximate search over all rows: parts of near vectors, in 8 bits (IVF_SQ).
-
-        Graphs (IVF_HNSW_SQ) take several times as long to build, and find no more.
-        """
+        """Builds the index of approximate search (IVF_SQ). Graphs (IVF_HNSW_SQ) take far longer, and find no more."""
         parts = isqrt(len(self))  # so that finding the nearest parts takes about as long as searching one of them
         config = lancedb().index.IvfSq(distance_type="dot", num_partitions=parts)
         with writing(self.folder):
@@ -213,7 +201,6 @@ class Store:
             sync(self.folder)
 
     def _rows(self, query: Any, where: str | None, *score: str) -> list[Row]:
-        """The rows that a query of LanceDB gives among those that fit a filter, without LanceDB's score of them."""
         with self._filtering(where) as condition:
             if condition:
                 query = query.where(condition, prefilter=True)
@@ -221,7 +208,6 @@ class Store:
 
     @contextmanager
     def _filtering(self, where: str | None) -> Iterator[str | None]:
-        """Gives a filter as SQL of our own, and turns LanceDB's error about it, such as a wrong type, into one line."""
         columns = self.schema
         condition = None if where is None else parse(where, columns)
         with reading(self.folder):

@@ -42,10 +42,7 @@ class Refused(Exception):
         param: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Takes the HTTP status, one clear line, and OpenAI's name of the error if there is one.
-
-        What the client's own words break into lines becomes one line, as in `InputError`.
-        """
+        """Takes the HTTP status, a line (of the client's lines it makes one), and OpenAI's name of the error."""
         super().__init__(message)
         self.status, self.message, self.code, self.param = status, str(InputError(message)), code, param
         self.headers = dict(headers or {})
@@ -61,7 +58,6 @@ class Busy(Refused):
     """A request that the server could answer later."""
 
     def __init__(self, message: str) -> None:
-        """Takes one clear line."""
         headers = {"retry-after": "1"}
         super().__init__(429, f"{message}; try again later", code="rate_limit_exceeded", headers=headers)
 

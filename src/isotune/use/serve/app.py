@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from pydantic import ConfigDict, TypeAdapter
+from pydantic_core import to_json
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
@@ -58,7 +58,7 @@ LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 SEARCHES = 2  # searches at a time; others wait
 SMALL_BODY = 2**16  # bytes, which are read in less than a millisecond
 # Columns have any type; dates become text in ISO 8601, bytes URL-safe base64, and NaN and infinity null.
-HIT: TypeAdapter[Any] = TypeAdapter(Any, config=ConfigDict(ser_json_bytes="base64", ser_json_inf_nan="null"))
+as_json = partial(to_json, bytes_mode="base64", inf_nan_mode="null")
 
 
 class Service:
@@ -68,7 +68,6 @@ class Service:
     """
 
     def __init__(self, encoders: Mapping[str, Encoder], limits: Limits) -> None:
-        """Starts the batcher's workers."""
         self.encoders, self.limits, self.metrics = dict(encoders), limits, Metrics()
         self.calibrations = {name: encoder.calibration for name, encoder in encoders.items()}
         self.batcher = Batcher(list(encoders.values()))
@@ -144,16 +143,11 @@ def application(
     index: Index | None = None,
     hosts: Sequence[str] = LOCAL_NAMES,
 ) -> ASGIApp:
-    """Makes the whole ASGI application for encoders by name.
+    """Makes the whole ASGI application for encoders by name; the first is for requests that name none.
 
-    Args:
-        encoders: the first is the one for requests that name none.
-        limits: what is accepted of a request.
-        keys: API keys; without any, requests need none.
-        origins: origins of other web pages whose scripts may call the server (CORS).
-        index: what /search searches; its encoder is one of the encoders.
-        hosts: the names by which requests may call a server without keys; none: any name. A page of the web that lets
-            a name of its own point here (DNS rebinding) can't reach the server by that name.
+    Requests need one of the `keys`. Without keys, they have to call the server by one of the `hosts`, if there are any:
+    so a page of the web that lets a name of its own point here (DNS rebinding) can't reach it. Scripts of the pages of
+    `origins` may call the server (CORS). The encoder of the `index` is one of the encoders.
     """
     service = Service(encoders, limits)
     operations = [*_encoding(service), *_information(service, bodies.Health(bool(keys), index is not None))]
@@ -206,8 +200,6 @@ def application(
 
 
 def _encoding(service: Service) -> list[Operation]:
-    """What encodes texts."""
-
     async def embeddings(scope: Scope, body: bodies.EmbeddingsRequest) -> Response:
         """Encode texts, as OpenAI's embeddings."""
         texts = [body.input] if isinstance(body.input, str) else body.input
@@ -241,7 +233,6 @@ def _encoding(service: Service) -> list[Operation]:
 
 
 def _searching(service: Service, index: Index) -> Operation:
-    """What searches the index."""
     model = next(name for name, encoder in service.encoders.items() if encoder is index.encoder)
     calibration = service.calibrations[model]
 
@@ -259,7 +250,7 @@ def _searching(service: Service, index: Index) -> Operation:
             found = [hit for hit in _found(index, body, encoded.vectors[0]) if hit.cosine >= least]
             chances = calibration.probability([hit.cosine for hit in found]).tolist() if calibration else repeat(None)
             pairs = zip(found, chances, strict=False)
-            return [HIT.dump_json({**hit._asdict(), "probability": chance}) for hit, chance in pairs]
+            return [as_json({**hit._asdict(), "probability": chance}) for hit, chance in pairs]
 
         hits = await asyncio.get_running_loop().run_in_executor(service.searching, find)
         if (size := sum(map(len, hits))) > (limit := service.limits.hits):
@@ -271,7 +262,6 @@ def _searching(service: Service, index: Index) -> Operation:
 
 
 def _found(index: Index, body: bodies.SearchRequest, vector: Any) -> list[Hit]:
-    """The rows that a search finds. An index that can't be searched without the filter either is damaged."""
     search = partial(index.search, body.query, hybrid=body.hybrid, vector=vector)
     try:
         if read_json(index.folder / "index.json")["fingerprint"] == index.description["fingerprint"]:
@@ -290,8 +280,6 @@ def _found(index: Index, body: bodies.SearchRequest, vector: Any) -> list[Hit]:
 
 
 def _information(service: Service, state: bodies.Health) -> list[Operation]:
-    """What encodes nothing."""
-
     def described(name: str, encoder: Encoder) -> bodies.Model:
         return bodies.Model(name, service.created, encoder.dimension, encoder.max_length)
 
@@ -324,7 +312,6 @@ def _usage(encoded: Encoded) -> bodies.Usage:
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
-    """The answer to a request that has failed with an error."""
     traceback.clear_frames(error.__traceback__)  # which hold the request's texts, and the error itself
     if isinstance(error, InputError):
         error = Refused(400, str(error))

@@ -73,7 +73,6 @@ class _Job:
 
     @property
     def next_tokens(self) -> int:
-        """Tokens of the text that is taken next."""
         return len(self.ids[self.waiting[-1]])
 
 
@@ -85,7 +84,6 @@ class Batcher:
     """Encodes texts of many requests together. All methods but `close` belong to one event loop."""
 
     def __init__(self, encoders: Sequence[Encoder]) -> None:
-        """Starts the workers."""
         self._jobs: list[tuple[int, int, _Job]] = []  # a heap of the jobs with waiting texts, by their turns
         self._done, self._numbers = 0, count()  # tokens, texts
         self._changed = threading.Condition()
@@ -143,7 +141,6 @@ class Batcher:
         torch.set_num_threads(self._threads)  # a worker's setting holds for threads that start later, too
 
     def _work(self, alone: bool) -> None:
-        """Encodes batches until the batcher is closed; `alone`: without torch's other threads."""
         if alone:
             compute_alone()
         while batch := self._take():
@@ -165,18 +162,15 @@ class Batcher:
             loop.call_soon_threadsafe(_deliver, batch, vectors)
 
     def _take(self) -> _Batch:
-        """Waits for texts and takes the next batch; nothing once the batcher is closed and no text waits."""
         with self._changed:
             while not (batch := self._next_batch()) and not self._closed:
                 self._changed.wait()
             return batch
 
     def _queue(self, job: _Job) -> None:
-        """Has a job wait for the turn of its next text."""
         heappush(self._jobs, (self._done + PATIENCE * job.next_tokens, next(self._numbers), job))
 
     def _next_batch(self) -> _Batch:
-        """Takes texts of an encoder in the order of their turns, up to the number of tokens of a batch."""
         batch: _Batch = []
         tokens, others = 0, []
         while self._jobs:
@@ -212,7 +206,6 @@ def _cuts_at_spaces(encoder: Encoder) -> bool:
 
 
 def _parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Cuts texts into parts of `PART_CHARACTERS` characters, or of one text that is longer."""
     start = characters = 0
     for end, text in enumerate(texts):
         if end > start and characters + len(text) > PART_CHARACTERS:
@@ -233,7 +226,6 @@ def _beginnings(part: Sequence[str]) -> Iterator[Sequence[str]]:
 
 @torch.no_grad()
 def _encode(batch: _Batch) -> NDArray[np.float32]:
-    """Encodes the texts of a batch; returns [n, d]."""
     encoder = batch[0][0].encoder
     vectors: Tensor = encoder(pack([job.ids[i] for job, i in batch]).to(encoder.device)).float()
     normalized: NDArray[np.float32] = torch.nn.functional.normalize(vectors, dim=-1).cpu().numpy()
@@ -241,7 +233,6 @@ def _encode(batch: _Batch) -> NDArray[np.float32]:
 
 
 def _deliver(batch: _Batch, vectors: NDArray[np.float32]) -> None:
-    """Gives each job its vectors; in the event loop."""
     for (job, i), vector in zip(batch, vectors, strict=True):
         job.vectors[i] = vector
         job.left -= 1
@@ -250,6 +241,5 @@ def _deliver(batch: _Batch, vectors: NDArray[np.float32]) -> None:
 
 
 def _fail(job: _Job, error: Exception) -> None:
-    """Gives a job the error; in the event loop."""
     if not job.done.done():
         job.done.set_exception(error)

@@ -40,7 +40,6 @@ def parse(body: bytes, kind: type[Body]) -> Body:
 
 
 def _allowed(kind: type[Struct], field: str) -> str:
-    """What a field may have, as its description says; or the fields, if there is none of this name."""
     if hint := get_type_hints(kind, include_extras=True).get(field):
         return str(hint.__metadata__[-1].description)
     return f"the fields are {', '.join(kind.__struct_fields__)}"

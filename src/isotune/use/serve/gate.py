@@ -76,12 +76,7 @@ class Gate:
         paths: Sequence[str],
         tokens: Budget,
     ) -> None:
-        """Takes the routes' application and what to ask of requests.
-
-        Without `keys`, every request is accepted. `paths` are the names by which requests are logged and counted; those
-        of `open_paths` need no key. The routes take tokens from the budget, and the gate gives them back at the end of
-        the request.
-        """
+        """Without `keys`, every request is accepted, as at `open_paths`. `paths` are the names in log and counts."""
         self.app, self.limits, self.metrics = app, limits, metrics
         self._keys = {hashlib.sha256(key.encode()).digest() for key in keys}  # to look one up tells nothing of a key
         self.tokens, self.bytes = tokens, Budget(limits.bytes_in_progress, limits.requests, "bytes")
@@ -112,7 +107,6 @@ class Gate:
         logger.info("%s %s %s %s %.0f ms", client, scope["method"], path, request.status or "gone", 1000 * seconds)
 
     async def _pass(self, request: _Request) -> None:
-        """Lets a request through, or refuses it."""
         is_open = request.scope["path"] in self.open_paths
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
         is_known = scheme.lower() == "bearer" and hashlib.sha256(key.strip().encode("latin-1")).digest() in self._keys
@@ -146,8 +140,6 @@ class Gate:
 
 
 class _Request:
-    """A request, and what became of its answer."""
-
     def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits) -> None:
         self.scope, self.receive, self._send, self.limits = scope, receive, send, limits
         self.headers = Headers(scope=scope)
@@ -164,7 +156,6 @@ class _Request:
             self._deadline.reschedule(min(when, asyncio.get_running_loop().time() + seconds))
 
     async def read(self, budget: Budget) -> bytes:
-        """The whole body; its bytes are taken from the budget as they come."""
         body, most = bytearray(), self.limits.body_bytes
         declared = int(self.headers.get("content-length", 0))
         try:
@@ -213,14 +204,12 @@ class _Request:
             gone.cancel()
 
     async def send(self, message: Message) -> None:
-        """Sends a part of the answer, with the headers that every answer has."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             MutableHeaders(scope=message).update(SECURITY_HEADERS)
         await self._send(message)
 
     async def refuse(self, refused: Refused) -> None:
-        """Answers with an error, if no answer has begun."""
         if not self.status:
             await refused.response()(self.scope, self.receive, self.send)
 

@@ -115,7 +115,6 @@ class Patience(HttpToolsProtocol):
         self._start("stop", self.limits.stop_seconds + 1)
 
     def _is_busy(self) -> bool:
-        """Whether a request has no whole answer yet."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def _wait(self) -> None:
@@ -146,7 +145,6 @@ def patient(limits: Limits) -> type[Any]:
 
 
 def _most_connections() -> int:
-    """How many connections leave a quarter of the files, or 256, for other things."""
     try:
         import resource
     except ImportError:  # Windows

@@ -62,11 +62,7 @@ class BoundedLog(logging.StreamHandler[Any]):
 
 
 def serve(app: ASGIApp, listener: socket.socket, limits: Limits) -> None:
-    """Answers requests until SIGINT or SIGTERM, then finishes those that were accepted, and raises the signal again.
-
-    Requests are logged on standard error: client, method, path, status and time, and nothing that a client sent; see
-    `BoundedLog`.
-    """
+    """Answers requests until SIGINT or SIGTERM, finishes those that were accepted, and raises the signal again."""
     handler = BoundedLog()
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING, handlers=[handler])
     logging.getLogger("isotune.use.serve").setLevel(logging.INFO)
