@@ -1,4 +1,3 @@
-import re
 from typing import Any
 from xml.etree import ElementTree
 
@@ -81,15 +80,6 @@ def test_every_stage_has_a_figure_that_names_it() -> None:
     assert "kept: 50.00 at step 10" in first_words
     assert "kept: 50.00 at its start" in second_words
     assert "Stage 1: simcse" not in texts(learning_curve(train(5), []))
-
-
-def test_text_and_axes_take_the_pages_colour() -> None:
-    svg = learning_curve(train(20, info_nce=1, mlm=2), dev([0.3, 0.5]))
-    colours = set(re.findall(r"(?:fill|stroke): ?(#\w+|currentColor)", svg))
-    assert "currentColor" in colours
-    assert colours <= {"currentColor", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000"}
-    for style in re.findall(r'<text[^>]*style="([^"]*)"', svg):
-        assert "fill: currentColor" in style
 
 
 def test_panels_state_their_spearman() -> None:
