@@ -134,9 +134,3 @@ def test_a_file_of_something_else_is_refused_and_kept(path: Path, text: str, mes
     with pytest.raises(InputError, match=message):
         score_pairs(PAIRS, path, answers("1"), print)
     assert path.read_text() == text
-
-
-def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="can't be written"):
-        score_pairs(PAIRS, tmp_path / "file" / "pairs.tsv", answers("1"), print)
