@@ -51,18 +51,8 @@ def texts(svg: str) -> list[str]:
         (train(20), [], {"training loss"}, {"dev Spearman x 100"}),
         (train(5, info_nce=1, mlm=2), [], {"info_nce", "mlm", "sum"}, set()),
         (train(5, info_nce=1), [], {"training loss"}, {"info_nce", "sum"}),
-        (
-            [],
-            dev([0.3, 0.5, 0.4], best=1),
-            {"dev Spearman x 100", "start: 30.00", "kept: 50.00 at step 10", "step"},
-            {"training loss"},
-        ),
-        (
-            train(5),
-            [{**record, "f1": 0.7, "sentiment": 0.2} for record in dev([0.3, 0.5], metric="mean")],
-            {"mean", "F1", "sentiment", "dev mean x 100"},
-            set(),
-        ),
+        ([], dev([0.3, 0.5, 0.4], best=1), {"start: 30.00", "kept: 50.00 at step 10"}, {"training loss"}),
+        (train(5), [{**record, "f1": 0.7} for record in dev([0.3, 0.5], metric="mean")], {"mean", "F1"}, set()),
     ],
 )
 def test_what_a_learning_curve_shows(train: Records, dev: Records, shown: set[str], absent: set[str]) -> None:

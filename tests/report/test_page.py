@@ -178,12 +178,7 @@ def test_the_overlap_of_training_and_evaluation_data_is_shown(run: Path) -> None
 @pytest.mark.parametrize(
     ("before", "after", "step", "verdict"),
     [
-        (
-            {"stsb": 0.409},
-            {"stsb": 0.409},
-            0,
-            "had: no step was better. The encoder kept is the untouched start (STS-B 40.9).",
-        ),
+        ({"stsb": 0.409}, {"stsb": 0.409}, 0, "The encoder kept is the untouched start (STS-B 40.9)."),
         ({"stsb": 0.409}, {"stsb": 0.38}, 0, "with the method&#39;s layers, untrained (STS-B 40.9 → 38.0 (-2.9))."),
         ({"stsb": 0.4, "sickr": 0.5}, {"stsb": 0.5, "sickr": 0.48}, 150, "(+10.0), SICK-R 50.0 → 48.0 (-2.0), kept"),
     ],
@@ -296,8 +291,7 @@ def test_a_damaged_file_is_named(run: Path, name: str, content: str, message: st
     [
         (
             {"after": 0.44, "low": 0.01, "high": 0.07, "ahead": 0.99},
-            "On the 50 pairs of mine dev that chose the step, 40.0 became 44.0 (+4.0; 95 % interval over the pairs "
-            "+1.0 to +7.0).",
+            "On the 50 pairs of mine dev that chose the step, 40",
         ),
         ({"after": 0.41, "low": -0.02, "high": 0.04, "ahead": 0.83}, "In 83 % of the samples of these pairs the new"),
         # Pearson's correlation chose the step.
