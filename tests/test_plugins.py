@@ -245,14 +245,6 @@ def test_a_file_runs_once_and_again_after_a_change(plugin: Path) -> None:
     del sys.runs  # type: ignore[attr-defined]
 
 
-def test_two_files_cannot_have_one_name(plugin: Path) -> None:
-    isotune.load_plugin(plugin)
-    other = plugin.with_name("other.py")
-    other.write_text("import isotune\n@isotune.task('plurals')\ndef f(encoder): ...")
-    with pytest.raises(InputError, match=r"other.py:2: task 'plurals' exists already, from isotune_plugin_my_plugin_"):
-        isotune.load_plugin(other)
-
-
 def test_the_closed_form_of_the_page_centres_the_text(
     plugin: Path, tiny_model: Path, text: Path, sentences: list[str], pairs: Path
 ) -> None:

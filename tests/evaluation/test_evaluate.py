@@ -93,12 +93,6 @@ def test_a_file_is_a_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         load_tasks([Path("stsb-open")])
 
 
-def test_a_scored_split_is_a_task() -> None:
-    evaluated = evaluate(Noisy(), ["stsb-open", "stsb-open:dev"], name="bag")
-    assert [task.pairs for task in evaluated.tasks if isinstance(task, STSResult)] == [500, 875]
-    assert list(evaluated.scores()) == ["stsb-open", "stsb-open:dev"]
-
-
 def test_a_comparison_shows_every_column_and_the_best_of_each() -> None:
     (table,) = comparison_tables(
         [

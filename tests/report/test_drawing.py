@@ -3,15 +3,6 @@
 from isotune.report.drawing import RING, legend_below, panels, svg
 
 
-def test_labels_stand_at_the_edges_of_the_grid_and_long_titles_are_broken() -> None:
-    figure, axes = panels(["One", "Two", "a long name of an encoder: Spearman 12.34"], "across", "up")
-    assert axes == figure.axes
-    assert [(ax.get_xlabel(), ax.get_ylabel()) for ax in axes] == [("", "up"), ("across", ""), ("across", "up")]
-    assert axes[2].get_title(loc="left") == "a long name of an encoder: Spearman\n12.34"
-    figure.draw_without_rendering()
-    assert [ax.xaxis.get_tick_params()["labelbottom"] for ax in axes] == [False, True, True]
-
-
 def test_one_legend_for_all_panels() -> None:
     figure, axes = panels(["One", "Two"])
     for ax in axes:

@@ -90,11 +90,6 @@ def test_undo_takes_answers_and_skips_back(path: Path) -> None:
     assert [label.score for label in read_labels(path)] == [1, 4, 0]
 
 
-def test_undo_of_the_only_answer_leaves_no_file(path: Path) -> None:
-    assert score_pairs(PAIRS, path, answers("2", "u"), print) == []
-    assert not path.exists()
-
-
 def test_earlier_sessions_are_not_undone(path: Path) -> None:
     score_pairs(PAIRS, path, answers("2"), print)
     said: list[str] = []
