@@ -108,15 +108,6 @@ def test_the_tables_list_every_method_recipe_and_analysis() -> None:
     assert [name for name, _ in rows.findall(analyses)] == list(ANALYSES)
 
 
-def test_a_wrong_command_line_is_noticed(flags: Callable[..., set[str]]) -> None:
-    text = (
-        "`isotune train a.txt --no-such-flag`\n\n    A=1 isotune encode - \\\n        --out x\n\n```\nisotune.x\n```\n"
-    )
-    assert list(_commands(text)) == [["encode", "-", "--out", "x"], ["train", "a.txt", "--no-such-flag"]]
-    assert "--no-such-flag" not in flags("train")
-    assert {"--out", "--objective", "--batch-size"} <= flags("train", "self-guided")
-
-
 @pytest.fixture(scope="module")
 def flags() -> Callable[..., set[str]]:
     """The flags of a command, or of `isotune train` with a method or recipe of the package, as its help lists them."""

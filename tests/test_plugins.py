@@ -9,6 +9,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -219,10 +220,7 @@ def test_every_method_with_views_takes_the_augmentation(
     [
         ("\n\nx = 1 / 0", r":3: ZeroDivisionError: division by zero"),
         ("x = 1\nclass", r":2: SyntaxError: "),
-        (
-            "import isotune\n@isotune.pooling('cls')\ndef f(hidden): ...",
-            r":2: pooling 'cls' exists already, from isotune",
-        ),
+        ("import isotune\n@isotune.pooling('cls')\ndef f(hidden): ...", r":2: pooling 'cls' exists already"),
     ],
 )
 def test_a_plugin_that_fails_is_one_line(plugin: Path, code: str, message: str) -> None:
@@ -245,14 +243,6 @@ def test_a_file_runs_once_and_again_after_a_change(plugin: Path) -> None:
     isotune.load_plugin(plugin)
     assert sys.runs == 2  # type: ignore[attr-defined]
     del sys.runs  # type: ignore[attr-defined]
-
-
-def test_two_files_cannot_have_one_name(plugin: Path) -> None:
-    isotune.load_plugin(plugin)
-    other = plugin.with_name("other.py")
-    other.write_text("import isotune\n@isotune.task('plurals')\ndef f(encoder): ...")
-    with pytest.raises(InputError, match=r"other.py:2: task 'plurals' exists already, from isotune_plugin_my_plugin_"):
-        isotune.load_plugin(other)
 
 
 def test_the_closed_form_of_the_page_centres_the_text(
@@ -310,39 +300,14 @@ def test_a_dataset_and_a_recipe_from_toml(plugin: Path, tmp_path: Path, pairs: P
         isotune.add_datasets(file)
 
 
-def watcher(title: str, **names: Any) -> dict[str, Any]:
-    """What the page's example for a tracker defines, once it has seen a record of each sort."""
+@pytest.mark.parametrize("title", ["Weights & Biases", "MLflow", "TensorBoard"])
+def test_the_example_for_a_tracker_gives_it_the_numbers(title: str) -> None:
     (code,) = re.findall(rf"^{title}:\n\n```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    tracker = MagicMock()
+    names: dict[str, Any] = dict.fromkeys(("wandb", "mlflow", "SummaryWriter"), tracker)
     exec(code, names)
-    names["watch"]({"kind": "train", "stage": 1, "step": 1, "loss": 0.5, "terms": {"nt_xent": 0.5}})
     names["watch"]({"kind": "dev", "stage": 1, "step": 2, "metric": "spearman", "score": 0.7, "best": True})
-    names["watch"]({"kind": "warning", "step": 2, "message": "the space collapses"})
-    return names
-
-
-def test_the_example_for_weights_and_biases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wandb = pytest.importorskip("wandb")
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    monkeypatch.chdir(tmp_path)
-    run = watcher("Weights & Biases", wandb=wandb)["run"]
-    assert (run.summary["train/loss"], run.summary["dev/score"]) == (0.5, 0.7)
-    run.finish()
-
-
-def test_the_example_for_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mlflow = pytest.importorskip("mlflow")
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    mlflow.set_tracking_uri((tmp_path / "mlruns").as_uri())
-    with mlflow.start_run() as run:
-        watcher("MLflow", mlflow=mlflow)
-    assert mlflow.get_run(run.info.run_id).data.metrics == {"train/loss": 0.5, "dev/score": 0.7}
-
-
-def test_the_example_for_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    from torch.utils.tensorboard import SummaryWriter
-
-    monkeypatch.chdir(tmp_path)
-    watcher("TensorBoard", SummaryWriter=SummaryWriter)["writer"].close()
-    written = events.EventAccumulator("runs/notes/tensorboard").Reload()
-    assert written.Scalars("dev/score")[0].value == pytest.approx(0.7)
+    (call,) = (call for call in tracker.mock_calls if "dev/score" in str(call))
+    assert "0.7" in str(call)
+    assert "2" in str(call)
+    assert "spearman" not in str(tracker.mock_calls)

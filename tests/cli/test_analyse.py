@@ -29,10 +29,7 @@ def test_errors_are_reported_before_any_encoding(
     Path("file").write_text("")
     for words, message in [
         (["pair", tiny_model], "unknown analysis 'pair': did you mean 'pairs'"),
-        (["pairs"], "no encoder: name at least one folder or hub name"),
-        (["pairs", "no/model", "--tasks", pairs], "model no/model: there is no such folder"),
         (["pairs", tiny_model, tiny_model, "--tasks", pairs], f"encoder {tiny_model} is named twice"),
-        (["pairs", tiny_model, "--tasks", "stsb"], "set ISOTUNE_DATA to a folder with stsb/stsb.tsv.gz"),
         (["pairs", tiny_model, "--tasks", pairs, "--seed=-1"], "--seed -1: it is a whole number from 0 to 4294967295"),
         (["pairs", tiny_model, "--tasks", pairs, "--out", "old"], "old/pairs.json: it exists already"),
         (["pairs", tiny_model, "--tasks", pairs, "--out", "file"], "file: File exists"),

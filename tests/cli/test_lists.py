@@ -5,7 +5,6 @@ import math
 import re
 from collections.abc import Collection
 from datetime import date
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from isotune.data import DATASETS
 from isotune.encoder.encoder import Encoder
 from isotune.lab.analyses import ANALYSES
 from isotune.lab.studies import paper_names, study_names
-from isotune.recipes import RECIPES, read_recipe
+from isotune.recipes import RECIPES
 from tests.cli.conftest import Call
 
 LISTS: dict[str, Collection[str]] = {
@@ -42,26 +41,10 @@ def test_a_list_names_all_there_is_in_full(
     assert {sign for sign in out if not sign.isascii()} <= {*"─é"}  # and so no "…"
 
 
-def test_the_row_of_a_recipe(isotune: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "120")
-    lines = isotune("recipes").out.splitlines()
-    rows = {line.split()[0]: line for line in lines if line and line[0] != " "}
-    assert re.fullmatch(
-        r"consert-unsup-base +sts-unlabelled +STS average 72\.74 +9,300 steps *", rows["consert-unsup-base"]
-    )
-    assert re.search(r" all-nli:train .*STS average 79\.37", rows["consert-joint-unsup"])
-    assert re.match(r"  ConSERT +sts-unlabelled ", lines[lines.index(rows["consert-joint-unsup"]) + 1])
-    assert re.search(r" stsb +STS average 74\.62  ", rows["sg-opt"])  # without "(8 seeds)"
-    assert re.search(r" yours ", rows["default"])
-
-
 def test_the_lists_as_json(isotune: Call, nothing_fetched: None) -> None:
     recipes = {each["name"]: each for each in json.loads(isotune("recipes", "--json").out)}
     assert list(recipes) == list(RECIPES)
     assert recipes["consert-unsup-base"]["data"] == ["sts-unlabelled"]
-    assert {key: recipes["sg-opt"][key] for key in ("paper", "published")} == {
-        key: read_recipe("sg-opt")[key] for key in ("paper", "published")
-    }
     datasets = {each["name"]: each for each in json.loads(isotune("datasets", "--json").out)}
     assert list(datasets) == list(DATASETS)
     assert [name for name, each in datasets.items() if each["here"]] == ["stsb-open"]
@@ -81,11 +64,6 @@ def test_json_has_no_value_that_strict_parsers_refuse(capsys: pytest.CaptureFixt
 
     content = json.loads(capsys.readouterr().out, parse_constant=refuse)
     assert content == {"nan": None, "infinite": [None], "bytes": "__4=", "day": "2024-12-31", "word": "犬"}
-
-
-def test_datasets_in_the_data_folder_are_here(isotune: Call, real_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ISOTUNE_DATA", str(real_data))
-    assert re.search(r"^stsb +yes", isotune("datasets").out, re.MULTILINE)
 
 
 def test_doctor_passes_on_this_machine(isotune: Call, nothing_fetched: None) -> None:

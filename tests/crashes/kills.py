@@ -171,6 +171,16 @@ def check_whole(folder: Path) -> None:
             assert path.read_text("utf-8").rstrip().endswith("</html>"), path
 
 
+def check_end(work: Work, folder: Path, expected: dict[str, object], when: str) -> None:
+    """Compares what disturbed work has made with what is expected, and removes it."""
+    in_child(check_whole, folder)
+    result = in_child(work.result, folder)
+    others = sorted(key for key in expected | result if result.get(key) != expected.get(key))
+    names = sorted({*expected.get("names", ())} ^ {*result.get("names", ())})  # type: ignore[misc]
+    assert not others, f"{when} there are other {others} {names}"
+    shutil.rmtree(folder)
+
+
 def main(name: str, seed: int, kills: int) -> None:
     """Kills so many processes that do a work, or a few more."""
     torch.set_num_threads(1)
@@ -190,12 +200,7 @@ def main(name: str, seed: int, kills: int) -> None:
                 killed += 1
                 in_child(check_whole, disturbed)
             killer.finish(disturbed)
-            in_child(check_whole, disturbed)
-            result = in_child(work.result, disturbed)
-            others = sorted(key for key in expected | result if result.get(key) != expected.get(key))
-            names = sorted({*expected.get("names", ())} ^ {*result.get("names", ())})
-            assert not others, f"{name}, seed {seed}: after {killed} kills there are other {others} {names}"
-            shutil.rmtree(disturbed)
+            check_end(work, disturbed, expected, f"{name}, seed {seed}: after {killed} kills")
             done += 1
             seconds = round(time.monotonic() - began)
             print(f"{name}: {killed} processes killed, done {done} times in {seconds} s", flush=True)

@@ -303,18 +303,6 @@ def test_a_line_of_a_gigabyte_is_refused_in_little_memory(tmp_path: Path) -> Non
     assert peak_memory() - before < 50
 
 
-def test_a_file_that_grows_while_it_is_read_is_read_to_its_end(tmp_path: Path) -> None:
-    texts, table = tmp_path / "rows.txt", tmp_path / "rows.parquet"
-    texts.write_text("one\ntwo\n")
-    pq.write_table(pa.table({"sentence": ["one", "two"]}), table)
-    for path, more, end in ((texts, b"three\n", ["one", "two", "three"]), (table, b"three\n", ["one", "two"])):
-        rows = read(path, Sentence)
-        first = next(rows)
-        with path.open("ab") as file:
-            file.write(more)
-        assert [first.sentence, *(row.sentence for row in rows)] == end
-
-
 def test_a_file_that_shrinks_while_it_is_read_ends_and_does_not_hang(tmp_path: Path) -> None:
     for name in ("rows.txt", "rows.parquet"):
         path = tmp_path / name

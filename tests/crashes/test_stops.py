@@ -1,15 +1,12 @@
 """Ctrl-C ends each command within two seconds, quietly and with code 130, and the same command goes on.
 
 Each command works for some seconds with the bundled model, and is interrupted at moments spread over its whole time.
-`ISOTUNE_SEED` chooses other moments, and `ISOTUNE_STOPS` how many of each command. The slow test also interrupts new
-processes, which are importing their libraries.
+`ISOTUNE_SEED` chooses other moments, and `ISOTUNE_STOPS` how many of each command.
 """
 
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -59,12 +56,6 @@ WORDS = {
     "reproduce": ["reproduce", "consert/table1", "--out", "out"],
     "datasets": ["datasets", "fetch", "hub:me/data"],
     "label": ["label", "TEXT", "--encoders", "bert-tiny", "--pairs", "2", "--out", "out/labels.tsv"],
-}
-NEW = {words[0]: words for words in WORDS.values()} | {
-    "similarity": ["similarity", "bert-tiny", "FEW", "FEW"],
-    "serve": ["serve", "bert-tiny", "--port=0"],
-    "recipes": ["recipes"],
-    "doctor": ["doctor"],
 }
 
 
@@ -185,40 +176,3 @@ class Watch:
     def seconds(self) -> float:
         """Seconds since the start."""
         return time.monotonic() - self.waited - self.start
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("command", NEW)
-def test_a_new_process_is_interrupted(command: str, inputs: dict[str, str], tmp_path: Path) -> None:
-    chance = random.Random(f"{command} {SEED}")
-    heard, whole = 0, 4.0
-    for number in range(5):
-        (tmp_path / f"{number}").mkdir()
-        began = time.monotonic()
-        with subprocess.Popen(
-            [sys.executable, "-m", "isotune", *(inputs.get(word, word) for word in NEW[command])],
-            cwd=tmp_path / f"{number}",
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # what a shell starts with "&" ignores it
-            text=True,
-        ) as process:
-            with suppress(subprocess.TimeoutExpired):
-                moment = 0.2 + (number - 1 + chance.random()) / 4 * (whole - 0.2)  # not while Python itself starts
-                process.wait(moment if number else whole)
-            whole = whole if number else time.monotonic() - began  # less for a command that ended sooner
-            watch = Watch(process.pid)
-            process.send_signal(signal.SIGINT)
-            while process.poll() is None:
-                watch.look()
-                time.sleep(0.005)
-            assert process.stderr
-            err = process.stderr.read()
-        assert process.returncode in (0, 2, 130, -signal.SIGINT), err  # the last while Python itself ends
-        if process.returncode in (130, -signal.SIGINT):
-            heard += 1
-            assert watch.seconds() < LATEST, err
-        assert "Traceback" not in err, err
-    print(f"{command}: {heard} of 5 new processes were interrupted")
-    assert heard

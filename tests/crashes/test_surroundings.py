@@ -1,6 +1,5 @@
-"""Without a writable home, a network, a second core, UTF-8 or assertions; in a thread, after fork and with spawn."""
+"""Without a writable home, a network, a second core, UTF-8 or assertions; after fork and with spawn."""
 
-import json
 import multiprocessing
 import os
 import shutil
@@ -12,7 +11,6 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
-from threading import Thread
 
 import numpy as np
 import pytest
@@ -118,26 +116,6 @@ def test_without_a_network(network: str, inputs: Inputs, silent: str, tmp_path: 
         code, seconds = line.split()
         assert code == "2"
         assert float(seconds) < 60
-
-
-def work_in_a_thread(inputs: Inputs, out: Path) -> list[int]:
-    """Trains and encodes; gives the shape of the vectors, or nothing after an error."""
-    shape: list[int] = []
-
-    def work() -> None:
-        options = {"method": "simcse", "steps": 2, "batch_size": 8, "dev": "none", "tasks": [inputs.pairs]}
-        run = isotune.train(inputs.text, model=inputs.model, out=out, quiet=True, **options)
-        shape.extend(isotune.Encoder.load(run.encoder).encode(["a dog", "a cat"] * 50).shape)
-
-    thread = Thread(target=work)
-    thread.start()
-    thread.join()
-    return shape
-
-
-def test_training_and_encoding_in_a_thread(inputs: Inputs, tmp_path: Path) -> None:
-    assert in_new_process(work_in_a_thread, inputs, tmp_path / "run") == [100, 32]
-    assert json.loads((tmp_path / "run" / "environment.json").read_text())["finished"]
 
 
 TEXTS = ["a dog eats", "the man plays with a ball", "a cat"] * 200

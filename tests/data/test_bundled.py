@@ -49,15 +49,6 @@ def test_every_stack_exchange_sentence_has_its_author_and_address() -> None:
     assert len(sources) == len(required) == 375
 
 
-@pytest.mark.parametrize("folder", ["bert-tiny", "stsb-open"])
-def test_the_readme_names_files_that_exist(folder: str) -> None:
-    path = bundled_data() / folder
-    names = re.findall(r"[\w-]+\.(?:txt|tsv|py|json|safetensors)\b|\bLICENSE\b(?!\.)", (path / "README.md").read_text())
-    assert names
-    elsewhere = {"Stsbenchmark.tar.gz", "STS.answers-forums.zip"}
-    assert [name for name in names if name not in elsewhere and not (path / name).is_file()] == []
-
-
 def test_the_notices_of_the_release_are_there() -> None:
     notices = (STSB_OPEN / "LICENSE.txt").read_text()
     for notice in ("European Media Monitor", "PASCAL VOC-2008", "Stack Exchange Inc.", "licenses/by-sa/4.0"):

@@ -2,14 +2,13 @@
 
 import re
 import tomllib
-from dataclasses import fields
 from importlib import resources
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from isotune.data.catalogue import DATASETS, Dataset
+from isotune.data.catalogue import DATASETS
 from isotune.data.datasets import is_stand_in
 from isotune.data.layouts import LAYOUTS
 from isotune.data.records import format_of
@@ -59,13 +58,6 @@ def test_a_file_has_one_hash() -> None:
     hashes = {(facts.file, facts.sha256) for dataset in DATASETS.values() for facts in dataset.splits.values()}
     hashes -= {("", "")}
     assert len(hashes) == len(dict(hashes))
-
-
-def test_like_takes_the_keys_of_another_dataset() -> None:
-    first, other = DATASETS["qqp-sample"], DATASETS["qqp-10k"]
-    differ = {f.name for f in fields(Dataset) if getattr(first, f.name) != getattr(other, f.name)}
-    assert differ == {"name", "splits"}
-    assert list(other.splits) == ["dev", "test"]
 
 
 def test_every_file_of_the_web_has_a_checksum_where_its_content_is_known() -> None:

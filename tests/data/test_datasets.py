@@ -4,7 +4,6 @@ import hashlib
 import json
 import re
 import shutil
-from collections import Counter
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -16,7 +15,7 @@ from isotune.data import datasets
 from isotune.data.catalogue import DATASETS, Dataset, Split
 from isotune.data.datasets import available, has_rows
 from isotune.data.hub import HubSource
-from isotune.data.rows import LabelledPair, LabelledSentence, Pair, Row, ScoredPair, Sentence, Triplet
+from isotune.data.rows import LabelledPair, LabelledSentence, Pair, Row, ScoredPair, Sentence
 from isotune.data.sources import read, read_scored_pairs
 from isotune.errors import InputError
 from tests.hub.server import LocalHub
@@ -88,34 +87,6 @@ def test_the_splits_are_those_of_the_files(name: str, data: Path) -> None:
         assert len(list(read(f"{name}:{split}", Sentence))) == 2 * part.rows_in_file
 
 
-SUBSETS = {
-    "sts12": "MSRpar 750 MSRvid 750 SMTeuroparl 459 surprise.OnWN 750 surprise.SMTnews 399",
-    "sts13": "FNWN 189 headlines 750 OnWN 561",
-    "sts14": "deft-forum 450 deft-news 300 headlines 750 OnWN 750 images 750 tweet-news 750",
-    "sts15": "answers-forums 375 answers-students 750 belief 375 headlines 750 images 750",
-    "sts16": "answer-answer 254 headlines 249 plagiarism 230 postediting 244 question-question 209",
-}
-
-
-@pytest.mark.parametrize("name", SUBSETS)
-def test_the_scored_subsets_have_the_published_sizes(name: str, data: Path) -> None:
-    words = SUBSETS[name].split()
-    assert Counter(read_scored_pairs(name, "test").subsets) == dict(zip(words[::2], map(int, words[1::2]), strict=True))
-
-
-def test_sts_unlabelled_is_consert_s_table_1(data: Path) -> None:
-    texts = {name: [row.sentence for row in read([name], Sentence)] for name in SEVEN}
-    assert [len(text) for text in texts.values()] == [6216, 3000, 7500, 17000, 18366, 17256, 19854]
-    union = [row.sentence for row in read(["sts-unlabelled"], Sentence)]
-    assert len(union) == 89192
-    assert union == [sentence for name in SEVEN for sentence in texts[name]]
-
-
-def test_a_split_is_named_or_the_default(data: Path) -> None:
-    assert read_scored_pairs("sickr").split == "dev"
-    assert read_scored_pairs("sts12:test").split == read_scored_pairs("sts12", split="test").split == "test"
-
-
 LABELLED = [name for name, dataset in DATASETS.items() if set(dataset.row_types) & {LabelledPair, LabelledSentence}]
 IN_FILES = [name for name in LABELLED if any(split.file for split in DATASETS[name].splits.values())]
 
@@ -148,11 +119,6 @@ def test_labelled_splits_are_those_of_the_files(name: str, data: Path) -> None:
             assert list(read(f"{name}:{split}", LabelledSentence)) == expected
 
 
-def test_blank_lines_of_senteval_are_full_stops(data: Path) -> None:
-    counts = {name: Counter(row.sentence for row in read(name, Sentence))["."] for name in ("mr", "cr", "mpqa")}
-    assert counts == {"mr": 0, "cr": 4, "mpqa": 3}
-
-
 def test_qqp_sample_is_in_qqp_10k_and_apart_from_minbert_quora(data: Path) -> None:
     both = {row for split in ("dev", "test") for row in read(f"qqp-10k:{split}", LabelledPair)}
     assert set(read("qqp-sample:train", LabelledPair)) < both
@@ -168,14 +134,6 @@ def test_test_pairs_of_minbert_have_the_scores_of_stsb(data: Path) -> None:
     assert len(rows) == 1725
     assert all(row.score == scores[row.sentence1, row.sentence2][0] for row in rows)
     assert next(tuple(row) for row in read("minbert-sts:test", Sentence)) == (rows[0].sentence1,)
-
-
-def test_wikipedia_is_read_whole(data: Path) -> None:
-    sentences = [row.sentence for row in read("enwiki-100k", Sentence)]
-    assert len(sentences) == len(set(sentences)) == 100_000
-    assert sum(len(sentence.split()) >= 6 for sentence in sentences) == 98_799
-    first = read("enwiki-sample", Sentence)
-    assert [next(first).sentence for _ in range(1000)] == sentences[:1000]
 
 
 def test_nothing_of_a_wrong_file_is_handed_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,17 +208,12 @@ def test_a_dataset_is_available_if_all_its_files_are(
     [
         ("stsb:validation", ScoredPair, "unknown scored split of stsb 'validation'"),
         ("stsb-open:train", ScoredPair, "unknown scored split of stsb-open 'train'. Known: dev, test"),
-        ("sts-unlabelled:test", ScoredPair, "unknown scored split of sts-unlabelled 'test'. Known: none"),
         ("stsb", ScoredPair, "write one of stsb:train, stsb:dev, stsb:test"),
         ("sts-unlabelled", ScoredPair, "write one of sts12, sts13, sts14"),
-        ("nli-sample:train", ScoredPair, "unknown scored split of nli-sample 'train'. Known: none"),
         ("snli", LabelledPair, "labelled rows of snli are read by the split: write one of snli:train, snli:dev"),
         ("snli", Pair, "labelled rows of snli are read by the split"),
-        ("snli", Triplet, "labelled rows of snli are read by the split"),
-        ("sst5", LabelledSentence, "labelled rows of sst5 are read by the split"),
         ("snli:tests", LabelledPair, "unknown labelled split of snli 'tests': did you mean 'test'?"),
         ("stsb:train", LabelledPair, "unknown labelled split of stsb 'train'. Known: none"),
-        ("simcse-wiki:dev", Sentence, "unknown split of simcse-wiki 'dev'. Known: train"),
     ],
 )
 def test_rows_with_scores_or_labels_are_of_one_split_that_has_them(source: str, row: type[Row], message: str) -> None:

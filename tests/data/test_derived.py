@@ -73,11 +73,6 @@ def test_a_triplet_does_not_wait_for_the_end() -> None:
     assert next(rows) == Triplet("p", "e1", "c1")
 
 
-def test_triplets_in_the_source_are_read_as_they_are() -> None:
-    record = {"anchor": "a", "positive": "b", "negative": "c", "label": "neutral"}
-    assert made([record], Triplet) == [Triplet("a", "b", "c")]
-
-
 @pytest.mark.parametrize("labels", [("0", "1"), (1, 0), ("x", "y"), (0.25, 1.0)])
 def test_pairs_with_other_labels_need_a_choice(labels: tuple[object, ...]) -> None:
     records = [{"sentence1": "a", "sentence2": str(label), "label": label} for label in labels]
@@ -124,13 +119,10 @@ def test_min_words_counts_the_words_of_each_text() -> None:
         (NLI[2:5], Pair, {}, "<rows>: no Pair in it with the label entailment"),
         (NLI[2:5], Triplet, {}, "<rows>: no Triplet in it with an entailed and a contradicted hypothesis"),
         ([ScoredPair("a", "b", 3.0)], Pair, {"min_score": 3.5, "min_words": 2}, "of at least 3.5 and at least 2 words"),
-        (["a b", "c"], Sentence, {"min_words": 3}, "<rows>: no Sentence in it with at least 3 words in each text"),
         ([], Sentence, {"min_words": 3}, "<rows>: nothing in it but blank lines or a header"),
-        ([LabelledPair("a", " ", "neutral")], Pair, {}, "<rows>:1: sentence2 is blank"),
         ([Pair("a", "b")], Pair, {"min_score": 3}, "can't tell which columns hold sentence1, sentence2, score"),
         (["a"], Pair, {"min_score": 3}, "it has sentences only, and ScoredPair needs"),
         (NLI, Pair, {"min_score": 3}, "<rows>:1: label must be a finite number, not 'entailment'"),
-        ([Pair("a", "b")], Triplet, {}, "can't tell which columns hold anchor, positive, negative"),
         (["a"], Sentence, {"min_score": 3}, "min_score chooses pairs among scored ones"),
     ],
 )
@@ -141,16 +133,6 @@ def test_rows_that_can_not_be_made_are_refused(
         list(read([items], row, **options))  # type: ignore[list-item, arg-type]
     assert message in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_inference_as_the_readme_counts_it(data: None) -> None:
-    assert sum(1 for _ in read("nli-sample:train", Pair)) == 46_410
-    triplets = list(read("nli-sample:train", Triplet))
-    assert len(triplets) == 13_733
-    assert len({triplet.anchor for triplet in triplets}) == 13_730
-    assert triplets[0] == Triplet(
-        "A young man in glasses sings and plays guitar.", "the man is singing", "the cats are eating"
-    )
 
 
 def test_similar_pairs_of_stsb_are_as_many_as_the_paper_has(data: None) -> None:

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from rich.console import Console
 
 from isotune.errors import InputError
-from isotune.evaluation import Comparison, RunEvaluation, TransferTask, compare, difference_table, evaluate
+from isotune.evaluation import Comparison, RunEvaluation, TransferTask, compare, evaluate
 from isotune.evaluation.classifiers import Logistic
 from isotune.evaluation.comparison import compare_measured, measure
 from isotune.evaluation.results import DevGain
@@ -60,12 +59,6 @@ def test_differences_are_those_of_the_scores_and_lie_in_their_intervals(compared
 def test_encoders_that_the_pairs_cannot_tell_apart_share_a_rank(compared: Comparison) -> None:
     assert [each.tied for each in compared.differences] == [False, True, False]
     assert compared.ranks("stsb-open") == {"words": 1, "loud": 3, "faint": 1}
-    console = Console(width=120)
-    with console.capture() as captured:
-        console.print(difference_table(compared, {"loud": "a loud one"}))
-    assert "Difference from words" in captured.get()
-    assert "a loud one" in captured.get()
-    assert captured.get().count("tied") == 1
 
 
 def test_accuracies_are_compared_over_rows() -> None:

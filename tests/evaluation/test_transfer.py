@@ -1,4 +1,3 @@
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -121,31 +120,6 @@ def test_the_features_of_a_pair() -> None:
     assert result.f1 == pytest.approx(0.8)
     assert sorted(encoder.asked) == ["a", "aaa", "aab", "ab", "b", "bb"]
     assert result.scores("all", "spearman") == {"toy": result.accuracy, "toy-f1": result.f1}
-
-
-@pytest.mark.slow
-def test_the_seven_tasks(real_data: Path) -> None:
-    tasks = {task.name: task for task in load_tasks(["transfer"])}
-    assert tuple(tasks) == GROUPS["transfer"]
-    sizes, labels = {}, {}
-    for name, task in tasks.items():
-        assert isinstance(task, TransferTask)
-        sizes[name] = {split: len(part.targets) for split, part in task.parts.items()}
-        labels[name] = Counter(task.parts["train"].targets.tolist())
-        assert task.f1 == (name == "mrpc")
-    assert sizes == {
-        "mr": {"train": 10662},
-        "cr": {"train": 3775},
-        "subj": {"train": 10000},
-        "mpqa": {"train": 10606},
-        "sst2": {"train": 67349, "dev": 872, "test": 1821},
-        "trec": {"train": 5452, "test": 500},
-        "mrpc": {"train": 4076, "test": 1725},
-    }  # SentEval, Table 1
-    assert labels["mr"] == {0: 5331, 1: 5331}
-    assert labels["subj"] == {0: 5000, 1: 5000}
-    assert labels["trec"] == {0: 86, 1: 1162, 2: 1250, 3: 1223, 4: 835, 5: 896}  # in alphabetical order
-    assert labels["mrpc"] == {0: 1323, 1: 2753}
 
 
 def test_rows_are_in_sentevals_order(real_data: Path) -> None:

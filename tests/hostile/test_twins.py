@@ -7,8 +7,7 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import pytest
 import isotune
 from tests.crashes.commands import VARYING, Outcome, assert_refused, call, command_lines, in_new_process, result, start
 from tests.crashes.kills import check_whole
-from tests.crashes.work import Inputs, make_inputs, run_result
+from tests.crashes.work import Inputs, make_inputs
 
 pytestmark = pytest.mark.slow
 
@@ -25,10 +24,6 @@ SEED = int(os.environ.get("ISOTUNE_SEED") or random.SystemRandom().randrange(10*
 ROUNDS = 3  # pairs of each command
 EQUAL = ("analyse", "encode to a folder", "index", "label")  # which go on with what is there: twins do the same
 DAMAGES = 2  # of each file
-
-
-class Stopped(Exception):
-    """Stops a run in the middle."""
 
 
 @pytest.fixture(scope="module")
@@ -81,16 +76,9 @@ def test_of_twins_one_ends_well_and_what_is_there_is_its_own(inputs: Inputs, tmp
     print(f"\ntwins (seed {SEED}): {pairs} pairs of commands, {refused} refused in one line, 0 torn, 0 lost")
 
 
-def make_run(inputs: Inputs, folder: Path, stop_at: int | None) -> None:
-    """Makes a run, or the part of one before a step."""
-
-    def watch(record: Mapping[str, object]) -> None:
-        if record.get("step") == stop_at:
-            raise Stopped
-
+def make_run(inputs: Inputs, folder: Path) -> None:
     options = {"steps": 6, "eval_every": 2, "batch_size": 8, "dev": inputs.pairs, "tasks": [inputs.pairs]}
-    with suppress(Stopped):
-        isotune.train(inputs.text, out=folder, method="simcse", model=inputs.model, quiet=True, watch=watch, **options)
+    isotune.train(inputs.text, out=folder, method="simcse", model=inputs.model, quiet=True, **options)
 
 
 def reported(folder: Path) -> tuple[Outcome, object]:
@@ -98,20 +86,12 @@ def reported(folder: Path) -> tuple[Outcome, object]:
     return call(["report", "run"], folder), [VARYING.sub(b"", page.read_bytes()) for page in pages if page.exists()]
 
 
-def resumed(folder: Path) -> tuple[Outcome, object]:
-    outcome = call(["train", "--out", "run", "--resume"], folder)
-    return outcome, None if outcome.code else run_result(folder / "run")
-
-
-@pytest.mark.parametrize("read", [reported, resumed])
-def test_a_run_with_a_damaged_file_is_refused_or_read_as_it_was(
-    read: Callable[[Path], tuple[Outcome, object]], inputs: Inputs, tmp_path: Path
-) -> None:
+def test_a_run_with_a_damaged_file_is_refused_or_read_as_it_was(inputs: Inputs, tmp_path: Path) -> None:
     chance, count, refused = random.Random(SEED), 0, 0
     whole = tmp_path / "whole"
-    in_new_process(make_run, inputs, whole / "run", 4 if read is resumed else None)
+    in_new_process(make_run, inputs, whole / "run")
     shutil.copytree(whole, tmp_path / "read")
-    outcome, expected = read(tmp_path / "read")
+    outcome, expected = reported(tmp_path / "read")
     assert outcome.code == 0, outcome
     unread = {"train.log", "report.html", "README.md"}
     paths = [path for path in whole.rglob("*") if path.is_file() and path.stat().st_size and path.name not in unread]
@@ -119,20 +99,15 @@ def test_a_run_with_a_damaged_file_is_refused_or_read_as_it_was(
         for _ in range(DAMAGES):
             content, folder = bytearray(path.read_bytes()), tmp_path / f"damaged {count}"
             place = chance.randrange(len(content))
-            flip = chance.random() < 0.8
-            if flip:
-                content[place] ^= 1 << chance.randrange(8)
+            content[place] ^= 1 << chance.randrange(8)
             shutil.copytree(whole, folder)
-            (folder / path.relative_to(whole)).write_bytes(content if flip else content[:place])
-            outcome, there = read(folder)
-            wrong = f"seed {SEED}, {path.relative_to(whole)}, {place} {'flipped' if flip else 'cut'}: {outcome}"
+            (folder / path.relative_to(whole)).write_bytes(content if chance.random() < 0.8 else content[:place])
+            outcome, there = reported(folder)
+            wrong = f"seed {SEED}, {path.relative_to(whole)}, {place}: {outcome}"
             if outcome.code:
-                assert outcome.code == 2, wrong
                 assert_refused(outcome)
                 assert "run" in outcome.err.splitlines()[-1], wrong
-                refused += 1
-            else:
-                assert there == expected, wrong
+            assert outcome.code or there == expected, wrong
             shutil.rmtree(folder)
-            count += 1
-    print(f"\n{read.__name__} (seed {SEED}): {count} damaged runs, {refused} refused in one line, 0 read otherwise")
+            count, refused = count + 1, refused + (outcome.code != 0)
+    print(f"\nreported (seed {SEED}): {count} damaged runs, {refused} refused in one line, 0 read otherwise")

@@ -32,7 +32,7 @@ def with_shards(folder: Path) -> Files:
     return files
 
 
-def with_pickle(folder: Path, *, zipped: bool = False) -> Files:
+def with_pickle(folder: Path) -> Files:
     """Its weights as the small BERTs of 2020 have them: a pickle, and by torch of that time no zip file.
 
     Such repositories have a checkpoint of TensorFlow beside it, a vocabulary for a tokenizer, and no more.
@@ -43,7 +43,7 @@ def with_pickle(folder: Path, *, zipped: bool = False) -> Files:
     vocabulary = json.loads((folder / "tokenizer.json").read_text("utf-8"))["model"]["vocab"]
     file = io.BytesIO()
     weights = {f"bert.{name}": weight for name, weight in load_file(folder / "model.safetensors").items()}
-    torch.save(weights, file, _use_new_zipfile_serialization=zipped)
+    torch.save(weights, file, _use_new_zipfile_serialization=False)
     return {
         "config.json": json.dumps(config).encode(),
         "pytorch_model.bin": file.getvalue(),

@@ -23,6 +23,7 @@ Rows = Sequence[Mapping[str, Any]]
 NLI = ClassLabel(names=["entailment", "neutral", "contradiction"])
 TEXT = Value("string")
 STS17 = ("ar-ar", "en-ar", "en-de", "en-en", "en-tr", "es-en", "es-es", "fr-en", "it-en", "ko-ko", "nl-en")
+SICK = ("premise", "hypothesis", "relatedness_score", "entailment_judgment")
 LANGUAGES = ("de", "en", "es", "fr", "it", "nl", "pl", "pt", "ru", "zh")  # no "ja"
 
 
@@ -111,11 +112,8 @@ def glue() -> Files:
         texts = [name for name in (first, second) if name]
 
         def row(number: int, label: int) -> dict[str, Any]:
-            return {
-                **{name: sentence(number + place) for place, name in enumerate(texts)},
-                "label": label,
-                "idx": number,
-            }
+            written = {name: sentence(number + place) for place, name in enumerate(texts)}
+            return {**written, "label": label, "idx": number}
 
         rows = {
             "train": [row(n, n % 2) for n in range(24)],
@@ -146,14 +144,7 @@ def snli() -> Files:
 
 
 def multi_nli() -> Files:
-    texts = (
-        "premise",
-        "premise_binary_parse",
-        "premise_parse",
-        "hypothesis",
-        "hypothesis_binary_parse",
-        "hypothesis_parse",
-    )
+    texts = [f"{side}{kind}" for side in ("premise", "hypothesis") for kind in ("", "_binary_parse", "_parse")]
     features = {"promptID": Value("int32"), "pairID": TEXT, **dict.fromkeys(texts, TEXT), "genre": TEXT, "label": NLI}
 
     def row(number: int) -> dict[str, Any]:
@@ -230,28 +221,13 @@ def stsb_languages() -> Files:
 def sick() -> Files:
     """The hub's own conversion of a loading script, at refs/convert/parquet."""
     judgment = ClassLabel(names=["NEUTRAL", "ENTAILMENT", "CONTRADICTION"])
-    features = {
-        "premise": TEXT,
-        "hypothesis": TEXT,
-        "relatedness_score": Value("float32"),
-        "entailment_judgment": judgment,
-    }
-
-    def row(pair: tuple[str, str, float], number: int) -> dict[str, Any]:
-        premise, hypothesis, score = pair
-        return {
-            "premise": premise,
-            "hypothesis": hypothesis,
-            "relatedness_score": 1 + 4 * score / 5,
-            "entailment_judgment": number % 3,
-        }
-
-    return {
-        f"default/{name}/0000.parquet": parquet(
-            features, [row(pair, n) for n, pair in enumerate(scored(SIZES[name], start))]
-        )
-        for name, start in (("train", 0), ("validation", 24), ("test", 36))
-    }
+    features = dict(zip(SICK, (TEXT, TEXT, Value("float32"), judgment), strict=True))
+    files = {}
+    for name, start in (("train", 0), ("validation", 24), ("test", 36)):
+        values = [(a, b, 1 + 4 * score / 5, n % 3) for n, (a, b, score) in enumerate(scored(SIZES[name], start))]
+        rows = [dict(zip(SICK, row, strict=True)) for row in values]
+        files[f"default/{name}/0000.parquet"] = parquet(features, rows)
+    return files
 
 
 DATASETS: Mapping[str, Callable[[], Files]] = {

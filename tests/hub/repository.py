@@ -13,7 +13,6 @@ class Repository:
     kind: str
     name: str
     gated: bool = False
-    private: bool = False
     revisions: dict[str, Mapping[str, bytes]] = field(default_factory=dict)  # branch, tag or commit -> path -> content
 
     def commit(self, revision: str) -> str:
@@ -44,7 +43,7 @@ def information(repository: Repository, revision: str) -> dict[str, Any]:
         "_id": hashlib.sha1(repository.name.encode()).hexdigest()[:24],
         "id": repository.name,
         "sha": repository.commit(revision),
-        "private": repository.private,
+        "private": False,
         "gated": "auto" if repository.gated else False,
         "disabled": False,
         "tags": [],

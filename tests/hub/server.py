@@ -1,8 +1,8 @@
 """A server that speaks the hub's HTTP interface, for huggingface_hub, datasets and transformers as they are.
 
 It answers what these libraries ask: a repository's information, its tree, single paths of it, and its files, with HEAD
-and GET, ETag and Range. A repository that is missing or gated says so by the status and headers that the libraries
-know. Nothing else is answered.
+and GET. A repository that is missing or gated says so by the status and headers that the libraries know. Nothing else
+is answered.
 """
 
 import json
@@ -12,20 +12,10 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.hub.repository import Repository, blob, entries, information
-
-TOKEN = "hf_local"  # of a user who may read gated repositories
-
-
-class Request(NamedTuple):
-    """What a library asked for."""
-
-    method: str
-    path: str
-    range: str
 
 
 class LocalHub:
@@ -33,7 +23,7 @@ class LocalHub:
 
     Attributes:
         url: where it is; nothing listens there until `start`, so that connecting is refused at once.
-        requests: what it was asked, in order.
+        asked: the paths that it was asked for, in order.
     """
 
     def __init__(self) -> None:
@@ -41,7 +31,7 @@ class LocalHub:
         self._port = self._socket.getsockname()[1]
         self._server: _Server | None = None
         self.url = f"http://127.0.0.1:{self._port}"
-        self.requests: list[Request] = []
+        self.asked: list[str] = []
         self._repositories: dict[tuple[str, str], Repository] = {}
         self._statuses: dict[str, int] = {}
 
@@ -53,25 +43,15 @@ class LocalHub:
         kind: str = "model",
         revision: str = "main",
         gated: bool = False,
-        private: bool = False,
     ) -> str:
-        """Adds a revision to a repository, which is made if it isn't there; returns its commit.
-
-        Args:
-            name: "owner/name".
-            files: path -> content.
-            kind: "model" or "dataset".
-            revision: a branch or tag, such as "refs/convert/parquet".
-            gated: its files need a token.
-            private: only its owner sees it.
-        """
+        """Adds a revision to a model or dataset, which is made if it isn't there; returns its commit."""
         contents = {path: text.encode() if isinstance(text, str) else text for path, text in files.items()}
         repository = self._repositories.setdefault((kind, name), Repository(kind, name))
-        repository.gated, repository.private = gated, private
+        repository.gated = gated
         return repository.add(revision, contents)
 
     def fail(self, text: str, status: int) -> None:
-        """Answers with this status whatever has `text` in its path; status 0 ends that."""
+        """Answers with this status whatever has `text` in its path."""
         self._statuses[text] = status
 
     def start(self) -> None:
@@ -92,7 +72,7 @@ class LocalHub:
         """Forgets all repositories, faults and requests."""
         for held in (self._repositories, self._statuses):
             held.clear()
-        self.requests.clear()
+        self.asked.clear()
 
     def find(self, kind: str, name: str) -> Repository | None:
         """The repository, if it is there."""
@@ -100,7 +80,7 @@ class LocalHub:
 
     def status(self, path: str) -> int:
         """The status to fail with, or 0."""
-        return next((status for text, status in self._statuses.items() if status and text in path), 0)
+        return next((status for text, status in self._statuses.items() if text in path), 0)
 
 
 def _bound(port: int) -> socket.socket:
@@ -156,22 +136,13 @@ class _Handler(BaseHTTPRequestHandler):
         super().finish()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing: `LocalHub.requests` has it all."""
-
-    def do_HEAD(self) -> None:
-        self._respond()
+        """Says nothing: `LocalHub.asked` has it all."""
 
     def do_GET(self) -> None:
-        self._respond()
-
-    def do_POST(self) -> None:
-        self._respond()
-
-    def _respond(self) -> None:
         address, hub = urlsplit(self.path), self.server.hub
         length = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(length)
-        hub.requests.append(Request(self.command, unquote(address.path), self.headers.get("Range", "")))
+        hub.asked.append(unquote(address.path))
         if status := hub.status(unquote(address.path)):
             self._error(status, "", "the test wants this to fail")
         elif api := _API.match(address.path):
@@ -184,13 +155,14 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._error(404, "", "not found")
 
+    do_HEAD = do_POST = do_GET
+
     def _repository(self, kind: str, name: str, revision: str) -> Repository | None:
         """The repository, if it has such a revision; otherwise the error or redirect is sent."""
         hub = self.server.hub
         repository = hub.find(kind, name)
-        if repository is None:  # without a token it might be private, and that isn't told
-            known = self.headers.get("Authorization") == f"Bearer {TOKEN}"
-            self._error(404 if known else 401, "RepoNotFound", "Repository not found")
+        if repository is None:  # it might be private, and that isn't told
+            self._error(401, "RepoNotFound", "Repository not found")
             return None
         if revision not in repository.revisions:
             self._error(404, "RevisionNotFound", f"Invalid rev id: {revision}")
@@ -220,31 +192,17 @@ class _Handler(BaseHTTPRequestHandler):
         repository = self._repository(kind, name, revision)
         if repository is None:
             return
-        headers = {"X-Repo-Commit": repository.commit(revision), "Accept-Ranges": "bytes"}
-        if repository.gated and self.headers.get("Authorization") != f"Bearer {TOKEN}":
-            status = 403 if self.headers.get("Authorization") else 401
-            self._error(status, "GatedRepo", f"Access to {kind} {name} is restricted")
+        headers = {"X-Repo-Commit": repository.commit(revision)}
+        if repository.gated:
+            self._error(401, "GatedRepo", f"Access to {kind} {name} is restricted")
         elif path not in repository.revisions[revision]:
             self._error(404, "EntryNotFound", "Entry not found", headers)
         else:
             content = repository.revisions[revision][path]
-            self._content(content, headers)
+            self._send(200, content, {**headers, "ETag": f'"{blob(content)}"'})
 
-    def _content(self, content: bytes, headers: Mapping[str, str]) -> None:
-        """A file, or the range of it that is asked for."""
-        start, end, status, more = 0, len(content), 200, dict(headers) | {"ETag": f'"{blob(content)}"'}
-        if asked := re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", "")):
-            start = int(asked[1])
-            end = min(end, int(asked[2]) + 1) if asked[2] else end
-            if start >= len(content):
-                self._error(416, "", "range not satisfiable", {"Content-Range": f"bytes */{len(content)}"})
-                return
-            status = 206
-            more["Content-Range"] = f"bytes {start}-{end - 1}/{len(content)}"
-        self._send(status, content[start:end], more)
-
-    def _json(self, value: Any, headers: Mapping[str, str] | None = None) -> None:
-        self._send(200, json.dumps(value).encode(), {"Content-Type": "application/json", **(headers or {})})
+    def _json(self, value: Any) -> None:
+        self._send(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
 
     def _error(self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
         more = {"X-Error-Code": code, "X-Error-Message": message} if code else {}

@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from huggingface_hub import ModelCard
 
 from isotune.encoder.encoder import Encoder
-from isotune.encoder.heads import Dense, Normalize, NormalizingFlow
 from isotune.encoder.options import POOLINGS
 from isotune.errors import InputError
 from isotune.report import write_card
@@ -78,23 +76,12 @@ def test_a_licence_of_the_maker_is_kept(run: Path) -> None:
     assert card_of(run) == text
 
 
-def test_a_card_without_a_run_knows_little(tiny_model: Path) -> None:
-    encoder = Encoder.load(tiny_model)
-    encoder.heads.append(NormalizingFlow(32))
-    card = model_card(encoder, tiny_model)
-    for text in ("# tiny\n", "No scores are known.", "The training data is unknown.", "The start: unknown."):
-        assert text in card
-    assert 'SentenceTransformer("FOLDER", trust_remote_code=True)' in card
-    assert ModelCard(model_card(encoder, "owner/name")).data.base_model == "owner/name"
-
-
 @pytest.mark.parametrize(
     ("options", "left_out"),
     [
         ({"layers": (0, -1)}, "the average of its layers"),
         ({"pooling": "max"}, "the pooling max"),
         ({"prompt": "notes: {sentence}: it was"}, "the prompt's text after the sentence"),
-        ({"prompt": "notes: "}, ""),
         ({}, ""),
     ],
     ids=str,
@@ -127,14 +114,6 @@ def test_a_card_says_what_can_not_be_exported(pooling: str, tiny_model: Path) ->
     else:
         told = False
     assert ("can't be exported to ONNX" in model_card(encoder, tiny_model)) == told
-
-
-def test_a_card_names_weights_of_tokens_and_heads(tiny_model: Path) -> None:
-    encoder = Encoder.load(tiny_model)
-    encoder.token_weights = torch.ones(encoder.backbone.model.config.vocab_size)
-    encoder.heads.extend([Dense(32, 32), Normalize()])
-    card = " ".join(model_card(encoder, tiny_model).split())
-    assert "may leave out the weights of its tokens and the layers after the pooling" in card
 
 
 def test_the_card_of_an_export(tiny_model: Path) -> None:

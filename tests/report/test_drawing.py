@@ -1,28 +1,6 @@
 """Panels and legends, as they are drawn for paper and for a page."""
 
-from pathlib import Path
-
-import pytest
-from matplotlib.image import imread
-
-from isotune.report.drawing import RING, legend_below, look, panels, save_png, svg
-
-
-def test_labels_stand_at_the_edges_of_the_grid_and_long_titles_are_broken() -> None:
-    figure, axes = panels(["One", "Two", "a long name of an encoder: Spearman 12.34"], "across", "up")
-    assert axes == figure.axes
-    assert [(ax.get_xlabel(), ax.get_ylabel()) for ax in axes] == [("", "up"), ("across", ""), ("across", "up")]
-    assert axes[2].get_title(loc="left") == "a long name of an encoder: Spearman\n12.34"
-    figure.draw_without_rendering()
-    assert [ax.xaxis.get_tick_params()["labelbottom"] for ax in axes] == [False, True, True]
-
-
-@pytest.mark.parametrize(("same", "x", "y"), [("axes", True, True), ("x", True, False), ("", False, False)])
-def test_which_axes_are_the_same(same: str, x: bool, y: bool) -> None:
-    _, (first, second) = panels(["One", "Two"], "across", "up", same=same)  # type: ignore[arg-type]
-    second.plot([5, 9], [50, 90])
-    assert (first.get_xlim() == second.get_xlim(), first.get_ylim() == second.get_ylim()) == (x, y)
-    assert second.get_ylabel() == ("" if y else "up")
+from isotune.report.drawing import RING, legend_below, panels, svg
 
 
 def test_one_legend_for_all_panels() -> None:
@@ -34,17 +12,6 @@ def test_one_legend_for_all_panels() -> None:
     (legend,) = legend_below(figure).legends
     assert [text.get_text() for text in legend.get_texts()] == ["line", "bar"]
     assert legend_below(panels([""])[0]).legends == []
-
-
-def test_looks_differ() -> None:
-    looks = [look(place) for place in range(12)]
-    assert len({(series["color"], series["linestyle"]) for series in looks}) == 12
-    assert look(12) == look(0)
-
-
-def test_paper_has_the_resolution_of_a_printer(tmp_path: Path) -> None:
-    save_png(panels(["One"], size=(2, 1))[0], tmp_path / "one.png")
-    assert imread(tmp_path / "one.png").shape[:2] == (300, 600)
 
 
 def test_a_page_shows_the_text_in_its_colour() -> None:

@@ -1,4 +1,3 @@
-import re
 from typing import Any
 from xml.etree import ElementTree
 
@@ -52,18 +51,8 @@ def texts(svg: str) -> list[str]:
         (train(20), [], {"training loss"}, {"dev Spearman x 100"}),
         (train(5, info_nce=1, mlm=2), [], {"info_nce", "mlm", "sum"}, set()),
         (train(5, info_nce=1), [], {"training loss"}, {"info_nce", "sum"}),
-        (
-            [],
-            dev([0.3, 0.5, 0.4], best=1),
-            {"dev Spearman x 100", "start: 30.00", "kept: 50.00 at step 10", "step"},
-            {"training loss"},
-        ),
-        (
-            train(5),
-            [{**record, "f1": 0.7, "sentiment": 0.2} for record in dev([0.3, 0.5], metric="mean")],
-            {"mean", "F1", "sentiment", "dev mean x 100"},
-            set(),
-        ),
+        ([], dev([0.3, 0.5, 0.4], best=1), {"start: 30.00", "kept: 50.00 at step 10"}, {"training loss"}),
+        (train(5), [{**record, "f1": 0.7} for record in dev([0.3, 0.5], metric="mean")], {"mean", "F1"}, set()),
     ],
 )
 def test_what_a_learning_curve_shows(train: Records, dev: Records, shown: set[str], absent: set[str]) -> None:
@@ -81,15 +70,6 @@ def test_every_stage_has_a_figure_that_names_it() -> None:
     assert "kept: 50.00 at step 10" in first_words
     assert "kept: 50.00 at its start" in second_words
     assert "Stage 1: simcse" not in texts(learning_curve(train(5), []))
-
-
-def test_text_and_axes_take_the_pages_colour() -> None:
-    svg = learning_curve(train(20, info_nce=1, mlm=2), dev([0.3, 0.5]))
-    colours = set(re.findall(r"(?:fill|stroke): ?(#\w+|currentColor)", svg))
-    assert "currentColor" in colours
-    assert colours <= {"currentColor", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000"}
-    for style in re.findall(r'<text[^>]*style="([^"]*)"', svg):
-        assert "fill: currentColor" in style
 
 
 def test_panels_state_their_spearman() -> None:

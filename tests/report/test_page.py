@@ -57,15 +57,10 @@ def set_evaluation(
     path.write_text(json.dumps({**sides, "selected_step": step, "labels": labels}))
 
 
-def difference(after: float, low: float, high: float) -> dict[str, Any]:
-    return {"encoder": "new", "against": "old", "score": "stsb", "difference": after - 0.4, "low": low, "high": high}
-
-
 @pytest.mark.parametrize(
     ("after", "low", "high", "own", "words"),
     [
         (0.50, 0.02, 0.18, True, "Use the new encoder: the gain is more than chance. STS-B 40.0 → 50.0 (+10.0), kept"),
-        (0.50, 0.02, 0.18, False, "Nobody can tell which encoder is better: nobody has scored pairs of this text. STS"),
         (0.41, -0.02, 0.04, True, "Nobody can tell which encoder is better: the change may be chance. STS-B 40.0 → 41"),
         (0.30, -0.18, -0.02, False, "Keep what you had: it is worse by more than chance on stsb. STS-B 40.0 → 30.0"),
     ],
@@ -75,7 +70,9 @@ def test_the_page_says_the_verdict_of_the_evaluation(
 ) -> None:
     set_evaluation(run, {"stsb": 0.40}, {"stsb": after}, 150)
     path = run / "evaluation.json"
-    judged = {"differences": [difference(after, low, high)], "own_tasks": ["stsb"] * own}
+    difference = {"encoder": "new", "against": "old", "score": "stsb"}
+    difference |= {"difference": after - 0.4, "low": low, "high": high}
+    judged = {"differences": [difference], "own_tasks": ["stsb"] * own}
     path.write_text(json.dumps({**json.loads(path.read_text()), **judged}))
     page, verdict = report(run), RunEvaluation.model_validate_json(path.read_bytes()).verdict
     assert words in page.verdict
@@ -167,19 +164,6 @@ def test_every_stage_is_shown(run: Path) -> None:
     )
 
 
-def test_a_method_without_steps(run: Path) -> None:
-    records = [
-        {"kind": "dev", "stage": 1, "step": step, "metric": "spearman", "score": 0.3 + step / 10, "best": True}
-        for step in (0, 1)
-    ]
-    write_metrics(run, records)
-    set_evaluation(run, {"stsb": 0.3}, {"stsb": 0.4}, step=1)
-    page = report(run)
-    assert page.verdict.endswith(" STS-B 30.0 → 40.0 (+10.0), kept at step 1 of 1.")
-    assert "1 consert 0 to 1 Spearman 30.00 → 40.00" in page.text
-    assert "training loss" not in page.text
-
-
 def test_the_overlap_of_training_and_evaluation_data_is_shown(run: Path) -> None:
     path = run / "data.json"
     data = json.loads(path.read_text())
@@ -194,16 +178,9 @@ def test_the_overlap_of_training_and_evaluation_data_is_shown(run: Path) -> None
 @pytest.mark.parametrize(
     ("before", "after", "step", "verdict"),
     [
-        (
-            {"stsb": 0.409},
-            {"stsb": 0.409},
-            0,
-            "had: no step was better. The encoder kept is the untouched start (STS-B 40.9).",
-        ),
+        ({"stsb": 0.409}, {"stsb": 0.409}, 0, "The encoder kept is the untouched start (STS-B 40.9)."),
         ({"stsb": 0.409}, {"stsb": 0.38}, 0, "with the method&#39;s layers, untrained (STS-B 40.9 → 38.0 (-2.9))."),
         ({"stsb": 0.4, "sickr": 0.5}, {"stsb": 0.5, "sickr": 0.48}, 150, "(+10.0), SICK-R 50.0 → 48.0 (-2.0), kept"),
-        ({"stsb": 0.4}, {"stsb": 0.38}, 150, "STS-B 40.0 → 38.0 (-2.0), kept at step 150 of 300."),
-        ({"stsb": 0.4}, {"stsb": 0.4001}, 150, "STS-B 40.0 → 40.0 (+0.0), kept at step 150 of 300."),
     ],
 )
 def test_the_verdict_without_an_average(
@@ -213,46 +190,28 @@ def test_the_verdict_without_an_average(
     assert verdict in report(run).verdict
 
 
-def add_results(run: Path, accuracy: tuple[float, float], geometry: bool, *, alone: bool) -> None:
-    """Add accuracies before and after (unless they are 0) and a geometry to the evaluation, or replace all others."""
+@pytest.mark.parametrize("alone", [False, True])
+def test_accuracies_and_geometry_have_a_table(run: Path, alone: bool) -> None:
     path = run / "evaluation.json"
     both = json.loads(path.read_text())
-    for part, value in zip((both["before"], both["after"]), accuracy, strict=True):
+    for part, value in ((both["before"], 0.7), (both["after"], 0.75)):
         transfer = {"kind": "transfer", "name": "mr", "classifier": "a", "protocol": "b", "rows": 10, "f1": None}
         transfer |= {"accuracy": value, "dev_accuracy": None, "regularisation": [0.01]}
         space = {"kind": "geometry", "name": "geometry", "data": "stsb:dev", "sentences": 9, "positives": 2}
         space |= {"positive": "c", "normalisation": "d", **dict.fromkeys(MEASURES, value - 3)}
-        results = [transfer] * bool(value) + [space] * geometry
-        part["tasks"] = results if alone else part["tasks"] + results
+        part["tasks"] = [transfer, space] if alone else [*part["tasks"], transfer, space]
         part["averages"] = {} if alone else part["averages"]
     if alone:
         both |= {"differences": [], "own_tasks": []}
+        (run / "cosines.npz").unlink()
     path.write_text(json.dumps(both))
-
-
-def test_accuracies_and_geometry_have_a_table(run: Path) -> None:
-    add_results(run, (0.7, 0.75), geometry=True, alone=False)
     page = report(run)
-    assert "STS average 40.9 → 51.3 (+10.4), kept at" in page.verdict
-    assert "STS average 40.86 51.29 +10.43" in page.text
+    told = "nobody has scored pairs of this text. MR 70.0 → 75.0" if alone else "STS average 40.9 → 51.3 (+10.4), kept"
+    assert told in page.verdict
+    assert ("STS average 40.86 51.29 +10.43" in page.text) != alone
     assert "Measure Before After Change 95 % interval of the change, x 100 MR 0.7000 0.7500 +0.0500" in page.text
     assert "uniformity -2.3000 -2.2500 +0.0500" in page.text
-
-
-@pytest.mark.parametrize(
-    ("accuracy", "geometry", "verdict"),
-    [
-        ((0.7, 0.65), False, "nobody has scored pairs of this text. MR 70.0 → 65.0 (-5.0), kept at"),
-        ((0, 0), True, "nobody has scored pairs of this text. Kept at step"),
-    ],
-)
-def test_a_run_evaluated_without_pairs(run: Path, accuracy: tuple[float, float], geometry: bool, verdict: str) -> None:
-    (run / "cosines.npz").unlink()
-    add_results(run, accuracy, geometry, alone=True)
-    page = report(run)
-    assert verdict in page.verdict
-    assert "Task Pairs Before After" not in page.text
-    assert "Before and after" in page.headings
+    assert ("Task Pairs Before After" in page.text) != alone
 
 
 def test_a_run_without_a_dev_set(run: Path) -> None:
@@ -316,10 +275,8 @@ def test_only_the_last_line_of_the_metrics_may_be_broken(run: Path) -> None:
     ("name", "content", "message"),
     [
         ("evaluation.json", '{"before": 3}', "evaluation.json: .*before"),
-        ("data.json", "{", "data.json: not JSON"),
         ("metrics.jsonl", '{"loss": 1}', "metrics.jsonl, line 1: not a record of a run: {.loss.: 1}"),
         ("recipe.toml", "stages = [", "recipe.toml: not TOML"),
-        ("cosines.npz", "", "cosines.npz: not a file of arrays"),
         ("cosines.npz", "PK\3\4", "cosines.npz: not a file of arrays"),
     ],
 )
@@ -334,8 +291,7 @@ def test_a_damaged_file_is_named(run: Path, name: str, content: str, message: st
     [
         (
             {"after": 0.44, "low": 0.01, "high": 0.07, "ahead": 0.99},
-            "On the 50 pairs of mine dev that chose the step, 40.0 became 44.0 (+4.0; 95 % interval over the pairs "
-            "+1.0 to +7.0).",
+            "On the 50 pairs of mine dev that chose the step, 40",
         ),
         ({"after": 0.41, "low": -0.02, "high": 0.04, "ahead": 0.83}, "In 83 % of samples of these pairs the new"),
         # Pearson's correlation chose the step.

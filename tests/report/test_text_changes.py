@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from isotune.report import text_changes
-from isotune.report.text_changes import TextChanges, compare_text, sample_sentences
+from isotune.report.text_changes import compare_text, sample_sentences
 
 CAT, TOMCAT, DOG, CAR = sentences = ["a cat", "a tomcat", "a dog", "a car"]
 
@@ -40,12 +40,6 @@ def test_long_sentences_are_cut() -> None:
     changes = compare_text(random.standard_normal((50, 8)), random.standard_normal((50, 8)), texts)
     assert len(changes.new_nearest) == text_changes.EXAMPLES
     assert {len(text) for new in changes.new_nearest for text in (new.sentence, new.before)} == {text_changes.LONGEST}
-
-
-def test_a_file_of_an_earlier_version_is_read() -> None:
-    vectors = at(0, 40, 10, 100)
-    written = compare_text(vectors, 2 * vectors, sentences).model_dump() | {"closer": [], "duplicates_after": 1}
-    assert TextChanges.model_validate(written).sentences == 4
 
 
 def test_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 import isotune
+from isotune.methods import self_guided
 from isotune.training import Result
 from isotune.training.step import Stepper
 
@@ -23,6 +24,11 @@ Train = Callable[..., Result]
 def _a_share_for_each_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the tests' batches, too, which are small."""
     monkeypatch.setattr("isotune.training.workers.SMALLEST", 1)
+
+
+@pytest.fixture
+def small_projection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(self_guided, "PROJECTION_WIDTH", 32)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from isotune.encoder.heads import NormalizingFlow
 from isotune.methods.whitening import Whitening
 from isotune.training.step import Stepper
 from tests.conftest import WORDS
-from tests.training.conftest import Train, assert_same_end, metrics, resume, same, stop_and_resume
+from tests.training.conftest import Train, assert_same_end, resume, same, stop_and_resume
 
 BERT_CF = """
 [[stages]]
@@ -95,10 +95,3 @@ def test_vectors_are_of_the_encoder_that_the_stages_before_made(
                 train(f"killed-{stop}", **options)
         resumed = resume(tmp_path / f"killed-{stop}", rows=rows)
         assert same(whole, load_file(resumed.folder / "last.safetensors"))
-
-
-def test_mirror_masks_characters_in_a_run(train: Train) -> None:
-    result = train(method="mirror", as_released={"head_dropout": 0.2}, model_dropout=0.0, dev="none")
-    losses = [record["terms"]["mirror"] for record in metrics(result.folder, "train")]
-    assert len(losses) == 2
-    assert all(0 < loss < 10 for loss in losses)

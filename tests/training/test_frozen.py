@@ -1,6 +1,5 @@
 """What isn't trained costs nothing backward: the matrix products of a pass are counted."""
 
-import copy
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -61,14 +60,6 @@ def test_a_step_costs_twice_the_forward_pass_backward_above_the_lowest_trained_b
         encoder.backbone.model.get_submodule(frozen).requires_grad_(False)
         _, backward = counted(encoder, [View(tokens)])
         assert backward == 2 * forward * (BLOCKS - number) / BLOCKS - to_inputs
-
-
-def test_a_frozen_copy_has_no_graph(encoder: Encoder, tokens: Packed) -> None:
-    frozen = copy.deepcopy(encoder.backbone).requires_grad_(False)
-    alone = counted(encoder, [View(tokens)])
-    forward, backward = counted(encoder, [View(tokens), View(tokens, backbone=frozen)])
-    assert forward == 2 * alone[0]
-    assert backward == alone[1]
 
 
 def test_self_guidance_goes_back_through_the_tuned_blocks_only(encoder: Encoder, tokens: Packed) -> None:

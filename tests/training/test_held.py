@@ -43,25 +43,6 @@ def test_the_folder_of_a_process_that_was_killed_is_taken_over(tmp_path: Path) -
     assert [path.name for path in tmp_path.iterdir()] == ["recipe.toml"]
 
 
-def test_what_a_process_left_that_was_killed_while_it_wrote_weights_is_removed(tmp_path: Path) -> None:
-    (tmp_path / "recipe.toml").touch()
-    code = "import sys, pathlib, torch; from isotune.training.run_folder import save_tensors; print(flush=True)\n"
-    code += "while True: save_tensors(pathlib.Path(sys.argv[1]), {'weights': torch.zeros(30_000_000)})"
-    whole, left = {"recipe.toml", "last.safetensors"}, set[str]()
-    while not left:
-        command = [sys.executable, "-c", code, str(tmp_path / "last.safetensors")]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-            assert process.stdout
-            process.stdout.readline()
-            while process.poll() is None and not {path.name for path in tmp_path.iterdir()} - whole:
-                pass
-            process.kill()
-        left = {path.name for path in tmp_path.iterdir()} - whole  # empty if the file was whole just then
-    with held(tmp_path, new=False):
-        pass
-    assert {path.name for path in tmp_path.iterdir()} <= whole, left
-
-
 def test_a_run_that_was_killed_before_its_recipe_was_written_has_not_begun(tmp_path: Path) -> None:
     for name in ("lock", "holder", f".recipe.toml.{'0' * 32}.part"):
         (tmp_path / name).touch()

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
-from isotune.methods import self_guided
 from isotune.methods.method import Batch, VectorBatch
 from isotune.recipes import TrainingOptions
 from isotune.training.step import Stepper, TrainingFailed
@@ -19,10 +18,7 @@ from isotune.training.workers import Workers
 from tests.training.conftest import Train
 from tests.training.steps import STEPS, make
 
-
-@pytest.fixture(autouse=True)
-def _small_projection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(self_guided, "PROJECTION_WIDTH", 32)
+pytestmark = pytest.mark.usefixtures("small_projection")
 
 
 def stepper(name: str, model: Path, sentences: list[str], **options: object) -> tuple[Stepper, list[Tensor]]:
@@ -30,7 +26,7 @@ def stepper(name: str, model: Path, sentences: list[str], **options: object) -> 
     encoder, objectives, batch = make(name, model, sentences)
     encoder.float()
     objectives.float()
-    feeder = SimpleNamespace(batch=lambda step, device: in_float(batch), steps_per_epoch=10)
+    feeder = SimpleNamespace(batch=lambda step: in_float(batch), steps_per_epoch=10)
     training = TrainingOptions.model_validate({"max_gradient_norm": 1e30, **options})
     steps = Stepper(encoder, objectives, feeder, training, 0, 0, model, Workers())  # type: ignore[arg-type]
     return steps, steps.optimizer.parameters
@@ -54,7 +50,7 @@ def test_every_method_ends_in_one_line(name: str, precision: str, tiny_model: Pa
         for weight in weights:
             weight.data *= value
         with pytest.raises(TrainingFailed, match="training is stopped: use a lower learning_rate than") as failure:
-            steps.update(0)
+            steps.update(0).check(steps.options)
         assert "\n" not in str(failure.value)
 
     steps, weights = stepper(name, tiny_model, sentences, precision=precision, learning_rate=1e30, warmup=0)
@@ -62,7 +58,7 @@ def test_every_method_ends_in_one_line(name: str, precision: str, tiny_model: Pa
     for step in range(10):
         before = [weight.clone() for weight in weights]
         try:
-            steps.update(step)
+            steps.update(step).check(steps.options)
         except TrainingFailed as failure:
             failed = "use a lower learning_rate than 1e+30" in str(failure)
             break

@@ -70,22 +70,6 @@ def test_adamw_is_its_transcription(
         torch.testing.assert_close(weight.detach().double(), true, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("as_released", [{"bias_correction": False}, {"optimizer": "sgd"}], ids=str)
-def test_the_state_comes_back(as_released: dict[str, Any]) -> None:
-    block, embedding, optimizer = make(as_released=as_released)
-    update(block, embedding, optimizer)
-    state = {key: value.clone() for key, value in optimizer.state_dict().items()}
-    weights = {key: value.clone() for key, value in nn.ModuleList([block, embedding]).state_dict().items()}
-    update(block, embedding, optimizer, 0.5)
-
-    again_block, again_embedding, again = make(as_released=as_released)
-    nn.ModuleList([again_block, again_embedding]).load_state_dict(weights)
-    again.load_state_dict(state)
-    update(again_block, again_embedding, again, 0.5)
-    assert torch.equal(again_block.weight, block.weight)
-    assert torch.equal(again_embedding.weight, embedding.weight)
-
-
 def test_schedules_rise_and_fall_as_they_should() -> None:
     def shares(**options: Any) -> list[float]:
         training = TrainingOptions(**options)

@@ -7,28 +7,22 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
-from isotune.data.packed import Packed, pack
+from isotune.data.packed import pack
 from isotune.encoder.encoder import Encoder
-from isotune.methods import mlm, self_guided
+from isotune.methods import mlm
 from isotune.methods.method import Batch, View
-from isotune.methods.options import SimCSEOptions
-from isotune.methods.simcse import SimCSE
 from isotune.training.forward import StepEncoding
-from isotune.training.objectives import Objectives
 from isotune.training.passes import Pass
 from isotune.training.workers import Workers
-from tests.conftest import WORDS, encode_views
 from tests.training.conftest import Train, metrics
 from tests.training.steps import STEPS, assert_same, gradient, in_one_row, make
 
 CHUNK_SIZES = (None, 2)
 
 
-@pytest.fixture(autouse=True)
-def _small_projection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(self_guided, "PROJECTION_WIDTH", 32)
+pytestmark = pytest.mark.usefixtures("small_projection")
 
 
 @pytest.fixture(scope="module")
@@ -77,16 +71,6 @@ def test_a_small_batch_has_fewer_shares_and_each_has_more_threads(
     assert used == [threads_of_each] * shares
 
 
-@pytest.mark.parametrize("name", ["simcse", "consert", "adversarial"])
-def test_threads_give_the_same_bits_every_time(
-    name: str, tiny_model: Path, sentences: list[str], threads: Workers
-) -> None:
-    run = make(name, tiny_model, sentences)
-    run[0].float(), run[1].float()
-    one, other = (gradient(*run, threads, 2).nan_to_num() for _ in range(2))
-    assert torch.equal(one, other)
-
-
 def test_the_gradient_is_that_of_a_loss_with_an_unbroken_graph(tiny_model: Path, sentences: list[str]) -> None:
     encoder, objectives, batch = make("simcse", tiny_model, sentences)
     with encoder.backbone.dropout(0.0):
@@ -120,14 +104,6 @@ def test_more_workers_than_sentences(tiny_model: Path, sentences: list[str], chu
 @pytest.fixture
 def encoder(tiny_model: Path) -> Encoder:
     return Encoder.load(tiny_model).train()
-
-
-def test_views_of_different_sizes_are_cut_alike(encoder: Encoder, tokens: Packed, threads: Workers) -> None:
-    few = pack([tokens.ids[:3].tolist(), tokens.ids[-20:].tolist()])
-    views = [View(tokens), View(few)]
-    encoded, _ = StepEncoding(encoder, threads, 0, 2).encode(views)
-    for got, want in zip(encoded, encode_views(encoder, views), strict=True):
-        torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("chunk_size", CHUNK_SIZES)
@@ -189,16 +165,3 @@ def test_a_run_in_chunks_is_the_run(train: Train) -> None:
     losses = [[record["loss"] for record in metrics(run.folder, "train")] for run in runs]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
     assert losses[0] != losses[1]  # rounding
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("dropout", [0.0, 0.1])
-def test_the_loss_over_16384_sentences_is_the_uncached_one(tiny_model: Path, dropout: float) -> None:
-    encoder = Encoder.load(tiny_model).double().train()
-    generator = Generator().manual_seed(0)
-    lengths = torch.randint(2, 12, (16_384,), generator=generator).tolist()
-    batch = Batch((pack([torch.randint(5, 5 + len(WORDS), (n,), generator=generator).tolist() for n in lengths]),))
-    objectives = Objectives(SimCSE(SimCSEOptions(projection=False), encoder))
-    with encoder.backbone.dropout(dropout):
-        expected = gradient(encoder, objectives, batch)
-        assert_same(gradient(encoder, objectives, batch, None, 64), expected)

@@ -135,19 +135,6 @@ def test_a_run_whose_rank_is_killed_goes_on_by_itself_to_the_same_end(tmp_path: 
         assert all(torch.equal(ours[key], theirs[key]) for key in theirs), name
 
 
-@pytest.mark.slow
-def test_a_run_stopped_with_two_processes_goes_on_with_one(tmp_path: Path) -> None:
-    process = start(tmp_path / "two", *COMMAND)
-    while not (tmp_path / "two" / "last.safetensors").exists():
-        time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    process.wait()  # torchrun gives the processes 30 seconds for their end
-    resume = [sys.executable, "-m", "isotune", "train", "--out", str(tmp_path / "two"), "--resume"]
-    assert subprocess.run(resume, env={**os.environ, "OMP_NUM_THREADS": "1"}).returncode == 0
-    assert start(tmp_path / "one").wait() == 0
-    assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), rel=1e-4)
-
-
 LAUNCH = {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
 
 

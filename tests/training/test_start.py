@@ -89,20 +89,6 @@ def test_a_stage_ends_where_the_encoder_has_forgotten_too_much(
     assert scored == [options["tasks"][0], "stsb-open"]  # what was forgotten is reported
 
 
-def test_dev_pairs_choose_among_the_steps_that_forget_little(
-    start: Encoder, options: dict[str, Any], text: Path, pairs: Path, tmp_path: Path
-) -> None:
-    result = train(
-        text, out=tmp_path / "run", model=start, **{**options, **FORGETTING, "dev": str(pairs), "most_forgotten": 0}
-    )
-    records = [json.loads(line) for line in (result.folder / "metrics.jsonl").read_text().splitlines()]
-    scores = [record["score"] for record in records if record["kind"] == "dev"]
-    within = [points <= 0 for points in lost(result.folder)]
-    allowed = [score for score, kept in zip(scores, within, strict=True) if kept]
-    assert not within[-1]
-    assert allowed.index(max(allowed)) <= result.evaluation.selected_step < len(allowed)
-
-
 def test_a_stop_between_two_evaluations_does_not_change_which_step_is_kept(
     start: Encoder, options: dict[str, Any], text: Path, pairs: Path, tmp_path: Path
 ) -> None:

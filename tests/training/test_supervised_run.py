@@ -13,7 +13,6 @@ from safetensors.torch import load_file
 from isotune.data.packed import Packed
 from isotune.encoder import model as encoder_module
 from isotune.encoder.backbone import Backbone
-from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from tests.training.conftest import Train, assert_same_end, metrics, stop_and_resume
 
@@ -87,28 +86,6 @@ def test_pairs_with_scores_are_fitted_on_the_mean_of_two_correlations(
     for record in metrics(result.folder, "dev"):
         assert record["metric"] == "mean"
         assert record["score"] == pytest.approx((record["pearson"] + record["spearman"]) / 2)
-
-
-def test_a_joint_stage_with_adversarial_views_then_one_without_labels(
-    train: Train, related: str, text: Path, tmp_path: Path
-) -> None:
-    recipe = tmp_path / "joint.toml"
-    recipe.write_text(
-        f'[[stages]]\nmethod = "consert-joint"\ndata = ["{related}"]\naugmentations = ["shuffle", "adversarial"]\n'
-        f'[[stages]]\nmethod = "consert"\ndata = ["{text}"]\naugmentations = ["none", "shuffle"]\n'
-    )
-    result = train(method=None, sources=None, recipe=recipe, steps=4, eval_every=2)
-    terms = [set(record["terms"]) for record in metrics(result.folder, "train")]
-    assert terms == [{"cross_entropy", "nt_xent"}, {"nt_xent"}]
-
-
-def test_supervised_simcse_keeps_its_layer(train: Train, sentences: list[str], tmp_path: Path) -> None:
-    rows = list(zip(sentences[:20], sentences[20:40], sentences[40:], strict=True))
-    triplets = write(tmp_path / "triplets.tsv", "anchor,positive,negative", rows)
-    result = train(method="simcse-sup", sources=triplets)
-    encoder = Encoder.load(result.encoder)
-    assert len(encoder.heads) == 1
-    assert np.abs(encoder.encode(sentences[:5])).max() < 1
 
 
 def test_three_tasks_in_one_update_go_on_after_a_signal_as_if_there_had_been_none(

@@ -50,11 +50,6 @@ def test_repeats_and_lonely_sentences_give_no_pair() -> None:
     assert choose_pairs(["1", "1"], [Angles()], 3) == []
 
 
-def test_the_choice_is_the_same_each_time() -> None:
-    angles = [str(angle) for angle in range(90)]
-    assert choose_pairs(angles, [Angles()], 7) == choose_pairs(angles, [Angles()], 7)
-
-
 def test_an_encoder_is_surely_best_only_where_chance_is_excluded() -> None:
     random = np.random.default_rng(0)
     angles = random.uniform(0, 180, 200)

@@ -90,11 +90,6 @@ def test_undo_takes_answers_and_skips_back(path: Path) -> None:
     assert [label.score for label in read_labels(path)] == [1, 4, 0]
 
 
-def test_undo_of_the_only_answer_leaves_no_file(path: Path) -> None:
-    assert score_pairs(PAIRS, path, answers("2", "u"), print) == []
-    assert not path.exists()
-
-
 def test_earlier_sessions_are_not_undone(path: Path) -> None:
     score_pairs(PAIRS, path, answers("2"), print)
     said: list[str] = []
@@ -134,9 +129,3 @@ def test_a_file_of_something_else_is_refused_and_kept(path: Path, text: str, mes
     with pytest.raises(InputError, match=message):
         score_pairs(PAIRS, path, answers("1"), print)
     assert path.read_text() == text
-
-
-def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="can't be written"):
-        score_pairs(PAIRS, tmp_path / "file" / "pairs.tsv", answers("1"), print)

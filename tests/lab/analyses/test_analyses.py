@@ -25,12 +25,6 @@ def test_every_analysis_on_a_file_of_pairs(name: str, tiny: Encoder, pairs: Path
     assert paths[1].read_bytes().startswith(b"\x89PNG")
 
 
-def test_options_are_passed_to_the_analysis(tiny: Encoder, pairs: Path) -> None:
-    analysis = analyse("tsne", {"one": tiny}, [str(pairs)], seed=3, count=2)
-    assert analysis.options == {"seed": 3, "count": 2}
-    assert len(analysis.table) == 8
-
-
 def default_tasks(name: str) -> list[str]:
     return [f"{pairs.name}:{pairs.split}" for pairs in _read_pairs(ANALYSES[name], name, [])]
 

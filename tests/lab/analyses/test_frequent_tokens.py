@@ -65,7 +65,7 @@ def test_tokens_are_counted_in_the_test_split_of_stsb(tiny: Encoder, scored: Sco
     assert frequent_tokens.compute({"x": tiny}, without)[1]["count"] == 20 + 2 * len(scored.scores)
 
 
-def test_findings_and_figure_show_the_gain_at_best() -> None:
+def test_findings_show_the_gain_at_best() -> None:
     table = [
         {"encoder": name, "removed": k, "spearman": score, "tasks": {"stsb": score}}
         for name, scores in (("before", (0.5386, 0.6, 0.6166, 0.6)), ("after", (0.72, 0.723, 0.72, 0.71)))
@@ -75,9 +75,3 @@ def test_findings_and_figure_show_the_gain_at_best() -> None:
         "before: 53.86 with every token, at best 61.66 with 2 removed (+7.80).",
         "after: 72.00 with every token, at best 72.30 with 1 removed (+0.30).",
     ]
-    (ax,) = frequent_tokens.draw(table).axes
-    before, ring, after, _ = ax.lines
-    assert (before.get_label(), after.get_label()) == ("before", "after")
-    assert before.get_color() == ring.get_color() != after.get_color()
-    assert before.get_ydata() == pytest.approx([53.86, 60, 61.66, 60])
-    assert ring.get_xdata() == [2]

@@ -45,15 +45,3 @@ def test_an_empty_band_has_no_mean() -> None:
     assert histogram.findings(table) == [
         "x: mean cosine 1.00 of 1 pairs with gold 0 to 1, 0.98 of 1 pairs with gold 4 to 5."
     ]
-
-
-def test_bands_are_stacked() -> None:
-    table = histogram.compute(ENCODERS, [made_pairs(SCORES)])
-    wide, narrow = histogram.draw(table).axes
-    assert [ax.get_title(loc="left") for ax in (wide, narrow)] == ["wide", "narrow"]
-    assert [bars.get_label() for bars in wide.containers] == [f"gold {band} to {band + 1}" for band in range(5)]
-    base = np.zeros(len(table[0]["counts"]))
-    for bars, row in zip(wide.containers, table, strict=False):
-        assert [bar.get_y() for bar in bars] == base.tolist()
-        assert [bar.get_height() for bar in bars] == row["counts"]
-        base += row["counts"]

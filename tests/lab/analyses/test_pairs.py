@@ -67,9 +67,5 @@ def test_findings_and_figure_show_the_pairs() -> None:
         "random: 'A $5 note' and \"It's 5 dollars\": gold 4.5, before 0.862, after 0.862."
     )
     (ax,) = pairs.draw(table).axes
-    first, second, numbers = ax.get_yticklabels()[1].get_text().split("\n")
-    assert first.startswith("A $5 note A $5 note")
-    assert first.endswith(" ...")
-    assert (second, numbers) == ("It's 5 dollars", "worst: gold 4.5; cosines 0.86, 0.86")
     ranks = {line.get_label(): line.get_xydata().tolist() for line in ax.lines}
     assert ranks == {name: [[x, 0], [x, 1]] for name, x in (("gold", 0.9), ("before", 0.5), ("after", 0.7))}

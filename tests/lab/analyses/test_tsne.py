@@ -42,9 +42,6 @@ def test_a_line_joins_the_two_sentences_of_a_pair() -> None:
         f"one: mean cosine {np.mean(first[:10]):.2f} of the 10 most similar, {np.mean(first[10:]):.2f} of the 10 least "
         "similar pairs."
     )
-    one, two = tsne.draw(table).axes
-    assert [ax.get_title(loc="left") for ax in (one, two)] == ["one", "two"]
-    assert one.get_legend_handles_labels()[1] == ["most similar (gold 5)", "least similar (gold 0)"]
-    assert [text.get_text() for text in one.texts[:4]] == ["1", "1", "2", "2"]
+    one, _ = tsne.draw(table).axes
     assert one.lines[1].get_xydata().tolist() == [[row["x"], row["y"]] for row in table[:2]]
     assert len({line.get_color() for line in one.lines}) == 2

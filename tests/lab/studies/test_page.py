@@ -163,37 +163,6 @@ def test_a_curve_has_bands_level_lines_and_published_values(results: Results) ->
     assert np.ptp(band[band[:, 0] == 16][:, 1]) == pytest.approx(200 * none.deviation)
 
 
-def test_a_curve_has_a_tick_at_each_of_its_numbers_or_names() -> None:
-    def axis(option: str, *values: object) -> Axes:
-        arm = {"name": "SimCSE", "method": "simcse", "data": ["x"], "options": {"projection": False}}
-        figure = {"kind": "curve", "x": option, "y": "sts", "log": True}
-        table = {"title": "t", "scores": ["sts"], "grid": {option: values}, "arms": [arm], "figures": [figure]}
-        lines = [Line("SimCSE", {option: value}, {"sts": {0: 0.5}}) for value in values]  # type: ignore[dict-item]
-        (ax,) = drawn(Study.from_table(table), 0, lines)
-        return ax
-
-    points = [0.02, 0.05, 0.1]
-    numbers, names = axis("temperature", *points), axis("pooling", "cls", "mean")
-    assert list(numbers.get_xticks()) == points
-    assert (numbers.get_xscale(), names.get_xscale()) == ("log", "linear")
-    assert [label.get_text() for label in names.get_xticklabels()] == ["cls", "mean"]
-
-
-def test_a_scatter_has_a_point_at_two_scores_and_a_rise_from_the_start() -> None:
-    table = {
-        "title": "t",
-        "scores": ["start:sts", "sts", "seconds"],
-        "arms": [{"name": "SimCSE", "method": "simcse", "data": ["x"]}, {"name": "failed"}],
-        "figures": [{"kind": "scatter", "x": "seconds", "y": "sts"}],
-    }
-    values = {"start:sts": {0: 0.5, 1: 0.5}, "sts": {0: 0.6, 1: 0.7}, "seconds": {0: 10.0, 1: 30.0}}
-    (ax,) = drawn(Study.from_table(table), 0, [Line("SimCSE", {}, values), Line("failed", {})])
-    point = ax.containers[0][0]
-    assert point.get_xydata() == pytest.approx(np.array([[20, 65]]))
-    assert len(ax.containers) == 1
-    assert ax.collections[0].get_segments()[0] == pytest.approx(np.array([[20, 50], [20, 65]]))
-
-
 def test_a_heatmap_has_a_panel_of_published_values(results: Results) -> None:
     measured, published = drawn(STUDY, 1, table_lines(STUDY, results.runs))
     assert [ax.get_title(loc="left") for ax in (measured, published)] == ["ConSERT", "ConSERT, published"]
@@ -201,18 +170,6 @@ def test_a_heatmap_has_a_panel_of_published_values(results: Results) -> None:
     assert [label.get_text() for label in measured.get_yticklabels()] == ["none", "shuffle"]
     (text,) = published.texts
     assert (text.get_text(), text.get_position()) == ("70.50", (0, 1))
-
-
-def test_bars_are_one_below_the_other(results: Results) -> None:
-    lines = table_lines(STUDY, results.runs)
-    (ax,) = drawn(STUDY, 2, lines)
-    summary = lines[0].summary("sts")
-    assert summary is not None
-    assert ax.patches[0].get_width() == pytest.approx(100 * summary.mean)
-    assert len(ax.patches) == 5  # the cells that were made
-    names = [label.get_text() for label in ax.get_yticklabels()]
-    assert len(names) == 6  # without the cells that have neither a value nor a published one
-    assert names[-1] == "SBERT"
 
 
 def test_an_analysis_is_shown_with_its_published_values(results: Results, tmp_path: Path) -> None:

@@ -14,19 +14,9 @@ from isotune.data import DATASETS
 from isotune.evaluation.tasks import GROUPS, TASKS
 from isotune.lab.studies import Published, paper_names, read_study
 from isotune.lab.studies.plan import plan_runs
-from isotune.recipes import Recipe, read_recipe
 
-PAPERS = {
-    "consert": ["table1", "table2", "table3", "table4", "figure1", "figure4", "figure5", "figure6", "figure7"],
-    "self-guided": [
-        *(f"table{number}" for number in (1, 2, 3, 4, 5, 6, 7, 10, 11)),
-        *(f"figure{number}" for number in (1, 4, 5, 6)),
-    ],
-    "small-bert": ["table1", "table2", "figure2", "examples"],
-    "bert-cf": ["table1", "table2", "table3", "table4", "table5", "table6", "table7", "figure2", "figure3", "ablation"],
-    "clsr": ["table1", "table2", "table3", "table4"],
-}
-NAMES = [f"{paper}/{name}" for paper, names in PAPERS.items() for name in names]
+NAMES = paper_names()
+PAPERS = {name.partition("/")[0] for name in NAMES}
 
 # Lines of the papers' tables that nothing here makes.
 REFERENCES = {
@@ -59,10 +49,6 @@ def rows(name: str) -> Iterator[dict[str, Any]]:
     folder, _, file = name.partition("/")
     text = (resources.files("isotune.lab.studies") / "papers" / folder / f"{file}.toml").read_text("utf-8")
     yield from tomllib.loads(text, parse_float=str)["published"]
-
-
-def test_every_table_and_figure_has_a_file() -> None:
-    assert paper_names() == sorted(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -151,24 +137,6 @@ def test_the_text_has_the_numbers(name: str, texts: dict[str, list[list[str]]]) 
 def _in_order(numbers: list[str], line: list[str]) -> bool:
     rest = iter(line)
     return all(number in rest for number in numbers)
-
-
-@pytest.mark.parametrize(
-    ("part", "whole", "stage"),
-    [
-        ("bert-cf-mirror", "bert-cf", 0),
-        ("bert-cf-flow", "bert-cf", 1),
-        ("sbert-nli", "consert-sup-unsup", 0),
-        ("consert-transfer", "consert-joint-unsup", 1),
-    ],
-)
-def test_a_recipe_of_one_stage_is_that_of_the_whole(part: str, whole: str, stage: int) -> None:
-    one, all_of_it = (Recipe.from_table(read_recipe(name)) for name in (part, whole))
-    (alone,), expected = one.stages, all_of_it.stages[stage]
-    assert alone.training == expected.training
-    assert alone.options == expected.options
-    assert one.data == (expected.data or all_of_it.data)
-    assert (one.encoder, one.dev, one.seed) == (all_of_it.encoder, all_of_it.dev, all_of_it.seed)
 
 
 @pytest.mark.parametrize("name", ["self-guided/table10", "small-bert/table2"])

@@ -183,21 +183,9 @@ def test_the_data_and_models_of_a_study() -> None:
     [
         ({"method": "consert", "data": ["x"], "options": {"dev": "stsb:dev"}}, ("x",), ("stsb:dev",)),
         ({"method": "consert", "data": ["x"], "options": {"dev": "none"}}, ("x",), ()),
-        (
-            {"method": "multitask"},
-            ("sst5:train", "minbert-quora:train", "minbert-sts:train"),
-            ("sst5:dev", "minbert-quora:dev", "minbert-sts:dev"),
-        ),
         ({}, (), ()),
     ],
 )
 def test_what_a_run_reads(arm: dict[str, Any], data: tuple[str, ...], dev: tuple[str, ...]) -> None:
     (run,) = plan_runs(study_of({"name": "a", **arm}))
     assert (run.inputs.data, run.inputs.dev, run.inputs.models) == (data, dev, ())
-
-
-def test_translation_models_are_needed() -> None:
-    needed = study_of({"name": "a", "recipe": "back-translation"})
-    (run,) = plan_runs(needed)
-    assert len(run.inputs.models) == 2
-    assert needs(needed)[1] == ["some/model", *run.inputs.models]

@@ -185,17 +185,6 @@ def test_a_failed_run_is_in_the_table_and_the_other_runs_are_made(
     assert "failed" in page
 
 
-def test_a_missing_model_fails_only_its_own_run(
-    write: Write, made: list[str], tiny_model: Path, tmp_path: Path, pairs: Path
-) -> None:
-    arms = [{"name": "here", "model": str(tiny_model)}, {"name": "not here", "model": str(pairs.parent / "x.d")}]
-    table = {"title": "Models", "tasks": [str(pairs)], "scores": [str(pairs)], "arms": arms}
-    assert run_study(write(table), tmp_path / "out", quiet=True).failed == 1
-    here, there = Results.read(tmp_path / "out").runs
-    assert here.values
-    assert "x.d" in there.problem
-
-
 def test_the_pairs_of_a_study_and_single_predictions_are_scores(
     study: Callable[..., StudyOutcome], made: list[str], tmp_path: Path, pairs: Path, tiny_model: Path
 ) -> None:

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
-from isotune.use.bulk import folder
 from isotune.use.bulk.folder import Outcome, encode_files, find_parts
 
 Encode = Callable[..., Outcome]
@@ -97,20 +95,6 @@ def test_going_on_encodes_only_what_is_missing_or_has_changed(encode: Encode, te
     assert [name for name in before if before[name] != after[name]] == ["4.parquet"]
 
 
-def test_a_folder_that_a_process_left_when_it_died_is_completed(encode: Encode) -> None:
-    encode()
-    before, manifest = visible_files(Path("out")), json.loads(Path("out/_manifest.json").read_text())
-    # One process died while it wrote vectors, another between the vectors and the record. Old versions left locks.
-    (STATE / "0.parquet.json").unlink()
-    (STATE / "0.parquet.k.part").write_text("half of a fi")
-    (STATE / "0.parquet.lock").touch()
-    Path("out/0.parquet").unlink()
-    (STATE / "1.parquet.json").unlink()
-    assert encode().parts_encoded_here == 2
-    assert visible_files(Path("out")) == before
-    assert json.loads(Path("out/_manifest.json").read_text()) == manifest
-
-
 @pytest.mark.parametrize("count", [1, 2, 4, 9])
 def test_shards_make_every_part_once(encode: Encode, count: int) -> None:
     made, left = [], []
@@ -132,37 +116,6 @@ def test_a_shard_that_cannot_be_is_refused(encode: Encode, shard: str) -> None:
     with pytest.raises(InputError, match="write NUMBER/COUNT"):
         encode(shard=shard)
     assert not Path("out").exists()
-
-
-def test_a_file_that_vanishes_costs_no_other_file(encode: Encode, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = folder.encode_file
-
-    def encode_one(encoder: Encoder, source: Path, *arguments: Any, **options: Any) -> int:
-        Path("text/3.tsv").unlink(missing_ok=True)
-        return real(encoder, source, *arguments, **options)
-
-    monkeypatch.setattr(folder, "encode_file", encode_one)
-    with pytest.raises(
-        InputError, match=r"text/3\.tsv: it can't be read .*\(1 of 6 parts can't be encoded; the others"
-    ):
-        encode()
-    assert len(visible_files(Path("out"))) == 5
-
-
-@pytest.mark.parametrize(
-    ("writer", "name", "file"),
-    [(Path, "write_text", "settings.json"), (pq.ParquetWriter, "write_table", "new.parquet")],
-)
-def test_a_full_disk_is_named(
-    writer: type, name: str, file: str, encode: Encode, sentences: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    pq.write_table(pa.table({"sentence": sentences}), "new.parquet")
-    monkeypatch.setattr(writer, name, full)
-    with pytest.raises(InputError, match=rf"{file}: it can't be written \(No space left on device\)"):
-        encode("new.parquet")
 
 
 def test_a_damaged_record_is_named(encode: Encode) -> None:

@@ -19,10 +19,10 @@ from isotune.encoder.heads import Dense, Head, Normalize, NormalizingFlow
 from isotune.encoder.pooling import Pooling
 from isotune.errors import InputError
 from isotune.methods.whitening import whitening
-from isotune.use.export import graph
 from isotune.use.export import onnx as onnx_export
 from isotune.use.export.graph import PaddedEncoder
 from isotune.use.export.onnx import Exported, export_onnx
+from tests.encoder.test_backbone import ARCHITECTURES, make
 
 TOLERANCE = 1e-5
 # Runs the example as somebody without torch, transformers and isotune.
@@ -80,14 +80,6 @@ def test_every_pooling(load: Callable[..., Encoder], sentences: list[str], pooli
     encoder.pooling = pooling
     expected = encoder.encode(sentences)
     np.testing.assert_allclose(encode_padded(PaddedEncoder(encoder), encoder, sentences), expected, atol=TOLERANCE)
-
-
-def test_no_pooling_is_exported_as_another(monkeypatch: pytest.MonkeyPatch, load: Callable[..., Encoder]) -> None:
-    monkeypatch.setattr(graph, "PADDED", ("new",))
-    encoder = load()
-    encoder.pooling = Pooling("new")
-    with pytest.raises(NotImplementedError, match="pooling new"):
-        encode_padded(PaddedEncoder(encoder), encoder, ["A dog runs."])
 
 
 def test_wk_pooling_is_refused(load: Callable[..., Encoder]) -> None:
@@ -186,3 +178,12 @@ def test_what_is_refused_leaves_nothing(both: Both, tmp_path: Path, monkeypatch:
     with pytest.raises(InputError, match=r"not installed: onnx, onnxscript, .*; pip install 'isotune\[onnx\]'"):
         export_onnx(encoder, tmp_path / "new")
     assert {path.name for path in tmp_path.iterdir()} == {"there"}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")  # inside transformers' DeBERTa
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_every_type_of_model(name: str, tiny_model: Path, tmp_path: Path) -> None:
+    shutil.copytree(tiny_model, tmp_path / "model")
+    make(name).save_pretrained(tmp_path / "model")
+    assert export_onnx(tmp_path / "model", tmp_path / "onnx").difference < TOLERANCE

@@ -2,7 +2,6 @@
 
 import csv
 import json
-from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
 
@@ -53,11 +52,6 @@ def test_duplicates_are_all_pairs_above_the_cosine(encoder: Encoder, documents: 
     assert [len(cluster) for cluster in clusters] == sorted(map(len, clusters), reverse=True)
 
 
-def test_no_duplicates_at_all(encoder: Encoder) -> None:
-    result = find_duplicates([Document("a", "a dog"), Document("b", "the house")], encoder, 1.0)
-    assert (len(result.pairs), result.clusters(), len(result.unique)) == (0, [], 2)
-
-
 def test_too_many_pairs_are_refused(
     encoder: Encoder, documents: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,12 +98,6 @@ def test_mined_pairs_are_mutual_neighbours(
     assert {(first, second) for first, second, _ in pairs} == expected
     assert len(pairs) == len(expected) > 5
     assert [pair.cosine for pair in pairs] == sorted((pair.cosine for pair in pairs), reverse=True)
-
-
-def test_texts_without_letters_are_kept_apart() -> None:
-    letters: Callable[[str], str] = mining._letters
-    assert letters("A dog, 7!") == letters("a DOG 7") == "adog7"
-    assert letters("?") != letters("!")
 
 
 def test_texts_that_the_vocabulary_lacks_are_no_duplicates(encoder: Encoder, documents: list[Document]) -> None:

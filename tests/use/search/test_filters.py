@@ -255,11 +255,8 @@ def test_nothing_but_sql_of_our_own_reaches_lancedb(store: Store, monkeypatch: p
     ("where", "message"),
     [
         (KNOCK, r"at 'length\(repeat\(.*: no column 'length'"),
-        ("year BETWEEN 1 AND 2", "at 'BETWEEN 1 AND 2': only AND or OR can follow here"),
         ("lang = NULL", "at 'NULL': a column or a value is needed here; NULL only follows IS"),
         ("lang NOT = 'en'", "IN or LIKE is needed after NOT"),
-        ("lang IS 'en'", "NULL is needed here"),
-        ("lang IN ()", "a column or a value is needed here"),
         ("lang LIKE id", "a pattern in single quotes is needed after LIKE"),
         ("'en'", "at the end: a comparison is needed after a value"),
         (" ", "at the end: a column or a value is needed here"),

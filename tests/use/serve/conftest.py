@@ -71,11 +71,6 @@ class Process(NamedTuple):
         fields = Path(f"/proc/{self.popen.pid}/statm").read_text().split()
         return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
-    def stop(self) -> int:
-        """Stops the server by Ctrl-C; returns its exit code."""
-        self.popen.send_signal(signal.SIGINT)
-        return self.popen.wait(20)
-
 
 @contextmanager
 def serving(words: Sequence[str], log: Path, files: int = 4096) -> Iterator[Process]:

@@ -60,13 +60,11 @@ def test_nothing_waits_for_slow_searches(searching: Running, monkeypatch: pytest
     ("path", "body"),
     [
         ("/v1/embeddings", b'{"model": "tiny", "input": [' + b"1," * 2_000_000 + b"1]}"),
-        ("/v1/embeddings", b'{"model": "tiny", "input": [[' + b"1," * 2_000_000 + b"1]]}"),
         ("/v1/embeddings", b'{"model": "tiny", "input": [' + b'"a",' * 1_000_000 + b'"a"]}'),
         ("/v1/embeddings", b"{" + b",".join(b'"%d":1' % i for i in range(380_000)) + b"}"),
-        ("/similarity", b'{"first": [' + b"1," * 2_000_000 + b"1]}"),
         ("/similarity", b'{"first": ["a"], "second": [' + b"{}," * 1_390_000 + b"1]}"),
     ],
-    ids=["numbers", "token ids", "texts", "unknown fields", "first", "second"],
+    ids=["numbers", "texts", "unknown fields", "second"],
 )
 def test_four_megabytes_of_mistakes_are_refused_at_the_first(server: Running, path: str, body: bytes) -> None:
     assert 3.9e6 < len(body) < Limits().body_bytes
@@ -135,22 +133,17 @@ def test_similarities_are_cosines(server: Running, tiny: Encoder) -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"", "not JSON: "),
         (b"{", "not JSON: "),
         (b"[1]", "the body has to be a JSON object"),
         (b'{"input": "\xff", "model": "tiny"}', ""),
         (b'{"model": "tiny", "input": []}', "a list of 1 to 2,048 texts"),
-        (b'{"model": "tiny"}', "A text, or a list"),
         (b'{"model": "tiny", "input": null}', "got `null`; A text, or a list"),
         (b'{"model": "tiny", "input": [[1, 2]]}', "Token ids are refused"),
-        (b'{"model": "tiny", "input": [1, 2]}', "got `int`"),
         (b'{"model": "tiny", "input": ["a", 2]}', "Token ids are refused"),
         (b'{"model": "tiny", "input": "\\ud800"}', "half of a surrogate pair"),
         (b'{"model": "tiny", "\\ud800": "a", "input": "a"}', "half of a surrogate pair"),
         (b'{"model": 1, "input": "a"}', "model: "),
         (b'{"model": "tiny", "input": "a", "encoding_format": "hex"}', "encoding_format: "),
-        (b'{"model": "tiny", "input": "a", "dimensions": 3}', "dimensions 3: vectors of tiny have 32"),
-        (b"[" * 100_000, ""),
         (b'{"model": "tiny", "input": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", ""),
         (b'{"model": "tiny", "input": "a", "dimensions": 1' + b"0" * 5000 + b"}", ""),
         (json.dumps({"model": "tiny", "input": ["a"] * 2049}).encode(), "1 to 2,048 texts"),
