@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from isotune.kernels import float32, precision
+from isotune.kernels import precision
+from isotune.kernels.cpu import float32
 from isotune.training.optimizer import Optimizer
 from tests.training.conftest import Train, resume, same, stopped_at, weights
 
