@@ -34,10 +34,11 @@ AugmentationName = Annotated[str, AfterValidator(_augmentation)]
 
 
 class Use(Enum):
-    """What the sources of a field are for; it stands in the field's annotation."""
+    """What the names in a field are for; it stands in the field's annotation."""
 
     TRAIN = "train"  # to train on, in place of the recipe's `data`
     SCORE = "score"  # labelled rows that the method is scored on, in place of the recipe's dev pairs
+    MODEL = "model"  # models that the method loads beside the encoder: folders, or names on the hub
 
 
 TrainSources = Annotated[tuple[str, ...], Field(min_length=1), Use.TRAIN]
@@ -58,15 +59,8 @@ class MethodOptions(BaseModel):
         return [name for name, field in cls.model_fields.items() if any(use in field.metadata for use in uses)]
 
     def sources(self, use: Use) -> tuple[str, ...]:
-        """The sources that the options name for this use."""
-        return tuple(chain.from_iterable(getattr(self, name) for name in self.source_fields(use)))
-
-    def extra_models(self) -> tuple[str, ...]:
-        """The models that the method loads beside the encoder, such as translation models.
-
-        Options that name models override this.
-        """
-        return ()
+        """What the options name for this use."""
+        return tuple(chain.from_iterable(getattr(self, name) or () for name in self.source_fields(use)))
 
 
 class AugmentedOptions(MethodOptions):
@@ -96,6 +90,17 @@ class ConSERTOptions(AugmentedOptions):
     augmentations: tuple[AugmentationName, AugmentationName] = ("feature_cutoff", "shuffle")
     """The augmentations of a sentence's two views. A rate may stand behind a name: token_cutoff:0.3. The default is the
     best pair of ConSERT's Figure 5."""
+
+
+class DistilOptions(MethodOptions):
+    """Distillation: the encoder learns the similarities that frozen teachers find between sentences."""
+
+    teachers: Annotated[tuple[str, ...], Use.MODEL] = ()
+    """The teachers, whose cosines are averaged: folders of encoders, or names on the Hugging Face hub. Unset: the
+    encoder as the stage before has left it."""
+
+    temperature: Positive = 0.05
+    """Divides the cosine similarities, those of the teachers and those of the encoder. 0.05: as SimCSE."""
 
 
 class MirrorOptions(AugmentedOptions):
@@ -195,17 +200,13 @@ class SelfGuidedOptions(TetheredOptions):
 class ParaphraseOptions(MethodOptions):
     """Where the paraphrases come from."""
 
-    translate: tuple[str, str] | None = None
+    translate: Annotated[tuple[str, str] | None, Use.MODEL] = None
     """Make the paraphrases by translating each sentence with the first model and back with the second: folders or names
     on the Hugging Face hub, such as Helsinki-NLP/opus-mt-en-de Helsinki-NLP/opus-mt-de-en. Unset: read them; the data
     are pairs of a sentence and its paraphrase."""
 
     beams: Count = 100
     """Width of the translation's beam search; its time and memory grow with the width. Self-guided paper, A.2."""
-
-    def extra_models(self) -> tuple[str, ...]:
-        """The translation models, if the paraphrases are made."""
-        return self.translate or ()
 
 
 class BackTranslationOptions(ParaphraseOptions, TetheredOptions):

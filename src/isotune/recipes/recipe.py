@@ -141,7 +141,7 @@ class Recipe(BaseModel):
     def inputs(self, stage: Stage) -> Inputs:
         """The data and models that one of the recipe's stages reads."""
         options = stage.options
-        return Inputs(stage.named_sources or self.data, options.sources(Use.SCORE), options.extra_models())
+        return Inputs(stage.named_sources or self.data, options.sources(Use.SCORE), options.sources(Use.MODEL))
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], name: str = "recipe") -> Recipe:
@@ -195,7 +195,7 @@ class Recipe(BaseModel):
         from isotune.data.datasets import stand_ins  # here, because help needs no data
 
         table = self.table()
-        fields = [OPTIONS[stage.method].source_fields(*Use) for stage in self.stages]
+        fields = [OPTIONS[stage.method].source_fields(Use.TRAIN, Use.SCORE) for stage in self.stages]
         for part, names in zip((table, *table["stages"]), ([], *fields), strict=True):
             for key in part.keys() & {"data", *names}:
                 part[key] = tuple(other for source in part[key] for other in stand_ins(source))

@@ -50,7 +50,7 @@ from isotune.training.step import TrainingFailed
 from isotune.training.workers import Workers, was_restarted, workers_of_run
 
 START = "start"  # the folder, in the run's, of a start that lies nowhere else
-MODELS = ("model", "translate")  # options that name models
+MODELS = ("model", "teachers", "translate")  # options that name models
 SOURCES = (*MODELS, "data", "dev", "test", "tasks")  # the ends of the options that may name files
 
 
