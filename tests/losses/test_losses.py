@@ -17,6 +17,7 @@ from isotune.losses import (
     mirror_info_nce,
     nt_xent,
     pair_features,
+    ranking_divergence,
     self_guided_opt3,
 )
 from tests.reference import losses, supervised
@@ -88,12 +89,21 @@ def without_false_negatives(temperature: float) -> tuple[Loss, Loss]:
     )
 
 
+def ranked_by_a_teacher(temperature: float, divergence: Callable[[Tensor, Tensor, float], Tensor]) -> Loss:
+    """The teacher's vectors have another number of features, and get no gradient."""
+    return lambda a, b, c: divergence(torch.cat([a, b], 1), c.detach(), temperature)
+
+
 LOSSES: dict[str, tuple[Loss, Loss]] = {
     **{f"nt_xent {t}": of_two(nt_xent, losses.nt_xent, t) for t in TEMPERATURES},
     **{f"groups {t}": without_false_negatives(t) for t in TEMPERATURES},
     **{f"mirror_info_nce {t}": of_two(mirror_info_nce, losses.mirror_info_nce, t) for t in TEMPERATURES},
     **{f"info_nce {t}": of_two(info_nce, losses.info_nce, t) for t in TEMPERATURES},
     **{f"opt3 {t}": opt3(t) for t in TEMPERATURES},
+    **{
+        f"ranking {t}": (ranked_by_a_teacher(t, ranking_divergence), ranked_by_a_teacher(t, losses.ranking_divergence))
+        for t in TEMPERATURES
+    },
     "hard negatives": (lambda a, b, c: info_nce(a, b, 0.1, c), lambda a, b, c: supervised.info_nce_hard(a, b, c, 0.1)),
     **{f"margin {interval}": margin(*interval) for interval in ((0.1, 0.3), (0.1, 2.0), (0.0, 0.0))},
     **{f"pair features {square}": pair_cross_entropy(square) for square in (False, True)},

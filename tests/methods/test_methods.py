@@ -50,6 +50,8 @@ def _batch(method: Method, feed: Feed, encoder: Encoder, sentences: list[str]) -
         targets = torch.arange(9) % len(feed.classes)
     elif "score" in rows._fields:
         targets = torch.linspace(0, 5, 9)
+    elif method.teachers:
+        targets = torch.randn(9, 5, generator=generator)
     texts = Pair if len(columns) == 2 else Triplet if len(columns) == 3 else Sentence
     tokenize = partial(method.tokenize, encoder, max_length=32)
     store = TokenStore.build([texts(*row) for row in zip(*columns, strict=True)], texts, tokenize, 32)

@@ -88,3 +88,17 @@ def bidirectional_margin(anchors: Vectors, positives: Vectors, negatives: Vector
 def orthogonal_views(negatives: int, temperature: float) -> float:
     """The loss when a view equals its counterpart and is orthogonal to all of its negatives."""
     return math.log(1 + negatives * math.exp(-1 / temperature))
+
+
+def ranking_divergence(students: Vectors, teachers: Vectors, temperature: float) -> Tensor:
+    """DistillCSE's and RankCSE's distillation: the sum over j != i of p_j log(p_j / q_j), averaged over i."""
+
+    def shares(vectors: Vectors, i: int) -> list[Tensor]:
+        weights = [torch.exp(sim(vectors[i], vectors[j]) / temperature) for j in range(len(vectors)) if j != i]
+        return [weight / torch.stack(weights).sum() for weight in weights]
+
+    def divergence(i: int) -> Tensor:
+        pairs = zip(shares(teachers, i), shares(students, i), strict=True)
+        return torch.stack([p * torch.log(p / q) for p, q in pairs]).sum()
+
+    return mean(divergence(i) for i in range(len(students)))

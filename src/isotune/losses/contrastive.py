@@ -1,4 +1,4 @@
-"""Contrastive losses: each vector has to find its counterpart among others.
+"""Contrastive losses: each vector has to find its counterpart among others, or to rank them as a teacher does.
 
 | loss | queries | candidates of a query |
 |---|---|---|
@@ -6,13 +6,14 @@
 | `mirror_info_nce` | the N first views | all second views, and the other first views |
 | `info_nce` | the N first views | all second views |
 | `self_guided_opt3` | the N sentences | one of the sentence's views, and all views of the other sentences |
+| `ranking_divergence` | the N sentences | the N - 1 other sentences |
 
 Similarity is the cosine, and `temperature` divides it. A loss is the mean over the queries, in nats.
 """
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy, logsigmoid, normalize
+from torch.nn.functional import cross_entropy, kl_div, log_softmax, logsigmoid, normalize
 
 from isotune.losses.similarities import contrastive_loss, in_float32, mean_over_queries
 
@@ -81,3 +82,25 @@ def self_guided_opt3(sentences: Tensor, views: Tensor, temperature: float) -> Te
 
     c, h = normalize(sentences, dim=-1), normalize(views, dim=-1)  # [N, d], [N, L, d]
     return mean_over_queries(loss, c, h.flatten(0, 1), temperature)
+
+
+@in_float32
+def ranking_divergence(students: Tensor, teachers: Tensor, temperature: float) -> Tensor:
+    """The mean over sentences of KL(teacher, student), how far the student's similarities are from the teacher's.
+
+    `students` [N, d] and `teachers` [N, e] are vectors of the same N sentences, and only the student gets a gradient. A
+    sentence's distribution is the softmax of its similarities with the N - 1 others. The loss is 0 if both have the
+    same similarities. DistillCSE's distillation (Xu et al., 2023), and RankCSE's ListNet (Liu et al., 2023), whose two
+    temperatures differ; both have the sentence itself among the others, by a second view.
+    """
+    theirs = normalize(teachers, dim=-1)  # [N, e]
+    everyone = torch.arange(len(theirs), device=theirs.device)  # [N]
+
+    def loss(logits: Tensor, numbers: Tensor) -> Tensor:  # [B, N], [B]
+        others = everyone != numbers[:, None]  # [B, N]
+        rows = logits, theirs[numbers] @ theirs.T / temperature
+        ours, taught = (log_softmax(row[others].view(len(numbers), -1), 1) for row in rows)  # [B, N - 1]
+        return kl_div(ours, taught, reduction="sum", log_target=True)
+
+    own = normalize(students, dim=-1)  # [N, d]
+    return mean_over_queries(loss, own, own, temperature)

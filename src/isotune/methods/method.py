@@ -79,7 +79,7 @@ class Batch:
     """The tokens of N rows."""
 
     texts: tuple[Packed, ...] = ()  # N sentences for each text of a row: one for sentences, two for pairs
-    targets: Tensor | None = None  # [N] int64 class or paragraph numbers, or float32 scores, where rows have these
+    targets: Tensor | None = None  # [N] int64 class or paragraph numbers, [N] float32 scores, or [N, D] of teachers
     sentences: tuple[list[str], ...] = ()  # the texts as strings, where the method `needs_text`
     max_length: int | None = None  # the number of tokens that texts were cut to; None is the encoder's limit
     generator: Generator = field(default_factory=Generator)  # on the CPU; all random numbers of a method come from it
@@ -143,6 +143,7 @@ class Additions:
     heads: tuple[Head, ...] = ()  # new layers after the encoder's heads, which are trained
     prompt: str | None = None  # replaces the encoder's prompt
     pooling: Pooling | None = None  # replaces the encoder's pooling
+    drops_heads: bool = False  # whether the encoder loses the heads that it has
     token_weights: Tensor | None = None  # [vocabulary] how much each token weighs in the encoder's mean
     language_head: LanguageHead | None = None  # the masked-language-model head, which is trained
 
@@ -153,6 +154,8 @@ class Additions:
 
     def attach(self, encoder: Encoder) -> None:
         """Adds everything to the encoder. The trainer calls this once."""
+        if self.drops_heads:
+            del encoder.heads[:]
         encoder.heads.extend(head.to(encoder.device) for head in self.heads)
         if self.prompt is not None:
             encoder.prompt = self.prompt
@@ -198,6 +201,9 @@ class Method(nn.Module, ABC):
 
     cached: bool = False
     """Whether the backbone is frozen and sees unchanged sentences. The trainer then encodes the corpus once."""
+
+    teachers: Sequence[Encoder] = ()
+    """Encoders whose vectors of a row's text are its targets, computed once; then the method `needs_text`."""
 
     adds: Additions = Additions()
     """What the method adds to the encoder."""

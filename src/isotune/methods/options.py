@@ -92,6 +92,17 @@ class ConSERTOptions(AugmentedOptions):
     best pair of ConSERT's Figure 5."""
 
 
+class DistilOptions(MethodOptions):
+    """Distillation: the encoder learns the similarities that frozen teachers find between sentences."""
+
+    teachers: Annotated[tuple[str, ...], Use.LOAD] = ()
+    """The teachers, whose cosines are averaged: folders of encoders, or names on the Hugging Face hub. Unset: the
+    encoder as the stage before has left it."""
+
+    temperature: Positive = 0.05
+    """Divides the cosine similarities, those of the teachers and those of the encoder. 0.05: as SimCSE."""
+
+
 class MirrorOptions(AugmentedOptions):
     """MirrorBERT: a sentence is compared with itself with a masked span, both under dropout."""
 

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -33,12 +33,13 @@ class Corpus:
             )
         self.store = store
         self.order = BatchOrder(len(store), batch_size, seed, whole_epochs)  # which rows make which step
+        self.targets = store.targets  # until `teach`
         self.vectors: Tensor | None = None  # after `cache`
 
     def batch(self, rows: NDArray[np.int64], generator: Generator) -> Batch:
         """The batch of the rows with these numbers [N]."""
         store = self.store
-        targets = None if store.targets is None else store.targets[torch.from_numpy(rows)]
+        targets = None if self.targets is None else self.targets[torch.from_numpy(rows)]
         if self.vectors is not None:
             places = torch.from_numpy(rows) * store.columns
             vectors = tuple(self.vectors[places + column] for column in range(store.columns))
@@ -74,6 +75,14 @@ class Corpus:
             self.vectors = torch.from_numpy(vectors)
         return self.vectors
 
+    def teach(self, teachers: Sequence[Encoder]) -> None:
+        """Makes the teachers' vectors of each row's text, all of length 1, the targets [rows, the sum of features].
+
+        So the cosine of two targets is the mean of the teachers' cosines. Every process encodes all texts.
+        """
+        (texts,) = self.store.sentences(np.arange(len(self.store)))
+        self.targets = torch.from_numpy(np.hstack([teacher.encode(texts, normalize=True) for teacher in teachers]))
+
     def _pool(self, encoder: Encoder, batch: NDArray[np.int64]) -> Tensor:
         return encoder.pool(self.store.pack_sequences(batch).to(encoder.device)).float().cpu()
 
@@ -102,7 +111,7 @@ class Feeder:
 
     @property
     def corpus(self) -> Corpus:
-        """The only corpus, of a method whose vectors are cached."""
+        """The only corpus, of a method that has its text encoded once."""
         (corpus,) = self.corpora.values()
         return corpus
 

@@ -78,9 +78,12 @@ class Stepper:
             words.sparse = True  # the gradient of a pass has rows for the tokens of the pass, not for the vocabulary
 
     def open(self) -> None:
-        """Makes what all updates share: the vectors of the texts, if the method's backbone is frozen."""
-        if self.objectives.method.cached:
+        """Makes what all updates share: the vectors of the texts by a frozen backbone, or by teachers."""
+        method = self.objectives.method
+        if method.cached:
             self.feeder.corpus.cache(self.encoder, self._folder, self._workers)
+        if method.teachers:
+            self.feeder.corpus.teach(method.teachers)
 
     def update(self, step: int) -> Update:
         """Makes update number `step`, counted from 0."""

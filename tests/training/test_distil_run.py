@@ -1,0 +1,47 @@
+"""Distillation: what the teachers make of a corpus, and the plain encoder that a run ends with."""
+
+from pathlib import Path
+
+import numpy as np
+import tomli_w
+import torch
+from torch.nn.functional import cosine_similarity
+
+from isotune.bundled import BUNDLED_MODEL
+from isotune.data.rows import Sentence
+from isotune.data.tokens import Tokenized, TokenStore
+from isotune.encoder.encoder import Encoder
+from isotune.encoder.pooling import Pooling
+from isotune.training.feed import Corpus
+from tests.training.conftest import Train, assert_same_end, metrics, stop_and_resume
+
+
+def test_the_cosine_of_two_targets_is_the_mean_of_the_teachers_cosines(tiny_model: Path, sentences: list[str]) -> None:
+    teachers = [Encoder.load(tiny_model), Encoder.load(BUNDLED_MODEL)]  # of 32 and of 128 features
+    rows = [Sentence(text) for text in sentences[:9]]
+    store = TokenStore.build(
+        rows, Sentence, lambda columns: Tokenized([*map(teachers[0].tokenize, columns)]), 32, keep_text=True
+    )
+    corpus = Corpus(store, 9, "rows", 0)
+    corpus.teach(teachers)
+    targets = corpus.batch(np.arange(9), torch.Generator()).targets
+    assert targets is not None
+    expected = []
+    for teacher in teachers:
+        vectors = torch.from_numpy(teacher.encode(sentences[:9]))
+        expected.append(cosine_similarity(vectors[:, None], vectors, dim=-1))
+    cosines = cosine_similarity(targets[:, None], targets, dim=-1)
+    torch.testing.assert_close(cosines, torch.stack(expected).mean(0), rtol=0, atol=1e-5)
+
+
+def test_a_run_ends_in_a_plain_encoder_with_the_similarities_of_the_stage_before(train: Train, tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(tomli_w.dumps({"stages": [{"method": "sif"}, {"method": "distil", "model_dropout": 0.0}]}))
+    options = {"recipe": recipe, "method": None, "layers": [0, -1], "dev": "none", "batch_size": 30, "steps": 40}
+    whole = train("whole", **options)
+    encoder = Encoder.load(whole.encoder)
+    assert encoder.pooling == Pooling("mean", (-1,))
+    assert (list(encoder.heads), encoder.token_weights) == ([], None)
+    first, *_, last = (record["loss"] for record in metrics(whole.folder, "train"))
+    assert 0 < last < first
+    assert_same_end(whole.folder, stop_and_resume(train, 25, **options).folder)
