@@ -211,7 +211,7 @@ def test_every_method_with_views_takes_the_augmentation(
     isotune.load_plugin(plugin)
     encoder = isotune.Encoder.load(tiny_model)
     method = METHODS[name](OPTIONS[name](augmentations=("none", "first_half")), encoder)
-    views = method.views(make_batch(method, encoder, sentences))
+    views = method.views(method.draw(make_batch(method, encoder, sentences)))
     assert "FirstHalf" in {type(view.augmentation).__name__ for view in views}
 
 

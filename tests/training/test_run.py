@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError, UselessVectors
 from isotune.evaluation import cosine_similarities, score
 from isotune.methods.simcse import SimCSE
-from isotune.training import TrainingFailed, run, run_folder
+from isotune.training import TrainingFailed, run, run_folder, stage
 from isotune.training.recorder import Recorder
 from isotune.training.run_folder import is_finished
 from isotune.training.selection import Score
@@ -409,6 +410,7 @@ def two_stages(tmp_path: Path) -> dict[str, Any]:
 def test_a_run_killed_at_any_write_of_a_checkpoint_goes_on_bit_for_bit(
     train: Train, two_stages: dict[str, Any], monkeypatch: pytest.MonkeyPatch, writes: Sequence[int]
 ) -> None:
+    monkeypatch.setattr(stage, "CHECKPOINTS", math.inf)  # after each evaluation, on a slow disk too
     whole, save_tensors = train("whole", **two_stages), run_folder.save_tensors
     for write in writes:
         count = iter(range(1000))
@@ -425,6 +427,26 @@ def test_a_run_killed_at_any_write_of_a_checkpoint_goes_on_bit_for_bit(
         resumed = resume(whole.folder.with_name(f"killed-{write}"))
         assert_same_end(whole.folder, resumed.folder)
         assert resumed.evaluation.selected_step == whole.evaluation.selected_step
+
+
+def test_checkpoints_take_little_of_the_time(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = train("whole", steps=8, eval_every=1)
+    monkeypatch.setattr(stage, "CHECKPOINTS", 0.0)  # none after the first, until the end
+    save_tensors, names = run_folder.save_tensors, []
+
+    def saved(path: Path, *arguments: Any) -> None:
+        names.append(path.name)
+        assert len(list(path.parent.glob("best-*.safetensors"))) <= 2  # the kept step's, and the checkpoint's
+        if len(names) == 6:
+            raise Killed
+        save_tensors(path, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_folder, "save_tensors", saved)
+        with pytest.raises(Killed):
+            train("killed", steps=8, eval_every=1)
+    assert names.count("last.safetensors") == 1
+    assert_same_end(whole.folder, resume(whole.folder.with_name("killed")).folder)
 
 
 def test_a_run_killed_while_it_is_shown_is_not_finished(
