@@ -44,7 +44,7 @@ def test_from_scored_pairs_to_probabilities(
 
     assert "a number above 0 and below 1 is needed" in refused("mine", encoder, text, "--probability", 1.5)
     assert "give one of them" in refused("mine", encoder, text, "--probability", 0.5, "--above", 0.9)
-    assert "give one of a cosine above 0" in refused("mine", encoder, text, "--probability", 1e-300)
+    assert "the cosine has to be above 0" in refused("mine", encoder, text, "--probability", 1e-300)
     limit = round(float(calibration.probability(0.95)), 3)
     for command, name in (("duplicates", "duplicates/pairs.csv"), ("mine", "pairs.csv")):
         assert isotune(command, encoder, text, "--probability", limit).code == 0

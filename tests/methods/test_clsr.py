@@ -63,7 +63,7 @@ def test_vectors_of_length_1_do_not_start_as_one_point(encoder: Encoder) -> None
 @pytest.fixture
 def run(tiny_model: Path, pairs: Path) -> Callable[..., Result]:
     """Six steps on the pairs that score 2 and more, as the recipe takes them."""
-    sgd: dict[str, Any] = {"optimizer": "sgd", "learning_rate": 0.1, "max_gradient_norm": math.inf}
+    sgd: dict[str, Any] = {"as_released": {"optimizer": "sgd"}, "learning_rate": 0.1, "max_gradient_norm": math.inf}
     data: dict[str, Any] = {"model": str(tiny_model), "min_score": 2.0, "dev": "none", "tasks": [str(pairs)]}
     return partial(isotune.train, pairs, method="clsr", width=16, steps=6, quiet=True, **sgd, **data)
 

@@ -111,7 +111,7 @@ def test_three_tasks_in_one_update_go_on_after_a_signal_as_if_there_had_been_non
     }
     with pytest.raises(InputError, match="every stage names the data it reads, so give no other sources"):
         train("whole", **{**options, "sources": labelled})
-    with pytest.raises(InputError, match=r"paraphrase_batch_size 1000 is larger than .* \(--paraphrase-batch-size\)"):
+    with pytest.raises(InputError, match=r"batch size 1000 is larger than the data of paraphrase"):
         train("large", **{**options, "paraphrase_batch_size": 1000})
     with monkeypatch.context() as patch:
         patch.setattr("isotune.training.stage.time", SimpleNamespace(perf_counter=partial(next, itertools.count())))

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal
 from isotune.lazy import lazy
 
 if TYPE_CHECKING:
+    from isotune.kernels.device import DEVICE as DEVICE
     from isotune.kernels.device import default_device as default_device
     from isotune.kernels.device import gpu_name as gpu_name
 
@@ -12,4 +13,4 @@ if TYPE_CHECKING:
 Precision = Literal["auto", "float32", "bfloat16", "int8"]
 
 # Loaded when they are first used, because the module imports torch.
-__getattr__ = lazy(__name__, dict.fromkeys(("default_device", "gpu_name"), "kernels.device"))
+__getattr__ = lazy(__name__, dict.fromkeys(("DEVICE", "default_device", "gpu_name"), "kernels.device"))

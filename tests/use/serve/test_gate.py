@@ -237,6 +237,8 @@ def test_a_client_that_takes_its_answer_slowly_is_cut_off(serve: Serve, reads: i
 def test_tokens_of_answers_that_nobody_takes_count_as_in_progress(serve: Serve) -> None:
     server = serve(limits=Limits(tokens_in_progress=1500))
     with untaken(server):
+        until(lambda: in_progress(server) == 1)
+        time.sleep(0.5)  # the answer is stuck; a request that came first would have the tokens
         until(lambda: server.embed(["a dog"] * 100).status_code == 429)
         refused = server.embed(["a dog"] * 100)
         assert refused.json()["error"]["message"].startswith("the requests in progress have 1,200 tokens, and may have")

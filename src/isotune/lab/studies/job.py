@@ -47,8 +47,7 @@ from isotune.evaluation import (
     score,
 )
 from isotune.files import CHECKSUMS, checksums, make_folder, remove, sync, verify_checksums, write_arrays, write_text
-from isotune.kernels import default_device
-from isotune.kernels.device import DEVICE
+from isotune.kernels import DEVICE, default_device
 from isotune.lab.studies.study import WORDS
 from isotune.plugins import load_plugin
 from isotune.report import group_by_stage, read_records
