@@ -20,7 +20,7 @@ def test_a_dead_link_is_an_error(tmp_path: Path) -> None:
         pytest.skip(f"can't be installed here: {installed.stderr.strip()[-200:]}")
     built = make("docs")
     assert built.returncode == 0, built.stderr
-    page = copy / "docs" / "map.md"
+    page = copy / "docs" / "export.md"
     page.write_text(page.read_text("utf-8") + "".join(f"\n[a link]({link})\n" for link in DEAD), "utf-8")
     broken = make("docs")
     assert broken.returncode != 0
