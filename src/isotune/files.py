@@ -150,6 +150,11 @@ def checksums(folder: Path, names: Iterable[str]) -> str:
     return "".join(f"{file_sha256(folder / name)}  {name}\n" for name in names)
 
 
+def checksum_of(text: str, name: str) -> str:
+    """The line of SHA256SUMS for a file that will hold this text."""
+    return f"{hashlib.sha256(text.encode()).hexdigest()}  {name}\n"
+
+
 def verify_checksums(folder: Path) -> bool:
     """Compares the files in a folder with its SHA256SUMS; returns whether there is such a file."""
     if not (folder / CHECKSUMS).exists():

@@ -32,7 +32,17 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from isotune.errors import InputError
-from isotune.files import CHECKSUMS, checksums, make_folder, read_json, remove, rust_writes, write_text, written
+from isotune.files import (
+    CHECKSUMS,
+    checksum_of,
+    checksums,
+    make_folder,
+    read_json,
+    remove,
+    rust_writes,
+    write_text,
+    written,
+)
 from isotune.kernels.device import gpu_name
 from isotune.plugins import loaded_plugins, require_plugins
 from isotune.recipes import Recipe, read_recipe
@@ -209,8 +219,7 @@ def mark_finished(folder: Path) -> None:
     """Stores the checksums of a run's records, and then the fact that the run is finished: its end time."""
     environment = json.dumps({**_environment(folder), "finished": _now()}, indent=2) + "\n"
     records = sorted(path.name for path in folder.iterdir() if path.suffix in RECORDS and path.name != ENVIRONMENT)
-    of_environment = f"{hashlib.sha256(environment.encode()).hexdigest()}  {ENVIRONMENT}\n"
-    write_text(folder / CHECKSUMS, checksums(folder, records) + of_environment)
+    write_text(folder / CHECKSUMS, checksums(folder, records) + checksum_of(environment, ENVIRONMENT))
     write_text(folder / ENVIRONMENT, environment)
 
 

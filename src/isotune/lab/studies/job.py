@@ -9,7 +9,6 @@ input is the `Job` as JSON, at whose end the process ends. Its exit code is 0 if
 RUNS/KEY.log, and the last line there says why the run failed.
 """
 
-import hashlib
 import json
 import os
 import signal
@@ -46,7 +45,17 @@ from isotune.evaluation import (
     load_tasks,
     score,
 )
-from isotune.files import CHECKSUMS, checksums, make_folder, remove, sync, verify_checksums, write_arrays, write_text
+from isotune.files import (
+    CHECKSUMS,
+    checksum_of,
+    checksums,
+    make_folder,
+    remove,
+    sync,
+    verify_checksums,
+    write_arrays,
+    write_text,
+)
 from isotune.kernels import DEVICE, default_device
 from isotune.lab.studies.study import WORDS
 from isotune.plugins import load_plugin
@@ -137,8 +146,7 @@ def make(job: Job) -> None:
         sums = folder / CHECKSUMS
         lines = sums.read_text("utf-8").splitlines(True) if sums.exists() else []
         of_training = "".join(line for line in lines if not line.rstrip().endswith((RESULT, COSINES)))
-        of_result = f"{hashlib.sha256(result.encode()).hexdigest()}  {RESULT}\n"
-        write_text(sums, of_training + of_result + checksums(folder, (COSINES,)))
+        write_text(sums, of_training + checksum_of(result, RESULT) + checksums(folder, (COSINES,)))
         write_text(folder / RESULT, result)
         for path in (*folder.glob("*.safetensors"), folder / "start", *(() if job.keep else (folder / "encoder",))):
             _drop(path)
