@@ -32,7 +32,7 @@ def forkable(lock: L) -> L:
 
 # Who holds this has what belongs to the whole process: torch's default generators, and transformers' verbosity.
 PROCESS = forkable(RLock())
-STARTING = forkable(Lock())  # who holds this changes the number of threads that new threads begin with
+_starting = forkable(Lock())
 if hasattr(os, "register_at_fork"):
     # A forked process has none of torch's threads, and an operation that is shared among them would wait forever.
     os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
@@ -66,18 +66,25 @@ def compute_alone(threads: int = 1) -> None:
     torch.set_flush_denormal(True)
 
 
-def single_threads(name: str, count: int | None = None) -> ThreadPoolExecutor:
-    """Starts threads in each of which torch computes with a single thread; as many as torch has, or `count`.
+@contextmanager
+def keeping_threads() -> Iterator[int]:
+    """Gives torch's number of threads; others may set theirs in a `with` block, and threads that start later keep it.
 
     The last call of `torch.set_num_threads`, in any thread, sets the number for threads that start later. So the number
-    is put back before this returns, and of callers in several threads, one waits for the other.
+    is put back at the end, and of callers in several threads, one waits for the other.
     """
-    with STARTING:
+    with _starting:
         threads = torch.get_num_threads()
+        yield threads
+        torch.set_num_threads(threads)
+
+
+def single_threads(name: str, count: int | None = None) -> ThreadPoolExecutor:
+    """Starts threads in each of which torch computes with a single thread; as many as torch has, or `count`."""
+    with keeping_threads() as threads:
         count = count or threads
         pool, started = ThreadPoolExecutor(count, name, initializer=compute_alone), Barrier(count + 1)
         for _ in range(count):
             pool.submit(started.wait)
         started.wait()
-        torch.set_num_threads(threads)
     return pool

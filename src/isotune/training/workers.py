@@ -23,7 +23,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from isotune.errors import InputError
 from isotune.kernels.device import default_device
-from isotune.kernels.threads import STARTING, compute_alone, single_threads
+from isotune.kernels.threads import compute_alone, keeping_threads, single_threads
 
 T = TypeVar("T")
 
@@ -75,11 +75,9 @@ class Workers:
         gradient, enabled = torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")
         dtype, pools = torch.get_autocast_dtype("cpu"), self._pools[: len(jobs)]
         if self._each != (each := self.threads // len(jobs)):
-            with STARTING:
-                threads = torch.get_num_threads()
+            with keeping_threads():
                 for pool in self._pools:
                     pool.submit(compute_alone, each).result()
-                torch.set_num_threads(threads)  # which threads that start later take over
             self._each = each
 
         def run(job: Callable[[], T]) -> T:
