@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from isotune.data.draws import derive_seed
 from isotune.data.packed import Packed, near_tokens
 from isotune.kernels.precision import AMPERE
 
@@ -65,7 +66,7 @@ def flash_attention(
     return output
 
 
-def seed_gpu(device: torch.device, seed: int) -> None:
-    """Has the generator of a GPU begin at a seed; a CPU draws from the seeds of the sentences instead."""
+def seed_gpu(device: torch.device, seed: int, *path: int) -> None:
+    """Has the generator of a GPU begin at a seed for a path of numbers; a CPU draws from the sentences' seeds."""
     if device.type != "cpu":
-        torch.get_device_module(device).manual_seed(seed)
+        torch.get_device_module(device).manual_seed(derive_seed(seed, "pass", *path))

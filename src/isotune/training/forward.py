@@ -27,7 +27,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from isotune.data.draws import derive_seed, split_seeds
+from isotune.data.draws import split_seeds
 from isotune.data.packed import Packed, concatenate
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import EachLayer, Pooling, TokenStates
@@ -130,8 +130,8 @@ class StepEncoding:
         passes = []
         for chunk in filter(len, chunks):
             self._made += 1
-            seed = derive_seed(self._seed, "pass", rank, self._made)
-            passes.append(Pass(*row.encoding(self._encoder, chunk, watched, seed), kept))
+            path = self._seed, rank, self._made
+            passes.append(Pass(*row.encoding(self._encoder, chunk, watched, path), kept))
         return passes
 
     def _parameters(self) -> list[nn.Parameter]:
@@ -180,9 +180,9 @@ class _Row:
         return len(pooling.places) if isinstance(pooling, TokenStates) else len(part)
 
     def encoding(
-        self, encoder: Encoder, part: Packed, watched: Collection[View], seed: int
+        self, encoder: Encoder, part: Packed, watched: Collection[View], path: tuple[int, ...]
     ) -> tuple[Callable[[], Tensor], dict[View, Watched]]:
-        """What encodes a part of the row, and the watched augmentations in it; a GPU draws from the seed."""
+        """What encodes a part of the row, and the watched augmentations in it; a GPU draws from the path's seed."""
         watchers = {view: Watched(view.augmentation) for view in self.views if view in watched}
         augmentations = [watchers.get(view, view.augmentation) for view in self.views]
         augmentation = PerView(augmentations, [len(view.tokens) for view in self.views])
@@ -190,7 +190,7 @@ class _Row:
 
         def encode() -> Tensor:
             if (backbone or encoder.backbone).training:
-                seed_gpu(encoder.device, seed)
+                seed_gpu(encoder.device, *path)
             with torch.no_grad() if backbone else nullcontext():
                 vectors = encoder.pool(part, augmentation, pooling, backbone)
             return vectors if isinstance(pooling, TokenStates) else vectors[part.rank]

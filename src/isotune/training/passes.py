@@ -12,8 +12,7 @@ The gradient is that of the loss of all vectors, whatever the method does with t
 With a gradient cache (Gao et al., 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup"), a
 worker makes several passes, one after another. The first time, a pass keeps no activations. For its gradient, the
 pass is made again, with activations. So memory does not grow with the batch, at the price of one more forward pass.
-Random numbers belong to the sentences (`data/draws.py`), or on a GPU to the pass, so the second
-time it draws the same.
+Random numbers belong to the sentences (`data/draws.py`), or on a GPU to the pass, so the second time it draws the same.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
