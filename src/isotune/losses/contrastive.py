@@ -94,12 +94,11 @@ def ranking_divergence(students: Tensor, teachers: Tensor, temperature: float) -
     temperatures differ; both have the sentence itself among the others, by a second view.
     """
     theirs = normalize(teachers, dim=-1)  # [N, e]
-    everyone = torch.arange(len(theirs), device=theirs.device)  # [N]
 
     def loss(logits: Tensor, numbers: Tensor) -> Tensor:  # [B, N], [B]
-        others = everyone != numbers[:, None]  # [B, N]
-        rows = logits, theirs[numbers] @ theirs.T / temperature
-        ours, taught = (log_softmax(row[others].view(len(numbers), -1), 1) for row in rows)  # [B, N - 1]
+        itself = numbers[:, None]  # [B, 1]
+        rows = [row.scatter(1, itself, -torch.inf) for row in (logits, theirs[numbers] @ theirs.T / temperature)]
+        ours, taught = (log_softmax(row, 1).scatter(1, itself, 0.0) for row in rows)  # [B, N], where 0 adds nothing
         return kl_div(ours, taught, reduction="sum", log_target=True)
 
     own = normalize(students, dim=-1)  # [N, d]
