@@ -7,6 +7,7 @@ killed at any moment, and on a CPU a resumed run gives the same bits as one that
 import shlex
 import signal
 import time
+from collections.abc import Callable
 from typing import cast
 
 from isotune.encoder.encoder import Encoder
@@ -96,8 +97,9 @@ class StageTraining:
         """Writes a checkpoint from which the stage goes on."""
         progress = self.progress
         if self.selection.scorer is None and self.selection.general is None:
-            self.evaluate()  # which keeps the weights of the step where the run was stopped
-        self.run.workers.by_leader(self._write_checkpoint)
+            self.evaluate(self._write_checkpoint)  # which keeps the weights of the step where the run was stopped
+        else:
+            self.run.workers.by_leader(self._write_checkpoint)
         command = shlex.join(["isotune", "train", "--out", str(self.run.folder), "--resume", *plugin_words()])
         self.run.recorder.say(
             f"stopped after step {progress.step} of {self.stepper.total}; {command} continues from here"
@@ -144,8 +146,10 @@ class StageTraining:
             stop.received = signal.Signals(number)
         return bool(number)
 
-    def evaluate(self) -> None:
+    def evaluate(self, write: Callable[[], None] | None = None) -> None:
         """Scores the encoder, keeps its weights if the selection says so, and writes a checkpoint if it is time.
+
+        `write` writes the checkpoint at any time.
 
         Before the first step, the encoder is scored without the heads that the stage's method adds.
 
@@ -171,7 +175,7 @@ class StageTraining:
             progress.best_file = best_file(progress.stage, progress.step)
             path = self.run.folder / progress.best_file
             self.run.workers.by_leader(lambda: save_parts(path, self.kept))
-        self.run.workers.by_leader(self._write_checkpoint_in_time)
+        self.run.workers.by_leader(write or self._write_checkpoint_in_time)
 
     def _write_checkpoint_in_time(self) -> None:
         """Writes a checkpoint at the end of the stage, or if the last one has taken little of the time since then."""
