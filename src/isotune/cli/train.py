@@ -122,12 +122,13 @@ def where_option_is(option: str, words: Sequence[str]) -> str:
 def _chosen_recipe(words: Sequence[str]) -> Recipe:
     """The recipe that --recipe, --method and --model choose, before any other option changes it."""
     parser = ArgumentParser(add_help=False, allow_abbrev=False)
-    for option in ("--recipe", "--method", "--model", "--pairs", "--neighbours"):
-        parser.add_argument(option, nargs="?", const=True)  # what lacks a value is refused by the call itself
+    for option in ("--recipe", "--method", "--model"):
+        parser.add_argument(option, nargs="?")  # without a value: the error is that of the call itself
+    for switch in ("--pairs", "--neighbours"):
+        parser.add_argument(switch, nargs="?", const=True)
     chosen, _ = parser.parse_known_args(words)  # all other words are ignored
-    recipe, method, model = (None if name is True else name for name in (chosen.recipe, chosen.method, chosen.model))
-    recipe = _recipe_of_documents(recipe, method, chosen.pairs, chosen.neighbours)
-    return Recipe.from_table(plan_table(recipe, method, model), recipe or method or "recipe")
+    recipe = _recipe_of_documents(chosen.recipe, chosen.method, chosen.pairs, chosen.neighbours)
+    return Recipe.from_table(plan_table(recipe, chosen.method, chosen.model), recipe or chosen.method or "recipe")
 
 
 def _options(plan: Recipe) -> Any:
