@@ -78,7 +78,7 @@ class Corpus:
     def teach(self, teachers: Sequence[Encoder]) -> None:
         """Makes the teachers' vectors of each row's text, all of length 1, the targets [rows, the sum of features].
 
-        So the cosine of two targets is the mean of the teachers' cosines. Every process encodes all texts.
+        So the cosine of two targets is the mean of the teachers' cosines.
         """
         (texts,) = self.store.sentences(np.arange(len(self.store)))
         self.targets = torch.from_numpy(np.hstack([teacher.encode(texts, normalize=True) for teacher in teachers]))
