@@ -15,17 +15,22 @@ TOKENS = sum(LENGTHS)
 SENTENCES = pack([[1] * length for length in LENGTHS])
 
 
+@pytest.mark.parametrize("with_bias", [False, True])
 @pytest.mark.parametrize("sliding_window", [None, 3])
-def test_plain_products_and_one_masked_product_equal_the_attention_of_gpus(sliding_window: int | None) -> None:
+def test_plain_products_and_one_masked_product_equal_the_attention_of_gpus(
+    sliding_window: int | None, with_bias: bool
+) -> None:
     inputs = [torch.randn(TOKENS, 4, 8, dtype=torch.float64).requires_grad_() for _ in range(3)]
     gradient = torch.randn(TOKENS, 4, 8, dtype=torch.float64)
+    bias = torch.randn(4, 70, 70, dtype=torch.float64).requires_grad_() if with_bias else None
+    learned = inputs if bias is None else [*inputs, bias]
+    options = SENTENCES, 0.3, 0.0, sliding_window
     results = []
-    for attend, options in ((_PlainAttention.apply, [True]), (gpu_attention, [])):
-        output = attend(*inputs, SENTENCES, 0.3, 0.0, sliding_window, *options)
-        results.append([output, *torch.autograd.grad(output, inputs, gradient)])
+    for output in (_PlainAttention.apply(*inputs, bias, *options, True), gpu_attention(*inputs, *options, bias)):
+        results.append([output, *torch.autograd.grad(output, learned, gradient)])
     for plain, fused in zip(*results, strict=True):
         torch.testing.assert_close(plain, fused)
-    torch.testing.assert_close(masked_attention(*inputs, SENTENCES, 0.3, sliding_window), results[1][0])
+    torch.testing.assert_close(masked_attention(*inputs, SENTENCES, 0.3, sliding_window, bias), results[1][0])
 
 
 def test_a_product_is_masked_only_for_few_tokens_without_gradient() -> None:
@@ -40,7 +45,8 @@ def test_a_product_is_masked_only_for_few_tokens_without_gradient() -> None:
 @pytest.mark.parametrize(("dropout", "training"), [(0.0, True), (0.4, True), (0.4, False)])
 def test_gradients_equal_autograds(dropout: float, training: bool) -> None:
     packed = pack([[1] * length for length in (2, 3, 3, 17)])
-    inputs = [torch.randn(25, 2, 2, dtype=torch.float64).requires_grad_() for _ in range(3)]
+    shapes = [(25, 2, 2)] * 3 + [(2, 17, 17)]  # the last is the bias
+    inputs = [torch.randn(shape, dtype=torch.float64).requires_grad_() for shape in shapes]
 
     def attend(*rows: torch.Tensor) -> torch.Tensor:
         with using(DRAWS, Draws(torch.arange(4), torch.arange(25))):  # the same weights are dropped each time

@@ -44,8 +44,7 @@ def doctor(*, as_json: Annotated[bool, JSON] = False) -> int:
     encoder = Encoder.load(bundled_model())
     packed = encoder.encode(sentences)
     # Encode again with the same weights, padded and with the attention of transformers.
-    encoder.backbone.model.set_attn_implementation("eager")
-    encoder.backbone.padded = True
+    encoder.backbone.pad()
     error = abs(packed - encoder.encode(sentences)).max()
     line("packed encoder", f"{'right' if error < 1e-4 else 'WRONG'}: off by {error:.1e} from the padded encoder")
     if as_json:

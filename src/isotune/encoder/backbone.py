@@ -5,8 +5,8 @@ The model is transformers' own class. It gets the row of all T token ids (`data/
 which a token sees only its own sentence (`kernels/attention.py`). Augmentations change the position ids, and the output
 of the embedding layer by a forward hook.
 
-The attention of a few models can't be replaced (MPNet, DeBERTa). They run on a padded batch, which is slower, and give
-the same numbers. Only the model types in the two tables below are accepted, and each is tested against its own padded
+The attention of a few models can't be replaced (DeBERTa). They run on a padded batch, which is slower, and give the
+same numbers. Only the model types in the two tables below are accepted, and each is tested against its own padded
 forward pass: a type that looks alike can differ unnoticed.
 """
 
@@ -22,10 +22,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import MPNetModel, PreTrainedModel
 
 from isotune.data.draws import split_seeds
 from isotune.data.packed import Packed
+from isotune.encoder.mpnet import take_packed
 from isotune.errors import InputError, unknown
 from isotune.kernels.attention import PACKED
 from isotune.kernels.cpu.dropout import DRAWS, Draws, replace_dropout, using
@@ -37,10 +38,10 @@ logger = logging.getLogger(__name__)
 
 # Model types of transformers that run packed, and those that run padded.
 PACKED_TYPES = (
-    *("albert", "bert", "camembert", "data2vec-text", "distilbert", "electra", "ernie", "modernbert", "roberta"),
-    *("xlm-roberta", "xlm-roberta-xl"),
+    *("albert", "bert", "camembert", "data2vec-text", "distilbert", "electra", "ernie", "modernbert", "mpnet"),
+    *("roberta", "xlm-roberta", "xlm-roberta-xl"),
 )
-PADDED_TYPES = ("deberta", "deberta-v2", "megatron-bert", "mpnet", "rembert")
+PADDED_TYPES = ("deberta", "deberta-v2", "megatron-bert", "rembert")
 
 _augment: ContextVar[Callable[[Tensor], Tensor]] = ContextVar("augment")
 """Changes the output of the embedding layer in the forward pass that a thread is in."""
@@ -80,6 +81,8 @@ class Backbone(nn.Module):
         self.padded = model_type in PADDED_TYPES  # inside the model; the results are packed all the same
         if self.padded:
             _warn_padded(model_type)
+        elif isinstance(model, MPNetModel):
+            take_packed(model)
         else:
             model.set_attn_implementation(PACKED)
         model.get_submodule("embeddings").register_forward_hook(_augment_embeddings)
@@ -88,6 +91,12 @@ class Backbone(nn.Module):
             block.register_forward_pre_hook(_record)
         # RoBERTa and its kin count positions from padding_idx + 1; only their embedding layers have the attribute.
         self.first_position: int = getattr(model.get_submodule("embeddings"), "padding_idx", -1) + 1
+
+    def pad(self) -> None:
+        """Has the model run on padded batches from now on, by transformers' own attention."""
+        if not self.padded and not isinstance(self.model, MPNetModel):  # which pads where no batch is packed
+            self.model.set_attn_implementation("eager")
+        self.padded = True
 
     @property
     def dimension(self) -> int:
@@ -202,7 +211,7 @@ class Backbone(nn.Module):
         rate = next((rate for rate in (*rates, getattr(config, "attention_dropout", None)) if rate is not None), 0.0)
         features = config.hidden_size // config.num_attention_heads
         query = torch.empty(0, 1, features, dtype=getattr(torch, precision), device=self.model.device)
-        return not self.padded and can_flash(query, rate)
+        return not self.padded and config.model_type != "mpnet" and can_flash(query, rate)
 
     def check_attention_dropout(self, of_heads: float, of_weights: float | None) -> None:
         """Checks that the model can drop attention heads and weights at these rates."""

@@ -35,6 +35,7 @@ def packed_attention(
     sliding_window: int | None = None,
     attention_dropout: float | None = None,
     head_dropout: float = 0.0,
+    bias: Tensor | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
     """Computes the attention of every token to the tokens of its own sentence, in the form that transformers expects.
@@ -43,13 +44,14 @@ def packed_attention(
     None in place of the weights. `scaling` is the factor of the logits; None for 1 / sqrt(features of a head). With a
     `sliding_window`, a token sees the tokens less than this many places away (ModernBERT's local layers). `dropout`
     drops single weights, at the model's rate, or else at `attention_dropout`; `head_dropout` drops whole heads of a
-    sentence (`_drop_heads`). `attention_mask` is None, because transformers builds no mask, since no mask function is
-    registered for ours.
+    sentence (`_drop_heads`). `bias` [heads, longest, longest] is added to the logits, by the places of two tokens in
+    their sentence (MPNet); a shorter sentence takes its first rows and columns. `attention_mask` is None, because
+    transformers builds no mask, since no mask function is registered for ours.
     """
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))  # [T, heads, features]
     scaling = q.shape[-1] ** -0.5 if scaling is None else scaling
     dropout = dropout if attention_dropout is None else attention_dropout
-    arguments = (q, k, v, packed, scaling, dropout, sliding_window)
+    arguments = (q, k, v, packed, scaling, dropout, sliding_window, bias)
     output = cpu_attention(*arguments, module.training) if q.is_cpu else gpu_attention(*arguments)
     if head_dropout:
         output = _drop_heads(output, packed, head_dropout)

@@ -24,9 +24,10 @@ def gpu_attention(
     scaling: float,
     dropout: float = 0.0,
     window: int | None = None,
+    bias: Tensor | None = None,
 ) -> Tensor:
     """Computes [T, heads, features] from query, key and value of that shape; torch's generator draws for `dropout`."""
-    if can_flash(query, dropout):
+    if bias is None and can_flash(query, dropout):
         return flash_attention(query, key, value, packed, scaling, window)
     padded = packed.pad(torch.stack((query, key, value), 1))  # [N, longest, 3, heads, features]
     q, k, v = padded.permute(2, 0, 3, 1, 4).unbind()  # [N, heads, longest, features]
@@ -34,6 +35,9 @@ def gpu_attention(
     near = near_tokens(q.shape[2], window, q.device)
     if near is not None:
         mask = near if mask is None else mask & near
+    if bias is not None:
+        bias = bias.to(q.dtype)
+        mask = bias if mask is None else bias.masked_fill(~mask, -torch.inf)  # [N or 1, heads, longest, longest]
     output = scaled_dot_product_attention(q, k, v, mask, dropout_p=dropout, scale=scaling)
     return packed.unpad(output.transpose(1, 2))
 

@@ -108,7 +108,7 @@ class TrainingOptions(BaseModel):
 
     attention_dropout: Rate | None = None
     """Rate of the dropout of attention weights in training. With 0, a GPU in bfloat16 is faster: it can use flash
-    attention. Models that run padded (MPNet, DeBERTa) keep their own rate. Unset: as model_dropout."""
+    attention. Models that run padded (DeBERTa) keep their own rate. Unset: as model_dropout."""
 
     mlm_weight: NotNegative = 0.0
     """Weight of masked language modelling beside the method's loss; with 0 there is none. 15 % of the tokens are masked

@@ -42,14 +42,15 @@ def cpu_attention(
     scaling: float,
     dropout: float,
     window: int | None,
+    bias: Tensor | None,
     training: bool,
 ) -> Tensor:
     """Computes [T, heads, features] from query, key and value of that shape; `DRAWS` draws for `dropout`."""
     # autocast would convert to float32 for the softmax, and back; its sums are in float32 anyway.
     with torch.autocast("cpu", enabled=False):
         if can_mask(query, packed, dropout):
-            return masked_attention(query, key, value, packed, scaling, window)
-        arguments = (query, key, value, packed, scaling, dropout, window, training)
+            return masked_attention(query, key, value, packed, scaling, window, bias)
+        arguments = (query, key, value, bias, packed, scaling, dropout, window, training)
         output: Tensor = _PlainAttention.apply(*arguments)  # type: ignore[no-untyped-call]
         return output
 
@@ -64,12 +65,20 @@ def can_mask(query: Tensor, packed: Packed, dropout: float) -> bool:
 
 
 def masked_attention(
-    query: Tensor, key: Tensor, value: Tensor, packed: Packed, scaling: float, window: int | None
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    packed: Packed,
+    scaling: float,
+    window: int | None,
+    bias: Tensor | None = None,
 ) -> Tensor:
     """Computes [T, heads, features] from query, key and value of that shape, as one product with a mask [T, T]."""
     seen = packed.segments[:, None] == packed.segments
     near = near_tokens(len(query), window, query.device)
     seen = seen if near is None else seen & near
+    if bias is not None:
+        seen = bias.to(query.dtype)[:, packed.positions[:, None], packed.positions].masked_fill(~seen, -torch.inf)
     q, k, v = (x.transpose(0, 1)[None] for x in (query, key, value))  # [1, heads, T, features]
     return scaled_dot_product_attention(q, k, v, seen, scale=scaling)[0].transpose(0, 1)
 
@@ -89,6 +98,7 @@ class _PlainAttention(torch.autograd.Function):
         query: Tensor,
         key: Tensor,
         value: Tensor,
+        bias: Tensor | None,
         packed: Packed,
         scaling: float,
         dropout: float,
@@ -109,6 +119,8 @@ class _PlainAttention(torch.autograd.Function):
         for (length, (q_rows, k_rows, v_rows, rows)), factor in groups:
             q, k, v = _by_head(q_rows, dtype).mul_(scaling), _by_head(k_rows, dtype), _by_head(v_rows, dtype)
             scores = product(q, k.mT)  # [sentences * heads, length, length]
+            if bias is not None:
+                scores.unflatten(0, (-1, heads)).add_(bias[:, :length, :length])
             near = near_tokens(length, window, q.device)
             if near is not None:
                 scores.masked_fill_(~near, -torch.inf)
@@ -116,7 +128,7 @@ class _PlainAttention(torch.autograd.Function):
             kept = weights if factor is None else (weights * factor).to(dtype)
             _put(rows, product(kept, v))
             saved += [q, k, v, weights, factor]
-        ctx.packed, ctx.scaling = packed, scaling
+        ctx.packed, ctx.scaling, ctx.bias = packed, scaling, bias
         ctx.save_for_backward(*saved)
         return output
 
@@ -125,17 +137,20 @@ class _PlainAttention(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Computes the gradients of query, key and value from that of the output, [T, heads, features] each."""
         gradients, product = [torch.empty_like(gradient) for _ in range(3)], ctx.product
-        for number, (_, (g_rows, *rows)) in enumerate(_groups(ctx.packed, gradient, *gradients)):
+        grad_bias = None if ctx.bias is None else torch.zeros_like(ctx.bias)
+        for number, (length, (g_rows, *rows)) in enumerate(_groups(ctx.packed, gradient, *gradients)):
             q, k, v, weights, factor = ctx.saved_tensors[5 * number : 5 * number + 5]
             g = _by_head(g_rows, q.dtype)
             kept, grad_weights = weights, product(g, v.mT)
             if factor is not None:
                 kept, grad_weights = (weights * factor).to(weights.dtype), grad_weights.mul_(factor)
             grad_scores = torch._softmax_backward_data(grad_weights, weights, -1, weights.dtype)
+            if grad_bias is not None:
+                grad_bias[:, :length, :length] += grad_scores.unflatten(0, (-1, len(grad_bias))).sum(0)
             grad_q, grad_k = product(grad_scores, k).mul_(ctx.scaling), product(grad_scores.mT, q)
             for place, grad in zip(rows, (grad_q, grad_k, product(kept.mT, g)), strict=True):
                 _put(place, grad)
-        return *gradients, None, None, None, None, None
+        return *gradients, grad_bias, None, None, None, None, None
 
 
 def _small_product(a: Tensor, b: Tensor) -> Tensor:

@@ -28,8 +28,7 @@ class PaddedEncoder(nn.Module):
         if encoder.pooling.mode not in PADDED:
             raise InputError(f"pooling {encoder.pooling.mode}: not made for ONNX; export one of {', '.join(PADDED)}")
         backbone = encoder.backbone
-        if not backbone.padded:
-            backbone.model.set_attn_implementation("eager")  # its graph is smaller and faster than that of "sdpa"
+        backbone.pad()
         self.backbone, self.heads = backbone, encoder.heads
         self.pooling, self.layers = encoder.pooling, encoder.pooling.resolve(backbone.layers)
         self.token_weights: Tensor | None

@@ -1,0 +1,67 @@
+"""MPNet on packed sentences.
+
+transformers' MPNet adds a bias for each distance between two tokens to its attention, which is its own: there is no
+attention function to replace. The classes here give the same bias to packed attention. Without a packed batch they
+compute as transformers' classes do.
+"""
+
+from contextvars import ContextVar
+from typing import Any
+
+from torch import Tensor
+from transformers.models.mpnet import modeling_mpnet as original
+
+from isotune.kernels.attention import packed_attention
+from isotune.kernels.cpu.dropout import using
+
+_PASSED: ContextVar[dict[str, Any]] = ContextVar("passed")
+"""What `packed_attention` takes from the forward pass that a thread is in: the packed batch, and rates of dropout."""
+
+
+class MPNetModel(original.MPNetModel):
+    """A model that takes a packed batch, too."""
+
+    def forward(self, *inputs: Any, packed: Any = None, **others: Any) -> Any:
+        """Takes what transformers' model takes, and the keyword arguments of `packed_attention`."""
+        if packed is None:
+            return super().forward(*inputs, **others)
+        rates = {name: others.pop(name) for name in ("attention_dropout", "head_dropout") if name in others}
+        with using(_PASSED, {"packed": packed, **rates}):
+            return super().forward(*inputs, **others)
+
+
+class _Encoder(original.MPNetEncoder):
+    def compute_position_bias(self, x: Tensor, *others: Any) -> Tensor:
+        """[N, heads, L, L]; of packed sentences [heads, longest, longest], from which shorter ones take a corner."""
+        passed = _PASSED.get({})
+        x = x[:, : passed["packed"].longest] if passed else x
+        bias: Tensor = super().compute_position_bias(x, *others)  # type: ignore[no-untyped-call]
+        return bias[0] if passed else bias
+
+
+class _SelfAttention(original.MPNetSelfAttention):
+    def forward(  # type: ignore[override]
+        self, states: Tensor, mask: Tensor | None, bias: Tensor, **others: Any
+    ) -> Any:
+        """[1, T, d] -> ([1, T, d], weights), with the bias of `compute_position_bias`."""
+        passed = _PASSED.get({})
+        if not passed:
+            return super().forward(states, mask, bias, **others)  # type: ignore[no-untyped-call]
+        heads = -1, self.attention_head_size
+        q, k, v = (layer(states).unflatten(-1, heads).transpose(1, 2) for layer in (self.q, self.k, self.v))
+        rate = self.dropout.p if self.training else 0.0
+        output, weights = packed_attention(self, q, k, v, None, bias=bias, dropout=rate, **passed)
+        return self.o(output.flatten(-2)), weights
+
+
+_CLASSES: dict[type, type] = {
+    original.MPNetModel: MPNetModel,
+    original.MPNetEncoder: _Encoder,
+    original.MPNetSelfAttention: _SelfAttention,
+}
+
+
+def take_packed(model: original.MPNetModel) -> None:
+    """Makes a model one that takes packed batches, with the weights that it has."""
+    for module in model.modules():
+        module.__class__ = _CLASSES.get(type(module), type(module))
