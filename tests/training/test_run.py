@@ -4,6 +4,8 @@ import hashlib
 import json
 import math
 import os
+import re
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +19,7 @@ import tomli_w
 import torch
 from safetensors.torch import save_file
 
+from isotune.cli import main
 from isotune.data import read_scored_pairs
 from isotune.data.draws import derive_seed
 from isotune.encoder.encoder import Encoder
@@ -94,6 +97,22 @@ def test_without_dev_pairs_the_last_encoder_is_kept(train: Train) -> None:
     result = train(dev="none")
     assert result.evaluation.selected_step == 12
     assert metrics(result.folder, "dev") == []
+
+
+def test_a_run_without_pairs_of_its_text_names_commands_that_tell_which_encoder_is_better(
+    train: Train, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("ISOTUNE_DATA", raising=False)  # else the seven STS tasks are scored
+    result = train(dev="none", tasks=None)
+    assert result.evaluation.verdict.word == "CAN'T TELL"
+    log = (result.folder / "train.log").read_text()
+    assert re.search(r"\d+ % of 60 sentences of the text have another nearest sentence than before", log)
+    label, evaluate = re.findall(r"  isotune (label .*|evaluate .*)", log)
+    answers = iter("0123451q")
+    monkeypatch.setattr("builtins.input", lambda prompt: next(answers))
+    assert main(shlex.split(label)) == 0
+    assert main(shlex.split(evaluate)) == 0
+    assert capsys.readouterr().out.count(" pairs scored") == 8
 
 
 def test_patience_ends_a_run_that_gets_no_better(train: Train) -> None:

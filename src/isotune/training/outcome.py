@@ -122,7 +122,7 @@ def compare_with_start(
         factor, digits = (1, 4) if name.endswith(MEASURES) else (100, 2)
         scores = f"{factor * before.scored.scores[name]:.{digits}f} -> {factor * score_after:.{digits}f}"
         recorder.say(f"{name}: {scores}{intervals.get(name, '')}")
-    run.workers.by_leader(partial(_write, run.folder, comparison, scored_on, before, after))
+    run.workers.by_leader(partial(_write, run, comparison, scored_on, before, after))
     return comparison
 
 
@@ -172,7 +172,8 @@ def _dev_gain(pairs: ScoredPairs, before: _Measured, after: _Measured) -> DevGai
     )
 
 
-def _write(folder: Path, comparison: RunEvaluation, scored_on: Scored, before: _Measured, after: _Measured) -> None:
+def _write(run: RunContext, comparison: RunEvaluation, scored_on: Scored, before: _Measured, after: _Measured) -> None:
+    folder = run.folder
     write_text(folder / "evaluation.json", comparison.model_dump_json(indent=2) + "\n")
     if scored_on.drawn is not None:
         arrays = {"before": before.drawn, "after": after.drawn, "gold": scored_on.drawn.scores.astype(np.float32)}
@@ -180,3 +181,7 @@ def _write(folder: Path, comparison: RunEvaluation, scored_on: Scored, before: _
     if len(scored_on.sentences) >= FEWEST_SENTENCES:
         changes = compare_text(before.text, after.text, scored_on.sentences)
         write_text(folder / CHANGES, changes.model_dump_json(indent=2) + "\n")
+        run.recorder.say(
+            f"{100 * (1 - changes.same_nearest):.0f} % of {changes.sentences:,} sentences of the text have another "
+            "nearest sentence than before; the report shows the clearest"
+        )

@@ -27,7 +27,7 @@ from isotune.data.sources import checked_rows
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import change_pooling
 from isotune.errors import InputError
-from isotune.evaluation import STSTask, Task, load_tasks
+from isotune.evaluation import RunEvaluation, STSTask, Task, load_tasks
 from isotune.evaluation.tasks import GROUPS, TASKS
 from isotune.files import CHECKSUMS, inside, remove
 from isotune.kernels.device import default_device
@@ -332,10 +332,16 @@ class _Run:
             method.adds.drop_from(encoder)
             progress.dropped.append(progress.stage)
 
-    def _say_what_next(self, kept: Path) -> None:
+    def _say_what_next(self, kept: Path, comparison: RunEvaluation) -> None:
         encoder, index = shlex.join([str(kept), *plugin_words()]), shlex.quote(f"{self.folder}-index")
         data = self.recipe.inputs(self.recipe.stages[0]).data
         text = "TEXT" if "-" in data or not data else shlex.join(data)
+        if comparison.selected_step and not (comparison.dev or comparison.own_tasks or comparison.labels):
+            both, pairs = f"{shlex.quote(self.model)} {encoder}", shlex.quote(f"{self.folder}-pairs.tsv")
+            file = text if len(data) < 2 else shlex.quote(data[0])
+            self.recorder.say("which encoder is better for this text? 20 to 50 pairs that you score can tell:")
+            self.recorder.say(f"  isotune label {file} --encoders {both} --out {pairs}")
+            self.recorder.say(f"  isotune evaluate {both} --tasks {pairs}")
         self.recorder.say("try the encoder in a browser, or search in the text by meaning:")
         self.recorder.say(f"  isotune serve {encoder}")
         self.recorder.say(f"  isotune index {encoder} {text} --out {index}")
@@ -353,6 +359,6 @@ class _Run:
         if self.progress.done and self.progress.stage == len(self.recipe.stages) - 1:
             workers.by_leader(self.recorder.sync)
             workers.by_leader(partial(run_folder.mark_finished, self.folder))
-            self._say_what_next(kept)
+            self._say_what_next(kept, comparison)
             self.recorder.say(comparison.decision)
         return Result(self.folder, kept, report, comparison, None)
