@@ -6,10 +6,11 @@ import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
+import datasets
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -144,13 +145,46 @@ def test_python_objects_are_rows() -> None:
     assert list(read([labelled], LabelledSentence)) == [LabelledSentence("a", "1"), LabelledSentence("b", "x")]
 
 
-FRAME = SimpleNamespace(columns=["text"], to_dict=None)  # as pandas' DataFrame
-
-
-@pytest.mark.parametrize("rows", ["notes.txt", b"a", Path("notes.txt"), {"text": ["a"]}, 3, FRAME])
+@pytest.mark.parametrize("rows", ["notes.txt", b"a", Path("notes.txt"), {"text": ["a"]}, 3])
 def test_what_is_no_list_of_rows_is_refused(rows: Any) -> None:
-    with pytest.raises(InputError, match=r"rows: a (list of sentences|DataFrame has columns)"):
+    with pytest.raises(InputError, match=r"rows: a table, or a list of sentences"):
         checked_rows(rows)
+
+
+CELLS = {"text": ["a lamp", "a \u00e9toile"], "label": ["x", "y"]}
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pa.table(CELLS),
+        pd.DataFrame(CELLS, index=["one", "two"]),
+        datasets.Dataset.from_dict(CELLS),
+        datasets.Dataset.from_dict(CELLS).to_iterable_dataset(),
+        pa.table(CELLS).to_reader(),
+        pa.table(CELLS).to_pylist(),
+        iter(pa.table(CELLS).to_pylist()),
+    ],
+    ids=lambda table: type(table).__name__,
+)
+def test_tables_and_dicts_are_rows(table: Any) -> None:
+    rows = [LabelledSentence("a lamp", "x"), LabelledSentence("a \u00e9toile", "y")]
+    assert list(read([table], LabelledSentence)) == rows
+
+
+@pytest.mark.parametrize("table", [pd.DataFrame(CELLS), datasets.Dataset.from_dict(CELLS)])
+def test_a_table_needs_no_list_around_it(table: Any) -> None:
+    assert [row.sentence for row in read(table, Sentence, {"sentence": "label"})] == ["x", "y"]
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA])
+def test_a_missing_text_in_a_table_is_left_out_as_in_a_file(missing: Any) -> None:
+    assert list(read(pd.DataFrame({"text": ["a", missing, "b"]}), Sentence)) == [Sentence("a"), Sentence("b")]
+
+
+def test_a_column_of_several_kinds_is_refused() -> None:
+    with pytest.raises(InputError, match=r"rows: the table can't be read \(.*text"):
+        list(read(pd.DataFrame({"text": ["a", 3]}), Sentence))
 
 
 @pytest.mark.parametrize("sentence", ["a lamp", "Is it on?", "How [do] I reset it? " * 30])

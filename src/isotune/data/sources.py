@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from isotune.data.catalogue import DATASETS
 from isotune.data.datasets import dataset_records
@@ -27,11 +27,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Source: TypeAlias = str | Path | Iterable[str | Row | tuple[object, ...]]
+FromPython: TypeAlias = str | Row | tuple[object, ...] | Mapping[str, object]  # a sentence, a row or a record
+Source: TypeAlias = str | Path | Iterable[FromPython]
+
+ROWS_AT_ONCE = 1_000  # rows of a table that become Python's objects together
 
 
 def read(
-    sources: str | Path | Sequence[Source],
+    sources: Source | Sequence[Source],
     row_type: type[R],
     columns: Mapping[str, str] | None = None,
     *,
@@ -44,8 +47,8 @@ def read(
     Args:
         sources: each is one of: a file (.txt, .csv, .tsv, .jsonl, each also with .gz, or .parquet); a glob pattern;
             "-" for lines on standard input; "hub:owner/name[@revision][/config][:split]" or "hub:owner/name/file", with
-            one of the endings above; a dataset as "name" (all of its splits) or "name:split"; an iterable of
-            sentences or of rows.
+            one of the endings above; a dataset as "name" (all of its splits) or "name:split"; a table (pandas, polars,
+            Arrow, `datasets`); an iterable of sentences, of rows or of dicts.
         row_type: the row type to make. `Sentence` takes every text column of a source. `Pair` and `Triplet` are made
             from labelled pairs too (`data/derived.py`); for triplets, memory grows with the premises. `NeighbourPair`
             is made from texts of several sentences.
@@ -57,10 +60,7 @@ def read(
     Raises:
         InputError: a source is missing or malformed. What is wrong inside a source is found while streaming.
     """
-    if isinstance(sources, (str, Path)):
-        sources = [sources]
-    if not sources:
-        raise InputError("no data: give at least one file or dataset")
+    sources = several(sources)
     for option, value, kind in (("min_score", min_score, "scored"), ("positive", positive, "labelled")):
         if value is not None and row_type is not Pair:
             row = row_type.__name__
@@ -68,6 +68,15 @@ def read(
     if min_score is not None and positive is not None:
         raise InputError("min_score and positive are both given; give one of them")
     return Rows(sources, RowQuery(row_type, columns or {}, min_words, min_score, (positive or "").casefold()))
+
+
+def several(sources: Source | Sequence[Source]) -> Sequence[Source]:
+    """The sources, of which a name or a table is a single one."""
+    if isinstance(sources, (str, Path)) or hasattr(sources, "__arrow_c_stream__") or hasattr(sources, "column_names"):
+        return [cast(Source, sources)]
+    if not sources:
+        raise InputError("no data: give at least one file or dataset")
+    return cast(Sequence[Source], sources)
 
 
 class Rows(Iterator[R]):
@@ -194,20 +203,34 @@ def files_of(source: str | Path) -> list[Path]:
 
 
 def checked_rows(rows: Any) -> Iterable[Any]:
-    """The rows, if they are several objects; raises `InputError` for one text, name or table, which is none."""
-    if hasattr(rows, "to_dict") and hasattr(rows, "columns"):
-        raise InputError("rows: a DataFrame has columns; give its rows: rows=frame.to_dict('records')")
-    if isinstance(rows, str | bytes | Path | Mapping) or not isinstance(rows, Iterable):
+    """The rows, if they are several objects; raises `InputError` for one text or name, which is none."""
+    is_table = hasattr(rows, "__arrow_c_stream__")
+    if isinstance(rows, str | bytes | Path | Mapping) or not (is_table or isinstance(rows, Iterable)):
         raise InputError(
-            f"rows: a list of sentences, of rows such as Pair('a', 'b') or of dicts is needed, not {rows!r:.80}; files "
-            "and datasets are given first, as sources"
+            f"rows: a table, or a list of sentences, of rows such as Pair('a', 'b') or of dicts is needed, not "
+            f"{rows!r:.80}; files and datasets are given first, as sources"
         )
-    return rows
+    return cast(Iterable[Any], rows)
 
 
-def _from_python(items: Iterable[Any], row_type: type[R]) -> Records:
+def items_of(rows: Iterable[Any]) -> Iterator[Any]:
+    """The rows one by one; those of a table with Arrow's interface (pandas, polars, Arrow) are dicts."""
+    if not hasattr(rows, "__arrow_c_stream__"):
+        yield from rows
+        return
+    import pyarrow as pa
+
+    try:
+        for batch in pa.RecordBatchReader.from_stream(rows):
+            for start in range(0, len(batch), ROWS_AT_ONCE):
+                yield from batch.slice(start, ROWS_AT_ONCE).to_pylist()
+    except pa.ArrowException as error:  # of pandas' columns with values of several kinds
+        raise InputError(f"rows: the table can't be read ({str(error).splitlines()[0]})") from error
+
+
+def _from_python(rows: Iterable[Any], row_type: type[R]) -> Records:
     """Records of Python objects: a string is a sentence, a dict a record, a plain tuple a row of `row_type`."""
-    for number, item in enumerate(items, 1):
+    for number, item in enumerate(items_of(rows), 1):
         if isinstance(item, Mapping):
             yield number, item
             continue

@@ -12,7 +12,7 @@ from isotune.data.cache import cache_folder
 from isotune.data.draws import derive_seed
 from isotune.data.overlap import Overlap, Shared
 from isotune.data.rows import Row, Sentence, text_fields
-from isotune.data.sources import Rows, Source
+from isotune.data.sources import FromPython, Rows, Source
 from isotune.data.tokens import Fingerprint, TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
@@ -41,7 +41,7 @@ class Corpora:
     """Reads and tokenizes the data of a run."""
 
     recipe: Recipe  # names the sources
-    rows: Iterable[str | Row] | None  # rows from Python that replace the recipe's sources
+    rows: Iterable[FromPython] | None  # rows from Python that replace the recipe's sources
     evaluation: Sequence[ScoredPairs]  # what the run is scored on; the log says how much of it is in the training text
     run: RunContext  # whose folder gets data.json and holds the tokens
 

@@ -22,8 +22,7 @@ from torch import Tensor
 from isotune.bundled import BUNDLED_MODEL, bundled_model, local_model
 from isotune.data import DATASETS, ScoredPairs, read_scored_pairs
 from isotune.data.draws import derive_seed
-from isotune.data.rows import Row
-from isotune.data.sources import checked_rows
+from isotune.data.sources import FromPython, checked_rows
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import change_pooling
 from isotune.errors import InputError
@@ -58,7 +57,7 @@ def train(
     sources: str | Path | Sequence[str | Path] = (),
     *,
     out: str | Path,
-    rows: Iterable[str | Row] | None = None,
+    rows: Iterable[FromPython] | None = None,
     recipe: str | Path | None = None,
     method: str | None = None,
     stand_ins: bool = False,
@@ -72,7 +71,8 @@ def train(
     Args:
         sources: files, patterns, named datasets, "hub:owner/name" or "-"; see `data.read`.
         out: the run folder to make.
-        rows: sentences (or rows of the method's type) in place of sources; a resumed run needs the same ones again.
+        rows: sentences, rows of the method's type, dicts or a table (pandas, polars, Arrow, `datasets`) in place of
+            sources; `columns` names the columns. A resumed run needs the same rows again.
         recipe: a recipe's name or TOML file.
         method: a method's name; the method's defaults then replace a recipe. With neither, the recipe is "adapt"
             for a finished encoder, and "default" for any other model.
@@ -103,7 +103,8 @@ def train(
     if not isinstance(given, Sequence) or not all(isinstance(source, str | Path) for source in given):
         raise InputError(f"sources: names of files or datasets are needed, not {given!r:.80}; give rows as rows=...")
     names = [str(source) for source in given]
-    rows = None if rows is None else list(checked_rows(rows))
+    if rows is not None:  # they are read for each stage
+        rows = list(rows) if isinstance(checked_rows(rows), Iterator) else rows
     if names and rows is not None:
         raise InputError("sources and rows are both given; give one of them")
     if resume and (recipe or method or options or names or stand_ins):
@@ -189,7 +190,11 @@ def _with_whole_paths(recipe: Recipe) -> Recipe:
 
 class _Run:
     def __init__(
-        self, recipe: Recipe, rows: Iterable[str | Row] | None, context: RunContext, progress: Progress
+        self,
+        recipe: Recipe,
+        rows: Iterable[FromPython] | None,
+        context: RunContext,
+        progress: Progress,
     ) -> None:
         self.recipe, self.rows, self.context, self.progress = recipe, rows, context, progress
         self.folder, self.recorder = context.folder, context.recorder

@@ -2,10 +2,13 @@
 
 import json
 import tracemalloc
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from filelock import FileLock
@@ -93,6 +96,13 @@ def test_only_changed_documents_are_encoded(
     monkeypatch.setattr(index.encoder, "tokenize", lambda texts: (encoded.extend(texts), tokenize(texts))[1])
     index.add([*documents, Document("new", "a man")])
     assert encoded == ["a man"]
+
+
+@pytest.mark.parametrize("as_rows", [list, iter, pa.Table.from_pylist, pd.DataFrame])
+def test_rows_with_ids_are_documents(index: Index, documents: list[Document], as_rows: Callable[[Any], Any]) -> None:
+    rows = [{"id": each.id, "text": each.text, **each.columns} for each in documents]
+    rows[0]["text"] = "a red bird"
+    assert index.add(as_rows([*rows, {**rows[1], "id": "new"}])) == Changes(1, 1, 59)
 
 
 def test_new_columns_are_added_and_are_empty_in_older_rows(index: Index, documents: list[Document]) -> None:

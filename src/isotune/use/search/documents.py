@@ -4,15 +4,14 @@ A document's id is the value of a column, or the file and the number of the line
 same ids each time that the file is read.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from isotune.data.derived import RowQuery
 from isotune.data.rows import Cells, Records, Sentence, checked_columns, tell_blank, text_value
-from isotune.data.sources import Source, read_records
+from isotune.data.sources import Source, items_of, read_records, several
 from isotune.errors import InputError
 
 ID = "id"  # the column that holds the ids if no other column is named
@@ -28,19 +27,23 @@ class Document(NamedTuple):
 
 
 def read_documents(
-    sources: str | Path | Sequence[Source], columns: Mapping[str, str] | None = None, id_column: str | None = None
+    sources: Source | Sequence[Source], columns: Mapping[str, str] | None = None, id_column: str | None = None
 ) -> Iterator[Document]:
     """Streams the documents of all sources; memory does not grow with their size.
 
     A record gives a document for each of its text columns, and a blank text gives none. Ids are in `id_column`, or else
     in the column "id"; where there is none, an id is FILE:LINE. Of several text columns, the name is added to the id.
     """
-    if isinstance(sources, (str, Path)):
-        sources = [sources]
-    if not sources:
-        raise InputError("no data: give at least one file or dataset")
-    files = [file for source in sources for file in read_records(source, RowQuery(Sentence))]
+    files = [file for source in several(sources) for file in read_records(source, RowQuery(Sentence))]
     return chain.from_iterable([_documents(file.place, file.records, columns or {}, id_column) for file in files])
+
+
+def as_documents(rows: Iterable[Any]) -> Iterator[Document]:
+    """Documents as they are given; a document for each text of a table, or of dicts."""
+    rows = items_of(rows)
+    first = list(islice(rows, 1))
+    rows = chain(first, rows)
+    return read_documents([rows]) if first and isinstance(first[0], Mapping) else rows
 
 
 def _documents(name: str, records: Records, columns: Mapping[str, str], id_column: str | None) -> Iterator[Document]:

@@ -32,7 +32,7 @@ from isotune.errors import InputError
 from isotune.files import make_folder, read_json, write_text
 from isotune.kernels import Precision
 from isotune.kernels.precision import resolved
-from isotune.use.search.documents import Document
+from isotune.use.search.documents import Document, as_documents
 from isotune.use.search.exact import nearest
 from isotune.use.search.store import FIXED, TABLE_FOLDER, Row, Store, refuse_name
 
@@ -152,15 +152,17 @@ class Index:
     def __len__(self) -> int:
         return len(self.store)
 
-    def add(self, documents: Iterable[Document], *, show_progress: bool = False) -> Changes:
+    def add(self, documents: Iterable[Document | Mapping[str, object]], *, show_progress: bool = False) -> Changes:
         """Makes the index agree with documents: adds those with new ids and replaces those that have changed.
+
+        Documents may be rows: dicts or a table (pandas, polars, Arrow, `datasets`), with ids in the column "id".
 
         Each part of some thousand rows is a commit, and stays if the process is killed afterwards.
 
         Raises:
             InputError: two documents have the same id, a column can't be kept, or another process changes the index.
         """
-        with _changing(self.folder), typed(_records(documents), self.store.schema) as (schema, tables):
+        with _changing(self.folder), typed(_records(as_documents(documents)), self.store.schema) as (schema, tables):
             self.store.take_columns(schema)
             return self._add(tables, show_progress)
 
