@@ -132,7 +132,7 @@ def ctranslate2(model: Path, precision: str, threads: int, cache: Path) -> Encod
 
 CONTENDERS: dict[str, tuple[Callable[[Path, str, int, Path], Encode], Sequence[str]]] = {
     "sentence-transformers": (sentence_transformers, ["float32", "bfloat16"]),
-    "isotune": (isotune, ["float32", "bfloat16", "int8"]),
+    "isotune": (isotune, ["float32", "bfloat16"]),
     "ONNX Runtime": (onnx_runtime, ["float32", "int8"]),
     "OpenVINO": (openvino, ["float32", "bfloat16"]),
     "CTranslate2": (ctranslate2, ["float32", "int8"]),
@@ -141,12 +141,10 @@ CONTENDERS: dict[str, tuple[Callable[[Path, str, int, Path], Encode], Sequence[s
 
 
 def precisions(contender: str) -> list[str]:
-    """The precisions of a contender on this processor; int8 only where isotune has it."""
-    from isotune.kernels.cpu.int8 import is_exact
+    """The precisions of a contender on this processor."""
     from isotune.kernels.precision import has_bfloat16
 
-    has = {"float32": True, "bfloat16": has_bfloat16("cpu"), "int8": is_exact()}
-    return [precision for precision in CONTENDERS[contender][1] if has[precision]]
+    return [name for name in CONTENDERS[contender][1] if name != "bfloat16" or has_bfloat16("cpu")]
 
 
 def _loop(model: Path, run: Run) -> Encode:

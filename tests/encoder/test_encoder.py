@@ -139,6 +139,13 @@ def test_an_option_that_cannot_be_is_refused_at_once(options: dict[str, Any], ti
         Encoder.load(**{"model": tiny_model, **options})
 
 
+def test_bfloat16_is_the_type_of_the_weights(tiny_model: Path, sentences: list[str]) -> None:
+    encoder = Encoder.load(tiny_model, precision="bfloat16")
+    assert {parameter.dtype for parameter in encoder.backbone.parameters()} == {torch.bfloat16}
+    exact = Encoder.load(tiny_model).encode(sentences, normalize=True)
+    assert (exact * encoder.encode(sentences, normalize=True)).sum(1).min() > 0.999
+
+
 def test_an_encoder_is_a_step_of_a_scikit_learn_pipeline(tiny_model: Path, sentences: list[str]) -> None:
     labels = ["dog" if "dog" in sentence else "none" for sentence in sentences]
     pipeline = make_pipeline(FunctionTransformer(Encoder.load(tiny_model).encode), LogisticRegression(max_iter=1000))

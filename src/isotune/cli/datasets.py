@@ -6,6 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from isotune.bundled import local_model
 from isotune.cli.parameters import LIST_JSON, for_the_list
 from isotune.data import DATASETS, Dataset, Sentence, available
 from isotune.errors import InputError
@@ -18,8 +19,8 @@ def datasets(*words: Annotated[str, Parameter(help=WORDS)], as_json: Annotated[b
     and licence. "100 of 900" means that 100 of the 900 rows have a score or label.
 
     fetch brings datasets from their public sources to this machine, and checks them. A name may also be a source on the
-    Hugging Face hub, as hub:OWNER/NAME. It prints the size first, and continues if it was broken off. Afterwards the
-    datasets can be read with HF_HUB_OFFLINE=1.
+    Hugging Face hub, as hub:OWNER/NAME. It continues if it was broken off. Afterwards the datasets can be read with
+    HF_HUB_OFFLINE=1.
     """
     if not words:
         _list(as_json)
@@ -32,26 +33,18 @@ def datasets(*words: Annotated[str, Parameter(help=WORDS)], as_json: Annotated[b
 
 
 def fetch_all(datasets: Iterable[str], models: Iterable[str] = ()) -> None:
-    """Lists with sizes what is not on this machine, fetches it, and reads every dataset once to check it."""
+    """Fetches what is not on this machine, and reads every dataset once to check it."""
     from isotune.cli.tables import stdout_console
-    from isotune.data.fetch import check_fetched, plan_fetch
+    from isotune.data.fetch import check_fetched, fetch
 
     say, names = partial(stdout_console().print, soft_wrap=True), list(datasets)
-    fetches = plan_fetch(names)
-    if models := list(models):
-        from isotune.encoder.format.pretrained import plan_model_fetch  # imports torch
+    for place in fetch(names):
+        say(f"fetching: {place}")
+    for model in filter(lambda name: not local_model(name), models):
+        from isotune.encoder import local_folder  # imports torch
 
-        fetches += filter(None, map(plan_model_fetch, models))
-    if fetches:
-        more = "" if all(item.size for item in fetches) else " or more"
-        say(f"to fetch: {sum(item.size for item in fetches) / 1e6:,.1f} MB{more}")
-    for item in fetches:
-        size = f"{item.size / 1e6:,.1f} MB" if item.size else "unknown"
-        commit = f", commit {item.commit}" if item.commit and item.commit not in item.name else ""
-        say(f"  {size:>13}  {item.name}{commit}")
-    for number, item in enumerate(fetches, 1):
-        say(f"{number} of {len(fetches)}: {item.name}")
-        item.run()
+        say(f"fetching: {model}")
+        local_folder(model)
     for split, count in check_fetched(names):
         say(f"checked: {split}, {count:,} rows")
 

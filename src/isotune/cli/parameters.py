@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 ENCODER = Parameter(help="A sentence encoder or a language model: a folder, or a name on the Hugging Face hub.")
 PRECISION = Parameter(
-    help="The number type that the encoder computes in. bfloat16 is faster than float32, and so is int8 on a CPU; both "
-    "give slightly different vectors. auto is bfloat16 on a GPU that has it, else the type of the saved weights, "
-    "usually float32."
+    help="The number type that the encoder computes in. bfloat16 is faster than float32 on many machines, and gives "
+    "slightly different vectors. auto is bfloat16 on a GPU that has it, else the type of the saved weights, usually "
+    "float32."
 )
 PROCESSES = Parameter(
     help="How many runs to make at the same time. Unset: one per GPU; without a GPU, one per core but at most 4."

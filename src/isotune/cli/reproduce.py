@@ -1,7 +1,7 @@
 """`isotune reproduce`: the papers' tables and figures, made again or listed."""
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import inf
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,12 +17,7 @@ OPTIONS = (
     "Change options of all runs that have them, such as learning_rate=1e-4 steps=200. A small model needs a higher "
     "learning rate and fewer steps than the published models. The page names the changed options."
 )
-FETCH = (
-    "Only fetch the data and models that the table or figure needs to this machine, for use without a network. Their "
-    "size, their commits, and the number and length of the runs are printed first."
-)
-# Of training of BERT-base, on one core: benchmarks/results/2026-11-20-amd-epyc-2-encoding-training.md
-ROWS_A_SECOND = 10
+FETCH = "Only fetch the data and models that the table or figure needs to this machine, for use without a network."
 BUDGET = "Start no run after this many minutes. Unset: start all runs."
 OUT = "The folder for all tables and figures: the page is written to DIR/NAME, the runs, which they share, to DIR/runs."
 
@@ -52,7 +47,7 @@ def reproduce(
         return 0
     for_the_list(as_json)
     if fetch:
-        _fetch(name, model, seeds, option_values(options or {}), stand_ins)
+        _fetch(name, model, option_values(options or {}), stand_ins)
         return 0
     from isotune.errors import unknown
     from isotune.lab.studies import paper_names
@@ -102,23 +97,14 @@ def _list(as_json: bool) -> None:
     print_list(as_json, entries, [Column("Table or figure", no_wrap=True), number, shows], rows)
 
 
-def _fetch(name: str, model: str, seeds: Sequence[int], options: Mapping[str, Any], stand_ins: bool) -> None:
+def _fetch(name: str, model: str, options: Mapping[str, Any], stand_ins: bool) -> None:
     from isotune.cli.datasets import fetch_all
-    from isotune.cli.tables import stdout_console
     from isotune.data import DATASETS
     from isotune.lab.studies import read_study
-    from isotune.lab.studies.plan import changed_study, needs, plan_runs, rows_to_train
+    from isotune.lab.studies.plan import changed_study, needs
 
-    study = changed_study(read_study(name), seeds, options).model_copy(update={"stand_ins": stand_ins})
-    runs, (sources, models) = plan_runs(study, model or None), needs(study, model)
-    rows = sum(rows_to_train(run.recipe) for run in runs if run.recipe)
-    hours = rows / ROWS_A_SECOND / 3600
-    stdout_console().print(
-        f"{name}: {len(runs)} runs. They train on {rows:,.0f} rows if no dev score ends them earlier. BERT-base "
-        f"takes {hours:,.1f} hours of a core for that ({ROWS_A_SECOND} rows a second in float32, measured on an AMD "
-        "EPYC). The rows of frozen encoders are not counted: they are encoded once.",
-        soft_wrap=True,
-    )
+    study = changed_study(read_study(name), (), options).model_copy(update={"stand_ins": stand_ins})
+    sources, models = needs(study, model)
     fetch_all([source for source in sources if source.partition(":")[0] in DATASETS], models)
 
 

@@ -4,9 +4,7 @@ Single files of the hub go into the cache of `huggingface_hub`; configurations, 
 cache folder. Afterwards each dataset is read once from there, which checks its counts.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from tempfile import TemporaryDirectory
 
@@ -20,26 +18,15 @@ from isotune.errors import InputError
 from isotune.files import make_folder, remove, written
 
 
-@dataclass(frozen=True)
-class Fetch:
-    """Something to fetch."""
-
-    name: str  # the place that it is fetched from
-    size: int  # the bytes that are not here yet; 0 if the server doesn't tell
-    run: Callable[[], object]  # fetches it
-    commit: str = ""  # of a repository of the hub
-
-
-def plan_fetch(names: Iterable[str]) -> list[Fetch]:
-    """What has to be fetched, each place once, for datasets that are not here and for "hub:owner/name[...]" sources."""
-    fetches: dict[str, Fetch] = {}
-    for name in names:
-        for place in _places(name):
-            if str(place) not in fetches:
-                fetches[str(place)] = (
-                    _plan_hub(place) if isinstance(place, HubSource) else Fetch(place, 0, partial(fetch_web, place))
-                )
-    return [*fetches.values()]
+def fetch(names: Iterable[str]) -> Iterator[str]:
+    """Fetches datasets that are not here, and "hub:owner/name[...]" sources: each place once, after giving its name."""
+    for place in dict.fromkeys([place for name in names for place in _places(name)]):
+        yield str(place)
+        if isinstance(place, HubSource):
+            with hub_errors(place):
+                _fetch_hub(place)
+        else:
+            fetch_web(place)
 
 
 def check_fetched(names: Iterable[str]) -> Iterator[tuple[str, int]]:
@@ -75,27 +62,18 @@ def _places(source: str) -> Iterator[HubSource | str]:
             raise InputError(f"{member}: it is not published; set ISOTUNE_DATA to a folder with {files}")
 
 
-def _plan_hub(source: HubSource) -> Fetch:
-    with hub_errors(source):
-        from datasets import load_dataset_builder
-        from huggingface_hub import hf_hub_download
-
-        commit = ask_commit(source)
-        if source.file:
-            revision = source.revision or None  # a name, which is found offline again; a commit alone is not
-            file = partial(hf_hub_download, source.repository, source.file, repo_type="dataset", revision=revision)
-            return Fetch(str(source), file(dry_run=True).file_size or 0, file, commit)  # type: ignore[attr-defined]
-        builder = load_dataset_builder(source.address, source.config or None, revision=commit)
-    return Fetch(str(source), builder.info.download_size or 0, partial(_fetch_config, source, commit), commit)
-
-
-def _fetch_config(source: HubSource, commit: str) -> None:
+def _fetch_hub(source: HubSource) -> None:
     from datasets import load_dataset
+    from huggingface_hub import hf_hub_download
 
-    folder = fetch_folder(source)
+    if source.file:
+        revision = source.revision or None  # a name, which is found offline again; a commit alone is not
+        hf_hub_download(source.repository, source.file, repo_type="dataset", revision=revision)
+        return
+    commit, folder = ask_commit(source), fetch_folder(source)
     if not (folder / commit).exists():
         make_folder(folder)
-        with hub_errors(source), TemporaryDirectory(dir=folder.parent) as scratch:
+        with TemporaryDirectory(dir=folder.parent) as scratch:
             splits = load_dataset(source.address, source.config or None, revision=commit, cache_dir=scratch)
             with written(folder / commit, new=True) as part:
                 splits.save_to_disk(part)

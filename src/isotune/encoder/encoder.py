@@ -24,16 +24,15 @@ from isotune.encoder.stream import Advance, Parts, encode_stream, progress, seve
 from isotune.errors import InputError, invalid, unknown
 from isotune.files import CHECKSUMS, checksums, verify_checksums, written
 from isotune.kernels import Precision
-from isotune.kernels.cpu.int8 import is_quantized, quantize
 from isotune.kernels.device import default_device
 from isotune.kernels.precision import resolved, warn_of_bfloat16
 from isotune.kernels.threads import drawing
 
 logger = logging.getLogger(__name__)
 
-# The type that the weights are loaded in; for int8, `quantize` rounds those of linear layers afterwards.
+# The type that the weights are loaded in.
 DTYPES: Mapping[Precision | None, torch.dtype | None] = MappingProxyType(
-    {None: None, "auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.float32}
+    {None: None, "auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
 )
 # Tokenizers without a limit give a larger number than this as their limit.
 UNLIMITED = 1_000_000
@@ -70,15 +69,13 @@ class Encoder(SentenceModel):
             layers: the hidden states that are pooled, 0 for the embeddings.
             prompt: the text around each sentence.
             precision: what the pretrained model computes in; None for the type of the saved weights. "auto" is that
-                type too, but bfloat16 on GPUs that have it. In int8, for CPUs only, linear layers compute in 8-bit
-                integers, and the rest in bfloat16 if the CPU has instructions for it, else in float32.
+                type too, but bfloat16 on GPUs that have it.
             device: where the encoder computes; None for the device that `ISOTUNE_DEVICE` names, or else a GPU of
-                Nvidia's or AMD's, or else the CPU. int8 needs the CPU.
+                Nvidia's or AMD's, or else the CPU.
 
         Raises:
             InputError: the folder lacks a part or has a damaged file, its weights don't fit, it uses a module that is
-                not supported, or it has no pooler and `pooling` wants one; or this machine can't compute in int8 or has
-                no such device.
+                not supported, or it has no pooler and `pooling` wants one; or this machine has no such device.
         """
         if not isinstance(model, str | Path):
             raise InputError(f"model {model!r:.60}: a folder or a name is needed, not a {type(model).__name__}")
@@ -92,11 +89,9 @@ class Encoder(SentenceModel):
         if precision not in DTYPES:
             raise unknown("precision", str(precision), get_args(Precision))
         if device is None:
-            device = "cpu" if precision == "int8" else default_device()
+            device = default_device()
         if precision == "auto" and (precision := resolved(precision, torch.device(device).type)):
             logger.warning("%s is computed in bfloat16; precision float32 is exact, and slower", model)
-        if precision == "int8" and torch.device(device).type != "cpu":
-            raise InputError(f"precision int8 on {device}: it is for CPUs; use bfloat16 there")
         if precision == "bfloat16" and (warning := warn_of_bfloat16(torch.device(device).type)):
             logger.warning(warning)
         folder = local_folder(model)
@@ -108,8 +103,6 @@ class Encoder(SentenceModel):
             pooler = [take_pooler(backbone.model)] if pooling == "pooler" else []
         if pooler:
             pooling, layers = "cls", layers or (-1,)
-        if precision == "int8":
-            quantize(backbone.model)
         tokenizer = load_tokenizer(saved.transformer)
         if len(tokenizer) > (known := backbone.model.config.vocab_size):
             raise InputError(f"model {model}: its tokenizer has {len(tokenizer)} tokens, its embeddings only {known}")
@@ -194,12 +187,9 @@ class Encoder(SentenceModel):
         `SentenceTransformer(path)` gives the same vectors.
 
         Raises:
-            InputError: the folder exists already or can't be written; or the weights are in int8.
+            InputError: the folder exists already or can't be written.
         """
-        path = Path(path)
-        if is_quantized(self):
-            raise InputError(f"{path}: an encoder in int8 can't be saved; save it as loaded without a precision")
-        with written(path, new=True) as folder:
+        with written(Path(path), new=True) as folder:
             folder.mkdir()
             write_modules(self, folder)
             if calibration := self.calibration:

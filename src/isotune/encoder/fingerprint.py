@@ -1,6 +1,6 @@
 """The fingerprint of an encoder: a hash of everything that decides its vectors.
 
-A copy of a folder, the same encoder saved again, and any precision (int8 too) have the same fingerprint. Other weights,
+A copy of a folder, the same encoder saved again, and any precision have the same fingerprint. Other weights,
 another tokenizer, pooling, prompt or head give another fingerprint.
 """
 
@@ -8,10 +8,11 @@ import hashlib
 import json
 from typing import Any
 
+import torch
+from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from isotune.encoder.model import SentenceModel
-from isotune.kernels.cpu.int8 import Int8Linear, digest
 
 DIGITS = 20  # hexadecimal
 
@@ -38,15 +39,25 @@ def short_hash(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:DIGITS]
 
 
+def digest(tensor: Tensor) -> str:
+    """Hashes a tensor's shape and its values, rounded to bfloat16 if they are floating; returns 64 hexadecimal digits.
+
+    Weights that are loaded in bfloat16 are rounded in the same way, so their digest is that of the float32 weights.
+    """
+    tensor = tensor.detach().cpu().contiguous()
+    if tensor.is_floating_point():
+        tensor = tensor.to(torch.bfloat16)
+    content = hashlib.sha256(f"{list(tensor.shape)} ".encode())
+    content.update(tensor.flatten().view(torch.uint8).numpy().data)
+    return content.hexdigest()
+
+
 def _weights(encoder: SentenceModel) -> dict[str, str]:
     """{name: digest} of the weights of the backbone and the heads. A language head changes no sentence vector."""
     weights = encoder.token_weights if encoder.pooling.mode == "mean" else None  # as they are saved
     digests = {} if weights is None else {"token_weights": digest(weights)}
     for part, module in (("backbone", encoder.backbone), ("heads", encoder.heads)):
         digests |= {f"{part}.{name}": digest(tensor) for name, tensor in module.state_dict().items()}
-        for name, layer in module.named_modules():
-            if isinstance(layer, Int8Linear):
-                digests |= {f"{part}.{name}.{key}": value for key, value in layer.digests.items()}
     return digests
 
 

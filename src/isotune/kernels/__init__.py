@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from isotune.kernels.device import gpu_name as gpu_name
 
 # The number types that an encoder can compute in. They stand here because help of the command line needs no torch.
-Precision = Literal["auto", "float32", "bfloat16", "int8"]
+Precision = Literal["auto", "float32", "bfloat16"]
 
 # Loaded when they are first used, because the module imports torch.
 __getattr__ = lazy(__name__, dict.fromkeys(("DEVICE", "default_device", "gpu_name"), "kernels.device"))

@@ -5,7 +5,6 @@ local files and folders are told without their paths.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +27,6 @@ CARD = "README.md"
 UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True)
-class RoundedWeights:
-    """What 8-bit weights cost, measured on scored pairs: two of Spearman's correlations, and a mean cosine."""
-
-    pairs: str
-    cosine: float  # of vectors before and after rounding
-    score: float
-    exact: float  # the score before rounding
-
-
 def write_card(encoder: Encoder, folder: Path) -> Path:
     """Writes the card into an encoder's folder, with the licence that was added to the card isotune wrote before."""
     from huggingface_hub import metadata_load
@@ -58,9 +47,12 @@ def model_card(
     *,
     licence: str = "",
     onnx: bool = False,
-    int8: RoundedWeights | None = None,
+    int8: float | None = None,
 ) -> str:
-    """The text of a model card, of the encoder that was loaded from `source`, or with `onnx` of its ONNX folder."""
+    """The text of a model card, of the encoder that was loaded from `source`, or with `onnx` of its ONNX folder.
+
+    `int8` is the mean cosine of vectors before and after rounding to 8-bit weights.
+    """
     folder = Path(source)
     run = _read_run(folder.parent) if folder.name == "encoder" and (folder.parent / "recipe.toml").exists() else None
     name = str(source)

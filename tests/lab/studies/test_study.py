@@ -53,7 +53,6 @@ def test_the_packages_studies_can_be_read() -> None:
         ({"published": [{"arm": "a", "scores": {"sts": 1}}]}, "unknown score in published 1 'sts'"),
         ({"published": [{"arm": "a", "at": {"batch": 1}, "scores": {}}]}, "unknown option of the grid in published 1"),
         ({"figures": [{"kind": "curve", "y": "stsb", "x": "steps"}]}, "unknown option of the grid in figure 1 'steps'"),
-        ({"figures": [{"kind": "scatter", "y": "stsb", "x": "batch_size"}]}, "score of figure 1 'batch_size'"),
     ],
 )
 def test_an_invalid_study_is_refused_in_one_line(table: dict[str, Any], change: dict[str, Any], message: str) -> None:

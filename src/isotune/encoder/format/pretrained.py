@@ -10,7 +10,7 @@ import math
 import pickle
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile, is_zipfile
@@ -20,8 +20,6 @@ import transformers
 from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from isotune.bundled import local_model
-from isotune.data.fetch import Fetch
 from isotune.encoder.backbone import refuse_other_models
 from isotune.encoder.finished import ADAPTER, MODULES, fetched_model, hub_files, model_errors, model_folder
 from isotune.encoder.heads import Dense
@@ -68,22 +66,6 @@ def local_folder(model: str | Path) -> Path:
         files = hub_files(name)
         fetched = fetched_model(name) if files is None else None
         return fetched or Path(snapshot_download(name, allow_patterns=_wanted(files or ())))
-
-
-def plan_model_fetch(model: str) -> Fetch | None:
-    """What has to be fetched for a model on the hub; None for a model on this machine."""
-    from huggingface_hub import snapshot_download
-
-    if local_model(model):
-        return None
-    with model_errors(model):
-        names = hub_files(model)
-        if names is None:
-            return None  # it was fetched before
-        files = snapshot_download(model, allow_patterns=_wanted(names), dry_run=True)
-
-    size = sum(file.file_size or 0 for file in files if file.will_download)
-    return Fetch(model, size, partial(local_folder, model), files[0].commit_hash if files else "")
 
 
 def _wanted(names: Iterable[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""A study's figures, made of the lines of its table: curves with a band of one deviation, heatmaps, scatters and bars.
+"""A study's figures, made of the lines of its table: curves with a band of one deviation, heatmaps and bars.
 
 Published values are drawn beside the measured ones. Scores have the scale of the study's table.
 """
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure as Drawing
 from numpy.typing import NDArray
 
 from isotune.lab.studies.lines import Line
-from isotune.lab.studies.study import START, Figure, Study, Value
+from isotune.lab.studies.study import Figure, Study, Value
 from isotune.lab.studies.wording import digits, heading, label, line_title, scaled, score_title, value_text
 from isotune.report import BLUE, INK, RING, legend_below, look, names_down, panels, styled
 
@@ -24,7 +24,7 @@ BAND_OPACITY = 0.18
 @styled
 def draw(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None:
     """Draws a figure of a study; None if the lines have nothing to draw."""
-    kinds = {"curve": _curve, "heatmap": _heatmap, "scatter": _scatter, "bars": _bars}
+    kinds = {"curve": _curve, "heatmap": _heatmap, "bars": _bars}
     return kinds[figure.kind](study, figure, lines)
 
 
@@ -106,23 +106,6 @@ def _heatmap(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | N
         ax.set_xticks(range(len(columns)), column_names)
         names_down(ax, row_names)
     return drawing
-
-
-def _scatter(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None:
-    """A point for each line, at its means of two scores, with a thin rise from the score of its start, if known."""
-    drawn = [line for line in lines if {figure.x, figure.y} <= line.values.keys()]
-    if not drawn:
-        return None
-    drawing, (ax,) = panels([""], heading(study, figure.x), heading(study, figure.y), size=(5.6, 3.8))
-    places, widths = _measured(study, drawn, figure.x)
-    scores, heights = _measured(study, drawn, figure.y)
-    starts, _ = _measured(study, drawn, START + figure.y)
-    for number, line in enumerate(drawn):
-        style = look(number) | {"linestyle": "", **({"markerfacecolor": "none"} if number % 8 > 3 else {})}
-        x, y = places[number], scores[number]
-        ax.vlines(x, starts[number], y, color=style["color"], linewidth=1)
-        ax.errorbar(x, y, heights[number], widths[number], label=line.title, elinewidth=1, **style)
-    return legend_below(drawing)
 
 
 def _bars(study: Study, figure: Figure, lines: Sequence[Line]) -> Drawing | None:

@@ -14,13 +14,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from isotune.data import DATASETS, LabelledSentence, Sentence
 from isotune.encoder import EncoderOptions
 from isotune.errors import InputError, invalid, unknown
 from isotune.evaluation import named_tasks, source_of
 from isotune.lab.studies.study import START, STUDY_KEYS, WORDS, Arm, Cell, Study
 from isotune.lab.studies.wording import line_title
-from isotune.methods import METHODS
 from isotune.recipes import RUN_OPTIONS, Inputs, Recipe, TrainingOptions, plan_table, resolve
 
 
@@ -116,37 +114,6 @@ def _options_of(arm: Arm) -> set[str]:
     recipe = Recipe.from_table(plan_table(arm.recipe or None, arm.method or None, None), f"arm {arm.name}")
     methods = {key for stage in recipe.stages for key in type(stage.options).model_fields}
     return {*RUN_OPTIONS, *EncoderOptions.model_fields, *TrainingOptions.model_fields, *methods} - STUDY_KEYS
-
-
-def rows_to_train(recipe: Recipe) -> float:
-    """The rows that a run trains on if no stage ends early, each as often as it is read.
-
-    Those of a frozen encoder, which are encoded once, are not counted, nor are files.
-    """
-    total = 0.0
-    for stage in recipe.stages:
-        method, training, options = METHODS[stage.method], stage.training, stage.options.model_dump()
-        if not stage.options.takes_steps or options.get("cached", method.cached):
-            continue
-        if training.steps:
-            of_tasks = sum(value for key, value in options.items() if key.endswith("_batch_size"))
-            total += training.steps * (of_tasks or training.batch_size)
-        else:
-            as_sentences = method.rows is Sentence
-            rows = sum([_row_count(source, as_sentences) for source in recipe.inputs(stage).data])
-            sample = None if training.as_released.upsample else training.sample
-            total += (training.epochs or 1) * (sample or rows)
-    return total
-
-
-def _row_count(source: str, as_sentences: bool) -> int:
-    name, _, split = source.partition(":")
-    if name not in DATASETS:
-        return 0
-    dataset = DATASETS[name]
-    counts = [max(part.row_count, part.gold_count) for known, part in dataset.splits.items() if split in ("", known)]
-    texts = 2 if as_sentences and dataset.row_types not in ((Sentence,), (LabelledSentence,)) else 1
-    return texts * sum(counts) + sum(_row_count(member, as_sentences) for member in dataset.union)
 
 
 def needs(study: Study, model: str = "") -> tuple[list[str], list[str]]:

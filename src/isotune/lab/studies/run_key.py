@@ -1,11 +1,10 @@
 """The key of a run: a hash of everything that its result depends on, so that no run is made twice.
 
-isotune counts by its sources, without comments and docstrings; they change when a mistake is mended. A model counts by
-its content, whatever its name. Data and tasks count by name and content; the content of a named dataset is what the
-catalogue says. Translation models count by their names.
+isotune counts by its sources, which change when a mistake is mended. A model counts by its content, whatever its name.
+Data and tasks count by name and content; the content of a named dataset is what the catalogue says. Translation models
+count by their names.
 """
 
-import ast
 import glob
 import hashlib
 from collections.abc import Sequence
@@ -67,21 +66,13 @@ def run_keys(
 
 @cache
 def sources_hash(package: Path) -> str:
-    """What a package's sources do on which a result depends, as they are when this is first called."""
+    """A hash of the sources on which a result depends, as they are when this is first called."""
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*")):
         name = path.relative_to(package).as_posix()
         if path.suffix in (".py", ".toml") and (name in READ or name.split("/")[0] not in UNREAD):
-            tree = ast.dump(_WithoutTexts().visit(ast.parse(path.read_bytes()))) if path.suffix == ".py" else ""
-            digest.update(f"{name}:{tree or file_sha256(path)};".encode())
+            digest.update(f"{name}:{file_sha256(path)};".encode())
     return digest.hexdigest()
-
-
-class _WithoutTexts(ast.NodeTransformer):
-    """Leaves out docstrings, which change no result; comments are in no tree."""
-
-    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
-        return None if isinstance(node.value, ast.Constant) else node
 
 
 def _model_hash(model: str) -> str:

@@ -30,10 +30,9 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.format.modules import TRANSFORMER_CONFIG, write_json
 from isotune.encoder.format.prompt import fill_mask, save_tokenizer, split_prompt, with_suffix
 from isotune.errors import InputError, require_extra
-from isotune.evaluation import STSTask
 from isotune.evaluation.vectors import unit_length
 from isotune.files import rust_writes, written
-from isotune.report.card import CARD, RoundedWeights, model_card
+from isotune.report.card import CARD, model_card
 from isotune.report.templates import template
 from isotune.use.export.graph import PaddedEncoder
 
@@ -53,8 +52,7 @@ class Exported:
 
     folder: Path
     difference: float  # the largest distance between a float32 vector and that of `encode`, as a share of its length
-    score: float  # Spearman's correlation of the float32 graph
-    int8: RoundedWeights | None  # None without int8
+    cosine: float | None  # the mean cosine of vectors in int8 with those of `encode`; None without int8
 
 
 def export_onnx(model: str | Path, out: str | Path, *, int8: bool = False) -> Exported:
@@ -81,15 +79,13 @@ def export_onnx(model: str | Path, out: str | Path, *, int8: bool = False) -> Ex
                 f"model {model}: the exported graph gives other vectors than the encoder (off by {difference:.0e} of "
                 f"their length, allowed is {TOLERANCE:.0e}); nothing is exported"
             )
-        score = STSTask(pairs).score(example).spearman.all
-        rounded = None
+        cosine = None
         if int8:
             _round_weights(folder / "model.onnx", nodes)
             example = _Example(folder)
             cosine = float((unit_length(example.encode(sentences)) * unit_length(expected)).sum(1).mean())
-            rounded = RoundedWeights(TEST_PAIRS, cosine, STSTask(pairs).score(example).spearman.all, score)
-        (folder / CARD).write_text(model_card(encoder, model, onnx=True, int8=rounded), "utf-8")
-    return Exported(Path(out), difference, score, rounded)
+        (folder / CARD).write_text(model_card(encoder, model, onnx=True, int8=cosine), "utf-8")
+    return Exported(Path(out), difference, cosine)
 
 
 def _write_tokenizer(encoder: Encoder, folder: Path) -> None:
