@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from isotune.training import Result as Result
     from isotune.training import TrainingFailed as TrainingFailed
     from isotune.training import train as train
+    from isotune.use.bulk.add_vectors import AddVectors as AddVectors
     from isotune.views.augmentation import Augmentation as Augmentation
     from isotune.views.augmentation import augmentation as augmentation
 
@@ -69,6 +70,7 @@ _NAMES = {
     "methods.options": ("AugmentedOptions", "MethodOptions"),
     "recipes": ("add_recipe",),
     "training": ("Result", "TrainingFailed", "train"),
+    "use.bulk.add_vectors": ("AddVectors",),
     "views.augmentation": ("Augmentation", "augmentation"),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
