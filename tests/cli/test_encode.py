@@ -54,9 +54,9 @@ def test_a_folder_of_vectors(isotune: Call, refused: Refused, tiny_model: Path, 
     command = ["encode", tiny_model, "parts/*.csv", "--out", "vectors/", "--normalize"]
     code, out, err = isotune(*command)
     assert (code, err) == (0, "")
-    assert out == "vectors: 3 parts, 6 vectors of 32 features; this process encoded 3 of the parts\n"
+    assert out == "vectors: 3 files; this process made 3, with 6 vectors\n"
     assert pq.read_table("vectors")["id"].to_pylist() == [0, 10, 1, 11, 2, 12]
-    assert isotune(*command).out.endswith("this process encoded 0 of the parts\n")
+    assert isotune(*command).out.endswith("this process made 0, with 0 vectors\n")
     for words, message in [
         (["parts/*.csv", "--out", "vectors"], "vectors: its vectors were made with normalize True, not False; name"),
         ([text, "--out", "v.npy", "--format", "npy"], "--format is for a folder of vectors; v.npy is a file"),

@@ -35,8 +35,7 @@ def encode(
     The command isotune encode ENCODER 'parts/*.parquet' --out vectors makes a file of vectors for each of the files.
 
     To encode a folder faster, start its command several times, on any machines that share the files, with --shard 1/8
-    to --shard 8/8. After an interruption, the same command goes on. When all files are done, vectors/_manifest.json
-    lists them with their numbers of rows and hashes.
+    to --shard 8/8. After an interruption, the same command goes on.
     """
     if out.suffix and not out.is_dir():
         if file_format or shard:
@@ -59,9 +58,8 @@ def encode(
             shard=shard or "1/1",
             advance=advance,
         )
-    left = f"; not done yet, and of other shards: {outcome.parts_left}" if outcome.parts_left else ""
-    here = f"this process encoded {outcome.parts_encoded_here} of the parts{left}"
-    print(f"{out}: {outcome.parts} parts, {outcome.rows:,} vectors of {outcome.dimension} features; {here}")
+    left = f"; of other shards, {outcome.left} are left" if outcome.left else ""
+    print(f"{out}: {outcome.parts} files; this process made {outcome.made}, with {outcome.rows:,} vectors{left}")
 
 
 def _encode_to_file(

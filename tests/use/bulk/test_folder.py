@@ -1,7 +1,7 @@
 """A folder of vectors: its files and manifest, what is refused, and how the same job goes on."""
 
-import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable
 from importlib.metadata import version
@@ -17,7 +17,6 @@ from isotune.errors import InputError
 from isotune.use.bulk.folder import Outcome, encode_files, find_parts
 
 Encode = Callable[..., Outcome]
-STATE = Path("out/.encoding")
 COUNT = 6
 
 
@@ -54,61 +53,58 @@ def visible_files(folder: Path) -> dict[str, bytes]:
 
 def test_each_file_becomes_a_file_of_vectors(encode: Encode, tiny_model: Path, sentences: list[str]) -> None:
     done: list[int] = []
-    assert encode(advance=done.append) == Outcome(parts=COUNT, rows=60, dimension=32, parts_encoded_here=COUNT)
+    assert encode(advance=done.append) == Outcome(parts=COUNT, made=COUNT, rows=60)
     assert sum(done) == 60
-    table = pq.read_table("out")  # the whole folder, without the manifest and the state
+    table = pq.read_table("out")  # the whole folder, without the manifest
     assert table["id"].to_pylist() == [f"{number}-{i}" for number in range(COUNT) for i in range(10)]
     vectors = np.array(table["vector"].to_pylist(), np.float32)
     np.testing.assert_allclose(vectors, Encoder.load(tiny_model).encode(sentences), atol=1e-5)
     assert sorted(visible_files(Path("out"))) == [f"{number}.parquet" for number in range(COUNT)]
 
 
-def test_the_manifest_lists_the_parts(encode: Encode, tiny_model: Path, text_files: list[Path]) -> None:
+def test_the_manifest_says_how_the_vectors_were_made(encode: Encode, tiny_model: Path) -> None:
     encode(suffix=".npy", normalize=True, out=Path("a/b"))
-    manifest = json.loads(Path("a/b/_manifest.json").read_text())
-    parts = manifest.pop("parts")
-    assert manifest == {
+    assert json.loads(Path("a/b/_manifest.json").read_text()) == {
         "isotune": version("isotune"), "encoder": str(tiny_model),
         "fingerprint": Encoder.load(tiny_model).fingerprint(), "dimension": 32, "precision": "as saved",
-        "normalize": True, "columns": {}, "suffix": ".npy", "rows": 60,
+        "normalize": True, "columns": {}, "suffix": ".npy",
     }  # fmt: skip
-    for part, source in zip(parts, text_files, strict=True):
-        content = Path("a/b", part["file"]).read_bytes()
-        assert part == {
-            "file": f"{source.stem}.npy", "source": str(source), "source_bytes": source.stat().st_size,
-            "source_modified": source.stat().st_mtime_ns, "rows": 10, "bytes": len(content),
-            "sha256": hashlib.sha256(content).hexdigest(),
-        }  # fmt: skip
     np.testing.assert_allclose(np.linalg.norm(np.load("a/b/0.npy"), axis=1), 1, rtol=1e-6)
 
 
 def test_going_on_encodes_only_what_is_missing_or_has_changed(encode: Encode, text_files: list[Path]) -> None:
     encode("text/[01].tsv")
-    assert encode().parts_encoded_here == COUNT - 2
-    assert encode().parts_encoded_here == 0
+    assert encode().made == COUNT - 2
+    assert encode().made == 0
     before = visible_files(Path("out"))
     Path("out/1.parquet").unlink()
-    shutil.copy("out/3.parquet", "out/2.parquet")  # of another size
-    text_files[4].write_text(text_files[4].read_text().replace("4-", "5-"))  # of the same size
-    assert encode() == Outcome(COUNT, 60, 32, 3)
+    text_files[4].write_text(text_files[4].read_text().replace("4-", "5-"))
+    later = Path("out/4.parquet").stat().st_mtime_ns + 1
+    os.utime(text_files[4], ns=(later, later))
+    assert encode() == Outcome(COUNT, 2, 20)
     after = visible_files(Path("out"))
     assert [name for name in before if before[name] != after[name]] == ["4.parquet"]
 
 
+def test_a_folder_with_its_settings_at_the_old_place_is_continued(encode: Encode) -> None:
+    encode("text/[01].tsv")
+    Path("out/.encoding").mkdir()
+    Path("out/_manifest.json").rename("out/.encoding/settings.json")
+    assert encode().made == COUNT - 2
+    with pytest.raises(InputError, match="made with normalize False, not True"):
+        encode(normalize=True)
+
+
 @pytest.mark.parametrize("count", [1, 2, 4, 9])
 def test_shards_make_every_part_once(encode: Encode, count: int) -> None:
-    made, left = [], []
-    for number in range(1, count + 1):
-        assert Path("out/_manifest.json").exists() == (sum(made) == COUNT)
-        outcome = encode(shard=f"{number}/{count}")
-        made.append(outcome.parts_encoded_here)
-        left.append(outcome.parts_left)
+    outcomes = [encode(shard=f"{number}/{count}") for number in range(1, count + 1)]
+    made = [outcome.made for outcome in outcomes]
     assert sum(made) == COUNT
-    assert left == [COUNT - sum(made[: number + 1]) for number in range(count)]
-    shared, manifest = visible_files(Path("out")), Path("out/_manifest.json").read_text()
+    assert [outcome.left for outcome in outcomes] == [COUNT - sum(made[: number + 1]) for number in range(count)]
+    shared = visible_files(Path("out"))
     shutil.rmtree("out")
     encode()
-    assert (visible_files(Path("out")), Path("out/_manifest.json").read_text()) == (shared, manifest)
+    assert visible_files(Path("out")) == shared
 
 
 @pytest.mark.parametrize("shard", ["0/4", "5/4", "0/0", "a/b", "1", "1/", "-1/4", "1/4/2", "1.0/2", " 1/2", "9" * 5000])
@@ -118,10 +114,10 @@ def test_a_shard_that_cannot_be_is_refused(encode: Encode, shard: str) -> None:
     assert not Path("out").exists()
 
 
-def test_a_damaged_record_is_named(encode: Encode) -> None:
+def test_a_damaged_manifest_is_named(encode: Encode) -> None:
     encode()
-    (STATE / "4.parquet.json").write_text("{")
-    with pytest.raises(InputError, match=r"out/\.encoding/4\.parquet\.json: it can't be read as JSON"):
+    Path("out/_manifest.json").write_text("{")
+    with pytest.raises(InputError, match=r"out/_manifest\.json: it can't be read as JSON"):
         encode()
 
 
@@ -131,10 +127,8 @@ def test_a_bad_part_is_named_and_the_others_are_encoded(encode: Encode, text_fil
     with pytest.raises(InputError, match=r"text/2.tsv:2: .* is not UTF-8 \(1 of 6 parts can't be encoded"):
         encode()
     assert len(visible_files(Path("out"))) == COUNT - 1
-    assert not Path("out/_manifest.json").exists()
-    assert not Path(STATE / "2.parquet.json").exists()
     text_files[2].write_text(good)
-    assert encode() == Outcome(COUNT, 60, 32, 1)
+    assert encode() == Outcome(COUNT, 1, 10)
 
 
 def test_a_folder_of_other_vectors_is_refused(encode: Encode, tiny_model: Path) -> None:
@@ -149,13 +143,13 @@ def test_a_folder_of_other_vectors_is_refused(encode: Encode, tiny_model: Path) 
         ({"precision": "bfloat16"}, "out: its vectors were made with precision as saved, not bfloat16"),
         ({"columns": {"sentence": "id"}}, "out: its vectors were made with columns {}, not"),
         ({"out": Path("text")}, "text: it has files that isotune encode did not make; name a new folder"),
-        ({"out": Path("text/0.tsv")}, "text/0.tsv/.encoding: Not a directory"),
+        ({"out": Path("text/0.tsv")}, "text/0.tsv: File exists"),
     ]:
         with pytest.raises(InputError, match=message):
             encode(**options)
     assert visible_files(Path("out")) == before
     shutil.copytree(tiny_model, "copy")
-    assert encode(encoder="copy").parts_encoded_here == 0
+    assert encode(encoder="copy").made == 0
 
 
 def test_the_names_of_parts(text_files: list[Path]) -> None:

@@ -1,21 +1,18 @@
 """A folder of vectors: each file of text becomes a file of vectors.
 
-    vectors/part-07.parquet                      a file of vectors, whole or not there
-    vectors/_manifest.json                       when all parts are done: what the folder holds
-    vectors/.encoding/settings.json              what all vectors have in common
-    vectors/.encoding/part-07.parquet.json       the record of a part that is done
+    vectors/_manifest.json        what all vectors have in common
+    vectors/part-07.parquet       a file of vectors, whole or not there
 
 Readers of a folder of parquet files skip names that begin with a dot or an underscore.
 
-The same command, given again, makes the parts that are not done. Processes that share the work have a shard of the
-parts each, and know nothing of each other: each puts whole files into place, and the last writes the manifest.
+The same command, given again, makes the files that are not there or are older than their text. Processes that share the
+work have a shard of the files each, and know nothing of each other: each puts whole files into place.
 """
 
 import glob
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,14 +23,13 @@ from isotune.data.sources import files_of
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.stream import Advance
 from isotune.errors import InputError
-from isotune.files import file_sha256, make_folder, read_json, write_text, written
+from isotune.files import make_folder, read_json, write_text, written
 from isotune.kernels import Precision
 from isotune.kernels.precision import resolved
 from isotune.use.bulk.vector_file import encode_file
 
 MANIFEST = "_manifest.json"
-STATE = ".encoding"
-SETTINGS = "settings.json"
+OLD_SETTINGS = Path(".encoding", "settings.json")  # where folders have their settings whose manifest came last
 
 
 class Part(NamedTuple):
@@ -46,11 +42,10 @@ class Part(NamedTuple):
 class Outcome(NamedTuple):
     """What a folder holds in the end."""
 
-    parts: int
-    rows: int
-    dimension: int
-    parts_encoded_here: int
-    parts_left: int = 0  # those of other shards that are not done yet
+    parts: int  # all files of text
+    made: int  # the files of vectors that this process made
+    rows: int  # the rows of these
+    left: int = 0  # the files of vectors that other shards have not made yet
 
 
 def encode_files(
@@ -65,43 +60,40 @@ def encode_files(
     shard: str = "1/1",
     advance: Advance | None = None,
 ) -> Outcome:
-    """Encodes the files of a shard that are not done, and writes the manifest when all files are.
+    """Encodes the files of a shard that are not done.
 
-    A file that can't be read is left out until the end. The manifest is not written then. A folder that is there was
-    made by the same options. `columns` is {"sentence": column}. Of eight processes that share the files, the second has
-    the `shard` "2/8".
+    A file that can't be read is named at the end. A folder that is there was made by the same options. `columns` is
+    {"sentence": column}. Of eight processes that share the files, the second has the `shard` "2/8".
     """
     parts, columns = find_parts(sources, suffix), dict(columns or {})
     mine = _of_shard(parts, shard)
     loaded = Encoder.load(encoder, precision=precision)
-    settings = {
-        "encoder": encoder,  # for people; the fingerprint decides
-        "fingerprint": loaded.fingerprint(),
-        "dimension": loaded.dimension,
-        "precision": resolved(precision, loaded.device.type) or "as saved",
-        "normalize": normalize,
-        "columns": columns,
-        "suffix": suffix,
-    }
-    write = partial(encode_file, loaded, suffix=suffix, columns=columns, normalize=normalize, advance=advance)
     try:
-        _open(out, settings)
-        made, problems = 0, []
+        _open(out, {**settings_of(encoder, loaded, precision, normalize, columns), "suffix": suffix})
+        made, rows, problems = 0, 0, []
         for part in mine:
+            target = out / part.name
             try:
-                if not _is_done(out, part):
-                    _make(out, part, write)
+                if not _is_done(part, target):
+                    with written(target) as file:
+                        rows += encode_file(
+                            loaded,
+                            part.source,
+                            file,
+                            suffix=suffix,
+                            columns=columns,
+                            normalize=normalize,
+                            advance=advance,
+                        )
                     made += 1
             except InputError as error:
                 problems.append(str(error))
         if problems:
             count = f"{len(problems)} of {len(mine)} parts can't be encoded; the others are done"
             raise InputError(f"{problems[0]} ({count})")
-        left = sum(not _is_done(out, part) for part in parts)
-        records = _finish(out, is_whole=not left)
+        return Outcome(len(parts), made, rows, sum(not _is_done(part, out / part.name) for part in parts))
     except OSError as error:
         raise InputError(f"{error.filename or out}: {error.strerror or error}") from error
-    return Outcome(len(records), sum(record["rows"] for record in records), loaded.dimension, made, left)
 
 
 def find_parts(sources: Sequence[str], suffix: str) -> list[Part]:
@@ -143,22 +135,26 @@ def _of_shard(parts: Sequence[Part], shard: str) -> Sequence[Part]:
     return parts[number - 1 :: count]
 
 
-def _open(out: Path, settings: Mapping[str, Any]) -> None:
-    state = out / STATE
-    if out.is_dir() and not state.is_dir() and any(out.iterdir()):
-        raise InputError(f"{out}: it has files that isotune encode did not make; name a new folder")
-    make_folder(state)
-    if not (state / SETTINGS).exists():
-        try:
-            with written(state / SETTINGS, new=True) as file:
-                file.write_text(_json(settings), "utf-8")
-        except InputError:
-            if not (state / SETTINGS).exists():  # else another process was faster
-                raise
-    theirs = read_json(state / SETTINGS)
+def settings_of(
+    name: str, encoder: Encoder, precision: Precision | None, normalize: bool, columns: Mapping[str, str]
+) -> dict[str, Any]:
+    """What all vectors of a folder have in common."""
+    return {
+        "isotune": version("isotune"),
+        "encoder": name,  # for people, as the version is; the fingerprint decides
+        "fingerprint": encoder.fingerprint(),
+        "dimension": encoder.dimension,
+        "precision": resolved(precision, encoder.device.type) or "as saved",
+        "normalize": normalize,
+        "columns": dict(columns),
+    }
+
+
+def refuse_others(out: object, theirs: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    """Refuses to put vectors with these settings beside those of a folder that has `theirs`."""
     if theirs.get("fingerprint") != settings["fingerprint"]:
         raise InputError(f"{out}: it holds vectors of another encoder, {theirs.get('encoder')}; name another folder")
-    for name in sorted(settings.keys() - {"encoder"}):
+    for name in sorted(settings.keys() - {"isotune", "encoder"}):
         if theirs.get(name) != settings[name]:
             raise InputError(
                 f"{out}: its vectors were made with {name} {theirs.get(name)}, not {settings[name]}; name another "
@@ -166,45 +162,20 @@ def _open(out: Path, settings: Mapping[str, Any]) -> None:
             )
 
 
-def _is_done(out: Path, part: Part) -> bool:
-    record, target = read_json(_record(out, part), missing_ok=True), out / part.name
-    is_current = _facts(part).items() <= record.items()
-    return is_current and target.exists() and target.stat().st_size == record["bytes"]
+def _open(out: Path, settings: Mapping[str, Any]) -> None:
+    is_empty = not out.is_dir() or all(path.name[0] in "._" for path in out.iterdir())
+    manifest = out / (OLD_SETTINGS if (out / OLD_SETTINGS).exists() else MANIFEST)
+    if not manifest.exists():  # processes that start at the same time write the same
+        if not is_empty:
+            raise InputError(f"{out}: it has files that isotune encode did not make; name a new folder")
+        make_folder(out)
+        write_text(manifest, json.dumps(settings, indent=2) + "\n")
+    refuse_others(out, read_json(manifest), settings)
 
 
-def _make(out: Path, part: Part, write: Callable[[Path, Path], int]) -> None:
-    target, record, source = out / part.name, _record(out, part), _facts(part)
-    # Vectors without a record may be those that another process has just put there.
-    for path in (out / MANIFEST, *([target, record] if record.exists() else ())):
-        path.unlink(missing_ok=True)
-    with written(target) as file:
-        rows = write(part.source, file)
-        facts = {"rows": rows, "bytes": file.stat().st_size, "sha256": file_sha256(file)}
-    write_text(record, _json({"file": part.name, "source": str(part.source), **source, **facts}))
-
-
-def _finish(out: Path, is_whole: bool) -> list[dict[str, Any]]:
-    paths = sorted(path for path in (out / STATE).rglob("*.json") if path.name != SETTINGS)
-    records = [read_json(path) for path in paths]
-    settings, rows = read_json(out / STATE / SETTINGS), sum(record["rows"] for record in records)
-    manifest = {"isotune": version("isotune"), **settings, "rows": rows, "parts": records}
-    if is_whole:
-        write_text(out / MANIFEST, _json(manifest))
-    return records
-
-
-def _record(out: Path, part: Part) -> Path:
-    return out / STATE / f"{part.name}.json"
-
-
-def _facts(part: Part) -> dict[str, int]:
-    """The size and the time (nanoseconds since 1970) of a part's source: another value means a changed source."""
+def _is_done(part: Part, target: Path) -> bool:
     try:
-        facts = part.source.stat()
+        changed = part.source.stat().st_mtime_ns
     except OSError as error:
         raise InputError(f"{part.source}: it can't be read ({error.strerror})") from error
-    return {"source_bytes": facts.st_size, "source_modified": facts.st_mtime_ns}
-
-
-def _json(content: Mapping[str, Any]) -> str:
-    return json.dumps(content, indent=2) + "\n"
+    return target.exists() and target.stat().st_mtime_ns >= changed
