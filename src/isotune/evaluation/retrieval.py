@@ -59,13 +59,21 @@ class RetrievalTask:
 
     def score_rows(self, encoder: SentenceEncoder) -> tuple[RetrievalResult, Floats]:
         """The result, and the measures of each query, [N, measures]."""
-        vectors = sentence_vectors(encoder, [*self.queries, *self.documents], self.name).astype(np.float32)
-        queries, documents = np.split(unit_length(vectors), [len(self.queries)])
+        queries, documents = map(unit_length, self._vectors(encoder))
         ranked = rankings(queries, documents)
         measured = np.array([_measured(*each) for each in zip(ranked, self.grades, strict=True)])
         values = dict(zip(RANKING_MEASURES, measured.mean(0).tolist(), strict=True))
         counts = {"queries": len(self.queries), "documents": len(self.documents)}
         return RetrievalResult(name=self.name, **counts, measures=values), measured
+
+    def _vectors(self, encoder: SentenceEncoder) -> list[NDArray[np.float32]]:
+        if hasattr(encoder, "encode_query"):
+            asked = sentence_vectors(encoder.encode_query, self.queries, self.name)
+            found = sentence_vectors(encoder.encode_document, self.documents, self.name)  # type: ignore[attr-defined]
+        else:  # together, because the features of `SharedWords` are the words of a call
+            both = sentence_vectors(encoder.encode, [*self.queries, *self.documents], self.name)
+            asked, found = np.split(both, [len(self.queries)])
+        return [vectors.astype(np.float32) for vectors in (asked, found)]
 
     def resampled(
         self, values: Floats, aggregation: Aggregation = "all", metric: Metric = "spearman", seed: int = 0

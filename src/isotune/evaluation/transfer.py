@@ -48,7 +48,7 @@ class TransferTask:
     def score_rows(self, encoder: SentenceEncoder) -> tuple[TransferResult, Floats]:
         """The accuracy, and which of the N rows that were tested are classified rightly, [N]."""
         columns = [column for part in self.parts.values() for column in part.columns]
-        vectors = to_float64_device(sentence_vectors(encoder, list(chain(*columns)), self.name), encoder)
+        vectors = to_float64_device(sentence_vectors(encoder.encode, list(chain(*columns)), self.name), encoder)
         blocks = iter(vectors.split([len(column) for column in columns]))  # [n, d] each
         result = self.classifier(
             {

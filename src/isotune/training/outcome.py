@@ -154,7 +154,9 @@ def _measure(model: str | Path, options: EncoderOptions, scored_on: Scored, work
     encoder = shared(Encoder.load(model, **options.model_dump(), precision="float32"), workers)
     drawn = cosine_similarities(encoder, scored_on.drawn) if scored_on.drawn else np.empty(0)
     dev = scored_on.dev.score_rows(encoder) if scored_on.dev else None
-    text = sentence_vectors(encoder, scored_on.sentences, "the text") if scored_on.sentences else np.empty((0, 0))
+    text = (
+        sentence_vectors(encoder.encode, scored_on.sentences, "the text") if scored_on.sentences else np.empty((0, 0))
+    )
     return _Measured(measure(scored_on.tasks, encoder, str(model)), drawn.astype(np.float32), dev, text)
 
 

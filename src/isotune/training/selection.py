@@ -98,6 +98,14 @@ class SharedEncoder:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._encoder, name)
 
+    def encode_query(self, sentences: str | Iterable[str], **options: Any) -> NDArray[np.float32]:
+        """What `Encoder.encode_query` returns."""
+        return SharedEncoder(self._encoder.prompted("query"), self._workers).encode(sentences, **options)
+
+    def encode_document(self, sentences: str | Iterable[str], **options: Any) -> NDArray[np.float32]:
+        """What `Encoder.encode_document` returns."""
+        return SharedEncoder(self._encoder.prompted("document"), self._workers).encode(sentences, **options)
+
     def encode(self, sentences: str | Iterable[str], **options: Any) -> NDArray[np.float32]:
         """What `Encoder.encode` returns; all processes have to ask for the same sentences."""
         if isinstance(sentences, str):
