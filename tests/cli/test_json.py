@@ -19,6 +19,7 @@ from isotune.evaluation.results import (
     Evaluation,
     GeometryResult,
     NamedScores,
+    RetrievalResult,
     RunEvaluation,
     STSResult,
     TransferResult,
@@ -26,7 +27,7 @@ from isotune.evaluation.results import (
 from tests.cli.conftest import Call
 
 AGENTS = Path(__file__).parents[2].joinpath("AGENTS.md").read_text("utf-8")
-TASKS = (STSResult, Correlations, Aggregates, TransferResult, GeometryResult, NamedScores)
+TASKS = (STSResult, Correlations, Aggregates, TransferResult, GeometryResult, RetrievalResult, NamedScores)
 
 
 def described(row: str) -> set[str]:

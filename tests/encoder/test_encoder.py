@@ -77,6 +77,39 @@ def test_other_settings_of_a_folder_are_kept(tiny_model: Path, sentences: list[s
         np.testing.assert_allclose(st_vectors, encoder.encode(upper), atol=1e-5)
 
 
+@pytest.fixture
+def with_roles(tiny_model: Path, tmp_path: Path) -> Path:
+    """An encoder with a prompt for queries and one for documents."""
+    folder = tmp_path / "roles"
+    Encoder.load(tiny_model).save(folder)
+    (folder / "SHA256SUMS").unlink()
+    settings = {"prompts": {"query": "a dog ", "document": "a cat "}, "default_prompt_name": None}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(settings))
+    return folder
+
+
+def test_queries_and_documents_have_prompts(with_roles: Path, sentences: list[str], tmp_path: Path) -> None:
+    encoder, st = Encoder.load(with_roles), SentenceTransformer(str(with_roles))
+    queries, documents = encoder.encode_query(sentences), encoder.encode_document(sentences)
+    np.testing.assert_allclose(queries, st.encode_query(sentences), atol=1e-5)
+    np.testing.assert_allclose(documents, st.encode_document(sentences), atol=1e-5)
+    np.testing.assert_allclose(encoder.encode(sentences), st.encode(sentences), atol=1e-5)
+    assert np.abs(queries - documents).max() > 0.01
+    np.testing.assert_allclose(encoder.similarity(queries, documents), st.similarity(queries, documents), atol=1e-5)
+    encoder.save(tmp_path / "again")
+    assert Encoder.load(tmp_path / "again").roles == encoder.roles == {"query": "a dog ", "document": "a cat "}
+
+
+def test_the_prompts_of_roles_decide_the_fingerprint_and_give_way(with_roles: Path, tiny_model: Path) -> None:
+    """A prompt that is given is that of all texts; a prompt named passage is that of documents."""
+    encoder, given = Encoder.load(with_roles), Encoder.load(with_roles, prompt="a man ")
+    assert encoder.fingerprint() != Encoder.load(tiny_model).fingerprint()
+    assert given.roles == {}
+    np.testing.assert_array_equal(given.encode_query("a dog"), given.encode("a dog"))
+    encoder.settings = {"prompts": {"passage": "a cat ", "query": None}}
+    assert encoder.roles == {"query": "", "document": "a cat "}
+
+
 def test_using_a_tokenizer_does_not_change_its_saved_form(tiny_model: Path, tmp_path: Path) -> None:
     encoder = Encoder.load(tiny_model)
     encoder.tokenize(["a dog"] * 3, max_length=4)

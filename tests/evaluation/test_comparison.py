@@ -100,7 +100,7 @@ SURE, UNSURE, LOSS = (0.002, 0.03), (-0.01, 0.03), (-0.03, -0.01)
         ({"ends": UNSURE, "dev": SURE}, "NEW", "the gain is more than chance"),
         ({"ends": UNSURE, "dev": UNSURE}, "CAN'T TELL", "the change may be chance"),
         ({"ends": SURE, "own": True, "dev": UNSURE}, "NEW", "the gain is more than chance"),
-        ({"ends": SURE, "own": True, "dev": (-0.03, 0.03)}, "KEEP", "the dev pairs gain nothing"),
+        ({"ends": SURE, "own": True, "dev": (-0.03, 0.03)}, "KEEP", "the dev data gain nothing"),
         ({"ends": SURE, "own": True, "step": 0}, "KEEP", "no step was better"),
         ({"labels": (0.5, 0.7), "ends": LOSS}, "NEW", "the labelled dev rows are predicted better"),
         ({"labels": (0.5, 0.5), "step": 0}, "KEEP", "the labelled dev rows are predicted no better"),
@@ -113,7 +113,8 @@ def test_one_judge_decides(compared: Comparison, changes: dict[str, Any], word: 
     dev = None
     if "dev" in changes:
         ends = dict(zip(("low", "high"), changes["dev"], strict=True))
-        dev = DevGain(name="mine", pairs=50, before=0.5, after=0.5 + sum(changes["dev"]) / 2, ahead=0.8, **ends)
+        after = 0.5 + sum(changes["dev"]) / 2
+        dev = DevGain(name="mine", unit="pairs", rows=50, before=0.5, after=after, ahead=0.8, **ends)
     run = RunEvaluation(
         before=start,
         after=kept,

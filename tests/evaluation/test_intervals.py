@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from isotune.evaluation.intervals import CorrelatedPairs, Floats, interval, resampled_accuracies, resampled_correlations
+from isotune.evaluation.intervals import CorrelatedPairs, Floats, interval, resampled_correlations, resampled_means
 from isotune.evaluation.results import Metric
 from tests.reference.statistics import score_of_draw
 
@@ -33,8 +33,8 @@ def test_resampled_correlations_equal_correlations_of_the_repeated_pairs(
 
 def test_accuracies_are_scored_on_the_same_samples() -> None:
     right = np.random.default_rng(0).random(300) < 0.7
-    np.testing.assert_allclose(resampled_accuracies(right) + resampled_accuracies(~right), 1)
-    assert np.isclose(resampled_accuracies(right).std(), np.sqrt(right.mean() * (1 - right.mean()) / 300), rtol=0.1)
+    np.testing.assert_allclose(resampled_means(right) + resampled_means(~right), 1)
+    assert np.isclose(resampled_means(right).std(), np.sqrt(right.mean() * (1 - right.mean()) / 300), rtol=0.1)
 
 
 SHARE = (0.93, 0.97)

@@ -6,9 +6,11 @@ import pytest
 import torch
 
 from isotune.data import NeighbourPair, read
+from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.methods.method import Batch
-from isotune.methods.pairs import groups
+from isotune.methods.options import PairsOptions
+from isotune.methods.pairs import Neighbours, Pairs, groups
 
 
 def related(batch: Batch) -> list[tuple[int, int]]:
@@ -21,6 +23,15 @@ def test_rows_that_share_a_text_or_a_paragraph_belong_together() -> None:
     assert related(Batch(sentences=(titles, bodies))) == [(0, 1), (0, 4), (1, 4), (2, 3)]
     numbers = torch.tensor([2**62, 5, 6, 2**62, 7])
     assert related(Batch(sentences=(list("abcde"), list("fghij")), targets=numbers)) == [(0, 3)]
+
+
+def test_each_text_is_read_under_the_prompt_of_its_role(tiny_model: Path) -> None:
+    encoder = Encoder.load(tiny_model)
+    encoder.settings = {"prompts": {"query": "a dog ", "document": "a cat "}}
+    for method, prompts in ((Pairs, ("a dog ", "a cat ")), (Neighbours, ("a cat ", "a cat "))):
+        columns = method(PairsOptions(), encoder).tokenize(encoder, [["a man"], ["a woman"]], 16).columns
+        texts = zip(prompts, ("a man", "a woman"), strict=True)
+        assert list(columns) == [encoder.tokenize([text], prompt=prompt) for prompt, text in texts]
 
 
 def test_rows_of_one_document_are_refused() -> None:

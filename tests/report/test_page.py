@@ -295,12 +295,12 @@ def test_a_damaged_file_is_named(run: Path, name: str, content: str, message: st
         ),
         ({"after": 0.41, "low": -0.02, "high": 0.04, "ahead": 0.83}, "In 83 % of samples of these pairs the new"),
         # Pearson's correlation chose the step.
-        ({"after": 0.40, "low": -0.03, "high": 0.02, "ahead": 0.4}, "Keep what you had: the dev pairs gain nothing."),
+        ({"after": 0.40, "low": -0.03, "high": 0.02, "ahead": 0.4}, "Keep what you had: the dev data gain nothing."),
     ],
 )
 def test_the_advice_gives_the_better_guess_and_how_sure_it_is(run: Path, dev: dict[str, float], advice: str) -> None:
     path = run / "evaluation.json"
     evaluation = json.loads(path.read_text())
-    dev = {"name": "mine dev", "pairs": 50, "before": 0.4, **dev}
+    dev = {"name": "mine dev", "unit": "pairs", "rows": 50, "before": 0.4, **dev}
     path.write_text(json.dumps({**evaluation, "dev": dev, "own_tasks": []}))
     assert advice in report(run).text

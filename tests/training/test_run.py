@@ -70,6 +70,22 @@ def test_what_is_kept_is_the_best_on_the_dev_pairs_as_saved(train: Train, pairs:
     assert result.evaluation.after.tasks[0].spearman.all == pytest.approx(again)
 
 
+def test_a_retrieval_chooses_the_step_and_judges(train: Train, tmp_path: Path) -> None:
+    """Without any scored pair."""
+    faq = tmp_path / "faq.tsv"
+    faq.write_text("sentence1\tsentence2\n" + "".join(f"where is number {i}\tnumber {i} is here\n" for i in range(40)))
+    task = f"retrieval:{faq}"
+    result = train(dev=task, tasks=(task,), steps=24)
+    records = metrics(result.folder, "dev")
+    assert {record["metric"] for record in records} == {"ndcg@10"}
+    gain = result.evaluation.dev
+    assert (gain.unit, gain.rows, gain.after) == ("queries", 40, max(record["score"] for record in records))
+    assert {each.score for each in result.evaluation.differences} > {task, f"{task}-recall@1"}
+    page = result.report.read_text()
+    assert "nDCG@10" in page
+    assert result.evaluation.verdict.why in page
+
+
 def test_the_step_can_be_chosen_as_sentence_transformers_does(train: Train, pairs: Path, tiny_model: Path) -> None:
     """At ends of epochs too, but not at the start, and here by other layers than the encoder's (ConSERT's code)."""
     options = {"method": "consert", "layers": (-2, -1), "batch_size": 16, "steps": None, "epochs": 2, "eval_every": 3}
@@ -126,7 +142,7 @@ def test_patience_can_count_what_is_below_the_evaluation_before_but_not_below_th
     train: Train, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scores = iter([0.9, 0.5, 0.6, 0.7, 0.4, 0.3])
-    monkeypatch.setattr("isotune.training.selection.score_pairs", lambda *_, **__: Score(next(scores), "spearman"))
+    monkeypatch.setattr("isotune.training.selection.score_task", lambda *_, **__: Score(next(scores), "spearman"))
     result = train(steps=40, eval_every=1, patience=1, as_released={"early_stopping": "previous"})
     assert [record["score"] for record in metrics(result.folder, "dev")] == [0.9, 0.5, 0.6, 0.7, 0.4]
 
@@ -153,7 +169,7 @@ def test_where_forgetting_is_bounded_few_dev_pairs_keep_a_later_step_if_it_may_b
         return Score(value, "spearman", resampled=np.array([value - spread, value + spread]) if resamples else None)
 
     left = iter(scores)
-    monkeypatch.setattr("isotune.training.selection.score_pairs", score)
+    monkeypatch.setattr("isotune.training.selection.score_task", score)
     result = train(steps=4, eval_every=1, most_forgotten=bound)
     assert [record["score"] for record in metrics(result.folder, "dev")] == scores
     assert result.evaluation.selected_step == kept
@@ -201,12 +217,12 @@ def test_a_lower_learning_rate_is_advised_only_where_the_vectors_are_at_fault(
 ) -> None:
     scores = iter([Score(0.5, "spearman")])
 
-    def score_pairs(*_: object, **__: object) -> Score:
+    def score_task(*_: object, **__: object) -> Score:
         if first := next(scores, None):
             return first
         raise kind("no score")
 
-    monkeypatch.setattr("isotune.training.selection.score_pairs", score_pairs)
+    monkeypatch.setattr("isotune.training.selection.score_task", score_task)
     with pytest.raises(TrainingFailed, match=r"after step 4: no score; .*encoder kept so far") as failure:
         train()
     assert ("lower learning_rate" in str(failure.value)) is advises
@@ -243,7 +259,7 @@ def test_what_may_spoil_a_run_or_its_scores_is_warned_about(train: Train, text: 
     result = train(model_dropout=0.0, max_length=4, batch_size=60, steps=2)
     messages = " ".join(record["message"] for record in metrics(result.folder, "warning"))
     assert "the two views of a sentence are identical" in messages
-    assert "the dev pairs are test pairs too" in messages
+    assert "the dev data are test data too" in messages
     assert "50% of the texts are repeats" in messages
     assert "% of the texts are cut at 4 tokens" in messages
     scores = [100 * side.scores()[str(pairs)] for side in (result.evaluation.before, result.evaluation.after)]

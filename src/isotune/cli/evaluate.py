@@ -10,9 +10,11 @@ from isotune.kernels import Precision
 
 TASKS = (
     "What to evaluate on: named tasks such as stsb; groups of tasks (sts, sts17, stsb-multi, transfer, senteval, "
-    "senteval-50); the distribution of the vectors (geometry, geometry-qqp or geometry:DATA); or files with the "
-    "columns sentence1, sentence2 and score. Unset: the seven STS tasks (semantic textual similarity) if $ISOTUNE_DATA "
-    "has them, otherwise the bundled test pairs."
+    "senteval-50); the distribution of the vectors (geometry, geometry-qqp or geometry:DATA); files with the columns "
+    "sentence1, sentence2 and score; or retrieval:DATA, which is a folder in BEIR's layout (corpus.jsonl, "
+    "queries.jsonl, qrels/test.tsv), or pairs such as retrieval:faq.tsv or retrieval:notes.jsonl,title,body, where "
+    "each first text has to find its second among all. Unset: the seven STS tasks (semantic textual similarity) if "
+    "$ISOTUNE_DATA has them, otherwise the bundled test pairs."
 )
 AGGREGATION = (
     "How to score an STS task that has subsets. all: one correlation over all pairs together, as the papers do. mean: "
@@ -45,8 +47,9 @@ def evaluate(
     may be chance: "tied" means that these tasks can't tell which encoder is better. An encoder's rank is 1, and 1 more
     for each encoder that is better by more than chance.
 
-    Three kinds of task answer three questions. Similarity: does the cosine of two vectors agree with people's scores?
-    Transfer: can a simple classifier work with the vectors? Geometry: how are the vectors distributed?
+    Four kinds of task answer four questions. Similarity: does the cosine of two vectors agree with people's scores?
+    Retrieval: are a query's answers nearer to it than all other documents? Transfer: can a simple classifier work with
+    the vectors? Geometry: how are the vectors distributed?
     """
     import rich
     from rich.console import Console

@@ -4,12 +4,13 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Self, get_args
+from typing import Any, Self, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from pydantic import ValidationError
+from torch.nn.functional import normalize
 
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.calibration import Calibration, read_calibration
@@ -122,7 +123,7 @@ class Encoder(SentenceModel):
             DEFAULT_MAX_LENGTH if max_length == UNLIMITED else max_length,
             lowercase=saved.lowercase,
             prompt=saved_prompt if prompt is None else prompt,
-            settings=saved.settings,
+            settings=saved.settings if prompt is None else {**saved.settings, "prompts": {}},
         )
         if pooling is None and saved.token_weights is not None:
             if (count := len(saved.token_weights)) < len(tokenizer):
@@ -180,6 +181,21 @@ class Encoder(SentenceModel):
                 vectors[done : done + len(part)] = part
                 done += len(part)
         return vectors
+
+    def encode_query(self, sentences: str | Iterable[str], **options: Any) -> NDArray[np.float32]:
+        """What `encode` returns, with the folder's prompt for queries if it has one."""
+        return self.prompted("query").encode(sentences, **options)
+
+    def encode_document(self, sentences: str | Iterable[str], **options: Any) -> NDArray[np.float32]:
+        """What `encode` returns, with the folder's prompt for documents if it has one."""
+        return self.prompted("document").encode(sentences, **options)
+
+    @staticmethod
+    def similarity(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The cosines [N, M] of vectors [N, d] and [M, d]."""
+        one, other = (normalize(torch.from_numpy(np.atleast_2d(vectors)), dim=-1) for vectors in (first, second))
+        cosines: NDArray[np.float32] = (one @ other.T).numpy()
+        return cosines
 
     def save(self, path: str | Path) -> None:
         """Writes a sentence-transformers folder, whole or not at all.

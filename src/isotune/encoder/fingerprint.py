@@ -30,6 +30,7 @@ def fingerprint(encoder: SentenceModel) -> str:
             "max_length": encoder.max_length,
             "lowercase": encoder.lowercase,
             "prompt": encoder.prompt,
+            **encoder.roles,
         }
     )
 

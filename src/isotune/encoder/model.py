@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 # Size of a batch of `encode`: bytes of one hidden state of all its tokens. A CPU multiplies larger batches faster up to
 # about this size; twice as large ones are faster or slower, by model and measurement. A GPU needs more work at once.
 BATCH_BYTES = {"cpu": 2**22, "cuda": 2**25}
+# The names of prompts for queries and documents in sentence-transformers' folders, in order of preference.
+ROLES = {"query": ("query",), "document": ("document", "passage", "corpus")}
 MUCH_UNKNOWN = 0.2  # share of tokens outside of the vocabulary above which `SentenceModel.tokenize` warns
 
 
@@ -88,6 +90,19 @@ class SentenceModel(nn.Module):
         other = copy(self)
         other._modules = {**self._modules, "heads": heads}
         other.pooling = pooling
+        return other
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """The prompt of a query and of a document, by `ROLES`; empty if the folder has none for either."""
+        prompts = self.settings.get("prompts") or {}
+        texts = {role: next(filter(None, map(prompts.get, names)), "") for role, names in ROLES.items()}
+        return texts if any(texts.values()) else {}
+
+    def prompted(self, role: str) -> Self:
+        """An encoder of the same weights with the prompt of a role, or with its usual one if no role has a prompt."""
+        other = copy(self)
+        other.prompt = self.roles.get(role, self.prompt)
         return other
 
     @property

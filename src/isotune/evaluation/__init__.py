@@ -16,13 +16,25 @@ from isotune.evaluation.results import (
     Comparison,
     Evaluation,
     GeometryResult,
+    RetrievalResult,
     RunEvaluation,
     STSResult,
     TaskResult,
     TransferResult,
 )
+from isotune.evaluation.retrieval import RetrievalTask
 from isotune.evaluation.sts import STSTask, correlations, cosine_similarities, score
 from isotune.evaluation.tables import AGGREGATIONS, comparison_tables, difference_table
-from isotune.evaluation.tasks import GROUPS, Task, load_tasks, named_tasks, source_of, task_title
+from isotune.evaluation.tasks import (
+    GROUPS,
+    RowTask,
+    Task,
+    load_dev,
+    load_tasks,
+    named_tasks,
+    source_of,
+    task_title,
+    with_whole_path,
+)
 from isotune.evaluation.transfer import TransferTask
 from isotune.evaluation.vectors import Floats, SentenceEncoder, SharedWords, sentence_vectors

@@ -44,7 +44,7 @@ def calibrate(
     rows = list(read([pairs], ScoredPair))
     same = _shares(np.array([row.score for row in rows]), name, scale)
     sentences = [row.sentence1 for row in rows] + [row.sentence2 for row in rows]
-    vectors = unit_length(sentence_vectors(encoder, sentences, name).astype(np.float64))  # [2 N, d]
+    vectors = unit_length(sentence_vectors(encoder.encode, sentences, name).astype(np.float64))  # [2 N, d]
     cosines = np.einsum("nd,nd->n", *np.split(vectors, 2))  # [N]
     for values, kind in ((same, "score"), (cosines, "cosine")):
         if np.ptp(values) < NARROWEST:

@@ -16,13 +16,7 @@ from typing import get_args
 import numpy as np
 
 from isotune.errors import InputError
-from isotune.evaluation.intervals import (
-    Floats,
-    correlated_pairs,
-    interval,
-    resampled_accuracies,
-    resampled_correlations,
-)
+from isotune.evaluation.intervals import interval
 from isotune.evaluation.results import (
     Aggregation,
     AverageAccuracy,
@@ -36,10 +30,8 @@ from isotune.evaluation.results import (
     TransferResult,
     check_way,
 )
-from isotune.evaluation.sts import STSTask, cosine_similarities, score
-from isotune.evaluation.tasks import GROUPS, Task, load_tasks
-from isotune.evaluation.transfer import TransferTask
-from isotune.evaluation.vectors import SentenceEncoder
+from isotune.evaluation.tasks import GROUPS, RowTask, Task, load_tasks
+from isotune.evaluation.vectors import Floats, SentenceEncoder
 
 
 def evaluate(
@@ -129,20 +121,14 @@ def measure(
 ) -> Measured:
     """Scores an encoder on tasks that `load_tasks` has read. Geometry and the tasks of plugins are not resampled."""
     results: list[TaskResult] = []
-    samples = {}
+    samples: dict[str, Floats] = {}
     for place, task in enumerate(tasks):
-        match task:
-            case STSTask(pairs):
-                cosines = cosine_similarities(encoder, pairs)
-                results.append(score(pairs, cosines))
-                parts = correlated_pairs(pairs, cosines, aggregation)
-                samples[task.name] = resampled_correlations(parts, metric, seed=place)
-            case TransferTask():
-                result, right = task.score_rows(encoder)
-                results.append(result)
-                samples[task.name] = resampled_accuracies(right, seed=place)
-            case _:
-                results.append(task.score(encoder))
+        if isinstance(task, RowTask):
+            result, values = task.score_rows(encoder)
+            results.append(result)
+            samples |= task.resampled(values, aggregation, metric, seed=place)
+        else:
+            results.append(task.score(encoder))
     for group, members in GROUPS.items():
         if samples.keys() >= set(members):
             samples[group] = np.mean([samples[member] for member in members], axis=0)

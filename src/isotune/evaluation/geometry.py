@@ -118,7 +118,7 @@ class GeometryTask:
         """Computes every measure on the encoder's vectors."""
         sentences = self.sentences
         place = {sentence: i for i, sentence in enumerate(sentences)}
-        vectors = to_float64_device(sentence_vectors(encoder, sentences, self.name), encoder)  # [N, d]
+        vectors = to_float64_device(sentence_vectors(encoder.encode, sentences, self.name), encoder)  # [N, d]
         first, second = (vectors[[place[pair[side]] for pair in self.positives]] for side in (0, 1))
         return GeometryResult(
             name=self.name,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,12 +58,12 @@ def resampled_correlations(
     return scores
 
 
-def resampled_accuracies(right: NDArray[np.bool_], resamples: int = RESAMPLES, seed: int = 0) -> Floats:
-    """Accuracies [resamples] on samples of N rows, the same for all classifiers; `right` [N] says which are right."""
-    scores = np.zeros(resamples)
-    for places, counts in _samples(len(right), resamples, (seed, 0)):
-        scores[places] = counts @ right / len(right)
-    return scores
+def resampled_means(values: NDArray[Any], seed: int = 0) -> Floats:
+    """The means [RESAMPLES, ...] of values [N, ...] over samples of N rows, the same for every encoder."""
+    means = np.zeros((RESAMPLES, *values.shape[1:]))
+    for places, counts in _samples(len(values), RESAMPLES, (seed, 0)):
+        means[places] = counts @ values / len(values)
+    return means
 
 
 def interval(values: Floats) -> tuple[float, float]:

@@ -115,6 +115,28 @@ class GeometryResult(_Result):
         return {f"{prefix}{measure}": getattr(self, measure) for measure in MEASURES}
 
 
+class RetrievalResult(_Result):
+    """How well an encoder finds the documents that answer queries; each measure is the mean over the queries."""
+
+    kind: Literal["retrieval"] = "retrieval"
+    name: str
+    queries: int
+    documents: int
+    measures: dict[str, Fraction]  # by the names of `RANKING_MEASURES`
+
+    def scores(self, aggregation: Aggregation, metric: Metric) -> dict[str, float]:
+        """NDCG under the task's name, and each other measure under NAME-MEASURE."""
+        return dict(zip(ranking_scores(self.name), self.measures.values(), strict=True))
+
+
+RANKING_MEASURES = ("ndcg@10", "mrr@10", "recall@1", "recall@10", "recall@100")
+
+
+def ranking_scores(task: str) -> list[str]:
+    """The names of a retrieval task's scores, in the order of `RANKING_MEASURES`."""
+    return [task, *(f"{task}-{measure}" for measure in RANKING_MEASURES[1:])]
+
+
 class NamedScores(_Result):
     """The scores of a task that a plugin defines, between -1 and 1; higher is better."""
 
@@ -128,7 +150,7 @@ class NamedScores(_Result):
 
 
 MEASURES = ("alignment", "uniformity", "mean_cosine", "isotropy", "effective_rank")
-TaskResult: TypeAlias = STSResult | TransferResult | GeometryResult | NamedScores
+TaskResult: TypeAlias = STSResult | TransferResult | GeometryResult | RetrievalResult | NamedScores
 
 
 class AverageAccuracy(_Result):
@@ -200,13 +222,14 @@ class Comparison(_Result):
 
 
 class DevGain(_Result):
-    """Spearman's correlation on the dev pairs, before training and of the encoder kept, and how sure the gain is."""
+    """The score on the dev data, before training and of the encoder kept, and how sure the gain is."""
 
     name: str
-    pairs: int
+    unit: Literal["pairs", "queries"]  # scored by Spearman's correlation, or by nDCG
+    rows: int  # how many pairs or queries there are
     before: Correlation
     after: Correlation
-    low: Finite  # low and high are the ends of the gain's 95 % interval, by the bootstrap over the pairs
+    low: Finite  # low and high are the ends of the gain's 95 % interval, by the bootstrap over the rows
     high: Finite
     ahead: Fraction  # of the bootstrap's samples, those on which the encoder kept scores higher
 
@@ -225,7 +248,7 @@ class RunEvaluation(_Result):
     after: Evaluation
     selected_step: int  # of the encoder kept; 0 is the untouched start
     differences: tuple[Difference, ...] = ()  # of the encoder kept against the start, by task
-    dev: DevGain | None = None  # None without dev pairs
+    dev: DevGain | None = None  # None without dev data
     own_tasks: tuple[str, ...] = ()  # the tasks and groups that the run was given: they speak for the user's text
     labels: tuple[Finite, Finite] | None = None  # mean score on labelled dev rows, before and after, if they chose
 
@@ -244,7 +267,9 @@ class RunEvaluation(_Result):
 
     @property
     def _judged(self) -> Sequence[Difference]:
-        return [each for each in self.differences if each.score in self.after.averages] or self.differences
+        tasks = {task.name for task in self.after.tasks}  # of several scores of a task, the first
+        of_tasks = [each for each in self.differences if each.score in tasks]
+        return [each for each in self.differences if each.score in self.after.averages] or of_tasks
 
     @property
     def worse(self) -> list[Difference]:
@@ -256,7 +281,7 @@ class RunEvaluation(_Result):
     def verdict(self) -> Verdict:
         """Which encoder to use. Log, report and model card say what stands here.
 
-        NEW needs a gain of more than chance: on the dev pairs, or on a task that the run was given. Other tasks say
+        NEW needs a gain of more than chance: on the dev data, or on a task that the run was given. Other tasks say
         nothing about the user's text, but a loss there counts. Where labelled rows choose the step, any gain on them is
         NEW; chance is not tested.
         """
@@ -271,7 +296,7 @@ class RunEvaluation(_Result):
             names = ", ".join(each.score for each in self.worse)
             return Verdict(word="KEEP", why=f"it is worse by more than chance on {names}")
         if self.dev and self.dev.after <= self.dev.before:
-            return Verdict(word="KEEP", why="the dev pairs gain nothing")
+            return Verdict(word="KEEP", why="the dev data gain nothing")
         own = [each for each in self.differences if each.score in self.own_tasks]
         if (self.dev and self.dev.low > 0) or any(each.low > 0 for each in own):
             return Verdict(word="NEW", why="the gain is more than chance")
@@ -286,7 +311,7 @@ class RunEvaluation(_Result):
         if self.dev:
             gain, low, high = (100 * x for x in (self.dev.after - self.dev.before, self.dev.low, self.dev.high))
             changes.insert(
-                0, f"dev pairs ({self.dev.name}), which chose the step, {gain:+.2f} ({low:+.2f} to {high:+.2f})"
+                0, f"dev data ({self.dev.name}), which chose the step, {gain:+.2f} ({low:+.2f} to {high:+.2f})"
             )
         return "; ".join([f"{WORDS[self.verdict.word]}: {self.verdict.why}", *(changes if self.selected_step else ())])
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from isotune.data import ScoredPairs
 from isotune.errors import InputError, UselessVectors
-from isotune.evaluation.results import Aggregates, STSResult, SubsetResult
+from isotune.evaluation.intervals import correlated_pairs, resampled_correlations
+from isotune.evaluation.results import Aggregates, Aggregation, Metric, STSResult, SubsetResult
 from isotune.evaluation.vectors import Floats, SentenceEncoder, sentence_vectors, unit_length
 
 
@@ -24,6 +25,9 @@ class STSTask:
 
     pairs: ScoredPairs
 
+    measure = "spearman"  # what the task's score is
+    unit = "pairs"  # what its rows are
+
     @property
     def name(self) -> str:
         """The name of the pairs."""
@@ -31,12 +35,25 @@ class STSTask:
 
     def score(self, encoder: SentenceEncoder) -> STSResult:
         """Correlates the encoder's cosines with the gold scores; raises errors as `cosine_similarities` and `score`."""
-        return score(self.pairs, cosine_similarities(encoder, self.pairs))
+        return self.score_rows(encoder)[0]
+
+    def score_rows(self, encoder: SentenceEncoder) -> tuple[STSResult, Floats]:
+        """The result, and the cosine of each pair, [N]."""
+        cosines = cosine_similarities(encoder, self.pairs)
+        return score(self.pairs, cosines), cosines
+
+    def resampled(
+        self, values: Floats, aggregation: Aggregation = "all", metric: Metric = "spearman", seed: int = 0
+    ) -> dict[str, Floats]:
+        """The score [resamples] on samples of the pairs, from the cosines that `score_rows` gives."""
+        return {self.name: resampled_correlations(correlated_pairs(self.pairs, values, aggregation), metric, seed=seed)}
 
 
 def cosine_similarities(encoder: SentenceEncoder, pairs: ScoredPairs) -> NDArray[np.float64]:
     """The cosine of each pair's two vectors, [N]; 0 if a vector is zero. Refuses vectors that aren't finite."""
-    vectors = sentence_vectors(encoder, pairs.sentence1 + pairs.sentence2, pairs.name).astype(np.float64)  # [2 N, d]
+    vectors = sentence_vectors(encoder.encode, pairs.sentence1 + pairs.sentence2, pairs.name).astype(
+        np.float64
+    )  # [2 N, d]
     first, second = np.split(unit_length(vectors), 2)
     # Rounded, so that all pairs of two equal sentences tie at exactly 1 and rounding errors do not rank them.
     cosines: NDArray[np.float64] = np.einsum("nd,nd->n", first, second)

@@ -8,12 +8,14 @@ from rich.table import Table
 from rich.text import Text
 
 from isotune.evaluation.results import (
+    RANKING_MEASURES,
     Aggregation,
     Comparison,
     Evaluation,
     GeometryResult,
     Metric,
     NamedScores,
+    RetrievalResult,
     STSResult,
     TaskResult,
     TransferResult,
@@ -28,6 +30,8 @@ AGGREGATIONS: Mapping[str, str] = {
     "wmean": "mean over subsets weighted by their size",
 }
 
+
+RANKING_TITLES: Mapping[str, str] = {"ndcg@10": "nDCG@10", "mrr@10": "MRR@10"}
 
 NAMES: Mapping[str, str] = MappingProxyType({})  # of encoders in tables, where these are not their names
 
@@ -89,11 +93,17 @@ def _heading(task: TaskResult, aggregation: Aggregation, metric: Metric) -> _Hea
                 f"{task.positives:,} positives, {task.positive}"
             )
             return _Heading(title, group, percent=False)
+        case RetrievalResult():
+            title = f"{task.name} x 100: {task.queries:,} queries, {task.documents:,} documents"
+            return _Heading(title, group, percent=True)
         case NamedScores():
             return _Heading(f"{task_title(task.name)}, score x 100", group, percent=True)
 
 
 def _header(key: str, task: TaskResult) -> str:
+    if isinstance(task, RetrievalResult):
+        measure = key.removeprefix(task.name).removeprefix("-") or RANKING_MEASURES[0]
+        return RANKING_TITLES.get(measure, measure.capitalize())
     if isinstance(task, GeometryResult | NamedScores):
         return key.removeprefix(f"{task.name}-").replace("_", " ")
     return task_title(task.name) + (" F1" if key != task.name else "")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
@@ -14,10 +14,13 @@ from isotune.errors import InputError, invalid, unknown
 from isotune.evaluation.classifiers import Classifier, Logistic, SentEval
 from isotune.evaluation.geometry import load_geometry, load_labelled_geometry
 from isotune.evaluation.results import NamedScores, TaskResult
+from isotune.evaluation.retrieval import RetrievalTask, load_retrieval, place_and_part
 from isotune.evaluation.sts import STSTask
-from isotune.evaluation.transfer import load_transfer
+from isotune.evaluation.transfer import TransferTask, load_transfer
 from isotune.evaluation.vectors import SentenceEncoder
 from isotune.registry import Registry
+
+GEOMETRY, RETRIEVAL = "geometry", "retrieval"  # the kinds of task that stand before their data: geometry:mine.tsv
 
 F = TypeVar("F", bound="Callable[[SentenceEncoder], float | Mapping[str, float]]")
 
@@ -31,6 +34,10 @@ class Task(Protocol):
 
     def score(self, encoder: SentenceEncoder) -> TaskResult:
         """Scores the encoder; raises `InputError` if its vectors are not finite, or its space has collapsed."""
+
+
+RowTask: TypeAlias = STSTask | TransferTask | RetrievalTask
+"""A task whose score is over rows, so that these can be drawn again."""
 
 
 class NamedTask(NamedTuple):
@@ -139,9 +146,12 @@ def load_tasks(
 
     Args:
         tasks: one or several. Each is a name of `TASKS`; a name of `GROUPS`, which stands for all tasks of the group;
-            scored pairs, as a file or a dataset's split such as "stsb:dev"; or the geometry on scored pairs, such as
-            "geometry:mine.tsv" or "geometry:sickr:dev". If None or empty, the tasks are the seven of the group "sts" if
-            this machine has their data, and "stsb-open" otherwise.
+            scored pairs, as a file or a dataset's split such as "stsb:dev"; the geometry on scored pairs, such as
+            "geometry:mine.tsv" or "geometry:sickr:dev"; or retrieval: in a folder in BEIR's layout, such as
+            "retrieval:nfcorpus" (its test split) or "retrieval:nfcorpus:dev", or in pairs, where each first text has to
+            find its second among all, such as "retrieval:faq.tsv", or "retrieval:notes.jsonl,title,body" with the names
+            of two columns. If None or empty, the tasks are the seven of the group "sts" if this machine has their data,
+            and "stsb-open" otherwise.
 
     Raises:
         InputError: a task is neither known nor a file, or its data cannot be read.
@@ -159,13 +169,31 @@ def named_tasks(tasks: str | Path | Sequence[str | Path] | None = None) -> list[
     return list(dict.fromkeys(members))
 
 
+def load_dev(source: str) -> STSTask | RetrievalTask:
+    """Reads what chooses a step: a retrieval task by its name, or scored pairs, of a dataset its dev split."""
+    kind, _, data = source.partition(":")
+    return load_retrieval(source, data) if kind == RETRIEVAL else STSTask(read_scored_pairs(source))
+
+
+def with_whole_path(task: str) -> str:
+    """The name of a task, with the whole path of the file or folder in it."""
+    kind, colon, data = task.partition(":")
+    if kind not in (GEOMETRY, RETRIEVAL):
+        kind, colon, data = "", "", task
+    place, part = place_and_part(data) if kind == RETRIEVAL else (data, "")
+    known = place.partition(":")[0] in {*TASKS, *GROUPS, *DATASETS}
+    return task if known or not os.path.exists(place) else f"{kind}{colon}{os.path.abspath(place)}{part}"
+
+
 def source_of(task: str | Path) -> str:
-    """A task's data: a file, a dataset's "name:split" or "name"; empty for a task of a plugin, which has its own."""
+    """A task's data: a file, a folder, a dataset's "name:split" or "name"; empty for a plugin's task, with its own."""
     if task in TASKS:
         return TASKS[str(task)].source
     kind, _, source = task.partition(":") if isinstance(task, str) else ("", "", "")
-    if kind == "geometry" and source:
+    if kind == GEOMETRY and source:
         return source
+    if kind == RETRIEVAL and source:
+        return place_and_part(source)[0]
     if kind in DATASETS:
         return str(task) if source else f"{task}:test"
     if isinstance(task, Path) or Path(task).is_file():
@@ -188,6 +216,8 @@ def _load(task: str | Path, columns: Mapping[str, str] | None) -> Task:
         return TASKS[str(task)].load(str(task), source)
     if kind in DATASETS:
         return STSTask(replace(read_scored_pairs(source), name=str(task), split=""))
-    if kind == "geometry" and source != task:
+    if kind == GEOMETRY and source != task:
         return load_geometry(str(task), source)
+    if kind == RETRIEVAL and source != task:
+        return load_retrieval(str(task), str(task).partition(":")[2], columns)
     return STSTask(read_scored_pairs(Path(task), columns=columns))

@@ -8,15 +8,15 @@ from itertools import chain
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from isotune.data import DATASETS, LabelledPair, LabelledSentence, read
 from isotune.evaluation.classifiers import Classifier, LabelledFeatures, SentEval
+from isotune.evaluation.intervals import resampled_means
 from isotune.evaluation.metrics import measure
 from isotune.evaluation.probes import Integers
-from isotune.evaluation.results import TransferResult
-from isotune.evaluation.vectors import SentenceEncoder, sentence_vectors, to_float64_device
+from isotune.evaluation.results import Aggregation, Metric, TransferResult
+from isotune.evaluation.vectors import Floats, SentenceEncoder, sentence_vectors, to_float64_device
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +45,10 @@ class TransferTask:
         """Trains the classifier on the encoder's vectors and returns its accuracy."""
         return self.score_rows(encoder)[0]
 
-    def score_rows(self, encoder: SentenceEncoder) -> tuple[TransferResult, NDArray[np.bool_]]:
+    def score_rows(self, encoder: SentenceEncoder) -> tuple[TransferResult, Floats]:
         """The accuracy, and which of the N rows that were tested are classified rightly, [N]."""
         columns = [column for part in self.parts.values() for column in part.columns]
-        vectors = to_float64_device(sentence_vectors(encoder, list(chain(*columns)), self.name), encoder)
+        vectors = to_float64_device(sentence_vectors(encoder.encode, list(chain(*columns)), self.name), encoder)
         blocks = iter(vectors.split([len(column) for column in columns]))  # [n, d] each
         result = self.classifier(
             {
@@ -67,7 +67,13 @@ class TransferTask:
             dev_accuracy=result.dev_accuracy,
             regularisation=result.regularisation,
         )
-        return scored, targets == result.predictions
+        return scored, (targets == result.predictions).astype(np.float64)
+
+    def resampled(
+        self, values: Floats, aggregation: Aggregation = "all", metric: Metric = "spearman", seed: int = 0
+    ) -> dict[str, Floats]:
+        """The accuracy [resamples] on samples of the rows, from what `score_rows` gives."""
+        return {self.name: resampled_means(values, seed)}
 
 
 def load_transfer(name: str, dataset: str, *, classifier: Classifier) -> TransferTask:

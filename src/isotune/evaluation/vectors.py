@@ -4,7 +4,7 @@
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,10 +26,12 @@ class SentenceEncoder(Protocol):
         ...
 
 
-def sentence_vectors(encoder: SentenceEncoder, sentences: Sequence[str], task: str) -> NDArray[np.floating[Any]]:
+def sentence_vectors(
+    encode: Callable[[Sequence[str]], Any], sentences: Sequence[str], task: str
+) -> NDArray[np.floating[Any]]:
     """The vectors [N, d] of N sentences, in the encoder's own precision; refuses values that are not finite."""
     place = {sentence: i for i, sentence in enumerate(dict.fromkeys(sentences))}
-    vectors = np.asarray(encoder.encode(list(place)))  # [distinct, d]
+    vectors = np.asarray(encode(list(place)))  # [distinct, d]
     if not np.isfinite(vectors).all():
         raise UselessVectors(f"{task}: the encoder gives vectors with NaN or infinite values; its weights are damaged")
     if len(place) == len(sentences):

@@ -158,7 +158,7 @@ class Additions:
             del encoder.heads[:]
         encoder.heads.extend(head.to(encoder.device) for head in self.heads)
         if self.prompt is not None:
-            encoder.prompt = self.prompt
+            encoder.prompt, encoder.settings = self.prompt, {**encoder.settings, "prompts": {}}
         if self.pooling is not None:
             encoder.pooling, encoder.token_weights = self.pooling, None  # the weights were made for another pooling
         if self.token_weights is not None:

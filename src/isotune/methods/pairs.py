@@ -21,6 +21,8 @@ import torch
 from torch import Tensor
 
 from isotune.data.rows import NeighbourPair, Pair, Row, normalized
+from isotune.data.tokens import Tokenized
+from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.losses import nt_xent
 from isotune.methods.method import Batch, Method
@@ -33,7 +35,13 @@ class Pairs(Method):
     rows: type[Row] = Pair
     needs_text = True
     separates_copies = False
+    roles: Sequence[str] = ("query", "document")
     options: PairsOptions
+
+    def tokenize(self, encoder: Encoder, columns: Sequence[list[str]], max_length: int) -> Tokenized:
+        """Each text under the encoder's prompt for its role, if it has such prompts."""
+        both = zip(self.roles, columns, strict=True)
+        return Tokenized([encoder.prompted(role).tokenize(texts, max_length) for role, texts in both])
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """NT-Xent between the texts, without false negatives."""
@@ -45,6 +53,7 @@ class Neighbours(Pairs):
     """Two sentences that stand one after the other; rows of one paragraph are not compared either."""
 
     rows = NeighbourPair
+    roles = ("document", "document")
 
 
 def groups(batch: Batch) -> Tensor:

@@ -28,7 +28,7 @@ class Inputs(NamedTuple):
     """The data and models that a stage reads, besides the encoder that it trains."""
 
     data: tuple[str, ...]  # sources that it trains on
-    dev: tuple[str, ...]  # labelled sources that it is scored on; empty if the recipe's dev pairs choose the step
+    dev: tuple[str, ...]  # labelled sources that it is scored on; empty if the recipe's dev data choose the step
     models: tuple[str, ...]  # extra models that it loads, such as translation models
 
 
@@ -110,12 +110,14 @@ class Recipe(BaseModel):
     bert-tiny, the bundled model."""
 
     dev: str = "stsb-open:dev"
-    """Which step is kept: the one with the highest correlation with the scores of these pairs (a named dataset or a
-    file). With most_forgotten another rule holds, which its help tells. With none, the last step is kept."""
+    """Which step is kept: the one that scores highest on these scored pairs (a named dataset or a file) or in this
+    retrieval, such as retrieval:faq.tsv. With most_forgotten another rule holds, which its help tells. With none, the
+    last step is kept."""
 
     tasks: tuple[str, ...] = ()
-    """The tasks on which the start and the result are evaluated: names or files of scored pairs. Unset: those of the
-    recipe's published score, or else the seven STS tasks; if their data can't be read, the bundled test pairs."""
+    """The tasks on which the start and the result are evaluated: names, files of scored pairs, or retrieval:DATA.
+    Unset: those of the recipe's published score, or else the seven STS tasks; if their data can't be read, the bundled
+    test pairs."""
 
     seed: Annotated[int, Field(ge=0)] = 0
     """The seed of every random number of the run."""
@@ -134,8 +136,8 @@ class Recipe(BaseModel):
         return self
 
     @property
-    def dev_pairs(self) -> str | None:
-        """The scored pairs that choose the step; None if `dev` is "none"."""
+    def dev_task(self) -> str | None:
+        """The data that choose the step; None if `dev` is "none"."""
         return None if self.dev == "none" else self.dev
 
     def inputs(self, stage: Stage) -> Inputs:

@@ -16,7 +16,14 @@ from pydantic import ValidationError
 
 from isotune.data.datasets import is_stand_in
 from isotune.errors import InputError, invalid
-from isotune.evaluation.results import Correlations, Evaluation, RunEvaluation, STSResult, TransferResult
+from isotune.evaluation.results import (
+    Correlations,
+    Evaluation,
+    RetrievalResult,
+    RunEvaluation,
+    STSResult,
+    TransferResult,
+)
 from isotune.evaluation.tables import AGGREGATIONS
 from isotune.evaluation.tasks import task_title
 from isotune.files import read_arrays, verify_checksums, write_text
@@ -152,11 +159,12 @@ def _other_changes(evaluation: RunEvaluation) -> list[Change]:
 
 
 def _main_changes(evaluation: RunEvaluation) -> list[Change]:
-    """The changes of averages, or else correlations, or else accuracies; geometry does not say which is better."""
+    """The changes of averages, or else similarity and retrieval, or else accuracies; geometry has no better."""
     before, after = evaluation.before.scores(), evaluation.after.scores()
     tasks = evaluation.after.tasks
-    sts, transfer = ([task.name for task in tasks if isinstance(task, kind)] for kind in (STSResult, TransferResult))
-    names = list(evaluation.after.averages) or sts or transfer
+    kinds = STSResult | RetrievalResult, TransferResult
+    ranked, transfer = ([task.name for task in tasks if isinstance(task, kind)] for kind in kinds)
+    names = list(evaluation.after.averages) or ranked or transfer
     return [_tenths(Change(task_title(name), before[name], after[name])) for name in names]
 
 
@@ -194,12 +202,14 @@ def _advice(run: RunFiles) -> str:
     if dev:
         old, new, low, high = (100 * value for value in (dev.before, dev.after, dev.low, dev.high))
         gain = (
-            f"On the {dev.pairs:,} pairs of {dev.name} that chose the step, {old:.1f} became {new:.1f} "
-            f"({new - old:+.1f}; 95 % interval over the pairs {low:+.1f} to {high:+.1f})."
+            f"On the {dev.rows:,} {dev.unit} of {dev.name} that chose the step, {old:.1f} became {new:.1f} "
+            f"({new - old:+.1f}; 95 % interval over the {dev.unit} {low:+.1f} to {high:+.1f})."
         )
         if evaluation.verdict.word == "CAN'T TELL":
-            return f"{gain} In {100 * dev.ahead:.0f} % of samples of these pairs the new encoder is ahead. {measure}"
-        return f"{gain} The pairs that choose the step show a little more gain than other pairs would."
+            return (
+                f"{gain} In {100 * dev.ahead:.0f} % of samples of these {dev.unit} the new encoder is ahead. {measure}"
+            )
+        return f"{gain} The {dev.unit} that choose the step show a little more gain than others would."
     if evaluation.own_tasks:
         return ""
     return "Read the examples below. To measure the encoder, score some pairs with isotune label, and train with --dev."

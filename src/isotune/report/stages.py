@@ -16,7 +16,9 @@ from isotune.errors import InputError
 MetricsRecord = Mapping[str, Any]
 
 DEV_KEYS = ("kind", "stage", "step", "metric", "score", "best")  # a dev record's other keys are parts of its score
-METRIC_TITLES = {"spearman": "Spearman", "pearson": "Pearson", "matthews": "Matthews", "f1": "F1"}  # the rest are words
+METRIC_TITLES = {
+    name.lower(): name for name in ("Spearman", "Pearson", "Matthews", "F1", "nDCG@10")
+}  # others are words
 
 
 class Change(NamedTuple):

@@ -18,17 +18,19 @@ from isotune.data import ScoredPairs
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.options import EncoderOptions
 from isotune.evaluation import (
+    Floats,
     Measured,
+    RetrievalTask,
     RunEvaluation,
     STSTask,
     Task,
+    TaskResult,
     cosine_similarities,
     differences,
+    interval,
     measure,
-    score,
     sentence_vectors,
 )
-from isotune.evaluation.intervals import correlated_pairs, interval, resampled_correlations
 from isotune.evaluation.results import MEASURES, DevGain
 from isotune.files import remove, sync, verify_checksums, write_arrays, write_text
 from isotune.recipes import Recipe
@@ -96,7 +98,7 @@ def compare_with_start(
     recorder.advance()
     after = _measure(kept, EncoderOptions(), scored_on, run.workers)
     recorder.advance()
-    dev = _dev_gain(scored_on.dev, before, after) if scored_on.dev else None
+    dev = scored_on.dev and _dev_gain(scored_on.dev, before, after)
     gains = differences(before.scored, after.scored)
     standing = progress.standing
     labels = None
@@ -130,7 +132,7 @@ class Scored(NamedTuple):
     """What the start and the kept encoder are compared on."""
 
     tasks: Sequence[Task]
-    dev: ScoredPairs | None  # the pairs that chose the step
+    dev: STSTask | RetrievalTask | None  # what chose the step
     by_rows: bool  # whether labelled rows chose the step
     sentences: Sequence[str]  # of the text that was trained on; empty if it can't be read again
 
@@ -144,26 +146,29 @@ class Scored(NamedTuple):
 class _Measured(NamedTuple):
     scored: Measured
     drawn: NDArray[np.float32]  # [N] cosines of the pairs of the figure
-    dev: NDArray[np.float64]  # [N] cosines of the dev pairs
+    dev: tuple[TaskResult, Floats] | None  # the result of the dev task, and its values row by row
     text: NDArray[np.floating[Any]]  # [n, d] vectors of the sentences
 
 
 def _measure(model: str | Path, options: EncoderOptions, scored_on: Scored, workers: Workers) -> _Measured:
     encoder = shared(Encoder.load(model, **options.model_dump(), precision="float32"), workers)
-    drawn, dev = (
-        cosine_similarities(encoder, pairs) if pairs else np.empty(0) for pairs in (scored_on.drawn, scored_on.dev)
+    drawn = cosine_similarities(encoder, scored_on.drawn) if scored_on.drawn else np.empty(0)
+    dev = scored_on.dev.score_rows(encoder) if scored_on.dev else None
+    text = (
+        sentence_vectors(encoder.encode, scored_on.sentences, "the text") if scored_on.sentences else np.empty((0, 0))
     )
-    text = sentence_vectors(encoder, scored_on.sentences, "the text") if scored_on.sentences else np.empty((0, 0))
     return _Measured(measure(scored_on.tasks, encoder, str(model)), drawn.astype(np.float32), dev, text)
 
 
-def _dev_gain(pairs: ScoredPairs, before: _Measured, after: _Measured) -> DevGain:
-    old, new = (resampled_correlations(correlated_pairs(pairs, side.dev), "spearman") for side in (before, after))
+def _dev_gain(task: STSTask | RetrievalTask, before: _Measured, after: _Measured) -> DevGain:
+    measured = [side.dev for side in (before, after) if side.dev]
+    old, new = (task.resampled(values)[task.name] for _, values in measured)
     low, high = interval(new - old)
-    scores = [score(pairs, side.dev).spearman.all for side in (before, after)]
+    scores = [result.scores("all", "spearman")[task.name] for result, _ in measured]
     return DevGain(
-        name=pairs.name,
-        pairs=len(pairs.scores),
+        name=task.pairs.name,
+        unit=task.unit,
+        rows=len(measured[0][1]),
         before=scores[0],
         after=scores[1],
         low=low,

@@ -20,14 +20,13 @@ from typing import Any
 from torch import Tensor
 
 from isotune.bundled import BUNDLED_MODEL, bundled_model, local_model
-from isotune.data import DATASETS, ScoredPairs, read_scored_pairs
+from isotune.data import DATASETS
 from isotune.data.draws import derive_seed
 from isotune.data.sources import FromPython, checked_rows
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import change_pooling
 from isotune.errors import InputError
-from isotune.evaluation import RunEvaluation, STSTask, Task, load_tasks
-from isotune.evaluation.tasks import GROUPS, TASKS
+from isotune.evaluation import RetrievalTask, RunEvaluation, STSTask, Task, load_dev, load_tasks, with_whole_path
 from isotune.files import CHECKSUMS, inside, remove
 from isotune.kernels.device import default_device
 from isotune.kernels.precision import faster_precision, warn_of_bfloat16
@@ -171,7 +170,7 @@ def _with_whole_paths(recipe: Recipe) -> Recipe:
     """The recipe with whole paths of the files that it names, so that the run can be resumed from any folder."""
 
     def whole(source: str) -> str:
-        is_name = source.partition(":")[0] in {"-", "none", "hub", *TASKS, *GROUPS, *DATASETS}
+        is_name = source.partition(":")[0] in {"-", "hub", *DATASETS}
         return source if is_name or not (os.path.exists(source) or glob.has_magic(source)) else os.path.abspath(source)
 
     def whole_model(name: str) -> str:
@@ -179,7 +178,7 @@ def _with_whole_paths(recipe: Recipe) -> Recipe:
         return name if model in (None, bundled_model()) else os.path.abspath(model)
 
     table = recipe.with_sources(lambda source: [whole(source)]).table()
-    table |= {"dev": whole(recipe.dev), "tasks": [whole(task) for task in recipe.tasks]}
+    table |= {"dev": with_whole_path(recipe.dev), "tasks": [with_whole_path(task) for task in recipe.tasks]}
     if recipe.model:
         table["model"] = whole_model(recipe.model)
     for stage in table["stages"]:
@@ -203,12 +202,13 @@ class _Run:
 
     def run(self, tensors: Mapping[str, Tensor]) -> Result:
         self._describe()
-        dev = read_scored_pairs(self.recipe.dev_pairs) if self.recipe.dev_pairs else None
+        dev = load_dev(self.recipe.dev_task) if self.recipe.dev_task else None
         tasks = self._load_tasks()  # before training, because a name may be wrong
-        tested_on = [task.pairs for task in tasks if isinstance(task, STSTask)]
-        if dev and any((dev.sentence1, dev.sentence2) == (test.sentence1, test.sentence2) for test in tested_on):
-            self.recorder.warn(0, "the dev pairs are test pairs too: they chose the step, so its score is too high")
-        corpora = Corpora(self.recipe, self.rows, tested_on + ([dev] if dev else []), self.context)
+        tested_on = [task.pairs for task in tasks if isinstance(task, STSTask | RetrievalTask)]
+        chosen_on = [dev.pairs] if dev else []
+        if any((a.sentence1, a.sentence2) == (b.sentence1, b.sentence2) for a in chosen_on for b in tested_on):
+            self.recorder.warn(0, "the dev data are test data too: they chose the step, so its score is too high")
+        corpora = Corpora(self.recipe, self.rows, tested_on + chosen_on, self.context)
         corpora.check(self.progress.stage)
         encoder = Encoder.load(self.model, **self.recipe.encoder.model_dump(), precision="float32")
         methods = []  # of all stages
@@ -219,7 +219,7 @@ class _Run:
                 objectives.method.adds.drop_from(encoder)
             methods.append(objectives.method)
         methods += self._try_stages(corpora, deepcopy(encoder))
-        by_rows = bool(methods[-1].scored("dev"))  # which chooses the step, in place of the dev pairs
+        by_rows = bool(methods[-1].scored("dev"))  # which chooses the step, in place of the dev data
         sentences = sample_sentences(corpora.sentences(methods[0]), self.recipe.seed)
         del methods
         failure = None
@@ -250,8 +250,8 @@ class _Run:
         bundled = ", the bundled one (--model takes any other)" if self.model == BUNDLED_MODEL else ""
         self.recorder.say(f"run: {self.folder}")
         self.recorder.say(f"model: {self.model}{bundled}")
-        last = "" if self.recipe.dev_pairs else "; the last encoder is kept, not the best"
-        self.recorder.say(f"dev pairs: {self.recipe.dev}{last}")
+        last = "" if self.recipe.dev_task else "; the last encoder is kept, not the best"
+        self.recorder.say(f"dev data: {self.recipe.dev}{last}")
         precisions = dict.fromkeys(stage.training.precision for stage in self.recipe.stages)
         self.recorder.say(f"precision: {', '.join(precisions)}")
         if "bfloat16" in precisions and (warning := warn_of_bfloat16(default_device())):
@@ -279,7 +279,7 @@ class _Run:
         return [method for _, method in methods]
 
     def _train_stages(
-        self, corpora: Corpora, dev: ScoredPairs | None, encoder: Encoder, tensors: Mapping[str, Tensor]
+        self, corpora: Corpora, dev: STSTask | RetrievalTask | None, encoder: Encoder, tensors: Mapping[str, Tensor]
     ) -> None:
         for number in range(self.progress.stage, len(self.recipe.stages)):
             if number > self.progress.stage:
@@ -322,7 +322,7 @@ class _Run:
         if encoder.language_head and (fresh := encoder.language_head.fresh):
             self.recorder.say(f"the model has no whole masked-LM head; new, with random weights: {', '.join(fresh)}")
         if scores := [name for feed in method.scored("dev").values() for name in feed.metrics]:
-            text = f"stage {number + 1} is scored on labelled rows, in place of the dev pairs: {', '.join(scores)}"
+            text = f"stage {number + 1} is scored on labelled rows, in place of the dev data: {', '.join(scores)}"
             self.recorder.say(text)
 
     def _load_best(self, kept: run_folder.Parts, encoder: Encoder, method: Method) -> None:

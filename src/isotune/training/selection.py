@@ -1,11 +1,11 @@
 """Selection: which step's encoder is kept, and what a method predicts on labelled rows.
 
 At every evaluation the encoder gets a score, and the weights of the step to keep so far are written to disk. The score
-is that of labelled dev rows, on which the method predicts (`score_rows`), or else of dev pairs (`score_pairs`). Without
-either of them the last step is kept. A stage may also bound what the encoder forgets (`most_forgotten`): the
-first evaluation at which too much is lost on general pairs ends the stage, and its weights are not kept. In such a
-stage more steps are mostly better, and dev pairs are few. So the last step is kept that scores higher than the start
-and is below the best step by at most the standard error of their difference.
+is that of labelled dev rows, on which the method predicts (`score_rows`), or else of the dev data, scored pairs or a
+retrieval (`score_task`). Without either of them the last step is kept. A stage may also bound what the encoder forgets
+(`most_forgotten`): the first evaluation at which too much is lost on general pairs ends the stage, and its weights are
+not kept. In such a stage more steps are mostly better, and dev data are few. So the last step is kept that scores
+higher than the start and is below the best step by at most the standard error of their difference.
 
 When a stage is over, predictions.npz gets the predictions of the kept encoder: "dev" and "test", or "dev:NAME" and
 "test:NAME" if the method has several tasks, [N] each, in the order of the rows.
@@ -21,14 +21,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from isotune.data import ScoredPairs, read_scored_pairs
 from isotune.data.tokens import TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import change_pooling
 from isotune.errors import InputError
-from isotune.evaluation.intervals import correlated_pairs, resampled_correlations
+from isotune.evaluation import RetrievalTask, STSTask, load_dev
 from isotune.evaluation.metrics import Values, measure
-from isotune.evaluation.sts import cosine_similarities, score
 from isotune.evaluation.vectors import Floats
 from isotune.files import write_arrays
 from isotune.kernels.cpu.float32 import fast_float32
@@ -52,7 +50,7 @@ class Score(NamedTuple):
     value: float  # higher is better
     name: str  # the metric
     parts: Mapping[str, float] = {}  # the values whose mean is `value`, where it is a mean
-    resampled: Floats | None = None  # [R] the score on samples of the pairs, which are the same for every encoder
+    resampled: Floats | None = None  # [R] the score on samples of the rows, which are the same for every encoder
 
 
 Scorer = Callable[[Encoder], Score]
@@ -61,7 +59,7 @@ Scorer = Callable[[Encoder], Score]
 def choose_scorer(
     options: TrainingOptions,
     method: Method,
-    dev: ScoredPairs | None,
+    dev: STSTask | RetrievalTask | None,
     dev_rows: Mapping[str, TokenStore],
     workers: Workers,
 ) -> Scorer | None:
@@ -70,8 +68,8 @@ def choose_scorer(
         return partial(score_rows, method=method, dev_rows=dev_rows, workers=workers, chunk_size=options.chunk_size)
     if dev is not None:
         return partial(
-            score_pairs,
-            pairs=dev,
+            score_task,
+            task=dev,
             workers=workers,
             layers=options.as_released.dev_layers,
             resamples=options.most_forgotten is not None,
@@ -83,7 +81,7 @@ def general_scorer(options: TrainingOptions, workers: Workers) -> Scorer | None:
     """What scores the general pairs; None if the stage doesn't bound what is forgotten."""
     if options.most_forgotten is None:
         return None
-    return partial(score_pairs, pairs=read_scored_pairs(GENERAL_PAIRS), workers=workers)
+    return partial(score_task, task=load_dev(GENERAL_PAIRS), workers=workers)
 
 
 def shared(encoder: Encoder, workers: Workers) -> Any:
@@ -100,6 +98,14 @@ class SharedEncoder:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._encoder, name)
 
+    def encode_query(self, sentences: str | Iterable[str], **options: Any) -> NDArray[np.float32]:
+        """What `Encoder.encode_query` returns."""
+        return SharedEncoder(self._encoder.prompted("query"), self._workers).encode(sentences, **options)
+
+    def encode_document(self, sentences: str | Iterable[str], **options: Any) -> NDArray[np.float32]:
+        """What `Encoder.encode_document` returns."""
+        return SharedEncoder(self._encoder.prompted("document"), self._workers).encode(sentences, **options)
+
     def encode(self, sentences: str | Iterable[str], **options: Any) -> NDArray[np.float32]:
         """What `Encoder.encode` returns; all processes have to ask for the same sentences."""
         if isinstance(sentences, str):
@@ -113,18 +119,18 @@ class SharedEncoder:
         return result
 
 
-def score_pairs(
+def score_task(
     encoder: Encoder,
-    pairs: ScoredPairs,
+    task: STSTask | RetrievalTask,
     workers: Workers,
     layers: Sequence[int] | None = None,
     resamples: bool = False,
 ) -> Score:
-    """Scores by Spearman's correlation over all pairs, with other `layers` if given; `resamples` scores samples too."""
+    """Scores by the task's first measure, with other `layers` if given; `resamples` scores samples too."""
     pooling = change_pooling(encoder.pooling, None, layers, encoder.backbone.layers)
-    cosines = cosine_similarities(shared(encoder.reading(pooling, encoder.heads), workers), pairs)
-    resampled = resampled_correlations(correlated_pairs(pairs, cosines), "spearman") if resamples else None
-    return Score(score(pairs, cosines).spearman.all, "spearman", resampled=resampled)
+    result, values = task.score_rows(shared(encoder.reading(pooling, encoder.heads), workers))
+    resampled = task.resampled(values)[task.name] if resamples else None
+    return Score(result.scores("all", "spearman")[task.name], task.measure, resampled=resampled)
 
 
 def score_rows(

@@ -13,7 +13,7 @@ from filelock import FileLock
 from isotune.encoder.options import EncoderOptions
 from isotune.errors import InputError
 from isotune.files import CHECKSUMS, checksums
-from isotune.lab.studies.job import COSINES, RESULT, Job, make
+from isotune.lab.studies.job import RESULT, VALUES, Job, make
 from isotune.lab.studies.results import Results
 from isotune.lab.studies.run_study import StudyOutcome, run_study
 
@@ -90,7 +90,7 @@ def test_a_damaged_run_is_made_again(
     three: dict[str, Any] = {"arms": [*arms, table["arms"][1]], "grid": {}, "seeds": (0,)}
     study(**three)
     before = Results.read(tmp_path / "out").runs
-    for run, name in zip(before, (CHECKSUMS, RESULT, COSINES), strict=True):
+    for run, name in zip(before, (CHECKSUMS, RESULT, VALUES), strict=True):
         path = tmp_path / "out" / "runs" / run.run / name
         path.write_bytes(DAMAGES[damage](path.read_bytes()))
     del made[:]
@@ -162,7 +162,7 @@ def test_a_chain_of_arms_with_analyses_and_scores_of_other_kinds(
     assert first[0].values[f"start:{score}"] == pytest.approx(as_it_is.values[score])
     assert first[0].values["both"] == pytest.approx((first[0].values[score] + first[0].values["dev"]) / 2)
     assert "both" not in as_it_is.values
-    with np.load(runs / first[0].run / "study-cosines.npz") as arrays:
+    with np.load(runs / first[0].run / "study-values.npz") as arrays:
         assert first[0].values["cosine:3"] == arrays[score][3]
     content = json.loads((tmp_path / "out" / "analyses" / "cosines.json").read_text())
     assert [row["encoder"] for row in content["table"][::30]] == ["as it is", "SimCSE", "second"]

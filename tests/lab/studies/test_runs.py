@@ -9,7 +9,7 @@ from rich.console import Console
 
 from isotune.files import CHECKSUMS, checksums
 from isotune.lab.studies import Study
-from isotune.lab.studies.job import COSINES, RESULT, Job
+from isotune.lab.studies.job import RESULT, VALUES, Job
 from isotune.lab.studies.run_study import StudyRuns
 
 EVALUATION = '{"encoder": "x", "tasks": [], "averages": {}, "versions": {}, "created": "2026-01-01T00:00:00Z"}'
@@ -56,9 +56,9 @@ class Workers:
         if job.recipe["stages"][0]["method"] == self.failing:
             return job, "no data"
         (job.folder / "encoder").mkdir(parents=True)
-        np.savez(job.folder / COSINES)
+        np.savez(job.folder / VALUES)
         (job.folder / RESULT).write_text(f'{{"scores": {{}}, "evaluation": {EVALUATION}}}')
-        (job.folder / CHECKSUMS).write_text(checksums(job.folder, (RESULT, COSINES)))
+        (job.folder / CHECKSUMS).write_text(checksums(job.folder, (RESULT, VALUES)))
         return job, ""
 
 

@@ -3,6 +3,7 @@
 import json
 import tracemalloc
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,16 @@ def test_a_known_vector_needs_no_encoder(index: Index, encoder: Encoder) -> None
     assert reopened.search(QUERY, vector=vector) == index.search(QUERY)
     with pytest.raises(InputError, match="an encoder without a name; give the encoder"):
         reopened.search(QUERY)
+
+
+def test_queries_and_documents_are_encoded_under_their_prompts(encoder: Encoder, tmp_path: Path) -> None:
+    asked = copy(encoder)
+    asked.settings = {"prompts": {"query": "a dog ", "document": "a cat "}}
+    index = Index.create(tmp_path / "roles", asked)
+    index.add([Document("1", "a man")])
+    (hit,) = index.search("a woman", 1)
+    vectors = asked.encode_query("a woman"), asked.encode_document("a man")
+    assert hit.cosine == pytest.approx(float(asked.similarity(*vectors)[0, 0]), abs=1e-6)
 
 
 def test_a_filter_is_applied_before_the_nearest_are_chosen(

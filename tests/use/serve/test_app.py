@@ -109,6 +109,11 @@ def test_openais_client(server: Running, tiny: Encoder, sentences: list[str]) ->
             np.testing.assert_allclose([item.embedding for item in answer.data], expected, atol=1e-6)
             assert [item.index for item in answer.data] == list(range(60))
             assert answer.usage.total_tokens == sum(map(len, tiny.tokenize(sentences)))
+        tiny.settings = {"prompts": {"query": "a dog ", "passage": "a cat "}}
+        for kind, encode in (("query", tiny.encode_query), ("search_document", tiny.encode_document)):
+            asked = client.embeddings.create(model="tiny", input="a man", extra_body={"input_type": kind})
+            np.testing.assert_allclose(asked.data[0].embedding, encode("a man", normalize=True), atol=1e-6)
+        tiny.settings = {}
         other = client.embeddings.create(model="cls", input=sentences[0])
         assert not np.allclose(other.data[0].embedding, expected[0])
         with pytest.raises(openai.NotFoundError, match="unknown model 'other'; this server has tiny, cls") as refused:

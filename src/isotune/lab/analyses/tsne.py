@@ -36,7 +36,7 @@ def compute(
     sentences = [side[i] for side in sides for i in chosen]
     table: Table = []
     for name, encoder in encoders.items():
-        unit = normalize(sentence_vectors(encoder, sentences, pairs.name).astype(np.float64))  # [4 count, d]
+        unit = normalize(sentence_vectors(encoder.encode, sentences, pairs.name).astype(np.float64))  # [4 count, d]
         first, second = np.split(unit, 2)
         cosines = (first * second).sum(1)  # [2 count]
         tsne = TSNE(perplexity=min(PERPLEXITY, (len(unit) - 1) / 3), random_state=seed)

@@ -14,14 +14,14 @@ from statistics import fmean
 import numpy as np
 from scipy import stats
 
-from isotune.evaluation import GROUPS, Floats, STSTask, correlated_pairs, interval, resampled_correlations
+from isotune.evaluation import GROUPS, Floats, RetrievalTask, STSTask, interval
 from isotune.lab.studies.lines import Line
 from isotune.lab.studies.study import Study
 from isotune.lab.studies.wording import is_share, measured_digits
 
 LEVEL = 0.05
-Cosines = Callable[[Line, int | None], Mapping[str, Floats]]
-"""The cosines of the pairs of each task, by the encoder of a line's run with some seed."""
+Values = Callable[[Line, int | None], Mapping[str, Floats]]
+"""The values of the rows of each task, by the encoder of a line's run with some seed."""
 
 
 @dataclass(frozen=True)
@@ -54,18 +54,21 @@ class Comparison:
         return self.pairs is not None and not self.pairs[0] <= 0 <= self.pairs[1]
 
 
-def compare(study: Study, lines: Sequence[Line], tasks: Sequence[STSTask], cosines: Cosines) -> tuple[Comparison, ...]:
+def compare(
+    study: Study, lines: Sequence[Line], tasks: Sequence[STSTask | RetrievalTask], values: Values
+) -> tuple[Comparison, ...]:
     """Makes all comparisons of a study, by the score that it judges by."""
     score, by_name = study.judged, {task.name: task for task in tasks}
     members = study.averages.get(score) or GROUPS.get(score, (score,))
-    # Those whose correlations make the judged score; none if it is another kind of score, such as an accuracy.
+    # Those that make the judged score; none if it is another kind of score, such as an accuracy.
     judged_tasks = [by_name[member] for member in members] if by_name.keys() >= set(members) else []
 
     @cache
     def resampled(line: Line, seed: int | None) -> Floats:
-        known = cosines(line, seed)
-        parts = [correlated_pairs(task.pairs, known[task.name], study.aggregation) for task in judged_tasks]
-        scores = [resampled_correlations(part, study.metric, seed=place) for place, part in enumerate(parts)]
+        known, way = values(line, seed), (study.aggregation, study.metric)
+        scores = [
+            task.resampled(known[task.name], *way, seed=place)[task.name] for place, task in enumerate(judged_tasks)
+        ]
         return np.asarray(np.mean(scores, axis=0))
 
     def compared(first: Line, second: Line) -> Comparison | None:

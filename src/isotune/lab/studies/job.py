@@ -34,6 +34,7 @@ from isotune.data import ScoredPairs
 from isotune.encoder import Encoder, EncoderOptions
 from isotune.errors import InputError
 from isotune.evaluation import (
+    RetrievalTask,
     RunEvaluation,
     SentenceEncoder,
     SharedWords,
@@ -43,7 +44,6 @@ from isotune.evaluation import (
     cosine_similarities,
     evaluation_of,
     load_tasks,
-    score,
 )
 from isotune.files import (
     CHECKSUMS,
@@ -63,8 +63,8 @@ from isotune.report import group_by_stage, read_records
 from isotune.training import is_finished, train
 
 RESULT = "result.json"
-COSINES = "study-cosines.npz"
-PAIRS = "pairs"  # the cosines of the study's pairs among those of its tasks
+VALUES = "study-values.npz"  # of each task: the cosines of its pairs, or the measures of its queries
+PAIRS = "pairs"  # the cosines of the study's pairs among the values of its tasks
 
 COMMAND = (sys.executable, "-m", "isotune.lab.studies.job")
 MOST = 4  # processes at a time without a GPU: each holds a model
@@ -127,11 +127,11 @@ def make(job: Job) -> None:
             _train(folder, job.recipe)
             encoder = Encoder.load(folder / "encoder")
         results: list[TaskResult] = []
-        cosines = {}
+        values = {}
         for task in load_tasks(job.tasks) if job.tasks else ():
-            if isinstance(task, STSTask):
-                cosines[task.name] = cosine_similarities(encoder, task.pairs)
-                results.append(score(task.pairs, cosines[task.name]))
+            if isinstance(task, STSTask | RetrievalTask):
+                scored, values[task.name] = task.score_rows(encoder)
+                results.append(scored)
                 continue
             if isinstance(task, TransferTask) and job.classifier_seed is not None:
                 task = task.with_seed(job.classifier_seed)
@@ -139,14 +139,14 @@ def make(job: Job) -> None:
         evaluation = evaluation_of(results, job.model or folder.name)
         if job.pairs:
             first, second = map(list, zip(*job.pairs, strict=True))
-            cosines[PAIRS] = cosine_similarities(encoder, ScoredPairs(PAIRS, "", first, second, np.empty(0), []))
-        write_arrays(folder / COSINES, cosines)
+            values[PAIRS] = cosine_similarities(encoder, ScoredPairs(PAIRS, "", first, second, np.empty(0), []))
+        write_arrays(folder / VALUES, values)
         scores = _training_scores(folder) if job.recipe else {}
         result = json.dumps({"scores": scores, "evaluation": evaluation.model_dump(mode="json")}, indent=2) + "\n"
         sums = folder / CHECKSUMS
         lines = sums.read_text("utf-8").splitlines(True) if sums.exists() else []
-        of_training = "".join(line for line in lines if not line.rstrip().endswith((RESULT, COSINES)))
-        write_text(sums, of_training + checksum_of(result, RESULT) + checksums(folder, (COSINES,)))
+        of_training = "".join(line for line in lines if not line.rstrip().endswith((RESULT, VALUES)))
+        write_text(sums, of_training + checksum_of(result, RESULT) + checksums(folder, (VALUES,)))
         write_text(folder / RESULT, result)
         for path in (*folder.glob("*.safetensors"), folder / "start", *(() if job.keep else (folder / "encoder",))):
             _drop(path)

@@ -45,13 +45,14 @@ class PlannedRun:
 
     @property
     def inputs(self) -> Inputs:
-        """What all stages read, each source and model once. Dev pairs that choose a stage's best step are among it."""
+        """What all stages read, each source and model once. Dev data that choose a stage's best step are among it."""
         recipe = self.recipe
         stages = [recipe.inputs(stage) for stage in recipe.stages] if recipe else []
-        dev_pairs = (recipe.dev_pairs,) if recipe and recipe.dev_pairs else ()
+        dev = recipe.dev_task if recipe else None
+        chosen_on = (source_of(dev) if dev.startswith("retrieval:") else dev,) if dev else ()
         return Inputs(
             tuple(dict.fromkeys(source for stage in stages for source in stage.data)),
-            tuple(dict.fromkeys(source for stage in stages for source in stage.dev or dev_pairs)),
+            tuple(dict.fromkeys(source for stage in stages for source in stage.dev or chosen_on)),
             tuple(dict.fromkeys(model for stage in stages for model in stage.models)),
         )
 

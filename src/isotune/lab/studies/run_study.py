@@ -26,13 +26,13 @@ from rich.console import Console
 from isotune.data import DATASETS, Sentence, is_stand_in
 from isotune.encoder import Encoder
 from isotune.errors import InputError
-from isotune.evaluation import Evaluation, SentenceEncoder, STSTask, load_tasks
+from isotune.evaluation import Evaluation, RetrievalTask, SentenceEncoder, STSTask, load_tasks
 from isotune.files import make_folder, read_arrays, read_json
 from isotune.kernels import gpu_name
 from isotune.lab.analyses import analyse
 from isotune.lab.studies import read_study
 from isotune.lab.studies.comparison import Comparison, compare
-from isotune.lab.studies.job import COSINES, PAIRS, RESULT, Job, Processes, load_untrained
+from isotune.lab.studies.job import PAIRS, RESULT, VALUES, Job, Processes, load_untrained
 from isotune.lab.studies.lines import MadeRun, table_lines
 from isotune.lab.studies.page import write_page
 from isotune.lab.studies.plan import PlannedRun, changed_study, departures, plan_runs
@@ -238,7 +238,7 @@ class StudyRuns:
         for name, members in study.averages.items():
             if values.keys() >= set(members):
                 values[name] = fmean(values[member] for member in members)
-        baseline, cosines, predictions = self._values(run.baseline), read_arrays(job.folder / COSINES), {}
+        baseline, cosines, predictions = self._values(run.baseline), read_arrays(job.folder / VALUES), {}
         if (job.folder / PREDICTIONS).exists():
             predictions = read_arrays(job.folder / PREDICTIONS)
         arrays = {f"{PREDICTED}:{key[4:]}": array for key, array in predictions.items() if key.startswith("dev")}
@@ -254,9 +254,9 @@ class StudyRuns:
     def compare(self, made: Sequence[MadeRun]) -> tuple[Comparison, ...]:
         """The comparisons between the lines of runs that were made."""
         folders = {(line_title(run.arm, run.cell), run.seed): job.folder for run, job in self.jobs.items()}
-        tasks = [task for task in self.tasks if isinstance(task, STSTask)]
+        tasks = [task for task in self.tasks if isinstance(task, STSTask | RetrievalTask)]
         lines = table_lines(self.study, made)
-        return compare(self.study, lines, tasks, lambda line, seed: read_arrays(folders[line.title, seed] / COSINES))
+        return compare(self.study, lines, tasks, lambda line, seed: read_arrays(folders[line.title, seed] / VALUES))
 
     def analyse(self, folder: Path) -> tuple[str, ...]:
         """Writes the study's analyses of the first seed's encoders; returns the names of those that were made."""

@@ -180,7 +180,8 @@ class Index:
                 yield from changed["text"].to_pylist()
 
         with progress(None, show_progress) as advance:
-            for part, vectors in self.encoder.encode_parts(texts(), normalize=True, advance=advance):
+            encoder = self.encoder.prompted("document")
+            for part, vectors in encoder.encode_parts(texts(), normalize=True, advance=advance):
                 self.store.put(rows.slice(0, len(part)), vectors)
                 rows = rows.slice(len(part))
                 self.store.tend(finished=False)
@@ -212,7 +213,10 @@ class Index:
         if len(rows) < 2:
             return asking, asking
         hits = []  # of each encoder: the nearest text to each of the first rows
-        for vectors in (np.array([row["vector"] for row in rows], np.float32), encoder.encode(texts, normalize=True)):
+        for vectors in (
+            np.array([row["vector"] for row in rows], np.float32),
+            encoder.encode_document(texts, normalize=True),
+        ):
             _, nearest_two = nearest(vectors[:asking], vectors, 2)
             hits.append([texts[two[0] if two[0] != row else two[1]] for row, two in enumerate(nearest_two)])
         return sum(old == new for old, new in zip(*hits, strict=True)), asking
@@ -250,7 +254,7 @@ class Index:
         if not 1 <= k <= MOST:
             raise InputError(f"k {k}: at least 1 row must be asked for, and at most {MOST:,}")
         if vector is None:
-            vector = self.encoder.encode(query.strip(), normalize=True)
+            vector = self.encoder.encode_query(query.strip(), normalize=True)
         ranked = max(k, FUSED) if hybrid else k
         rows = self.store.nearest(vector, ranked, where, approximate=self.is_approximate)
         if hybrid:

@@ -111,8 +111,13 @@ class Service:
             raise Refused(404, message, code="model_not_found", param="model")
         return model, self.encoders[model]
 
-    async def encode(self, scope: Scope, model: str, texts: Sequence[str], param: str) -> Encoded:
-        """Encodes texts of the request of a scope; `param` is the field that they come from, for errors."""
+    async def encode(
+        self, scope: Scope, model: str, texts: Sequence[str], param: str, role: str | None = None
+    ) -> Encoded:
+        """Encodes texts of the request of a scope; `param` is the field that they come from, for errors.
+
+        `role` is "query" or "document" where the encoder's prompt for it is wanted.
+        """
         if len(texts) > self.limits.items:
             raise Refused(400, f"{len(texts):,} texts; a request may have {self.limits.items:,}", param=param)
         if (longest := max(map(len, texts))) > (limit := self.limits.characters):
@@ -120,7 +125,7 @@ class Service:
         encoder = self.encoders[model]
         ids: list[list[int]] = []
         tokens = 0
-        async for part in self.batcher.tokenize(encoder, texts):
+        async for part in self.batcher.tokenize(encoder, texts, role):
             ids += part
             tokens += sum(map(len, part))
             if tokens > (limit := self.limits.tokens):
@@ -207,7 +212,8 @@ def _encoding(service: Service) -> list[Operation]:
         if body.dimensions not in (None, size := encoder.dimension):
             message = f"dimensions {body.dimensions}: vectors of {model} have {size}; leave the field out"
             raise Refused(400, message, param="dimensions")
-        encoded = await service.encode(scope, model, texts, "input")
+        role = body.input_type and bodies.ROLES[body.input_type]
+        encoded = await service.encode(scope, model, texts, "input", role)
         write: Callable[[Any], Any] = as_base64 if body.encoding_format == "base64" else lambda vector: vector.tolist()
         data = (msgspec.json.encode(bodies.Embedding(i, write(vector))) for i, vector in enumerate(encoded.vectors))
         return answer(bodies.Embeddings([], model, _usage(encoded)), "data", data, len(texts))
@@ -244,7 +250,7 @@ def _searching(service: Service, index: Index) -> Operation:
             message = f"a query of {size:,} characters; that of a hybrid search may have {limit:,}"
             raise Refused(400, message, param="query")
         least = required(calibration).cosine(body.probability) if body.probability else -math.inf
-        encoded = await service.encode(scope, model, [body.query.strip()], "query")
+        encoded = await service.encode(scope, model, [body.query.strip()], "query", "query")
 
         def find() -> list[bytes]:
             found = [hit for hit in _found(index, body, encoded.vectors[0]) if hit.cosine >= least]

@@ -103,13 +103,16 @@ class Batcher:
         for worker in self._workers:
             worker.start()
 
-    async def tokenize(self, encoder: Encoder, texts: Sequence[str]) -> AsyncIterator[list[list[int]]]:
-        """The token ids of texts, part by part, as `Encoder.tokenize` gives them."""
+    async def tokenize(
+        self, encoder: Encoder, texts: Sequence[str], role: str | None = None
+    ) -> AsyncIterator[list[list[int]]]:
+        """The token ids of texts, part by part, as `Encoder.tokenize` gives them, under the prompt of a role."""
         loop = asyncio.get_running_loop()
+        tokenize = encoder.prompted(role).tokenize if role else encoder.tokenize
         for part in _parts(texts):
             for tried in _beginnings(part) if self._cutting[encoder] else [part]:
                 thread = self._tokenizing[sum(map(len, tried)) <= SHORT_CHARACTERS]
-                ids = await loop.run_in_executor(thread, encoder.tokenize, tried)
+                ids = await loop.run_in_executor(thread, tokenize, tried)
                 if len(ids[0]) >= encoder.max_length:  # the rest of a long text would be cut
                     break
             yield ids

@@ -19,6 +19,9 @@ from isotune.use.serve.limits import USUAL
 Texts = Annotated[list[str], Meta(min_length=1, max_length=USUAL.items)]
 Name = Annotated[str | None, Meta(description="The name of an encoder of this server. Unset: the first encoder.")]
 Body = TypeVar("Body", bound=Struct)
+ROLES = {"query": "query", "search_query": "query"} | dict.fromkeys(
+    ("document", "passage", "search_document"), "document"
+)
 TEXT = "Sentence encoders. An API key, where the server needs one, is sent as: Authorization: Bearer KEY"
 
 
@@ -59,6 +62,13 @@ class EmbeddingsRequest(Struct):
     encoding_format: Annotated[
         Literal["float", "base64"] | None,
         Meta(description="How a vector is written: float, a list of numbers, or base64, of little-endian float32."),
+    ] = None
+    input_type: Annotated[
+        Literal["query", "document", "passage", "search_query", "search_document"] | None,
+        Meta(
+            description="What the texts are, so that the encoder's prompt for it is put before them: query or "
+            "search_query; document, passage or search_document. Unset: the encoder's usual prompt."
+        ),
     ] = None
     dimensions: Annotated[
         int | None, Meta(description="The length of a vector. Only the encoder's own length is allowed.")

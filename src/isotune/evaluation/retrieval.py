@@ -1,0 +1,159 @@
+"""Retrieval: are the documents that answer a query nearer to it than all other documents?
+
+The vector of each query is compared with that of each document, by cosine, without an index that may miss some. Which
+documents answer a query is said by people, or by structure that text has anyway: a title finds its body.
+
+The measures are those of trec_eval, on which BEIR and mteb rest. The gain of a document is its grade, and the gain at
+rank r counts 1 / log2(r + 1). Of equally near documents, the one with the larger id comes first.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from isotune.data import DATASETS, Pair, ScoredPairs, read
+from isotune.data.records import read_file
+from isotune.data.rows import Record
+from isotune.errors import InputError, unknown
+from isotune.evaluation.intervals import resampled_means
+from isotune.evaluation.results import RANKING_MEASURES, Aggregation, Metric, RetrievalResult, ranking_scores
+from isotune.evaluation.vectors import Floats, SentenceEncoder, sentence_vectors, unit_length
+from isotune.kernels.cpu.float32 import fast_float32
+
+DEPTH = 100  # ranks that are looked at
+PRODUCTS = 2**24  # cosines that are held at a time, which take 67 MB
+DISCOUNTS = 1 / np.log2(np.arange(2, 12))  # of the first ten ranks
+
+
+@dataclass(frozen=True, eq=False)
+class RetrievalTask:
+    """Queries, and documents among which their answers are to be found."""
+
+    name: str  # that the user gives, such as "retrieval:nfcorpus"
+    queries: Sequence[str]
+    documents: Sequence[str]  # of equally near documents, an earlier one is ranked first
+    grades: Sequence[Mapping[int, int]]  # for each query, how well documents answer it: by their numbers, from 1 on
+
+    measure = RANKING_MEASURES[0]  # what the task's score is
+    unit = "queries"  # what its rows are
+
+    @property
+    def pairs(self) -> ScoredPairs:
+        """Each query with each of its answers."""
+        judged = [
+            (query, self.documents[number], grade)
+            for query, grades in zip(self.queries, self.grades, strict=True)
+            for number, grade in grades.items()
+        ]
+        queries, documents, grades = map(list, zip(*judged, strict=True))
+        return ScoredPairs(self.name, "", queries, documents, np.array(grades, np.float64), [self.name] * len(judged))
+
+    def score(self, encoder: SentenceEncoder) -> RetrievalResult:
+        """Ranks the documents for each query by the encoder's cosines."""
+        return self.score_rows(encoder)[0]
+
+    def score_rows(self, encoder: SentenceEncoder) -> tuple[RetrievalResult, Floats]:
+        """The result, and the measures of each query, [N, measures]."""
+        queries, documents = map(unit_length, self._vectors(encoder))
+        ranked = rankings(queries, documents)
+        measured = np.array([_measured(*each) for each in zip(ranked, self.grades, strict=True)])
+        values = dict(zip(RANKING_MEASURES, measured.mean(0).tolist(), strict=True))
+        counts = {"queries": len(self.queries), "documents": len(self.documents)}
+        return RetrievalResult(name=self.name, **counts, measures=values), measured
+
+    def _vectors(self, encoder: SentenceEncoder) -> list[NDArray[np.float32]]:
+        if hasattr(encoder, "encode_query"):
+            asked = sentence_vectors(encoder.encode_query, self.queries, self.name)
+            found = sentence_vectors(encoder.encode_document, self.documents, self.name)  # type: ignore[attr-defined]
+        else:  # together, because the features of `SharedWords` are the words of a call
+            both = sentence_vectors(encoder.encode, [*self.queries, *self.documents], self.name)
+            asked, found = np.split(both, [len(self.queries)])
+        return [vectors.astype(np.float32) for vectors in (asked, found)]
+
+    def resampled(
+        self, values: Floats, aggregation: Aggregation = "all", metric: Metric = "spearman", seed: int = 0
+    ) -> dict[str, Floats]:
+        """The scores [resamples] on samples of the queries, from the measures that `score_rows` gives."""
+        return dict(zip(ranking_scores(self.name), resampled_means(values, seed).T, strict=True))
+
+
+def rankings(queries: NDArray[np.float32], documents: NDArray[np.float32]) -> Iterator[NDArray[np.int64]]:
+    """For each query [d] of [N, d], the numbers of the nearest documents of [M, d], up to `DEPTH`, the nearest first.
+
+    All vectors have length 1. Of equally near documents, an earlier one is first.
+    """
+    at_once = max(1, PRODUCTS // len(documents))
+    for start in range(0, len(queries), at_once):
+        with fast_float32(), torch.no_grad():
+            cosines = torch.from_numpy(queries[start : start + at_once]) @ torch.from_numpy(documents).T
+        least = cosines.topk(min(DEPTH, len(documents))).values[:, -1]
+        for row, limit in zip(cosines.numpy(), least.tolist(), strict=True):
+            near = np.flatnonzero(row >= limit)
+            yield near[np.argsort(-row[near], kind="stable")][:DEPTH]
+
+
+def _measured(ranking: NDArray[np.int64], grades: Mapping[int, int]) -> list[float]:
+    """The measures of a query, in the order of their names."""
+    gains = np.array([grades.get(number, 0) for number in ranking.tolist()])
+    ideal = np.sort(list(grades.values()))[::-1][:10]
+    (hits,) = np.nonzero(gains)  # the ranks of answers, from 0
+    return [
+        float(gains[:10] @ DISCOUNTS[: len(gains)] / (ideal @ DISCOUNTS[: len(ideal)])),
+        1 / (hits[0] + 1) if len(hits) and hits[0] < 10 else 0.0,
+        *(np.count_nonzero(hits < depth) / len(grades) for depth in (1, 10, 100)),
+    ]
+
+
+def place_and_part(source: str) -> tuple[str, str]:
+    """What a retrieval task reads, and which part: ("nfcorpus", ":dev") or ("notes.jsonl", ",title,body")."""
+    place, part = re.fullmatch(r"(.+?)((?:,[^,/]+){2}|:\w+)?", source, re.DOTALL).groups("")  # type: ignore[union-attr]
+    return (source, "") if place in (*DATASETS, "hub") and part.startswith(":") else (place, part)
+
+
+def load_retrieval(name: str, source: str, columns: Mapping[str, str] | None = None) -> RetrievalTask:
+    """Reads a folder in BEIR's layout, or a file or dataset of pairs; `columns` as `data.read` takes them for pairs."""
+    place, part = place_and_part(source)
+    if Path(place).is_dir():
+        return _read_folder(name, Path(place), part.removeprefix(":") or "test")
+    if part.startswith(","):
+        columns = dict(zip(Pair._fields, part[1:].split(","), strict=True))
+    pairs = list(read(place, Pair, columns))
+    queries, documents = (list(dict.fromkeys(texts)) for texts in zip(*pairs, strict=True))
+    numbers = {text: number for number, text in enumerate(documents)}
+    grades: dict[str, dict[int, int]] = {query: {} for query in queries}
+    for query, document in pairs:
+        grades[query][numbers[document]] = 1
+    return RetrievalTask(name, queries, documents, list(grades.values()))
+
+
+def _read_folder(name: str, folder: Path, split: str) -> RetrievalTask:
+    splits = {path.name.split(".")[0]: path for path in sorted(folder.glob("qrels/*"))}
+    if not splits:
+        raise InputError(
+            f"{folder}: no qrels in it; a folder of a retrieval task has corpus.jsonl, queries.jsonl and qrels/test.tsv"
+        )
+    if split not in splits:
+        raise unknown(f"split of {folder}", split, splits)
+    names = "queries.jsonl", "corpus.jsonl"
+    try:
+        queries, corpus = ({str(row["_id"]): row for row in _records(folder / file)} for file in names)
+        ids = sorted(corpus, reverse=True)
+        numbers = {key: number for number, key in enumerate(ids)}
+        grades: dict[str, dict[int, int]] = {}
+        for row in _records(splits[split]):
+            if (grade := int(str(row["score"]))) > 0:
+                grades.setdefault(str(row["query-id"]), {})[numbers[str(row["corpus-id"])]] = grade
+        asked = [str(queries[key]["text"]) for key in grades]
+        documents = [f"{corpus[key].get('title') or ''} {corpus[key]['text']}".strip() for key in ids]
+    except (KeyError, ValueError) as error:
+        raise InputError(f"{folder}: a column or an id is missing, or a score is no whole number ({error})") from error
+    return RetrievalTask(name, asked, documents, list(grades.values()))
+
+
+def _records(path: Path) -> Iterator[Record]:
+    return (record for _, record in read_file(path))
