@@ -46,15 +46,14 @@ def test_from_scored_pairs_to_probabilities(
     assert "give one of them" in refused("mine", encoder, text, "--probability", 0.5, "--above", 0.9)
     assert "the cosine has to be above 0" in refused("mine", encoder, text, "--probability", 1e-300)
     limit = round(float(calibration.probability(0.95)), 3)
-    for command, name in (("duplicates", "duplicates/pairs.csv"), ("mine", "pairs.csv")):
-        assert isotune(command, encoder, text, "--probability", limit).code == 0
-        with Path(name).open(newline="") as file:
-            rows = list(csv.DictReader(file))
-        assert len(rows) > 2
-        for row in rows:
-            assert float(row["cosine"]) > 0.94
-            assert limit <= float(row["probability"]) + 1e-4
-            assert float(row["probability"]) == pytest.approx(calibration.probability(float(row["cosine"])), abs=2e-3)
+    assert isotune("mine", encoder, text, "--probability", limit).code == 0
+    with Path("pairs.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) > 2
+    for row in rows:
+        assert float(row["cosine"]) > 0.94
+        assert limit <= float(row["probability"]) + 1e-4
+        assert float(row["probability"]) == pytest.approx(calibration.probability(float(row["cosine"])), abs=2e-3)
 
     isotune("index", encoder, text)
     lines = isotune("search", "index", "the man sees a cat", "-k", 50).out.splitlines()[::2]
@@ -70,9 +69,8 @@ def test_an_encoder_without_calibration_gives_no_probability(
     isotune: Call, refused: Refused, encoder: Path, text: Path
 ) -> None:
     isotune("index", encoder, text)
-    for words in (["duplicates", encoder, text], ["mine", encoder, text], ["search", "index", "a dog"]):
+    for words in (["mine", encoder, text], ["search", "index", "a dog"]):
         assert refused(*words, "--probability", 0.9).endswith("isotune evaluate ENCODER --tasks FILE --calibrate")
-    assert not Path("duplicates").exists()
     assert not Path("pairs.csv").exists()
 
 

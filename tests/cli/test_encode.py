@@ -104,7 +104,6 @@ def test_similarity(isotune: Call, refused: Refused, tiny_model: Path) -> None:
         "encode MODEL text.txt text.txt --out vectors/",
         "similarity MODEL text.txt text.txt",
         "index MODEL text.txt --out index",
-        "duplicates MODEL text.txt",
         "mine MODEL text.txt",
         "evaluate MODEL --tasks stsb-open:dev",
         "label text.txt --encoders MODEL",

@@ -1,4 +1,4 @@
-"""`isotune index`, `search`, `rows`, `duplicates` and `mine`."""
+"""`isotune index`, `search`, `rows` and `mine`."""
 
 import json
 from collections.abc import Callable
@@ -81,22 +81,6 @@ def test_rows_may_be_added_in_another_precision(
     Path("more.txt").write_text("the man sees a cat\n")
     assert isotune("index", tiny_model, "more.txt", "--precision", "bfloat16").code == 0
     assert precisions == ["bfloat16"]
-
-
-def test_duplicates(isotune: Call, refused: Refused, tiny_model: Path) -> None:
-    Path("t.txt").write_text("a dog eats\nthe big house\na dog eats\n")
-    code, out, _ = isotune("duplicates", tiny_model, "t.txt", "--above", "0.999")
-    assert code == 0
-    counts = ["3 sentences: 1 pairs, 1 clusters", "without duplicates: 2 sentences"]
-    assert out.splitlines() == counts + [f"duplicates/{name}" for name in ("pairs.csv", "clusters.csv", "unique.txt")]
-    assert Path("duplicates/unique.txt").read_text() == "a dog eats\nthe big house\n"
-    assert Path("duplicates/pairs.csv").read_text().splitlines()[1] == "1.0000,t.txt:1,t.txt:3,a dog eats,a dog eats"
-    assert "duplicates: it exists already" in refused("duplicates", tiny_model, "t.txt")
-    assert "--above 2: a cosine" in refused("duplicates", tiny_model, "t.txt", "--above", "2", "--out", "d")
-    assert "no data" in refused("duplicates", tiny_model, "--out", "d")
-    # Said before anything is read.
-    assert "t.txt/d: it can't be written" in refused("duplicates", tiny_model, "missing.txt", "--out", "t.txt/d")
-    assert not Path("d").exists()
 
 
 def test_mined_pairs_can_be_trained_on(isotune: Call, refused: Refused, tiny_model: Path, text: Path) -> None:

@@ -49,7 +49,6 @@ WORDS = {
     "encode many": ["encode", "bert-tiny", "PARTS", "--out", "out/vectors"],
     "index": ["index", "bert-tiny", "TEXT", "--out", "out/index"],
     "search": ["search", "INDEX", "a dog", "--hybrid"],
-    "duplicates": ["duplicates", "bert-tiny", "TEXT", "--above", "0.99", "--out", "out/duplicates"],
     "mine": ["mine", "bert-tiny", "TEXT", "--above", "0.9", "--out", "out/pairs.csv"],
     "export": ["export", "bert-tiny", "--out", "out/onnx"],
     "study": ["study", "STUDY", "--model=bert-tiny", "--out=out/study", "--processes=2", "--threads=1"],

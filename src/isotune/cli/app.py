@@ -33,7 +33,6 @@ COMMANDS = {
     "index": Command("ENCODER FILE... [OPTIONS]", "Keep the rows of files in a search index on disk."),
     "search": Command("DIR QUERY [OPTIONS]", "Find the rows of an index that are nearest to a query."),
     "rows": Command("DIR [OPTIONS]", "Describe an index, and list or delete its rows."),
-    "duplicates": Command("ENCODER FILE... [OPTIONS]", "Find sentences that say the same twice."),
     "mine": Command("ENCODER FILE... [OPTIONS]", "Find pairs that mean the same, to train on."),
     "export": Command("ENCODER --out DIR [OPTIONS]", "Write an encoder as an ONNX graph that needs no torch."),
     "serve": Command("ENCODER... [OPTIONS]", "Answer requests over HTTP, and show a page to try encoders."),

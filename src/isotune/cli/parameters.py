@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cyclopts import Parameter, Token
 
 from isotune.errors import InputError
-
-if TYPE_CHECKING:
-    from isotune.encoder.calibration import Calibration
 
 ENCODER = Parameter(help="A sentence encoder or a language model: a folder, or a name on the Hugging Face hub.")
 PRECISION = Parameter(
@@ -84,22 +80,6 @@ def within(least: float, most: float) -> Parameter:
             raise ValueError(f"A number from {least:,g} to {most:,g} is needed.")
 
     return Parameter(validator=check)
-
-
-def least_cosine(
-    calibration: Calibration | None, above: float | None, probability: float | None, usual: float
-) -> float:
-    """The limit of a cosine that --above or --probability gives; without either, the usual limit."""
-    if probability is None:
-        return usual if above is None else above
-    if above is not None:
-        raise InputError("--above and --probability are two limits of one thing; give one of them")
-    from isotune.encoder.calibration import required  # imports numpy
-
-    least = required(calibration).cosine(probability)
-    if least <= 0:
-        raise InputError(f"--probability {probability:g} is the cosine {least:.3f}; the cosine has to be above 0")
-    return least
 
 
 def labels(encoders: Sequence[str]) -> list[str]:

@@ -177,12 +177,6 @@ class SentenceModel(nn.Module):
             logger.warning("%.0f %% %s %s; choose a model for this language", 100 * share, text, token)
         return ids
 
-    def knows(self, sentences: Sequence[str]) -> list[bool]:
-        """Whether the vocabulary has most tokens of each sentence; others may have the vector of another sentence."""
-        _, of_prompt, _ = self.prompts(self.prompt, self.max_length)
-        tokens, unknown = self.tokenize(sentences), self.tokenizer.unk_token_id
-        return [ids.count(unknown) <= MUCH_UNKNOWN * (len(ids) - of_prompt) for ids in tokens]
-
     def tokenize_pairs(
         self, first: Sequence[str], second: Sequence[str], max_length: int | None = None
     ) -> tuple[list[list[int]], list[int]]:
