@@ -6,7 +6,7 @@ import pytest
 
 from isotune.lab.studies import Study, read_study
 from isotune.lab.studies.lines import MadeRun
-from isotune.lab.studies.plan import changed_study, departures
+from isotune.lab.studies.plan import changed_study, departures, needs
 from isotune.lab.studies.results import Results, table_rows
 from isotune.lab.studies.run_study import run_study
 
@@ -35,6 +35,18 @@ def test_given_options_replace_those_of_arms() -> None:
         "Options that differ from the study's: temperature = 0.05, steps = 3.",
         "Seeds 5, not 1, 2, 3, 4, 1234, 2345, 3456, 7890.",
     ]
+
+
+def test_with_stand_ins_the_text_of_similarity_is_the_official_one() -> None:
+    study = read_study("consert/table2")
+    changed = changed_study(study, (), {}, stand_ins=True)
+    assert study.tasks == ("senteval-sts",)
+    assert (changed.tasks, changed.judged, changed.stand_ins) == (("sts",), "sts", True)
+    assert changed.published[0].scores["sts12"] == study.published[0].scores["senteval-sts12"]
+    sources, _ = needs(changed)
+    assert sources[-2:] == ["sts-unlabelled", "stsb:dev"]
+    assert departures(changed, study, "", {}) == ["The text of the STS tasks is the official one, not SentEval's."]
+    assert changed_study(read_study("self-guided/table4"), (), {}, stand_ins=True).tasks == ("senteval-50",)
 
 
 def test_another_model_is_told() -> None:

@@ -7,6 +7,7 @@ run at several batch sizes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -158,8 +159,12 @@ def needs(study: Study, model: str = "") -> tuple[list[str], list[str]]:
     return list(dict.fromkeys([*study.statistics, *tasks, *data])), list(dict.fromkeys(models))
 
 
-def changed_study(study: Study, seeds: Sequence[int], options: Mapping[str, Any]) -> Study:
-    """A study with other seeds, and with options that replace those of the study and of its arms."""
+def changed_study(study: Study, seeds: Sequence[int], options: Mapping[str, Any], *, stand_ins: bool = False) -> Study:
+    """A study with other seeds, and with options that replace those of the study and of its arms.
+
+    With `stand_ins` it trains on what stands in for published data, and reads the official text of the STS tasks in
+    place of SentEval's.
+    """
     for key in options:
         for place, grid in (("the study", study.grid), *((f"arm {arm.name}", arm.grid or {}) for arm in study.arms)):
             if key in grid:
@@ -170,7 +175,9 @@ def changed_study(study: Study, seeds: Sequence[int], options: Mapping[str, Any]
         kept = {key: value for key, value in arm.options.items() if key not in options}
         arms.append(arm.model_copy(update={"options": kept}))
     changes = {"arms": tuple(arms), "seeds": tuple(seeds) or study.seeds, "options": {**study.options, **options}}
-    return study.model_copy(update=changes)
+    study = study.model_copy(update={**changes, "stand_ins": stand_ins or study.stand_ins})
+    official = re.sub('"senteval-(?=sts|sickr)', '"', study.model_dump_json())
+    return Study.model_validate_json(official) if stand_ins else study
 
 
 def departures(study: Study, published: Study, model: str, options: Mapping[str, Any]) -> list[str]:
@@ -181,6 +188,8 @@ def departures(study: Study, published: Study, model: str, options: Mapping[str,
     if options:
         given = ", ".join(f"{key} = {value}" for key, value in options.items())
         sentences.append(f"Options that differ from the study's: {given}.")
+    if study.tasks != published.tasks:
+        sentences.append("The text of the STS tasks is the official one, not SentEval's.")
     if study.seeds != published.seeds:
         sentences.append(f"Seeds {', '.join(map(str, study.seeds))}, not {', '.join(map(str, published.seeds))}.")
     return sentences

@@ -78,7 +78,7 @@ def run_study(
         seeds: replace the study's.
         options: replace the options of the recipes and of the study's arms.
         minutes: no run begins after this time.
-        stand_ins: train on data that stand in for published data where these are only on the hub.
+        stand_ins: use data that stand in for published data where these are only on the hub.
         processes: runs made side by side; if None, one a GPU, or without a GPU one a core, at most 4.
         threads: threads of each process; an equal share of the cores if None.
         quiet: print nothing on standard error.
@@ -90,10 +90,9 @@ def run_study(
         if count is not None and count < 1:
             raise InputError(f"{option} {count}: at least 1 is needed")
     published, out = read_study(name), Path(out)
-    study = changed_study(published, seeds, options or {})
+    study = changed_study(published, seeds, options or {}, stand_ins=stand_ins)
     notes = (*departures(study, published, model, options or {}), study.note)
-    changes = {"note": " ".join(filter(None, notes)), "stand_ins": stand_ins or study.stand_ins}
-    study = study.model_copy(update=changes)
+    study = study.model_copy(update={"note": " ".join(filter(None, notes))})
     folder = Path(runs or out / "runs")
     try:
         make_folder(out)
