@@ -10,7 +10,7 @@ from isotune.kernels import Precision
 
 TASKS = (
     "What to evaluate on: named tasks such as stsb; groups of tasks (sts, sts17, stsb-multi, transfer, senteval, "
-    "senteval-50); the distribution of the vectors (geometry, geometry-qqp or geometry:DATA); or files with the "
+    "senteval-50); the distribution of the vectors (geometry or geometry:DATA); or files with the "
     "columns sentence1, sentence2 and score. Unset: the seven STS tasks (semantic textual similarity) if $ISOTUNE_DATA "
     "has them, otherwise the bundled test pairs."
 )

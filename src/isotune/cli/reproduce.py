@@ -109,7 +109,7 @@ def _fetch(name: str, model: str, seeds: Sequence[int], options: Mapping[str, An
     from isotune.lab.studies import read_study
     from isotune.lab.studies.plan import changed_study, needs, plan_runs, rows_to_train
 
-    study = changed_study(read_study(name), seeds, options, stand_ins=stand_ins)
+    study = changed_study(read_study(name), seeds, options, with_stand_ins=stand_ins)
     runs, (sources, models) = plan_runs(study, model or None), needs(study, model)
     rows = sum(rows_to_train(run.recipe) for run in runs if run.recipe)
     hours = rows / ROWS_A_SECOND / 3600

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from isotune.data import DATASETS, available, read_scored_pairs
 from isotune.errors import InputError, invalid, unknown
 from isotune.evaluation.classifiers import Classifier, Logistic, SentEval
-from isotune.evaluation.geometry import load_geometry, load_labelled_geometry
+from isotune.evaluation.geometry import load_geometry
 from isotune.evaluation.results import NamedScores, TaskResult
 from isotune.evaluation.sts import STSTask
 from isotune.evaluation.transfer import load_transfer
@@ -76,7 +76,6 @@ _OWN: Mapping[str, NamedTask] = {
         for prefix, classifier in _CLASSIFIERS.items()
     },
     "geometry": NamedTask("Geometry", "stsb:dev", load_geometry),
-    "geometry-qqp": NamedTask("Geometry QQP", "minbert-quora:dev", load_labelled_geometry),
 }
 
 TASKS: Registry[NamedTask] = Registry("task", _OWN)  # the tasks by name
@@ -139,9 +138,9 @@ def load_tasks(
 
     Args:
         tasks: one or several. Each is a name of `TASKS`; a name of `GROUPS`, which stands for all tasks of the group;
-            scored pairs, as a file or a dataset's split such as "stsb:dev"; or the geometry on scored pairs, such as
-            "geometry:mine.tsv" or "geometry:sickr:dev". If None or empty, the tasks are the seven of the group "sts" if
-            this machine has their data, and "stsb-open" otherwise.
+            scored pairs, as a file or a dataset's split such as "stsb:dev"; or the geometry on scored or labelled
+            pairs, such as "geometry:mine.tsv" or "geometry:minbert-quora:dev". If None or empty, the tasks are the
+            seven of the group "sts" if this machine has their data, and "stsb-open" otherwise.
 
     Raises:
         InputError: a task is neither known nor a file, or its data cannot be read.

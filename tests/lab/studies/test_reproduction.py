@@ -37,16 +37,18 @@ def test_given_options_replace_those_of_arms() -> None:
     ]
 
 
-def test_with_stand_ins_the_text_of_similarity_is_the_official_one() -> None:
+def test_with_stand_ins_tasks_read_other_data() -> None:
     study = read_study("consert/table2")
-    changed = changed_study(study, (), {}, stand_ins=True)
+    changed = changed_study(study, (), {}, with_stand_ins=True)
     assert study.tasks == ("senteval-sts",)
     assert (changed.tasks, changed.judged, changed.stand_ins) == (("sts",), "sts", True)
     assert changed.published[0].scores["sts12"] == study.published[0].scores["senteval-sts12"]
     sources, _ = needs(changed)
     assert sources[-2:] == ["sts-unlabelled", "stsb:dev"]
-    assert departures(changed, study, "", {}) == ["The text of the STS tasks is the official one, not SentEval's."]
-    assert changed_study(read_study("self-guided/table4"), (), {}, stand_ins=True).tasks == ("senteval-50",)
+    assert departures(changed, study, "", {}) == ["Scored on sts, not senteval-sts."]
+    assert changed_study(read_study("self-guided/table4"), (), {}, with_stand_ins=True).tasks == ("senteval-50",)
+    geometry = changed_study(read_study("bert-cf/table7"), (), {}, with_stand_ins=True)
+    assert geometry.scores[0] == "geometry:qqp-sample:train-alignment"
 
 
 def test_another_model_is_told() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from isotune.data import DATASETS, LabelledSentence, Sentence
+from isotune.data import DATASETS, LabelledSentence, Sentence, stand_ins
 from isotune.encoder import EncoderOptions
 from isotune.errors import InputError, invalid, unknown
 from isotune.evaluation import named_tasks, source_of
@@ -159,11 +159,13 @@ def needs(study: Study, model: str = "") -> tuple[list[str], list[str]]:
     return list(dict.fromkeys([*study.statistics, *tasks, *data])), list(dict.fromkeys(models))
 
 
-def changed_study(study: Study, seeds: Sequence[int], options: Mapping[str, Any], *, stand_ins: bool = False) -> Study:
+def changed_study(
+    study: Study, seeds: Sequence[int], options: Mapping[str, Any], *, with_stand_ins: bool = False
+) -> Study:
     """A study with other seeds, and with options that replace those of the study and of its arms.
 
-    With `stand_ins` it trains on what stands in for published data, and reads the official text of the STS tasks in
-    place of SentEval's.
+    With stand-ins it reads what stands in for published data, and the official text of the STS tasks in place of
+    SentEval's.
     """
     for key in options:
         for place, grid in (("the study", study.grid), *((f"arm {arm.name}", arm.grid or {}) for arm in study.arms)):
@@ -175,9 +177,13 @@ def changed_study(study: Study, seeds: Sequence[int], options: Mapping[str, Any]
         kept = {key: value for key, value in arm.options.items() if key not in options}
         arms.append(arm.model_copy(update={"options": kept}))
     changes = {"arms": tuple(arms), "seeds": tuple(seeds) or study.seeds, "options": {**study.options, **options}}
-    study = study.model_copy(update={**changes, "stand_ins": stand_ins or study.stand_ins})
-    official = re.sub('"senteval-(?=sts|sickr)', '"', study.model_dump_json())
-    return Study.model_validate_json(official) if stand_ins else study
+    study = study.model_copy(update={**changes, "stand_ins": with_stand_ins or study.stand_ins})
+    if not with_stand_ins:
+        return study
+    table = re.sub('"senteval-(?=sts|sickr)', '"', study.model_dump_json())
+    for source in map(source_of, named_tasks(study.tasks)):
+        table = table.replace(source, stand_ins(source)[0])
+    return Study.model_validate_json(table)
 
 
 def departures(study: Study, published: Study, model: str, options: Mapping[str, Any]) -> list[str]:
@@ -189,7 +195,7 @@ def departures(study: Study, published: Study, model: str, options: Mapping[str,
         given = ", ".join(f"{key} = {value}" for key, value in options.items())
         sentences.append(f"Options that differ from the study's: {given}.")
     if study.tasks != published.tasks:
-        sentences.append("The text of the STS tasks is the official one, not SentEval's.")
+        sentences.append(f"Scored on {', '.join(study.tasks)}, not {', '.join(published.tasks)}.")
     if study.seeds != published.seeds:
         sentences.append(f"Seeds {', '.join(map(str, study.seeds))}, not {', '.join(map(str, published.seeds))}.")
     return sentences

@@ -90,7 +90,7 @@ def run_study(
         if count is not None and count < 1:
             raise InputError(f"{option} {count}: at least 1 is needed")
     published, out = read_study(name), Path(out)
-    study = changed_study(published, seeds, options or {}, stand_ins=stand_ins)
+    study = changed_study(published, seeds, options or {}, with_stand_ins=stand_ins)
     notes = (*departures(study, published, model, options or {}), study.note)
     study = study.model_copy(update={"note": " ".join(filter(None, notes))})
     folder = Path(runs or out / "runs")
