@@ -14,7 +14,7 @@ from tests.cli.conftest import Call
 def sizes(tmp_path: Path) -> Path:
     """A study that needs no runs."""
     path = tmp_path / "sizes.toml"
-    table = {"title": "Sizes", "scores": ["train", "dev"], "statistics": ["stsb"]}
+    table = {"title": "Sizes", "scores": ["train", "dev"], "statistics": ["stsb-open"]}
     path.write_text(tomli_w.dumps(table))
     return path
 
@@ -45,7 +45,10 @@ def test_the_page_of_a_run_can_be_written_again(isotune: Call) -> None:
     assert len(page.read_text()) == len(before)  # the ids in matplotlib's figures are random
 
 
-def test_published_numbers_stand_below_measured_ones(isotune: Call) -> None:
+def test_published_numbers_stand_below_measured_ones(
+    isotune: Call, real_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ISOTUNE_DATA", str(real_data))
     code, out, err = isotune("reproduce", "consert/table1")
     assert code == 0
     assert err.splitlines()[0].endswith("0 runs, 0 of them already done")

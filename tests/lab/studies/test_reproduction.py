@@ -1,9 +1,11 @@
 """The papers' tables as commands: other models and options, and published beside measured."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from isotune.data import DATASETS
 from isotune.lab.studies import Study, read_study
 from isotune.lab.studies.lines import MadeRun
 from isotune.lab.studies.plan import changed_study, departures, needs
@@ -81,7 +83,12 @@ def test_published_stands_below_measured() -> None:
     assert next(table_rows(twice.model_copy(update={"runs": runs}))) == ["a", "51.00 ± 1.41"]
 
 
-def test_a_table_of_data_needs_no_run(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("real_data")
+def test_a_table_of_data_counts_the_rows_that_it_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    splits = {"test": replace(DATASETS["sts13"].splits["test"], row_count=7)}
+    monkeypatch.setattr(
+        "isotune.lab.studies.run_study.DATASETS", {**DATASETS, "sts13": replace(DATASETS["sts13"], splits=splits)}
+    )
     outcome = run_study("consert/table1", tmp_path, quiet=True)
     assert outcome.failed == 0
     made = Results.read(tmp_path)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from isotune.data import DATASETS, Sentence, is_stand_in
+from isotune.data import DATASETS, Row, Sentence, is_stand_in, read
 from isotune.encoder import Encoder
 from isotune.errors import InputError
 from isotune.evaluation import Evaluation, SentenceEncoder, STSTask, load_tasks
@@ -130,11 +130,13 @@ def run_study(
 
 def _sizes(name: str) -> dict[str, float]:
     dataset = DATASETS[name]
-    counts: dict[str, float] = {split: part.gold_count for split, part in dataset.splits.items()}
-    rows = [part.row_count for part in dataset.splits.values()]
-    of_members = sum(_sizes(member)["texts"] for member in dataset.union)
-    counts["texts"] = -1 if -1 in rows else sum(rows) * (1 if dataset.row_types == (Sentence,) else 2) + of_members
-    return {size: float(counts.get(size, 0)) for size in SIZES if counts.get(size) != -1}
+    splits = [split for split in SIZES if split in dataset.splits and dataset.splits[split].gold_count]
+    counts = {split: _count(f"{name}:{split}", dataset.row_types[0]) for split in splits}
+    return {**dict.fromkeys(SIZES, 0.0), **counts, "texts": _count(name, Sentence)}
+
+
+def _count(source: str, row_type: type[Row]) -> float:
+    return float(sum(1 for _ in read(source, row_type)))
 
 
 class StudyRuns:

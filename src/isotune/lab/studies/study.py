@@ -130,7 +130,7 @@ class Study(_Table):
     # option -> values. An arm is run at each combination of the options that it has.
     grid: dict[str, Annotated[tuple[Value, ...], Field(min_length=1)]] = {}
     arms: tuple[Arm, ...] = ()  # what is compared
-    statistics: tuple[str, ...] = ()  # datasets whose sizes (`SIZES`) are lines of the table
+    statistics: tuple[str, ...] = ()  # datasets whose sizes (`SIZES`), counted, are lines of the table
     published: tuple[Published, ...] = ()  # what the paper prints
     figures: tuple[Figure, ...] = ()  # drawn from the table
     # names in `isotune.lab.analyses.ANALYSES`, made of every arm's encoder of the first seed
