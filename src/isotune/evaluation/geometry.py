@@ -136,11 +136,7 @@ class GeometryTask:
 
 
 def load_geometry(name: str, source: str) -> GeometryTask:
-    """Reads a dataset's labelled pairs, or scored pairs.
-
-    Positive are the pairs labelled as meaning the same, or those from `POSITIVE` of the highest score on, possible or
-    in the file.
-    """
+    """Reads a dataset's labelled pairs, or scored pairs; of these are positive those from `POSITIVE` of the best on."""
     dataset, _, _ = source.partition(":")
     if dataset in DATASETS and DATASETS[dataset].row_types == (LabelledPair,):
         label, rows = DATASETS[dataset].positive, list(read(source, LabelledPair))

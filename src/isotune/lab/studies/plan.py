@@ -162,10 +162,9 @@ def needs(study: Study, model: str = "") -> tuple[list[str], list[str]]:
 def changed_study(
     study: Study, seeds: Sequence[int], options: Mapping[str, Any], *, with_stand_ins: bool = False
 ) -> Study:
-    """A study with other seeds, and with options that replace those of the study and of its arms.
+    """A study with other seeds, with options in place of its own and its arms', and on data that stand in for others.
 
-    With stand-ins it reads what stands in for published data, and the official text of the STS tasks in place of
-    SentEval's.
+    The official text of the STS tasks stands in for SentEval's.
     """
     for key in options:
         for place, grid in (("the study", study.grid), *((f"arm {arm.name}", arm.grid or {}) for arm in study.arms)):

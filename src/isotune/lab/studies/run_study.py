@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from isotune.data import DATASETS, Row, Sentence, is_stand_in, read
+from isotune.data import DATASETS, Sentence, is_stand_in, read
 from isotune.encoder import Encoder
 from isotune.errors import InputError
 from isotune.evaluation import Evaluation, SentenceEncoder, STSTask, load_tasks
@@ -131,12 +131,8 @@ def run_study(
 def _sizes(name: str) -> dict[str, float]:
     dataset = DATASETS[name]
     splits = [split for split in SIZES if split in dataset.splits and dataset.splits[split].gold_count]
-    counts = {split: _count(f"{name}:{split}", dataset.row_types[0]) for split in splits}
-    return {**dict.fromkeys(SIZES, 0.0), **counts, "texts": _count(name, Sentence)}
-
-
-def _count(source: str, row_type: type[Row]) -> float:
-    return float(sum(1 for _ in read(source, row_type)))
+    counts = {split: len(list(read(f"{name}:{split}", dataset.row_types[0]))) for split in splits}
+    return {**dict.fromkeys(SIZES, 0), **counts, "texts": len(list(read(name, Sentence)))}
 
 
 class StudyRuns:
