@@ -1,4 +1,4 @@
-"""`isotune encode` and `isotune similarity`: vectors, cosines, complete files, and errors."""
+"""`isotune encode`: vectors, complete files, and errors."""
 
 import io
 import re
@@ -85,15 +85,6 @@ def test_a_full_disk(refused: Refused, tiny_model: Path, text: Path, name: str) 
     with files_no_larger_than(1000):
         assert f"{name}: it can't be written" in refused("encode", tiny_model, text, "--out", name)
     assert here() == {"text.txt"}
-
-
-def test_similarity(isotune: Call, refused: Refused, tiny_model: Path) -> None:
-    assert isotune("similarity", tiny_model, "a dog eats", "a dog eats").out == "1.0000\n"
-    a, b = Encoder.load(tiny_model).encode(["a dog", "-a cat"], normalize=True)
-    assert isotune("similarity", tiny_model, "--", "a dog", "-a cat").out == f"{a @ b:.4f}\n"
-    assert "there is no such folder" in refused("similarity", "no/model", "a", "b")
-    for text in ("-5 degrees", "- a", "-cold", "--- a"):
-        assert "begins with a dash stands behind --" in refused("similarity", tiny_model, text, "a cat")
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_the_version_and_the_help_without_arguments(isotune: Call) -> None:
         (["train", "--method", "sif", "--steps", "9"], "--steps is an option of methods with steps, and sif has none;"),
         (["train", "--method", "simcse", "--betas", "0.9"], "--betas requires 2 positional arguments. Only got 1."),
         (["evaluate"], "no encoder"),
-        (["similarity", "x", "a", "b", "c"], "Unexpected argument 'c'. See isotune similarity --help"),
+        (["search", "x", "a", "b"], "Unexpected argument 'b'. See isotune search --help"),
     ],
 )
 def test_a_wrong_command_line_is_refused_in_one_line(

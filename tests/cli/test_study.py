@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import tomli_w
 
+from isotune.lab.studies import Study
 from isotune.lab.studies.run_study import StudyOutcome
 from tests.cli.conftest import Call
 
@@ -14,7 +15,7 @@ from tests.cli.conftest import Call
 def sizes(tmp_path: Path) -> Path:
     """A study that needs no runs."""
     path = tmp_path / "sizes.toml"
-    table = {"title": "Sizes", "scores": ["train", "dev"], "statistics": ["stsb"]}
+    table = {"title": "Sizes", "scores": ["train", "dev"], "statistics": ["stsb-open"]}
     path.write_text(tomli_w.dumps(table))
     return path
 
@@ -45,7 +46,10 @@ def test_the_page_of_a_run_can_be_written_again(isotune: Call) -> None:
     assert len(page.read_text()) == len(before)  # the ids in matplotlib's figures are random
 
 
-def test_published_numbers_stand_below_measured_ones(isotune: Call) -> None:
+def test_published_numbers_stand_below_measured_ones(
+    isotune: Call, real_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ISOTUNE_DATA", str(real_data))
     code, out, err = isotune("reproduce", "consert/table1")
     assert code == 0
     assert err.splitlines()[0].endswith("0 runs, 0 of them already done")
@@ -53,6 +57,20 @@ def test_published_numbers_stand_below_measured_ones(isotune: Call) -> None:
     place = lines.index(["stsb", "5,749", "1,500", "1,379", "17,256"])
     assert lines[place + 1] == ["published", "5,749", "1,500", "1,379", "17,256"]
     assert lines[-1] == ["reproduced/consert/table1/study.html"]
+
+
+def test_all_tables_of_a_paper_end_in_one_page(isotune: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def one_table(*_: object) -> Study:
+        return Study.from_table({"title": "Sizes", "scores": ["dev"], "statistics": ["stsb-open"]})
+
+    monkeypatch.setattr("isotune.lab.studies.read_study", one_table)
+    monkeypatch.setattr("isotune.lab.studies.run_study.read_study", one_table)
+    code, out, _ = isotune("reproduce", "clsr", "--all")
+    assert code == 0
+    assert out.startswith("clsr/table1, clsr/table2, clsr/table3, clsr/table4: 0 runs. They train on 0 rows")
+    assert out.splitlines()[-1] == "reproduced/clsr.html"
+    page = Path("reproduced", "clsr.html").read_text("utf-8")
+    assert page.count("<td>875</td>") == page.count('/study.html">Sizes</a>') == 4
 
 
 @pytest.mark.parametrize(
@@ -65,6 +83,7 @@ def test_published_numbers_stand_below_measured_ones(isotune: Call) -> None:
         (["study", "sizes.toml", "--threads", "0"], "threads 0: at least 1 is needed"),
         (["report", "."], "is not a run folder"),
         (["reproduce", "consert/table5"], "unknown table or figure 'consert/table5': did you mean 'consert/table4'?"),
+        (["reproduce", "concert", "--all"], "unknown paper 'concert': did you mean 'consert'?"),
         (["reproduce", "consert/table4", "--options", "steps"], "steps: write NAME=VALUE, such as steps=200"),
         (["reproduce", "consert/table4", "--options", "batch_size=4"], "option batch_size can't be given"),
         (["reproduce", "consert/table2", "--options", "stepps=4"], "unknown option 'stepps': did you mean 'steps'?"),

@@ -52,7 +52,7 @@ WORDS = {
     "mine": ["mine", "bert-tiny", "TEXT", "--above", "0.9", "--out", "out/pairs.csv"],
     "export": ["export", "bert-tiny", "--out", "out/onnx"],
     "study": ["study", "STUDY", "--model=bert-tiny", "--out=out/study", "--processes=2", "--threads=1"],
-    "reproduce": ["reproduce", "consert/table1", "--out", "out"],
+    "reproduce": ["reproduce"],
     "datasets": ["datasets", "fetch", "hub:me/data"],
     "label": ["label", "TEXT", "--encoders", "bert-tiny", "--pairs", "2", "--out", "out/labels.tsv"],
 }

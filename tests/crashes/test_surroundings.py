@@ -103,7 +103,7 @@ for words in {lines}:
 def test_without_a_network(network: str, inputs: Inputs, silent: str, tmp_path: Path) -> None:
     address = silent if network == "is silent" else "http://127.0.0.1:9"
     lines = [
-        ["similarity", "somebody/some-encoder", "a", "b"],
+        ["export", "somebody/some-encoder", "--out", "onnx"],
         ["train", "hub:somebody/some-data", "--model", inputs.model],
         ["datasets", "fetch", "stsb"],
     ]

@@ -188,7 +188,8 @@ def test_a_dataset_is_available_if_all_its_files_are(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, dataset in DATASETS.items():
-        assert available(name) == all(part.file for part in dataset.splits.values())
+        members = [DATASETS[member] for member in dataset.union or (name,)]
+        assert available(name) == all(part.file for member in members for part in member.splits.values())
     for name in SEVEN[:-1]:
         shutil.copytree(data / name, tmp_path / name)
     monkeypatch.setenv("ISOTUNE_DATA", str(tmp_path))

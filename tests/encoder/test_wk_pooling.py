@@ -23,14 +23,15 @@ def walk(layers: int, tokens: int, d: int) -> list[Tensor]:
     return list((torch.ones(d) + 0.5 * torch.randn(layers, tokens, d, dtype=torch.float64)).cumsum(0))
 
 
+@pytest.mark.parametrize("released", [False, True])
 @pytest.mark.parametrize("layers", [3, 4, 5, 9])
-def test_wk_pooling_equals_its_transcription(layers: int) -> None:
+def test_wk_pooling_equals_its_transcription(layers: int, released: bool) -> None:
     tokens = pack([[1] * length for length in LENGTHS])
     states = walk(layers, sum(LENGTHS), 16)
     parts = list(zip(*(layer.split(tokens.lengths.tolist()) for layer in states), strict=True))
-    expected = torch.stack([reference.sentence(part) for part in parts])
-    torch.testing.assert_close(wk_pooling(states, tokens), expected, rtol=1e-10, atol=1e-12)
-    single = wk_pooling([layer.float() for layer in states], tokens)
+    expected = torch.stack([reference.sentence(part, released) for part in parts])
+    torch.testing.assert_close(wk_pooling(states, tokens, released=released), expected, rtol=1e-10, atol=1e-12)
+    single = wk_pooling([layer.float() for layer in states], tokens, released=released)
     assert single.dtype == torch.float32
     torch.testing.assert_close(single.double(), expected, rtol=1e-5, atol=1e-5)
 

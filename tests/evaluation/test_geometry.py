@@ -98,7 +98,7 @@ def test_a_space_without_two_sentences_or_a_positive_is_refused(text: str, messa
 
 
 def test_sts_b_and_qqp(real_data: Path) -> None:
-    stsb, qqp = load_tasks(["geometry", "geometry-qqp"])
+    stsb, qqp = load_tasks(["geometry", "geometry:minbert-quora:dev"])
     pairs = read_scored_pairs("stsb:dev")
 
     class Random:

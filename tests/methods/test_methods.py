@@ -130,6 +130,18 @@ def test_simcse_projects_both_views_alike_while_training(encoder: Encoder, batch
     torch.testing.assert_close(method.loss([first, second], batch)["info_nce"].double(), expected, rtol=1e-4, atol=0)
 
 
+def test_simcse_keeps_the_layer_that_it_trains_through(encoder: Encoder, batch: Batch) -> None:
+    torch.manual_seed(0)
+    dropped = SimCSE(SimCSEOptions(), encoder)
+    expected = dropped.loss(encode_views(encoder.eval(), dropped.views(batch)), batch)["info_nce"]
+    torch.manual_seed(0)
+    kept = SimCSE(SimCSEOptions(keep_projection=True), encoder)
+    kept.adds.attach(encoder)
+    loss = kept.loss(encode_views(encoder.eval(), kept.views(batch)), batch)["info_nce"]
+    torch.testing.assert_close(loss, expected)
+    assert len(encoder.heads) == 1
+
+
 def test_consert_makes_two_augmented_views_of_the_last_layer(encoder: Encoder, batch: Batch) -> None:
     method = ConSERT(ConSERTOptions(), encoder)
     first, second = method.views(batch)

@@ -28,7 +28,6 @@ COMMANDS = {
     "study": Command("[NAME] [OPTIONS]", "Compare methods, models and options over several seeds."),
     "reproduce": Command("[NAME] [OPTIONS]", "Reproduce a table or figure of a paper, or list them all."),
     "encode": Command("ENCODER FILE... [OPTIONS]", "Turn the sentences of files into vectors."),
-    "similarity": Command("ENCODER FIRST SECOND [OPTIONS]", "Print the cosine similarity of two sentences."),
     "label": Command("TEXT [OPTIONS]", "Score pairs of your own sentences, to choose by them."),
     "index": Command("ENCODER FILE... [OPTIONS]", "Keep the rows of files in a search index on disk."),
     "search": Command("DIR QUERY [OPTIONS]", "Find the rows of an index that are nearest to a query."),

@@ -10,11 +10,11 @@ from isotune.kernels import Precision
 
 TASKS = (
     "What to evaluate on: named tasks such as stsb; groups of tasks (sts, sts17, stsb-multi, transfer, senteval, "
-    "senteval-50); the distribution of the vectors (geometry, geometry-qqp or geometry:DATA); files with the columns "
-    "sentence1, sentence2 and score; or retrieval:DATA, which is a folder in BEIR's layout (corpus.jsonl, "
-    "queries.jsonl, qrels/test.tsv), or pairs such as retrieval:faq.tsv or retrieval:notes.jsonl,title,body, where "
-    "each first text has to find its second among all. Unset: the seven STS tasks (semantic textual similarity) if "
-    "$ISOTUNE_DATA has them, otherwise the bundled test pairs."
+    "senteval-50); the distribution of the vectors (geometry or geometry:DATA); files with the columns sentence1, "
+    "sentence2 and score; or retrieval:DATA, which is a folder in BEIR's layout (corpus.jsonl, queries.jsonl, "
+    "qrels/test.tsv), or pairs such as retrieval:faq.tsv or retrieval:notes.jsonl,title,body, where each first text "
+    "has to find its second among all. Unset: the seven STS tasks (semantic textual similarity) if $ISOTUNE_DATA has "
+    "them, otherwise the bundled test pairs."
 )
 AGGREGATION = (
     "How to score an STS task that has subsets. all: one correlation over all pairs together, as the papers do. mean: "

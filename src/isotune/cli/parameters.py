@@ -41,8 +41,8 @@ PROBABILITY = Parameter(
 JSON = Parameter(name="--json", help="Print JSON in place of text. AGENTS.md describes its form.", negative="")
 LIST_JSON = Parameter(name="--json", help="Print the list as JSON. AGENTS.md describes its form.", negative="")
 STAND_INS = Parameter(
-    help="Train on data that stand in for published data where these are only on the Hugging Face hub, such as "
-    "nli-sample for all-nli. The page says so."
+    help="Use data that stand in for published data where these are only on the Hugging Face hub, such as nli-sample "
+    "for all-nli. The page says so."
 )
 
 

@@ -80,7 +80,7 @@ def _one_line(error: CycloptsError, command: str, words: Sequence[str]) -> Input
             from isotune.cli.train import where_option_is
 
             message = where_option_is(token.keyword or token.value, words) or str(error)
-        case UnknownOptionError() if command in ("similarity", "search"):
+        case UnknownOptionError() if command == "search":
             message = f"{error} A text that begins with a dash stands behind --, after the options."
         case UnusedCliTokensError(unused_tokens=[word, *_]):
             message = f"Unexpected argument {word!r}."

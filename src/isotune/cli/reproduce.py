@@ -1,22 +1,30 @@
 """`isotune reproduce`: the papers' tables and figures, made again or listed."""
 
+import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf
 from pathlib import Path
+from time import monotonic
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from isotune.cli.parameters import LIST_JSON, PROCESSES, STAND_INS, THREADS, for_the_list, key_values
 
-NAME = "The table or figure, such as consert/table4. Without a name, all are listed."
+NAME = "The table or figure, such as consert/table4; with --all, the paper. Without a name, all are listed."
+EVERY = (
+    "Make all tables and figures of a paper, such as consert: say how long that takes, fetch what they need, make the "
+    "runs, and write one page with all tables, DIR/PAPER.html. The same command goes on after any interruption."
+)
 MODEL = "Use this model instead of every published model: a folder, a name on the Hugging Face hub, or bert-tiny."
 SEEDS = "Use these seeds instead of the published ones."
 OPTIONS = (
     "Change options of all runs that have them, such as learning_rate=1e-4 steps=200. A small model needs a higher "
     "learning rate and fewer steps than the published models. The page names the changed options."
 )
+# Of training of BERT-base, on one core: benchmarks/results/2026-11-20-amd-epyc-2-encoding-training.md
+ROWS_A_SECOND = 10
 FETCH = "Only fetch the data and models that the table or figure needs to this machine, for use without a network."
 BUDGET = "Start no run after this many minutes. Unset: start all runs."
 OUT = "The folder for all tables and figures: the page is written to DIR/NAME, the runs, which they share, to DIR/runs."
@@ -34,6 +42,7 @@ def reproduce(
     budget: Annotated[float, Parameter(help=BUDGET, metavar="MINUTES", show_default=False)] = inf,
     out: Annotated[Path, Parameter(help=OUT, metavar="DIR")] = Path("reproduced"),
     stand_ins: Annotated[bool, STAND_INS] = False,
+    every: Annotated[bool, Parameter(name="--all", help=EVERY, negative="")] = False,
     fetch: Annotated[bool, Parameter(help=FETCH)] = False,
     processes: Annotated[int | None, PROCESSES] = None,
     threads: Annotated[int | None, THREADS] = None,
@@ -46,21 +55,37 @@ def reproduce(
         _list(as_json)
         return 0
     for_the_list(as_json)
+    names = _studies(name, every)
+    changes: dict[str, Any] = {"model": model, "seeds": seeds, "options": option_values(options or {})}
+    if fetch or every:
+        _fetch(names, **changes, stand_ins=stand_ins)
     if fetch:
-        _fetch(name, model, option_values(options or {}), stand_ins)
         return 0
-    from isotune.errors import unknown
-    from isotune.lab.studies import paper_names
+    from isotune.lab.studies.page import write_paper_page
     from isotune.lab.studies.run_study import run_study
 
-    if name not in paper_names():
-        raise unknown("table or figure", name, paper_names())
-    running: dict[str, Any] = {"minutes": budget, "stand_ins": stand_ins, "processes": processes, "threads": threads}
-    changes: dict[str, Any] = {"model": model, "seeds": seeds, "options": option_values(options or {})}
-    outcome = run_study(name, out / name, runs=out / "runs", **changes, **running)
-    _show(outcome.page.parent)
-    print(outcome.page)
-    return int(outcome.failed > 0)
+    running: dict[str, Any] = {"stand_ins": stand_ins, "processes": processes, "threads": threads}
+    failed, end = 0, monotonic() + 60 * budget
+    for study in names:
+        minutes = max(0.0, end - monotonic()) / 60
+        outcome = run_study(study, out / study, runs=out / "runs", minutes=minutes, **changes, **running)
+        failed += outcome.failed
+        print(outcome.page)
+    if every:
+        print(write_paper_page(out, names))
+    return int(failed > 0)
+
+
+def _studies(name: str, every: bool) -> list[str]:
+    """The study, or all of the paper: first those that look into encoders, which the others don't keep."""
+    from isotune.errors import unknown
+    from isotune.lab.studies import paper_names, read_study
+
+    known = {study.partition("/")[0] for study in paper_names()} if every else paper_names()
+    if name not in known:
+        raise unknown("paper" if every else "table or figure", name, known)
+    of_paper = [study for study in paper_names() if every and study.startswith(f"{name}/")]
+    return sorted(of_paper, key=lambda study: not read_study(study).analyses) or [name]
 
 
 def option_values(texts: Mapping[str, str]) -> dict[str, Any]:
@@ -97,26 +122,25 @@ def _list(as_json: bool) -> None:
     print_list(as_json, entries, [Column("Table or figure", no_wrap=True), number, shows], rows)
 
 
-def _fetch(name: str, model: str, options: Mapping[str, Any], stand_ins: bool) -> None:
+def _fetch(names: Sequence[str], model: str, seeds: Sequence[int], options: Mapping[str, Any], stand_ins: bool) -> None:
     from isotune.cli.datasets import fetch_all
+    from isotune.cli.tables import stdout_console
     from isotune.data import DATASETS
     from isotune.lab.studies import read_study
-    from isotune.lab.studies.plan import changed_study, needs
+    from isotune.lab.studies.plan import changed_study, needs, plan_runs, rows_to_train
 
-    study = changed_study(read_study(name), (), options).model_copy(update={"stand_ins": stand_ins})
-    sources, models = needs(study, model)
-    fetch_all([source for source in sources if source.partition(":")[0] in DATASETS], models)
-
-
-def _show(folder: Path) -> None:
-    from rich.table import Column
-
-    from isotune.cli.tables import print_table, stdout_console
-    from isotune.lab.studies.results import Results, table_rows
-
-    results = Results.read(folder)
-    study = results.study
-    scores = [Column(score.replace(":", "\n"), justify="right", no_wrap=True) for score in study.scores]
-    print_table([Column(study.title, overflow="fold"), *scores], table_rows(results))
-    if study.note:
-        stdout_console().print(study.note)
+    studies = [changed_study(read_study(name), seeds, options, with_stand_ins=stand_ins) for name in names]
+    planned = [run for study in studies for run in plan_runs(study, model or None)]
+    runs = {repr((run.model, run.encoder, run.recipe, run.start and run.start.recipe)): run for run in planned}
+    rows = sum(rows_to_train(run.recipe) for run in runs.values() if run.recipe)
+    hours, cores = rows / ROWS_A_SECOND / 3600, os.cpu_count() or 1
+    stdout_console().print(
+        f"{', '.join(names)}: {len(runs)} runs. They train on {rows:,.0f} rows if no dev score ends them earlier. "
+        f"BERT-base takes {hours:,.1f} hours of a core for that ({ROWS_A_SECOND} rows a second in float32, measured on "
+        f"an AMD EPYC), {hours / cores:,.1f} hours of this machine's {cores} cores; no GPU has been timed. The rows of "
+        "frozen encoders are not counted: they are encoded once.",
+        soft_wrap=True,
+    )
+    needed = [needs(study, model) for study in studies]
+    sources = dict.fromkeys(source for data, _ in needed for source in data if source.partition(":")[0] in DATASETS)
+    fetch_all(sources, dict.fromkeys(name for _, models in needed for name in models))

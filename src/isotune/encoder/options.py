@@ -24,6 +24,7 @@ POOLINGS: Registry[Callable[..., Tensor]] = Registry(
         "weightedmean": "encoder.pooling:mean_by_position",
         "mask": "encoder.pooling:mask_tokens",
         "wk": "encoder.pooling:wk",
+        "wk-released": "encoder.pooling:wk",
         "pooler": "encoder.pooling:first_tokens",  # with the model's own pooler as a head, see `Encoder.load`
     },
 )
@@ -42,13 +43,14 @@ class EncoderOptions(BaseModel):
 
     pooling: Annotated[str, AfterValidator(POOLINGS.check)] | None = None
     """How the vectors of tokens become one vector. weightedmean lets later tokens weigh more; mask takes the vector of
-    the prompt's mask token; wk has SBERT-WK's weights of layers and tokens; pooler passes the vector of [CLS] through
-    the model's own pooler, a linear layer and tanh, which becomes a head. A pooling that is given weighs all tokens
-    equally. Unset: as the model's folder says; mean for a plain language model."""
+    the prompt's mask token; wk has SBERT-WK's weights of layers and tokens, and wk-released those of its authors' code;
+    pooler passes the vector of [CLS] through the model's own pooler, a linear layer and tanh, which becomes a head. A
+    pooling that is given weighs all tokens equally. Unset: as the model's folder says; mean for a plain language
+    model."""
 
     layers: Annotated[tuple[int, ...], Field(min_length=1)] | None = None
     """The layers to average before pooling, such as -2 -1: 0 is the embeddings, 1 the first block, -1 the last block.
-    Unset: as the model's folder says, or the last block; for wk, the fourth block and all after it."""
+    Unset: as the model's folder says, or the last block; for wk and wk-released, the fourth block and all after it."""
 
     prompt: str | None = None
     """Text put before every sentence, in training and in use. To put text around the sentence, write {sentence} for

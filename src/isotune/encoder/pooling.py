@@ -18,6 +18,7 @@ from isotune.encoder.options import POOLINGS
 from isotune.encoder.wk_pooling import wk_layers, wk_pooling
 from isotune.errors import InputError
 
+WK = ("wk", "wk-released")  # the poolings that weigh layers by themselves
 LEAST_WEIGHT = 1e-9  # the smallest sum of weights that a mean divides by, as in sentence-transformers
 
 
@@ -26,7 +27,7 @@ class Pooling:
     """Averages layers, then pools tokens; sentence-transformers' Pooling (and WeightedLayerPooling) without padding."""
 
     mode: str = "mean"  # a name in `POOLINGS`
-    layers: tuple[int, ...] = (-1,)  # the hidden states to average; "wk" weighs them by itself
+    layers: tuple[int, ...] = (-1,)  # the hidden states to average, which those of `WK` weigh
     weights: tuple[float, ...] | None = None  # a weight for each layer; None for equal weights
     mask_id: int = -1  # the mask token's id, for mode "mask"; -1 is no token's
     mask_first: bool = False  # whether the prompt's mask token is before the sentence, which may have others
@@ -45,8 +46,10 @@ class Pooling:
         weights = self.weights or (1.0,) * len(numbers)
         if len(weights) != len(numbers) or sum(weights) == 0:
             raise InputError(f"{len(weights)} layer weights for {len(numbers)} layers, with sum {sum(weights)}")
-        if self.mode == "wk" and (len(numbers) < 3 or self.weights):
-            raise InputError(f"pooling wk weighs three or more layers by itself; got layers {list(self.layers)}")
+        if self.mode in WK and (len(numbers) < 3 or self.weights):
+            raise InputError(
+                f"pooling {self.mode} weighs three or more layers by itself; got layers {list(self.layers)}"
+            )
         return {number: weight / sum(weights) for number, weight in zip(numbers, weights, strict=True)}
 
     def on_last_layer(self) -> Self:
@@ -136,15 +139,16 @@ def mask_tokens(hidden: HiddenStates) -> Tensor:
 
 def wk(hidden: HiddenStates) -> Tensor:
     """Pooling wk: SBERT-WK's weights of layers and tokens, see `wk_pooling`."""
-    return wk_pooling([hidden[layer] for layer in sorted(hidden.shares)], hidden.tokens)
+    states = [hidden[layer] for layer in sorted(hidden.shares)]
+    return wk_pooling(states, hidden.tokens, released=hidden.pooling.mode == "wk-released")
 
 
 def change_pooling(pooling: Pooling, mode: str | None, layers: Sequence[int] | None, blocks: int) -> Pooling:
     """Replaces the mode and the layers of a pooling where they are given; `blocks` are the model's.
 
-    Named layers are averaged with equal weights. A change to "wk" alone takes that pooling's own choice of layers.
+    Named layers are averaged with equal weights. A change to a pooling of `WK` alone takes its own choice of layers.
     """
-    if layers is None and mode == "wk" and pooling.mode != "wk":
+    if layers is None and mode in WK and pooling.mode not in WK:
         layers = wk_layers(blocks)
     if layers is not None:
         pooling = replace(pooling, layers=tuple(layers), weights=None)

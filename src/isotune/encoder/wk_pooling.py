@@ -11,10 +11,10 @@ unevenly from layer to layer (section IV-B). For the state v of a layer and the 
 
 w is scaled to sum 1 over the layers, u over the tokens. QR decompositions give both parts of w (section IV-C).
 
-The first and last layers have fewer layers around them. The authors' code differs there: it takes no layer below the
-second one, and divides a by the number of layers in the window. It also compares c with v's projection on all layers of
-the window; docs/log.md has its scores. Like that code, this leaves out the last token, [SEP], unless the sentence has
-no other. A gradient takes the weights as constants.
+The first and last layers have fewer layers around them. The authors' code (`released`) differs there: it takes no layer
+below the second one, and divides a by the number of layers in the window. It also compares c with v's projection on all
+layers of the window. Both leave out the last token, [SEP], unless the sentence has no other. A gradient takes the
+weights as constants.
 """
 
 from collections.abc import Sequence
@@ -34,12 +34,12 @@ def wk_layers(blocks: int) -> tuple[int, ...]:
     return tuple(range(min(4, blocks - 2), blocks + 1))
 
 
-def wk_pooling(states: Sequence[Tensor], tokens: Packed) -> Tensor:
+def wk_pooling(states: Sequence[Tensor], tokens: Packed, *, released: bool = False) -> Tensor:
     """Fuses the hidden states [T, d] of three or more layers, lower layers first, to [N, d], in packed order."""
     x = torch.stack(list(states), dim=1)  # [T, L, d]
     if not has_float64(x.device):  # the weights need float64
-        return wk_pooling(x.cpu().unbind(1), tokens.to("cpu")).to(x.device)
-    layers, importance = _weights(x.detach())  # [T, L], [T]
+        return wk_pooling(x.cpu().unbind(1), tokens.to("cpu"), released=released).to(x.device)
+    layers, importance = _weights(x.detach(), released)  # [T, L], [T]
     lengths = tokens.lengths[tokens.owners]  # [T]
     left_out = tokens.on_device((tokens.steps == lengths - 1) & (lengths > 1))  # [T]: the last token, unless alone
     importance = torch.where(left_out, 0.0, importance)
@@ -49,7 +49,7 @@ def wk_pooling(states: Sequence[Tensor], tokens: Packed) -> Tensor:
     return x.new_zeros(len(tokens), x.shape[2]).index_add(0, tokens.segments, shares[:, None] * fused)
 
 
-def _weights(x: Tensor) -> tuple[Tensor, Tensor]:
+def _weights(x: Tensor, released: bool) -> tuple[Tensor, Tensor]:
     """Computes the layers' shares of each token [T, L] and the tokens' importance [T], in float64, from [T, L, d]."""
     # Written in an orthonormal basis of its L states, a token's states have L numbers each, and the same geometry.
     _, columns = torch.linalg.qr(x.double().mT, mode="r")  # [T, L, L]
@@ -58,9 +58,11 @@ def _weights(x: Tensor) -> tuple[Tensor, Tensor]:
     count = x.shape[1]
     alignment, novelty = [], []
     for layer in range(count):
-        around = [k for k in range(max(0, layer - WINDOW), min(count, layer + WINDOW + 1)) if k != layer]
-        alignment.append(1 / cosines[:, layer, around].mean(1))  # [T]
+        lowest = layer if released and layer < WINDOW else max(0, layer - WINDOW)
+        around = [k for k in range(lowest, min(count, layer + WINDOW + 1)) if k != layer]
         _, r = torch.linalg.qr(unit[:, :, [*around, layer]], mode="r")  # [T, n + 1, n + 1]
         novelty.append(r[:, -1, -1].abs())  # [T]; the states have length 1
+        projection = (1 - novelty[-1].square()).sqrt() / (len(around) + 1)  # [T]
+        alignment.append((projection if released else 1) / cosines[:, layer, around].mean(1))  # [T]
     shares = [normalize(torch.stack(parts, dim=1), p=1, dim=1) for parts in (alignment, novelty)]  # [T, L] each
     return normalize(shares[0] + shares[1], p=1, dim=1), cosines.diagonal(1, 1, 2).var(1, correction=0)

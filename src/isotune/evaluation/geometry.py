@@ -136,17 +136,14 @@ class GeometryTask:
 
 
 def load_geometry(name: str, source: str) -> GeometryTask:
-    """Reads scored pairs; positive are those from `POSITIVE` of the highest score on, possible or in the file."""
+    """Reads a dataset's labelled pairs, or scored pairs; of these are positive those from `POSITIVE` of the best on."""
+    dataset, _, _ = source.partition(":")
+    if dataset in DATASETS and DATASETS[dataset].row_types == (LabelledPair,):
+        label, rows = DATASETS[dataset].positive, list(read(source, LabelledPair))
+        positives = [row[:2] for row in rows if row.label == label]
+        return GeometryTask(name, source, [row[:2] for row in rows], positives, f"label {label}")
     scored = read_scored_pairs(source)
     greatest = DATASETS[scored.name].scores[1] if scored.name in DATASETS else float(scored.scores.max())
     pairs = list(zip(scored.sentence1, scored.sentence2, strict=True))
     positives = [pair for pair, score in zip(pairs, scored.scores, strict=True) if score >= POSITIVE * greatest]
     return GeometryTask(name, source, pairs, positives, f"score of {POSITIVE * greatest:g} or more")
-
-
-def load_labelled_geometry(name: str, source: str) -> GeometryTask:
-    """Reads the labelled pairs of a named dataset's split; those labelled as meaning the same are positive."""
-    label = DATASETS[source.partition(":")[0]].positive
-    rows = list(read(source, LabelledPair))
-    positives = [row[:2] for row in rows if row.label == label]
-    return GeometryTask(name, source, [row[:2] for row in rows], positives, f"label {label}")

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from isotune.data import DATASETS, available, read_scored_pairs
 from isotune.errors import InputError, invalid, unknown
 from isotune.evaluation.classifiers import Classifier, Logistic, SentEval
-from isotune.evaluation.geometry import load_geometry, load_labelled_geometry
+from isotune.evaluation.geometry import load_geometry
 from isotune.evaluation.results import NamedScores, TaskResult
 from isotune.evaluation.retrieval import RetrievalTask, load_retrieval, place_and_part
 from isotune.evaluation.sts import STSTask
@@ -83,7 +83,6 @@ _OWN: Mapping[str, NamedTask] = {
         for prefix, classifier in _CLASSIFIERS.items()
     },
     "geometry": NamedTask("Geometry", "stsb:dev", load_geometry),
-    "geometry-qqp": NamedTask("Geometry QQP", "minbert-quora:dev", load_labelled_geometry),
 }
 
 TASKS: Registry[NamedTask] = Registry("task", _OWN)  # the tasks by name
@@ -146,12 +145,12 @@ def load_tasks(
 
     Args:
         tasks: one or several. Each is a name of `TASKS`; a name of `GROUPS`, which stands for all tasks of the group;
-            scored pairs, as a file or a dataset's split such as "stsb:dev"; the geometry on scored pairs, such as
-            "geometry:mine.tsv" or "geometry:sickr:dev"; or retrieval: in a folder in BEIR's layout, such as
-            "retrieval:nfcorpus" (its test split) or "retrieval:nfcorpus:dev", or in pairs, where each first text has to
-            find its second among all, such as "retrieval:faq.tsv", or "retrieval:notes.jsonl,title,body" with the names
-            of two columns. If None or empty, the tasks are the seven of the group "sts" if this machine has their data,
-            and "stsb-open" otherwise.
+            scored pairs, as a file or a dataset's split such as "stsb:dev"; the geometry on scored or labelled pairs,
+            such as "geometry:mine.tsv" or "geometry:minbert-quora:dev"; or retrieval: in a folder in BEIR's layout,
+            such as "retrieval:nfcorpus" (its test split) or "retrieval:nfcorpus:dev", or in pairs, where each first
+            text has to find its second among all, such as "retrieval:faq.tsv", or "retrieval:notes.jsonl,title,body" with
+            the names of two columns. If None or empty, the tasks are the seven of the group "sts" if this machine has
+            their data, and "stsb-open" otherwise.
 
     Raises:
         InputError: a task is neither known nor a file, or its data cannot be read.

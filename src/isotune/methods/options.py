@@ -80,6 +80,9 @@ class SimCSEOptions(AugmentedOptions):
     """Train through a linear layer with tanh, which is dropped after training, as the authors do on the [CLS]
     vector."""
 
+    keep_projection: bool = False
+    """Keep this layer in the encoder. The authors' checkpoints have it, and fine-tuning with heads starts from it."""
+
 
 class ConSERTOptions(AugmentedOptions):
     """ConSERT without labels: two views by augmentations in the embedding layer, compared by NT-Xent."""

@@ -6,7 +6,7 @@ BERT-CF's ablation with a span length of 0 (section 5.3). With labels, each prem
 among the entailed and the contradicted sentences of the whole batch (section 4, equation 5).
 
 The vectors pass a linear layer with tanh (`projection`), as the authors' [CLS] vector does. Without labels the layer is
-dropped after training. With labels it stays a part of the encoder.
+dropped after training, unless `keep_projection` says otherwise. With labels it stays a part of the encoder.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,11 @@ class SimCSE(Method):
 
     def __init__(self, options: SimCSEOptions, encoder: Encoder) -> None:
         super().__init__(options, encoder)
-        self.projection = tanh_projection(encoder.dimension) if options.projection else nn.Identity()
+        self.projection: nn.Module = nn.Identity()
+        if options.keep_projection:
+            self.adds = Additions(heads=(tanh_projection(encoder.dimension),))
+        elif options.projection:
+            self.projection = tanh_projection(encoder.dimension)
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """InfoNCE from the first pass to the second."""

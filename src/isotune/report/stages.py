@@ -112,16 +112,12 @@ def sealed(record: MetricsRecord) -> str:
 
 
 def read_records(path: Path) -> dict[str, list[MetricsRecord]]:
-    """The records of a metrics.jsonl by kind; refuses a damaged file, but skips a last line cut by a crash.
-
-    The lines of old versions of isotune have no checksums.
-    """
+    """The records of a metrics.jsonl by kind; refuses a damaged file, but skips a last line cut by a crash."""
     if not path.exists():
         raise InputError(f"{path} does not exist: {path.parent} is not a run folder, or its training never began")
     records: dict[str, list[MetricsRecord]] = {kind: [] for kind in ("train", "dev", "test", "space", "warning")}
     content = path.read_bytes()
     lines = content.splitlines()  # bytes: a line may be cut inside a character
-    has_sums = b'"crc32"' in content
     for number, line in enumerate(lines, start=1):
         try:
             record = json.loads(line)
@@ -132,7 +128,7 @@ def read_records(path: Path) -> dict[str, list[MetricsRecord]]:
         if not isinstance(record, dict) or "kind" not in record:
             raise InputError(f"{path}, line {number}: not a record of a run: {str(record)[:60]}")
         record.pop("crc32", None)
-        if has_sums and sealed(record).encode() != line:
+        if sealed(record).encode() != line:
             raise InputError(f"{path}, line {number}: it is damaged: its checksum is that of another line")
         records.setdefault(record["kind"], []).append(record)
     return records

@@ -32,7 +32,7 @@ REFERENCES = {
 }
 # Arms that the papers have no number of.
 UNKNOWN = {
-    "small-bert/table1": {"BERT-Mini, further pretrained", "BERT-Small, further pretrained"},
+    "small-bert/table1": {f"BERT-{size}, further pretrained" for size in ("Mini", "Small", "Base", "Large")},
     "small-bert/figure2": {f"BERT-{size} ({kind})" for size in ("Base", "Large") for kind in ("Sup.", "Unsup.")},
 }
 # Tables whose columns are our rows.

@@ -1,12 +1,14 @@
 """The papers' tables as commands: other models and options, and published beside measured."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from isotune.data import DATASETS
 from isotune.lab.studies import Study, read_study
 from isotune.lab.studies.lines import MadeRun
-from isotune.lab.studies.plan import changed_study, departures
+from isotune.lab.studies.plan import changed_study, departures, needs
 from isotune.lab.studies.results import Results, table_rows
 from isotune.lab.studies.run_study import run_study
 
@@ -35,6 +37,20 @@ def test_given_options_replace_those_of_arms() -> None:
         "Options that differ from the study's: temperature = 0.05, steps = 3.",
         "Seeds 5, not 1, 2, 3, 4, 1234, 2345, 3456, 7890.",
     ]
+
+
+def test_with_stand_ins_tasks_read_other_data() -> None:
+    study = read_study("consert/table2")
+    changed = changed_study(study, (), {}, with_stand_ins=True)
+    assert study.tasks == ("senteval-sts",)
+    assert (changed.tasks, changed.judged, changed.stand_ins) == (("sts",), "sts", True)
+    assert changed.published[0].scores["sts12"] == study.published[0].scores["senteval-sts12"]
+    sources, _ = needs(changed)
+    assert sources[-2:] == ["sts-unlabelled", "stsb:dev"]
+    assert departures(changed, study, "", {}) == ["Scored on sts, not senteval-sts."]
+    assert changed_study(read_study("self-guided/table4"), (), {}, with_stand_ins=True).tasks == ("senteval-50",)
+    geometry = changed_study(read_study("bert-cf/table7"), (), {}, with_stand_ins=True)
+    assert geometry.scores[0] == "geometry:qqp-sample:train-alignment"
 
 
 def test_another_model_is_told() -> None:
@@ -67,7 +83,12 @@ def test_published_stands_below_measured() -> None:
     assert next(table_rows(twice.model_copy(update={"runs": runs}))) == ["a", "51.00 ± 1.41"]
 
 
-def test_a_table_of_data_needs_no_run(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("real_data")
+def test_a_table_of_data_counts_the_rows_that_it_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    splits = {"test": replace(DATASETS["sts13"].splits["test"], row_count=7)}
+    monkeypatch.setattr(
+        "isotune.lab.studies.run_study.DATASETS", {**DATASETS, "sts13": replace(DATASETS["sts13"], splits=splits)}
+    )
     outcome = run_study("consert/table1", tmp_path, quiet=True)
     assert outcome.failed == 0
     made = Results.read(tmp_path)

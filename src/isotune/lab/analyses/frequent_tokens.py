@@ -34,7 +34,7 @@ from isotune.lab.analyses.analysis import (
 )
 from isotune.report import RING, legend_below, look, panels, styled, whole_numbers
 
-COUNTED_ON = "stsb:test"
+COUNTED_ON = ("stsb:test", "senteval-stsb:test")
 
 
 def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs], *, most: int = 100) -> Table:
@@ -46,7 +46,8 @@ def compute(encoders: Mapping[str, SentenceEncoder], tasks: Sequence[ScoredPairs
     for name, encoder in language_models(encoders).items():
         ids = {task_name(pairs): encoder.tokenize(pairs.sentence1 + pairs.sentence2) for pairs in tasks}
         everything = list(chain(*ids.values()))
-        counts = Counter(chain.from_iterable(ids.get(COUNTED_ON, everything)))
+        counted = next((ids[task] for task in COUNTED_ON if task in ids), everything)
+        counts = Counter(chain.from_iterable(counted))
         frequent = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:most]
         ranks = {token: rank for rank, (token, _) in enumerate(frequent)}
         # A sentence is empty once its rarest token is removed.

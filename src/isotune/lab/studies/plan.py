@@ -7,6 +7,7 @@ run at several batch sizes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -14,11 +15,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from isotune.data import DATASETS, stand_ins
 from isotune.encoder import EncoderOptions
 from isotune.errors import InputError, invalid, unknown
 from isotune.evaluation import named_tasks, source_of
 from isotune.lab.studies.study import START, STUDY_KEYS, WORDS, Arm, Cell, Study
 from isotune.lab.studies.wording import line_title
+from isotune.methods import METHODS
 from isotune.recipes import RUN_OPTIONS, Inputs, Recipe, TrainingOptions, plan_table, resolve
 
 
@@ -117,6 +120,30 @@ def _options_of(arm: Arm) -> set[str]:
     return {*RUN_OPTIONS, *EncoderOptions.model_fields, *TrainingOptions.model_fields, *methods} - STUDY_KEYS
 
 
+def rows_to_train(recipe: Recipe) -> float:
+    """The rows that a run trains on if no stage ends early, each as often as it is read; an estimate.
+
+    Those of a frozen encoder, which are encoded once, are not counted, nor are files.
+    """
+    total = 0.0
+    for stage in recipe.stages:
+        training, options = stage.training, stage.options.model_dump()
+        if not stage.options.takes_steps or options.get("cached", METHODS[stage.method].cached):
+            continue
+        rows = training.sample or sum(map(_row_count, recipe.inputs(stage).data))
+        total += training.steps * training.batch_size if training.steps else (training.epochs or 1) * rows
+    return total
+
+
+def _row_count(source: str) -> int:
+    name, _, split = source.partition(":")
+    if name not in DATASETS:
+        return 0
+    dataset = DATASETS[name]
+    counts = [max(part.row_count, part.gold_count) for known, part in dataset.splits.items() if split in ("", known)]
+    return sum(counts) + sum(map(_row_count, dataset.union))
+
+
 def needs(study: Study, model: str = "") -> tuple[list[str], list[str]]:
     """The datasets and files that a study reads, and its models; `model` replaces every model of the study."""
     runs = plan_runs(study.model_copy(update={"seeds": study.seeds[:1]}), model or None)  # all seeds read the same
@@ -126,8 +153,13 @@ def needs(study: Study, model: str = "") -> tuple[list[str], list[str]]:
     return list(dict.fromkeys([*study.statistics, *tasks, *data])), list(dict.fromkeys(models))
 
 
-def changed_study(study: Study, seeds: Sequence[int], options: Mapping[str, Any]) -> Study:
-    """A study with other seeds, and with options that replace those of the study and of its arms."""
+def changed_study(
+    study: Study, seeds: Sequence[int], options: Mapping[str, Any], *, with_stand_ins: bool = False
+) -> Study:
+    """A study with other seeds, with options in place of its own and its arms', and on data that stand in for others.
+
+    The official text of the STS tasks stands in for SentEval's.
+    """
     for key in options:
         for place, grid in (("the study", study.grid), *((f"arm {arm.name}", arm.grid or {}) for arm in study.arms)):
             if key in grid:
@@ -138,7 +170,13 @@ def changed_study(study: Study, seeds: Sequence[int], options: Mapping[str, Any]
         kept = {key: value for key, value in arm.options.items() if key not in options}
         arms.append(arm.model_copy(update={"options": kept}))
     changes = {"arms": tuple(arms), "seeds": tuple(seeds) or study.seeds, "options": {**study.options, **options}}
-    return study.model_copy(update=changes)
+    study = study.model_copy(update={**changes, "stand_ins": with_stand_ins or study.stand_ins})
+    if not with_stand_ins:
+        return study
+    table = re.sub('"senteval-(?=sts|sickr)', '"', study.model_dump_json())
+    for source in map(source_of, named_tasks(study.tasks)):
+        table = table.replace(source, stand_ins(source)[0])
+    return Study.model_validate_json(table)
 
 
 def departures(study: Study, published: Study, model: str, options: Mapping[str, Any]) -> list[str]:
@@ -149,6 +187,8 @@ def departures(study: Study, published: Study, model: str, options: Mapping[str,
     if options:
         given = ", ".join(f"{key} = {value}" for key, value in options.items())
         sentences.append(f"Options that differ from the study's: {given}.")
+    if study.tasks != published.tasks:
+        sentences.append(f"Scored on {', '.join(study.tasks)}, not {', '.join(published.tasks)}.")
     if study.seeds != published.seeds:
         sentences.append(f"Seeds {', '.join(map(str, study.seeds))}, not {', '.join(map(str, published.seeds))}.")
     return sentences

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from isotune.data import DATASETS, Sentence, is_stand_in
+from isotune.data import DATASETS, Sentence, is_stand_in, read
 from isotune.encoder import Encoder
 from isotune.errors import InputError
 from isotune.evaluation import Evaluation, RetrievalTask, SentenceEncoder, STSTask, load_tasks
@@ -78,7 +78,7 @@ def run_study(
         seeds: replace the study's.
         options: replace the options of the recipes and of the study's arms.
         minutes: no run begins after this time.
-        stand_ins: train on data that stand in for published data where these are only on the hub.
+        stand_ins: use data that stand in for published data where these are only on the hub.
         processes: runs made side by side; if None, one a GPU, or without a GPU one a core, at most 4.
         threads: threads of each process; an equal share of the cores if None.
         quiet: print nothing on standard error.
@@ -90,10 +90,9 @@ def run_study(
         if count is not None and count < 1:
             raise InputError(f"{option} {count}: at least 1 is needed")
     published, out = read_study(name), Path(out)
-    study = changed_study(published, seeds, options or {})
+    study = changed_study(published, seeds, options or {}, with_stand_ins=stand_ins)
     notes = (*departures(study, published, model, options or {}), study.note)
-    changes = {"note": " ".join(filter(None, notes)), "stand_ins": stand_ins or study.stand_ins}
-    study = study.model_copy(update=changes)
+    study = study.model_copy(update={"note": " ".join(filter(None, notes))})
     folder = Path(runs or out / "runs")
     try:
         make_folder(out)
@@ -131,11 +130,9 @@ def run_study(
 
 def _sizes(name: str) -> dict[str, float]:
     dataset = DATASETS[name]
-    counts: dict[str, float] = {split: part.gold_count for split, part in dataset.splits.items()}
-    rows = [part.row_count for part in dataset.splits.values()]
-    of_members = sum(_sizes(member)["texts"] for member in dataset.union)
-    counts["texts"] = -1 if -1 in rows else sum(rows) * (1 if dataset.row_types == (Sentence,) else 2) + of_members
-    return {size: float(counts.get(size, 0)) for size in SIZES if counts.get(size) != -1}
+    splits = [split for split in SIZES if split in dataset.splits and dataset.splits[split].gold_count]
+    counts = {split: len(list(read(f"{name}:{split}", dataset.row_types[0]))) for split in splits}
+    return {**dict.fromkeys(SIZES, 0), **counts, "texts": len(list(read(name, Sentence)))}
 
 
 class StudyRuns:
