@@ -43,10 +43,9 @@ class EncoderOptions(BaseModel):
 
     pooling: Annotated[str, AfterValidator(POOLINGS.check)] | None = None
     """How the vectors of tokens become one vector. weightedmean lets later tokens weigh more; mask takes the vector of
-    the prompt's mask token; wk has SBERT-WK's weights of layers and tokens, and wk-released those of its authors' code;
+    the prompt's mask token; wk has SBERT-WK's weights of layers and tokens, wk-released those of the authors' code;
     pooler passes the vector of [CLS] through the model's own pooler, a linear layer and tanh, which becomes a head. A
-    pooling that is given weighs all tokens equally. Unset: as the model's folder says; mean for a plain language
-    model."""
+    pooling that is given weighs all tokens equally. Unset: as the model's folder says; mean for a language model."""
 
     layers: Annotated[tuple[int, ...], Field(min_length=1)] | None = None
     """The layers to average before pooling, such as -2 -1: 0 is the embeddings, 1 the first block, -1 the last block.

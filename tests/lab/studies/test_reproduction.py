@@ -8,7 +8,7 @@ import pytest
 from isotune.data import DATASETS
 from isotune.lab.studies import Study, read_study
 from isotune.lab.studies.lines import MadeRun
-from isotune.lab.studies.plan import changed_study, departures, needs
+from isotune.lab.studies.plan import changed_study, departures, needs, plan_runs
 from isotune.lab.studies.results import Results, table_rows
 from isotune.lab.studies.run_study import run_study
 
@@ -32,6 +32,7 @@ def test_given_options_replace_those_of_arms() -> None:
     assert changed.seeds == (5,)
     assert changed.options == {"temperature": 0.05, "steps": 3}
     assert not any("temperature" in arm.options for arm in changed.arms)
+    assert plan_runs(changed_study(read_study("consert/table3"), (), {"steps": 3}))  # some of its arms have epochs
     said = departures(changed, study, "", {"temperature": 0.05, "steps": 3})
     assert said == [
         "Options that differ from the study's: temperature = 0.05, steps = 3.",

@@ -63,8 +63,9 @@ class PlannedRun:
 def plan_runs(study: Study, model: str | None = None) -> list[PlannedRun]:
     """All runs of a study, each after the run that it starts from; `model` replaces every model of the study."""
     known = {arm.name: _options_of(arm) for arm in study.arms}
+    unused = set() if any(arm.trained for arm in study.arms) else {*RUN_OPTIONS, *TrainingOptions.model_fields}
     for key in (*study.options, *study.grid):
-        if not any(key in options for options in known.values()):
+        if key not in unused and not any(key in options for options in known.values()):
             raise unknown("option", key, {option for options in known.values() for option in options})
     with_baselines = any(score.startswith(START) for score in study.scores)
     runs: list[PlannedRun] = []
@@ -165,9 +166,10 @@ def changed_study(
             if key in grid:
                 raise InputError(f"option {key} can't be given: {place} runs it at several values")
 
-    arms = []
+    arms, length = [], {"epochs", "steps"}
     for arm in study.arms:
-        kept = {key: value for key, value in arm.options.items() if key not in options}
+        replaced = {*options, *(length if length & options.keys() else ())}
+        kept = {key: value for key, value in arm.options.items() if key not in replaced}
         arms.append(arm.model_copy(update={"options": kept}))
     changes = {"arms": tuple(arms), "seeds": tuple(seeds) or study.seeds, "options": {**study.options, **options}}
     study = study.model_copy(update={**changes, "stand_ins": with_stand_ins or study.stand_ins})
