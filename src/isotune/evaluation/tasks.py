@@ -148,8 +148,8 @@ def load_tasks(
             scored pairs, as a file or a dataset's split such as "stsb:dev"; the geometry on scored or labelled pairs,
             such as "geometry:mine.tsv" or "geometry:minbert-quora:dev"; or retrieval: in a folder in BEIR's layout,
             such as "retrieval:nfcorpus" (its test split) or "retrieval:nfcorpus:dev", or in pairs, where each first
-            text has to find its second among all, such as "retrieval:faq.tsv", or "retrieval:notes.jsonl,title,body" with
-            the names of two columns. If None or empty, the tasks are the seven of the group "sts" if this machine has
+            text has to find its second among all, such as "retrieval:faq.tsv" or "retrieval:notes.jsonl,title,body"
+            (two columns). If None or empty, the tasks are the seven of the group "sts" if this machine has
             their data, and "stsb-open" otherwise.
 
     Raises:
