@@ -172,6 +172,13 @@ def test_tables_and_dicts_are_rows(table: Any) -> None:
     assert list(read([table], LabelledSentence)) == rows
 
 
+@pytest.mark.parametrize(
+    "column", [pd.Series(["a", "b"]), np.array(["a", "b"]), datasets.Dataset.from_dict({"t": ["a", "b"]})["t"]]
+)
+def test_a_column_is_a_list_of_sentences(column: Any) -> None:
+    assert list(read([column], Sentence)) == [Sentence("a"), Sentence("b")]
+
+
 @pytest.mark.parametrize("table", [pd.DataFrame(CELLS), datasets.Dataset.from_dict(CELLS)])
 def test_a_table_needs_no_list_around_it(table: Any) -> None:
     assert [row.sentence for row in read(table, Sentence, {"sentence": "label"})] == ["x", "y"]

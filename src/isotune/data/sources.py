@@ -72,7 +72,7 @@ def read(
 
 def several(sources: Source | Sequence[Source]) -> Sequence[Source]:
     """The sources, of which a name or a table is a single one."""
-    if isinstance(sources, (str, Path)) or hasattr(sources, "__arrow_c_stream__") or hasattr(sources, "column_names"):
+    if isinstance(sources, (str, Path)) or is_table(sources) or hasattr(sources, "column_names"):
         return [cast(Source, sources)]
     if not sources:
         raise InputError("no data: give at least one file or dataset")
@@ -204,8 +204,7 @@ def files_of(source: str | Path) -> list[Path]:
 
 def checked_rows(rows: Any) -> Iterable[Any]:
     """The rows, if they are several objects; raises `InputError` for one text or name, which is none."""
-    is_table = hasattr(rows, "__arrow_c_stream__")
-    if isinstance(rows, str | bytes | Path | Mapping) or not (is_table or isinstance(rows, Iterable)):
+    if isinstance(rows, str | bytes | Path | Mapping) or not (is_table(rows) or isinstance(rows, Iterable)):
         raise InputError(
             f"rows: a table, or a list of sentences, of rows such as Pair('a', 'b') or of dicts is needed, not "
             f"{rows!r:.80}; files and datasets are given first, as sources"
@@ -213,9 +212,14 @@ def checked_rows(rows: Any) -> Iterable[Any]:
     return cast(Iterable[Any], rows)
 
 
+def is_table(rows: object) -> bool:
+    """Whether rows are a table with Arrow's interface (pandas, polars, Arrow), and not a single column."""
+    return hasattr(rows, "__arrow_c_stream__") and (hasattr(rows, "columns") or hasattr(rows, "schema"))
+
+
 def items_of(rows: Iterable[Any]) -> Iterator[Any]:
-    """The rows one by one; those of a table with Arrow's interface (pandas, polars, Arrow) are dicts."""
-    if not hasattr(rows, "__arrow_c_stream__"):
+    """The rows one by one; those of a table are dicts."""
+    if not is_table(rows):
         yield from rows
         return
     import pyarrow as pa
