@@ -184,11 +184,6 @@ def test_a_dry_run_prints_the_recipe_and_does_nothing(isotune: Call, refused: Re
     assert "leave out --resume" in refused("train", "--dry-run", "--resume", "--out", "run")
 
 
-TABLE = "sentence1\tsentence2\tscore\n"
-FILES: dict[str, bytes] = {
-    "semicolons.csv": b"sentence;score\na dog;1\n",
-    "flat.tsv": f"{TABLE}a dog\ta cat\t1\na man\ta dog\t1\n".encode(),
-}
 BAD = {
     "no data": ([], "no data: name at least one file"),
     "no field": (["text.txt", "--columns", "body"], "--columns: body: write FIELD=COLUMN, such as sentence=body"),
@@ -196,15 +191,13 @@ BAD = {
     "out of range": (["text.txt", "--temperature", "0"], "temperature: Input should be greater than 0 (got 0.0)"),
     "semicolons": (["semicolons.csv"], "semicolons.csv:1: the columns seem to be separated by semicolons; separate"),
     "a model for text": (["encoder"], "encoder: this is a model, and text is needed here; isotune train takes"),
-    "dev without variance": (["text.txt", "--dev", "flat.tsv"], "flat.tsv: the scores have no variance"),
 }
 
 
 @pytest.fixture
 def files(text: Path) -> None:
-    """Writes the files of `FILES` beside text.txt."""
-    for name, content in FILES.items():
-        Path(name).write_bytes(content)
+    """What `BAD` names, beside text.txt."""
+    Path("semicolons.csv").write_text("sentence;score\na dog;1\n")
     Path("encoder").mkdir()
     Path("encoder/modules.json").write_text("[]")
 

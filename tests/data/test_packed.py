@@ -37,11 +37,6 @@ def test_concatenation_is_packing_everything_at_once(parts: list[list[list[int]]
     assert torch.equal(together.lengths, whole.lengths)
 
 
-def test_restore_undoes_the_order() -> None:
-    tokens = pack([[1, 2, 3], [4], [5, 6]])
-    assert tokens.restore(tokens.ids[tokens.offsets]).tolist() == [1, 4, 5]
-
-
 def test_a_batch_on_another_device_is_the_same_batch() -> None:
     tokens = pack([[1, 2, 3], [4], [5, 6]])
     moved = tokens.to("meta")

@@ -10,7 +10,7 @@ from torch import Tensor
 from isotune.data import Pair, read, read_scored_pairs
 from isotune.errors import InputError
 from isotune.evaluation import geometry, load_tasks
-from isotune.evaluation.geometry import alignment, effective_rank, isotropy, mean_cosine, uniformity
+from isotune.evaluation.geometry import alignment
 from isotune.evaluation.results import GeometryResult
 from tests.reference import geometry as reference
 
@@ -49,15 +49,6 @@ def test_alignment_is_the_slow_reference() -> None:
     assert alignment(first, second) == pytest.approx(reference.alignment(list(first), list(second)), rel=1e-9)
     assert alignment(first.float(), second.float()) == pytest.approx(alignment(first, second), rel=1e-5)
     assert alignment(first, 3 * first) == pytest.approx(0, abs=1e-12)
-
-
-def test_an_isotropic_space() -> None:
-    axes = torch.eye(8)
-    assert uniformity(axes) == pytest.approx(-4)  # all distances are the root of 2
-    vectors = torch.cat([axes, -axes])
-    assert mean_cosine(vectors) == pytest.approx(-1 / 15)
-    assert isotropy(vectors) == pytest.approx(1)
-    assert effective_rank(vectors) == pytest.approx(8)
 
 
 class Angles:

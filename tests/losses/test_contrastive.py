@@ -1,6 +1,5 @@
-"""The contrastive losses: closed forms, symmetries, and never more than a block of all similarities."""
+"""The contrastive losses: a closed form, what they tell apart, and never more than a block of all similarities."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -31,38 +30,13 @@ LOSSES: list[tuple[Loss, Callable[[int], int]]] = [
     (info_nce, lambda n: n - 1),
     (of_layers, lambda n: LAYERS * (n - 1)),
 ]
-every = pytest.mark.parametrize(("loss", "negatives"), LOSSES)
 each = pytest.mark.parametrize("loss", [*(loss for loss, _ in LOSSES), with_hard_negatives])
 
 
-@every
-def test_equal_vectors_give_the_log_of_the_candidates(loss: Loss, negatives: Callable[[int], int]) -> None:
-    x = torch.ones(6, 4)
-    assert loss(x, x, 0.1).item() == pytest.approx(math.log(negatives(6) + 1), rel=1e-6)
-
-
-@every
+@pytest.mark.parametrize(("loss", "negatives"), LOSSES)
 def test_orthogonal_sentences_give_the_closed_form(loss: Loss, negatives: Callable[[int], int]) -> None:
     x = 3 * torch.eye(6)
     assert loss(x, x, 0.5).item() == pytest.approx(orthogonal_views(negatives(6), 0.5), rel=1e-6)
-
-
-@every
-def test_order_and_length_of_vectors_do_not_matter(loss: Loss, negatives: Callable[[int], int]) -> None:
-    a, b = torch.randn(2, 8, 4).unbind()
-    expected = pytest.approx(loss(a, b, 0.1).item(), rel=1e-5)
-    order = torch.randperm(8)
-    assert loss(a[order], b[order], 0.1).item() == expected
-    assert loss(a * (torch.rand(8, 1) + 0.5), 3 * b, 0.1).item() == expected
-
-
-def test_only_nt_xent_is_symmetric_and_it_is_both_directions_of_mirror_info_nce() -> None:
-    a, b = torch.randn(2, 8, 4).unbind()
-    forth, back = mirror_info_nce(a, b, 0.1).item(), mirror_info_nce(b, a, 0.1).item()
-    assert forth != pytest.approx(back, rel=1e-3)
-    assert info_nce(a, b, 0.1).item() != pytest.approx(info_nce(b, a, 0.1).item(), rel=1e-3)
-    assert nt_xent(a, b, 0.1).item() == pytest.approx((forth + back) / 2, rel=1e-6)
-    assert nt_xent(b, a, 0.1).item() == pytest.approx((forth + back) / 2, rel=1e-6)
 
 
 @pytest.mark.parametrize(("of_first", "learns"), [(False, {nt_xent}), (True, {nt_xent, mirror_info_nce})])
@@ -73,17 +47,6 @@ def test_which_losses_tell_the_views_of_one_side_apart(of_first: bool, learns: s
         loss(*((vectors, zero) if of_first else (zero, vectors)), 0.1).backward()
         assert vectors.grad is not None
         assert bool(vectors.grad.abs().max() > 1e-9) == (loss in learns)
-
-
-def test_with_one_layer_opt3_is_opt2_and_the_order_of_layers_does_not_matter() -> None:
-    c, h = torch.randn(6, 5), torch.randn(6, 4, 5)
-    torch.testing.assert_close(self_guided_opt3(c, h[:, :1], 0.05), info_nce(c, h[:, 0], 0.05))
-    torch.testing.assert_close(self_guided_opt3(c, h.flip(1), 0.05), self_guided_opt3(c, h, 0.05))
-
-
-def test_hard_negatives_double_the_candidates() -> None:
-    x = torch.ones(6, 4)
-    assert info_nce(x, x, 0.1, x).item() == pytest.approx(math.log(12), rel=1e-6)
 
 
 def value_and_gradient(loss: Loss, vectors: Tensor, factor: float = 1.0) -> tuple[Tensor, Tensor]:

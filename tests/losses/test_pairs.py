@@ -6,20 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from isotune.losses import bidirectional_margin, cosent, cosine_embedding, hinged_cosine, pair_features
+from isotune.losses import cosent, cosine_embedding, hinged_cosine
 
 
 def at(*cosines: float) -> Tensor:
     """Unit vectors [N, 2] with these cosines to (1, 0)."""
     return torch.tensor([[cosine, math.sqrt(1 - cosine**2)] for cosine in cosines], dtype=torch.float64)
-
-
-@pytest.mark.parametrize(
-    ("soft", "loss"), [(0.9, 0.1), (0.85, 0.05), (0.8, 0.0), (0.7, 0.0), (0.6, 0.0), (0.5, 0.1), (-0.1, 0.7)]
-)
-def test_the_margin_loss_is_the_distance_from_the_interval(soft: float, loss: float) -> None:
-    value = bidirectional_margin(5 * at(1.0), 2 * at(0.9), 3 * at(soft), alpha=0.1, beta=0.3)
-    assert value.item() == pytest.approx(loss, abs=1e-9)
 
 
 def test_below_the_hinge_there_is_no_gradient() -> None:
@@ -33,12 +25,6 @@ def test_below_the_hinge_there_is_no_gradient() -> None:
     assert a.grad is not None
     assert a.grad[0].tolist() == [0, 0]
     assert a.grad[1].abs().max() > 0
-
-
-def test_pair_features_of_two_numbers() -> None:
-    u, v = torch.tensor([[2.0, -3.0]]), torch.tensor([[5.0, -4.0]])
-    assert pair_features(u, v).tolist() == [[2, -3, 5, -4, 3, 1]]
-    assert pair_features(u, v, max_square=True).tolist() == [[2, -3, 5, -4, 3, 1, 25, 9]]
 
 
 def test_cosent_counts_the_pairs_of_another_order() -> None:

@@ -21,7 +21,7 @@ from isotune.methods.options import ConSERTOptions, SimCSEOptions
 from isotune.methods.simcse import SimCSE
 from isotune.training.objectives import Objectives
 from isotune.views.augmentation import FeatureCutoff, NoAugmentation, Shuffle, TokenCutoff
-from tests.conftest import attached, encode_views, seeded, trained
+from tests.conftest import attached, encode_views, trained
 from tests.reference import losses as reference
 
 
@@ -154,18 +154,6 @@ def test_consert_makes_two_augmented_views_of_the_last_layer(encoder: Encoder, b
     assert torch.equal(a, b)
     expected = reference.nt_xent(a.double(), b.double(), 0.2)
     torch.testing.assert_close(plain.loss([a, b], batch)["nt_xent"].double(), expected, rtol=1e-5, atol=0)
-
-
-def test_views_encoded_together_equal_views_encoded_alone(encoder: Encoder, sentences: list[str]) -> None:
-    batch = Batch((pack(encoder.tokenize(sentences[:9])),))
-    method = ConSERT(ConSERTOptions(augmentations=("none", "feature_cutoff")), encoder)
-    together = encode_views(encoder, method.views(batch))
-    views = method.views(batch)
-    alone = [encoder(seeded(v.tokens, view=number), v.augmentation, v.pooling) for number, v in enumerate(views)]
-    for a, b in zip(together, alone, strict=True):
-        torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5)
-    last = Encoder.load(encoder.backbone.model.name_or_path)
-    np.testing.assert_allclose(together[0].detach(), last.encode(sentences[:9]), atol=1e-5)
 
 
 def test_a_rate_may_stand_behind_the_name_of_an_augmentation(encoder: Encoder) -> None:

@@ -70,17 +70,6 @@ def test_value_and_gradients_equal_transformers_on_padded_input(
         torch.testing.assert_close(ours[key], gradient, rtol=1e-3, atol=1e-6)
 
 
-def test_only_the_masked_tokens_count(encoder: Encoder, tokens: Packed) -> None:
-    method = MLM(MLMOptions(), encoder)
-    (view,) = method.views(method.draw(batch(tokens)))
-    (states,) = encode_views(encoder, [view])
-    (every,) = encoder.backbone(view.tokens).values()
-    assert torch.equal(states, every[view.pooling.places])
-    assert len(states) == (view.tokens.ids == 4).sum() + sum(
-        int(view.tokens.ids[place]) != 4 for place in view.pooling.places
-    )
-
-
 def test_every_text_of_a_row_is_masked(encoder: Encoder, tokens: Packed, sentences: list[str]) -> None:
     texts = (tokens, pack(encoder.tokenize(sentences[9:18])))
     method = MLM(MLMOptions(masking_rate=0.4), encoder)

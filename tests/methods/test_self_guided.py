@@ -71,13 +71,6 @@ def test_only_some_layers_are_views_where_they_are_named(encoder: Encoder, batch
         make(encoder, view_layers=(0, 4))
 
 
-def test_opt3_is_the_papers(encoder: Encoder, batch: Batch) -> None:
-    method = make(encoder, temperature=0.05)
-    c, h = encode(encoder, method, batch)
-    expected = reference.self_guided_opt3(c.double(), h.double(), 0.05)
-    torch.testing.assert_close(method.loss([c, h], batch)["opt3"].double(), expected, rtol=1e-4, atol=0)
-
-
 @pytest.mark.parametrize(
     ("objective", "formula"), [("base", "nt_xent"), ("opt1", "mirror_info_nce"), ("opt2", "info_nce")]
 )
@@ -154,14 +147,6 @@ def test_dropout_in_the_fixed_copy_is_an_option(encoder: Encoder, batch: Batch, 
     (c1, h1), (c2, h2) = (encode_views(encoder, method.views(batch), seed=seed) for seed in (0, 1))
     assert not torch.equal(c1, c2)
     assert torch.equal(h1, h2) is not kept
-
-
-def test_no_gradient_reaches_the_fixed_copy(encoder: Encoder, batch: Batch) -> None:
-    method = make(encoder)
-    c, h = encode(encoder, method, batch)
-    assert c.requires_grad
-    assert not h.requires_grad
-    assert [name for name, parameter in method.named_parameters() if parameter.requires_grad] == []
 
 
 def test_a_head_that_changes_the_dimension_is_refused(encoder: Encoder) -> None:

@@ -143,12 +143,6 @@ def test_a_missing_recipe_file(tmp_path: Path) -> None:
         read_recipe("mln")
 
 
-def test_stages_that_name_a_precision_keep_it() -> None:
-    stages = [{"method": "simcse"}, {"method": "simcse", "precision": "float32"}]
-    recipe = Recipe.from_table({"stages": stages}).with_precision("bfloat16")
-    assert [stage.training.precision for stage in recipe.stages] == ["bfloat16", "float32"]
-
-
 ABOUT = {"title", "paper", "source", "published", "cost"}  # of the recipe itself
 NAMES = {"model", "method"}  # what the title is about
 

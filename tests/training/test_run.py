@@ -109,18 +109,13 @@ def test_a_run_can_be_evaluated_on_geometry_alone(train: Train, pairs: Path) -> 
     assert result.evaluation.verdict.why in result.report.read_text()
 
 
-def test_without_dev_pairs_the_last_encoder_is_kept(train: Train) -> None:
-    result = train(dev="none")
-    assert result.evaluation.selected_step == 12
-    assert metrics(result.folder, "dev") == []
-
-
 def test_a_run_without_pairs_of_its_text_names_commands_that_tell_which_encoder_is_better(
     train: Train, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("ISOTUNE_DATA", raising=False)  # else the seven STS tasks are scored
     result = train(dev="none", tasks=None)
     assert result.evaluation.verdict.word == "CAN'T TELL"
+    assert (result.evaluation.selected_step, metrics(result.folder, "dev")) == (12, [])  # the last encoder is kept
     log = (result.folder / "train.log").read_text()
     assert re.search(r"\d+ % of 60 sentences of the text have another nearest sentence than before", log)
     label, evaluate = re.findall(r"  isotune (label .*|evaluate .*)", log)
@@ -190,7 +185,7 @@ def test_the_seed_decides_everything(train: Train, sentences: list[str]) -> None
 
 
 @pytest.mark.parametrize("method", ["simcse", "consert"])
-def test_a_stopped_run_goes_on_bit_for_bit(train: Train, method: str, tmp_path: Path) -> None:
+def test_a_stopped_run_goes_on_bit_for_bit(train: Train, method: str) -> None:
     with stopped_at(6):
         stopped = train("parts", method=method)
     assert stopped.stopped == "SIGTERM"
@@ -329,7 +324,9 @@ def test_sources_and_options_of_all_stages_are_tried_before_the_first_trains(
     assert "missing.tsv" in refused_later({"method": "multitask", "sentiment_data": ["missing.tsv"]})
     assert "it has sentences only" in refused_later({**scores, "data": [str(text)]})
     assert "no Sentence in it with at least 99 words" in refused_later({"method": "simcse"}, min_words=99)
-    assert "dimensions 99" in refused_later({"method": "whitening", "dimensions": 99})
+    too_many = refused_later({"method": "whitening", "dimensions": 99})
+    assert "dimensions 99" in too_many
+    assert "the encoder's vectors have 32; keep that many or fewer" in too_many
     assert "leaves no room" in refused_later({"method": "sncse", "parser": "words"}, max_length=5)
     few = {**dict.fromkeys(("sources", "steps", "eval_every", "learning_rate", "batch_size")), "rows": ["a", "b", "c"]}
     assert "3 sentences, and more of them than dimensions are needed" in refused([{"method": "whitening"}], **few)

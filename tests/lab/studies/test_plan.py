@@ -176,16 +176,3 @@ def test_the_data_and_models_of_a_study() -> None:
     study = study_of(*arms, seeds=[0, 1, 2], tasks=["stsb-open", "geometry:none.tsv"])
     assert needs(study) == (["stsb-open:test", "none.tsv", "none.txt"], ["some/model"])
     assert needs(study, "other/model")[1] == ["other/model"]
-
-
-@pytest.mark.parametrize(
-    ("arm", "data", "dev"),
-    [
-        ({"method": "consert", "data": ["x"], "options": {"dev": "stsb:dev"}}, ("x",), ("stsb:dev",)),
-        ({"method": "consert", "data": ["x"], "options": {"dev": "none"}}, ("x",), ()),
-        ({}, (), ()),
-    ],
-)
-def test_what_a_run_reads(arm: dict[str, Any], data: tuple[str, ...], dev: tuple[str, ...]) -> None:
-    (run,) = plan_runs(study_of({"name": "a", **arm}))
-    assert (run.inputs.data, run.inputs.dev, run.inputs.models) == (data, dev, ())
