@@ -84,7 +84,7 @@ def short(tiny_model: Path, text: Path, pairs: Path, tmp_path: Path) -> dict[str
 
 
 PROMISED = """
-    Additions Augmentation AugmentedOptions Batch ClosedForm Encoder Feed Head HiddenStates InputError
+    AddVectors Additions Augmentation AugmentedOptions Batch ClosedForm Encoder Feed Head HiddenStates InputError
     LabelledPair LabelledSentence Method MethodOptions Packed Pair Result ScoredFeed ScoredPair Sentence
     TrainingFailed Triplet View __version__ add_datasets add_recipe augmentation calibrate compare evaluate head
     load_plugin method pooling task train tune_process

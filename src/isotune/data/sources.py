@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 FromPython: TypeAlias = str | Row | tuple[object, ...] | Mapping[str, object]  # a sentence, a row or a record
 Source: TypeAlias = str | Path | Iterable[FromPython]
-
 ROWS_AT_ONCE = 1_000  # rows of a table that become Python's objects together
 
 

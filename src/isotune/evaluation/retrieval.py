@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from isotune.data import DATASETS, Pair, ScoredPairs, read
 from isotune.data.records import read_file
-from isotune.data.rows import Record
 from isotune.errors import InputError, unknown
 from isotune.evaluation.intervals import resampled_means
 from isotune.evaluation.results import RANKING_MEASURES, Aggregation, Metric, RetrievalResult, ranking_scores
@@ -139,13 +138,14 @@ def _read_folder(name: str, folder: Path, split: str) -> RetrievalTask:
         )
     if split not in splits:
         raise unknown(f"split of {folder}", split, splits)
-    names = "queries.jsonl", "corpus.jsonl"
     try:
-        queries, corpus = ({str(row["_id"]): row for row in _records(folder / file)} for file in names)
+        queries, corpus = (
+            {str(row["_id"]): row for _, row in read_file(folder / f"{name}.jsonl")} for name in ("queries", "corpus")
+        )
         ids = sorted(corpus, reverse=True)
         numbers = {key: number for number, key in enumerate(ids)}
         grades: dict[str, dict[int, int]] = {}
-        for row in _records(splits[split]):
+        for _, row in read_file(splits[split]):
             if (grade := int(str(row["score"]))) > 0:
                 grades.setdefault(str(row["query-id"]), {})[numbers[str(row["corpus-id"])]] = grade
         asked = [str(queries[key]["text"]) for key in grades]
@@ -153,7 +153,3 @@ def _read_folder(name: str, folder: Path, split: str) -> RetrievalTask:
     except (KeyError, ValueError) as error:
         raise InputError(f"{folder}: a column or an id is missing, or a score is no whole number ({error})") from error
     return RetrievalTask(name, asked, documents, list(grades.values()))
-
-
-def _records(path: Path) -> Iterator[Record]:
-    return (record for _, record in read_file(path))

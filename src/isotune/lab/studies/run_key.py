@@ -89,6 +89,6 @@ def _source_hash(source: str) -> Any:
         dataset = DATASETS[name]
         splits = {known: part.sha256 for known, part in dataset.splits.items() if split in ("", known)}
         return [splits, *map(_source_hash, dataset.union)]
-    name = f"{source}/**" if Path(source).is_dir() else source
+    name = f"{source}/**" if source and Path(source).is_dir() else source
     paths = [source] if Path(source).is_file() else sorted(glob.glob(name, recursive=True))
     return [file_sha256(path) for path in map(Path, paths) if path.is_file()] or source

@@ -156,7 +156,6 @@ class Index:
         """Makes the index agree with documents: adds those with new ids and replaces those that have changed.
 
         Documents may be rows: dicts or a table (pandas, polars, Arrow, `datasets`), with ids in the column "id".
-
         Each part of some thousand rows is a commit, and stays if the process is killed afterwards.
 
         Raises:
