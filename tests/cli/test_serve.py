@@ -40,12 +40,11 @@ def test_a_missing_extra_is_named(refused: Refused, tiny_model: Path, monkeypatc
     assert "pip install 'isotune[serve]'" in refused("serve", tiny_model)
 
 
-def test_keys_come_from_a_file_and_the_environment(tmp_path: Path) -> None:
+def test_keys_come_from_a_file(tmp_path: Path) -> None:
     for content in (b"first\n\n  second \n", b"\xef\xbb\xbffirst\r\nsecond\r\n"):  # the latter as Windows writes it
         (tmp_path / "keys").write_bytes(content)
-        assert read_keys(tmp_path / "keys", {}) == ["first", "second"]
-    assert read_keys(None, {"ISOTUNE_KEYS": "third  fourth"}) == ["third", "fourth"]
-    assert read_keys(None, {}) == []
+        assert read_keys(tmp_path / "keys") == ["first", "second"]
+    assert read_keys(None) == []
 
 
 def test_addresses() -> None:

@@ -160,16 +160,12 @@ def test_a_run_on_a_terminal_stopped_by_ctrl_c_can_be_resumed(
     assert isotune("train", "--resume", "--out", "run") == (0, "run/report.html\n", ANY)
 
 
-def test_documents_are_trained_on_by_two_columns_or_by_neighbours(isotune: Call, refused: Refused) -> None:
-    pairs, neighbours = (
-        tomllib.loads(isotune("train", "gone.csv", *words, "--dry-run").out)
-        for words in (["--pairs", "title", "body"], ["--neighbours"])
-    )
+def test_documents_are_trained_on_by_two_columns(isotune: Call, refused: Refused) -> None:
+    pairs = tomllib.loads(isotune("train", "gone.csv", "--pairs", "title", "body", "--dry-run").out)
     assert pairs["columns"] == {"sentence1": "title", "sentence2": "body"}
-    assert [table["stages"][0]["method"] for table in (pairs, neighbours)] == ["pairs", "neighbours"]
+    assert pairs["stages"][0]["method"] == "pairs"
     own = isotune("train", "gone.csv", "--pairs", "title", "body", "--recipe", "simcse-sup", "--dry-run").out
     assert tomllib.loads(own)["title"] == plan_table("simcse-sup", None, None)["title"]
-    assert "--neighbours and --pairs are both given" in refused("train", "x.csv", "--neighbours", "--pairs", "a", "b")
     assert "--pairs and --columns both name columns" in refused(
         "train", "x.csv", "--pairs", "a", "b", "--columns", "sentence1=c"
     )

@@ -90,6 +90,7 @@ def test_pairs_and_columns_are_read(tmp_path: Path) -> None:
     [
         ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq0\td9\t1\n", "an id is missing, or a score"),
         ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq0\td1\tyes\n", "is no whole number"),
+        ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq0\td1\t0\n", "no document has a score above 0"),
         ("queries.jsonl", '{"id": "q0", "text": "query"}\n', "a column or an id is missing"),
     ],
 )

@@ -79,14 +79,9 @@ def _list(as_json: bool) -> None:
 
 
 def _sizes(dataset: Dataset) -> list[str]:
-    """The number of rows of each split, such as "train 5,749"."""
+    """The number of rows of each split, such as "train 5,749", or how many have a score or label: "dev 100 of 900"."""
     sizes = []
     for name, split in dataset.splits.items():
-        rows, gold = (f"{count:,}" if count >= 0 else "?" for count in (split.row_count, split.gold_count))
-        if Sentence in dataset.row_types or gold == rows:
-            sizes.append(f"{name} {rows}")
-        elif not split.gold_count:
-            sizes.append(f"{name} {rows} as text")
-        else:
-            sizes.append(f"{name} {gold} of {rows}")
+        gold, rows = (f"{count:,}".replace("-1", "?") for count in (split.gold_count, split.row_count))
+        sizes.append(f"{name} {rows}" if Sentence in dataset.row_types or gold == rows else f"{name} {gold} of {rows}")
     return sizes

@@ -51,7 +51,7 @@ def reproduce(
     """The result shows the measured scores beside the published ones. The list shows how many runs and which models
     each table or figure needs.
     """
-    if not name:
+    if not (name or every):
         _list(as_json)
         return 0
     for_the_list(as_json)

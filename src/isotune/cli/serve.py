@@ -15,10 +15,7 @@ ENCODERS = (
 INDEX = "An index that /search searches, made by isotune index with one of these encoders."
 HOST = "The address to listen at. Only this machine reaches 127.0.0.1; 0.0.0.0 is reached from everywhere."
 PORT = "The port to listen at; 0 for any that is free."
-KEYS = (
-    "A file with the API keys that requests may have, one a line; more are taken from $ISOTUNE_KEYS, separated by "
-    "spaces. Unset, and without the variable: requests need no key."
-)
+KEYS = "A file with the API keys that requests may have, one a line. Unset: requests need no key."
 ORIGINS = "Origins of other web pages whose scripts may call the server (CORS), such as https://example.com."
 QUEUE = "How many requests may be in progress; the next one is answered with status 429."
 TIMEOUT = "After how many seconds of waiting a request is answered with status 503."

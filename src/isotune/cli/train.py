@@ -38,10 +38,6 @@ PAIRED = (
     "The columns of two texts that belong together, such as title body or question answer; the recipe is then pairs. "
     "Each text has to find the other among those of other rows."
 )
-NEIGHBOURS = (
-    "Learn from sentences that stand one after the other: in a .txt file in a paragraph, between blank lines; in other "
-    "files in a text of several sentences. It is short for --recipe neighbours."
-)
 METHOD = "Train with this method and its default options, instead of a recipe."
 RESUME = "Resume the run in --out. No other option is allowed."
 DRY_RUN = "Only print the recipe of the run, with every option written out, in TOML."
@@ -61,7 +57,6 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
         recipe: Annotated[str | None, Parameter(help=RECIPE, group=RUN, metavar="NAME")] = None,
         method: Annotated[str | None, Parameter(help=METHOD, group=RUN, choices=tuple(METHODS))] = None,
         pairs: Annotated[tuple[str, str] | None, Parameter(help=PAIRED, group=RUN, metavar="COLUMN COLUMN")] = None,
-        neighbours: Annotated[bool, Parameter(help=NEIGHBOURS, group=RUN, negative="")] = False,
         stand_ins: Annotated[bool, STAND_INS, Parameter(group=RUN)] = False,
         resume: Annotated[bool, Parameter(help=RESUME, group=RUN)] = False,
         dry_run: Annotated[bool, Parameter(help=DRY_RUN, group=RUN)] = False,
@@ -69,7 +64,7 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
     ) -> int:
         from isotune.training import train as train_encoder
 
-        recipe = _recipe_of_documents(recipe, method, pairs, neighbours)
+        recipe = recipe or ("pairs" if pairs and not method else None)
         if pairs:
             if "columns" in options:
                 raise InputError("--pairs and --columns both name columns; give one of them")
@@ -96,13 +91,6 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
     return train
 
 
-def _recipe_of_documents(recipe: str | None, method: str | None, pairs: object, neighbours: bool) -> str | None:
-    if neighbours and (recipe or method or pairs):
-        given = f"--recipe {recipe}" if recipe else f"--method {method}" if method else "--pairs"
-        raise InputError(f"--neighbours and {given} are both given; --neighbours is short for --recipe neighbours")
-    return "neighbours" if neighbours else "pairs" if pairs and not (recipe or method) else recipe
-
-
 def where_option_is(option: str, words: Sequence[str]) -> str:
     """Where an option is that the recipe of the words does not have; empty if it is nowhere."""
     field = option.removeprefix("--").replace("-", "_").removeprefix("no_")
@@ -124,10 +112,9 @@ def _chosen_recipe(words: Sequence[str]) -> Recipe:
     parser = ArgumentParser(add_help=False, allow_abbrev=False)
     for option in ("--recipe", "--method", "--model"):
         parser.add_argument(option, nargs="?")  # without a value: the error is that of the call itself
-    for switch in ("--pairs", "--neighbours"):
-        parser.add_argument(switch, nargs="?", const=True)
+    parser.add_argument("--pairs", nargs="?", const=True)
     chosen, _ = parser.parse_known_args(words)  # all other words are ignored
-    recipe = _recipe_of_documents(chosen.recipe, chosen.method, chosen.pairs, chosen.neighbours)
+    recipe = chosen.recipe or ("pairs" if chosen.pairs and not chosen.method else None)
     return Recipe.from_table(plan_table(recipe, chosen.method, chosen.model), recipe or chosen.method or "recipe")
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 FromPython: TypeAlias = str | Row | tuple[object, ...] | Mapping[str, object]  # a sentence, a row or a record
 Source: TypeAlias = str | Path | Iterable[FromPython]
+INDEX = "__index_level_"  # what pandas names an index without a name
 ROWS_AT_ONCE = 1_000  # rows of a table that become Python's objects together
 
 
@@ -71,8 +72,8 @@ def read(
 
 def several(sources: Source | Sequence[Source]) -> Sequence[Source]:
     """The sources, of which a name or a table is a single one."""
-    if isinstance(sources, (str, Path)) or is_table(sources) or hasattr(sources, "column_names"):
-        return [cast(Source, sources)]
+    if isinstance(sources, (str, Path)) or not isinstance(sources, Sequence):
+        return [sources]
     if not sources:
         raise InputError("no data: give at least one file or dataset")
     return cast(Sequence[Source], sources)
@@ -225,9 +226,10 @@ def items_of(rows: Iterable[Any]) -> Iterator[Any]:
 
     try:
         for batch in pa.RecordBatchReader.from_stream(rows):
+            batch = batch.select([name for name in batch.schema.names if not name.startswith(INDEX)])
             for start in range(0, len(batch), ROWS_AT_ONCE):
                 yield from batch.slice(start, ROWS_AT_ONCE).to_pylist()
-    except pa.ArrowException as error:  # of pandas' columns with values of several kinds
+    except (pa.ArrowException, KeyError, OverflowError) as error:  # of pandas' columns with values of several kinds
         raise InputError(f"rows: the table can't be read ({str(error).splitlines()[0]})") from error
 
 

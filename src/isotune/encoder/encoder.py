@@ -40,6 +40,9 @@ UNLIMITED = 1_000_000
 DEFAULT_MAX_LENGTH = 512  # tokens, where neither the folder nor the model has a limit
 
 
+NO_PROMPTS: dict[str, Any] = {"prompts": {}, "default_prompt_name": None}  # where one prompt is that of all texts
+
+
 class Encoder(SentenceModel):
     """Turns sentences into vectors. An encoder is saved as a sentence-transformers folder.
 
@@ -123,7 +126,7 @@ class Encoder(SentenceModel):
             DEFAULT_MAX_LENGTH if max_length == UNLIMITED else max_length,
             lowercase=saved.lowercase,
             prompt=saved_prompt if prompt is None else prompt,
-            settings=saved.settings if prompt is None else {**saved.settings, "prompts": {}},
+            settings=saved.settings if prompt is None else {**saved.settings, **NO_PROMPTS},
         )
         if pooling is None and saved.token_weights is not None:
             if (count := len(saved.token_weights)) < len(tokenizer):

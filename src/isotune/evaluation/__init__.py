@@ -1,4 +1,4 @@
-"""How good a sentence encoder is: similarity, transfer and geometry, with their conventions named."""
+"""How good a sentence encoder is: similarity, retrieval, transfer and geometry, with their conventions named."""
 
 from isotune.evaluation.calibration import calibrate
 from isotune.evaluation.comparison import (

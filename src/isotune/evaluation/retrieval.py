@@ -119,6 +119,7 @@ def load_retrieval(name: str, source: str, columns: Mapping[str, str] | None = N
     place, part = place_and_part(source)
     if Path(place).is_dir():
         return _read_folder(name, Path(place), part.removeprefix(":") or "test")
+    place += part if part.startswith(":") else ""  # the split of a dataset on the hub
     if part.startswith(","):
         columns = dict(zip(Pair._fields, part[1:].split(","), strict=True))
     pairs = list(read(place, Pair, columns))
@@ -152,4 +153,6 @@ def _read_folder(name: str, folder: Path, split: str) -> RetrievalTask:
         documents = [f"{corpus[key].get('title') or ''} {corpus[key]['text']}".strip() for key in ids]
     except (KeyError, ValueError) as error:
         raise InputError(f"{folder}: a column or an id is missing, or a score is no whole number ({error})") from error
+    if not asked:
+        raise InputError(f"{splits[split]}: no document has a score above 0, so no query has an answer")
     return RetrievalTask(name, asked, documents, list(grades.values()))

@@ -29,10 +29,7 @@ AGGREGATIONS: Mapping[str, str] = {
     "mean": "mean over subsets",
     "wmean": "mean over subsets weighted by their size",
 }
-
-
 RANKING_TITLES: Mapping[str, str] = {"ndcg@10": "nDCG@10", "mrr@10": "MRR@10"}
-
 NAMES: Mapping[str, str] = MappingProxyType({})  # of encoders in tables, where these are not their names
 
 

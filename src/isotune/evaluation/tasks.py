@@ -179,8 +179,8 @@ def with_whole_path(task: str) -> str:
     kind, colon, data = task.partition(":")
     if kind not in (GEOMETRY, RETRIEVAL):
         kind, colon, data = "", "", task
-    place, part = place_and_part(data) if kind == RETRIEVAL else (data, "")
-    known = place.partition(":")[0] in {*TASKS, *GROUPS, *DATASETS}
+    place, part = place_and_part(data) if kind == RETRIEVAL and data else (data, "")
+    known = place.partition(":")[0] in {"none", *TASKS, *GROUPS, *DATASETS}
     return task if known or not os.path.exists(place) else f"{kind}{colon}{os.path.abspath(place)}{part}"
 
 

@@ -29,7 +29,7 @@ from isotune.data.packed import Packed, moved
 from isotune.data.rows import Row, Sentence
 from isotune.data.tokens import Tokenized
 from isotune.encoder.backbone import Backbone
-from isotune.encoder.encoder import Encoder
+from isotune.encoder.encoder import NO_PROMPTS, Encoder
 from isotune.encoder.heads.head import Head
 from isotune.encoder.language import LanguageHead
 from isotune.encoder.pooling import EachLayer, Pooling, TokenStates
@@ -158,7 +158,7 @@ class Additions:
             del encoder.heads[:]
         encoder.heads.extend(head.to(encoder.device) for head in self.heads)
         if self.prompt is not None:
-            encoder.prompt, encoder.settings = self.prompt, {**encoder.settings, "prompts": {}}
+            encoder.prompt, encoder.settings = self.prompt, {**encoder.settings, **NO_PROMPTS}
         if self.pooling is not None:
             encoder.pooling, encoder.token_weights = self.pooling, None  # the weights were made for another pooling
         if self.token_weights is not None:

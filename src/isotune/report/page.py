@@ -159,7 +159,7 @@ def _other_changes(evaluation: RunEvaluation) -> list[Change]:
 
 
 def _main_changes(evaluation: RunEvaluation) -> list[Change]:
-    """The changes of averages, or else similarity and retrieval, or else accuracies; geometry has no better."""
+    """The changes of averages, or else similarity and retrieval, or else accuracies; no geometry is better."""
     before, after = evaluation.before.scores(), evaluation.after.scores()
     tasks = evaluation.after.tasks
     kinds = STSResult | RetrievalResult, TransferResult

@@ -104,20 +104,20 @@ def compare_with_start(
     labels = None
     if scored_on.by_rows and standing.first_score is not None and standing.best_score is not None:
         labels = standing.first_score, standing.best_score
+    own = {*after.scored.evaluation.averages, *(task.name for task in scored_on.tasks)}  # no other measures of a task
+    own -= {GENERAL_TASK} - {*plan.tasks}
     comparison = RunEvaluation(
         before=before.scored.evaluation,
         after=after.scored.evaluation,
         selected_step=progress.best_step,
         differences=tuple(gains),
         dev=dev,
-        own_tasks=tuple(
-            gain.score for gain in gains if plan.tasks and gain.score not in {GENERAL_TASK} - {*plan.tasks}
-        ),
+        own_tasks=tuple(gain.score for gain in gains if plan.tasks and gain.score in own),
         labels=labels,
     )
     recorder.say(
-        "the start -> the kept encoder, with the 95 % interval of the difference; Spearman's correlations and "
-        "accuracies are multiplied by 100"
+        "the start -> the kept encoder, with the 95 % interval of the difference; correlations, accuracies and "
+        "measures of rankings are multiplied by 100"
     )
     intervals = {gain.score: f" ({gain.words})" for gain in gains}
     for name, score_after in after.scored.scores.items():

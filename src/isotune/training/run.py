@@ -22,7 +22,7 @@ from torch import Tensor
 from isotune.bundled import BUNDLED_MODEL, bundled_model, local_model
 from isotune.data import DATASETS
 from isotune.data.draws import derive_seed
-from isotune.data.sources import FromPython, checked_rows
+from isotune.data.sources import FromPython, checked_rows, items_of
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import change_pooling
 from isotune.errors import InputError
@@ -103,7 +103,7 @@ def train(
         raise InputError(f"sources: names of files or datasets are needed, not {given!r:.80}; give rows as rows=...")
     names = [str(source) for source in given]
     if rows is not None:  # they are read for each stage
-        rows = list(rows) if isinstance(checked_rows(rows), Iterator) else rows
+        rows = list(items_of(rows)) if hasattr(checked_rows(rows), "__next__") else rows
     if names and rows is not None:
         raise InputError("sources and rows are both given; give one of them")
     if resume and (recipe or method or options or names or stand_ins):

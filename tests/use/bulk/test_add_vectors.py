@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from isotune import AddVectors, Encoder
+from isotune import AddVectors, Encoder, InputError
 
 
 def test_tables_get_the_vectors_of_encode(tiny_model: Path, sentences: list[str]) -> None:
@@ -27,8 +27,9 @@ def test_the_encoder_stays_in_its_process(tiny_model: Path) -> None:
     add(pa.table({"body": ["a dog"]}))
     assert len(pickle.dumps(add)) < 500
     assert pickle.loads(pickle.dumps(add))(pa.table({"body": []}, pa.schema({"body": pa.string()}))).num_rows == 0
-    with pytest.raises(KeyError, match="body"):
-        add(pa.table({"text": ["a dog"]}))
+    for table in ({"text": ["a dog"]}, {"body": ["a dog"], "v": [1]}):
+        with pytest.raises(InputError, match="the table has the columns"):
+            add(pa.table(table))
 
 
 def test_datasets_map(tiny_model: Path, sentences: list[str]) -> None:

@@ -79,9 +79,11 @@ def test_going_on_encodes_only_what_is_missing_or_has_changed(encode: Encode, te
     before = visible_files(Path("out"))
     Path("out/1.parquet").unlink()
     text_files[4].write_text(text_files[4].read_text().replace("4-", "5-"))
-    later = Path("out/4.parquet").stat().st_mtime_ns + 1
-    os.utime(text_files[4], ns=(later, later))
-    assert encode() == Outcome(COUNT, 2, 20)
+    os.utime(text_files[4], (1e9, 1e9))  # an old file in the place of a new one
+    os.utime(text_files[5], (4e9, 4e9))  # as by a clock that is ahead
+    Path("out/0.parquet").write_bytes(before["0.parquet"][:100])
+    assert encode() == Outcome(COUNT, 4, 40)
+    assert encode().made == 0
     after = visible_files(Path("out"))
     assert [name for name in before if before[name] != after[name]] == ["4.parquet"]
 

@@ -265,6 +265,7 @@ NO_CONDITIONS = [
         ("lang = NULL", "at 'NULL': no column 'NULL'; NULL only follows IS"),
         *((where, "no condition, or more than 20") for where in NO_CONDITIONS),
         ("score < 1e400", "a number is too large"),
+        ("text li\u212ae 'a'", "no condition, or more than 20"),  # the sign of the kelvin
         ("year = 1or year = 2", "nothing in the grammar of filters begins so"),
         ("day = date '2024-02-30'", "no date or time such as"),
         ("`ODD NAME` = 'x'", "no column 'ODD NAME'"),
@@ -290,7 +291,9 @@ def test_a_name_may_be_in_another_case_if_it_is_clear() -> None:
     ("where", "sql"),
     [
         ("id = 1", "`id` = '1'"),
-        ("lang NOT IN (1.50, 'x')", "`lang` NOT IN ( '1.5' , 'x' )"),
+        ("lang NOT IN (1.50, 'x')", "`lang` NOT IN ( '1.50' , 'x' )"),
+        ("id = 007", "`id` = '007'"),
+        ("score > 1e-99999999999999999999", "`score` > 0"),
         ("1e3 > year", "1000 > `year`"),
         ("year < 10.5", "CAST(`year` AS DOUBLE) < 10.5"),
         ("year IN (1, 2.5)", "CAST(`year` AS DOUBLE) IN ( 1 , 2.5 )"),

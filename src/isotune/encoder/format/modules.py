@@ -157,7 +157,7 @@ def _read_pooling(place: Path, parts: Modules) -> Modules:
             f"model {place}: pooling {' + '.join(modes) or 'without a mode'}; supported is one of cls, mean, max, "
             "weightedmean"
         )
-    if parts.prompt and not config.get("include_prompt", True):
+    if not config.get("include_prompt", True) and (parts.prompt or any((parts.settings.get("prompts") or {}).values())):
         raise InputError(f"model {place}: it leaves its prompt out of the pooling, which is not supported")
     return _with_mode(parts, modes[0], place)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from isotune.encoder.encoder import Encoder
+from isotune.errors import InputError
 from isotune.kernels import Precision
 from isotune.kernels.cpu.memory import tune_process
 
@@ -30,7 +31,7 @@ class AddVectors:
 
         Args:
             encoder: a folder or a name on the hub, which every process can read.
-            column: the column of the texts. A row without a text gets no vector.
+            column: the column of the texts, which get the encoder's usual prompt. A row without a text gets no vector.
             into: the name of the new column.
             normalize: scale each vector to length 1.
             precision: as `Encoder.load` has it.
@@ -49,6 +50,9 @@ class AddVectors:
 
     def __call__(self, table: pa.Table) -> pa.Table:
         """The table with the vectors of its rows."""
+        if self.column not in table.column_names or self.into in table.column_names:
+            names = ", ".join(table.column_names)
+            raise InputError(f"AddVectors({self.column!r} into {self.into!r}): the table has the columns {names}")
         texts = table[self.column]
         vectors = self.encoder.encode(texts.drop_null().to_pylist(), normalize=self.normalize)
         whole = np.zeros((len(texts), self.encoder.dimension), np.float32)

@@ -5,14 +5,17 @@
 
 Readers of a folder of parquet files skip names that begin with a dot or an underscore.
 
-The same command, given again, makes the files that are not there or are older than their text. Processes that share the
+A file of vectors gets the time of its text. The same command, given again, makes the files that are not there or have
+another time. Processes that share the
 work have a shard of the files each, and know nothing of each other: each puts whole files into place.
 """
 
 import glob
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,12 +26,13 @@ from isotune.data.sources import files_of
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.stream import Advance
 from isotune.errors import InputError
-from isotune.files import make_folder, read_json, write_text, written
+from isotune.files import make_folder, read_json, written
 from isotune.kernels import Precision
 from isotune.kernels.precision import resolved
 from isotune.use.bulk.vector_file import encode_file
 
 MANIFEST = "_manifest.json"
+CLOCK = 10_000_000  # nanoseconds by which file systems round times
 OLD_SETTINGS = Path(".encoding", "settings.json")  # where folders have their settings whose manifest came last
 
 
@@ -72,10 +76,10 @@ def encode_files(
         _open(out, {**settings_of(encoder, loaded, precision, normalize, columns), "suffix": suffix})
         made, rows, problems = 0, 0, []
         for part in mine:
-            target = out / part.name
             try:
-                if not _is_done(part, target):
-                    with written(target) as file:
+                if not _is_done(part, out):
+                    time = _time(part.source)
+                    with written(out / part.name) as file:
                         rows += encode_file(
                             loaded,
                             part.source,
@@ -85,13 +89,14 @@ def encode_files(
                             normalize=normalize,
                             advance=advance,
                         )
+                        os.utime(file, ns=(time, time))
                     made += 1
             except InputError as error:
                 problems.append(str(error))
         if problems:
             count = f"{len(problems)} of {len(mine)} parts can't be encoded; the others are done"
             raise InputError(f"{problems[0]} ({count})")
-        return Outcome(len(parts), made, rows, sum(not _is_done(part, out / part.name) for part in parts))
+        return Outcome(len(parts), made, rows, sum(not _is_done(part, out) for part in parts))
     except OSError as error:
         raise InputError(f"{error.filename or out}: {error.strerror or error}") from error
 
@@ -165,17 +170,24 @@ def refuse_others(out: object, theirs: Mapping[str, Any], settings: Mapping[str,
 def _open(out: Path, settings: Mapping[str, Any]) -> None:
     is_empty = not out.is_dir() or all(path.name[0] in "._" for path in out.iterdir())
     manifest = out / (OLD_SETTINGS if (out / OLD_SETTINGS).exists() else MANIFEST)
-    if not manifest.exists():  # processes that start at the same time write the same
+    if not manifest.exists():
         if not is_empty:
             raise InputError(f"{out}: it has files that isotune encode did not make; name a new folder")
         make_folder(out)
-        write_text(manifest, json.dumps(settings, indent=2) + "\n")
+        with suppress(InputError), written(manifest, new=True) as file:  # another process may be faster
+            file.write_text(json.dumps(settings, indent=2) + "\n", "utf-8")
     refuse_others(out, read_json(manifest), settings)
 
 
-def _is_done(part: Part, target: Path) -> bool:
+def _is_done(part: Part, out: Path) -> bool:
+    """Whether the vectors have the time of their text; in a folder with old settings they are only newer."""
+    target, changed = out / part.name, _time(part.source)
+    made = _time(target) if target.exists() else 0
+    return abs(made - changed) < CLOCK or (made > changed and (out / OLD_SETTINGS).exists())
+
+
+def _time(path: Path) -> int:
     try:
-        changed = part.source.stat().st_mtime_ns
+        return path.stat().st_mtime_ns
     except OSError as error:
-        raise InputError(f"{part.source}: it can't be read ({error.strerror})") from error
-    return target.exists() and target.stat().st_mtime_ns >= changed
+        raise InputError(f"{path}: it can't be read ({error.strerror})") from error

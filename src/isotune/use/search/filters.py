@@ -13,7 +13,6 @@ of a filter. What it gets has what this grammar has, and nothing else:
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
-from decimal import Decimal
 from itertools import pairwise
 from math import isinf
 
@@ -93,12 +92,11 @@ def _read(kind: str, word: str, columns: Sequence[str]) -> tuple[str, str]:
         return "t", word
     if kind == "key":
         key = " ".join(word.upper().split())
-        return LETTERS[key], key
+        return LETTERS.get(key, "?"), key  # the sign of the kelvin, say, is a k for patterns
     if kind == "number":
         if isinf(float(word)):
             raise ValueError("a number is too large")
-        number = Decimal(word)
-        return "v", str(int(number) if number == int(number) and abs(number) < BIGINT else float(word))
+        return "v", word
     if kind == "time":
         name, quoted, _ = word.split("'")
         name = "date" if name.strip().lower() == "date" else "timestamp"
@@ -112,14 +110,20 @@ def _read(kind: str, word: str, columns: Sequence[str]) -> tuple[str, str]:
     return "c", f"`{found[0]}`"
 
 
+def _number(word: str) -> str:
+    value = int(word) if word.lstrip("-").isdigit() else float(word)
+    return str(int(value) if value == value // 1 and abs(value) < BIGINT else float(value))
+
+
 def _comparable(test: list[str], types: Mapping[str, pa.DataType]) -> list[str]:
     """A test that compares whole numbers with others as numbers, and a number with a text as a text."""
-    numbers = [word for word in test if word[0] in "-0123456789"]
+    numbers = [word for word in test if word[0] in "-.0123456789"]
     if numbers and any(types.get(word) == pa.string() for word in test):
         if test[1] in ("<", "<=", ">", ">="):
             raise ValueError(f"a text is not compared with a number; write '{numbers[0]}'")
         return [f"'{word}'" if word in numbers else word for word in test]
-    if all(number.lstrip("-").isdigit() for number in numbers):
+    test = [_number(word) if word in numbers else word for word in test]
+    if all(_number(number).lstrip("-").isdigit() for number in numbers):
         return test
     whole = (name for name, type_ in types.items() if pa.types.is_integer(type_) or pa.types.is_decimal(type_))
     casts = {name: f"CAST({name} AS DOUBLE)" for name in whole}

@@ -212,7 +212,7 @@ def _encoding(service: Service) -> list[Operation]:
         if body.dimensions not in (None, size := encoder.dimension):
             message = f"dimensions {body.dimensions}: vectors of {model} have {size}; leave the field out"
             raise Refused(400, message, param="dimensions")
-        role = body.input_type and bodies.ROLES[body.input_type]
+        role = bodies.ROLES.get(body.input_type or "")
         encoded = await service.encode(scope, model, texts, "input", role)
         write: Callable[[Any], Any] = as_base64 if body.encoding_format == "base64" else lambda vector: vector.tolist()
         data = (msgspec.json.encode(bodies.Embedding(i, write(vector))) for i, vector in enumerate(encoded.vectors))

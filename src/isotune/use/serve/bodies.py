@@ -64,10 +64,10 @@ class EmbeddingsRequest(Struct):
         Meta(description="How a vector is written: float, a list of numbers, or base64, of little-endian float32."),
     ] = None
     input_type: Annotated[
-        Literal["query", "document", "passage", "search_query", "search_document"] | None,
+        str | None,
         Meta(
             description="What the texts are, so that the encoder's prompt for it is put before them: query or "
-            "search_query; document, passage or search_document. Unset: the encoder's usual prompt."
+            "search_query; document, passage or search_document. Unset, or another word: the encoder's usual prompt."
         ),
     ] = None
     dimensions: Annotated[

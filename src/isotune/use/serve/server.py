@@ -2,10 +2,8 @@
 
 import gc
 import logging
-import os
 import socket
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ from isotune.errors import InputError
 from isotune.use.serve.limits import Limits
 from isotune.use.serve.protocol import patient
 
-KEYS_VARIABLE = "ISOTUNE_KEYS"
 # Seconds after which a thread that computes in Python lets another thread go on. Python's default of 0.005 has a worker
 # wait up to so long after each operation of torch while the server reads or writes requests.
 SWITCH_SECONDS = 0.0005
@@ -102,15 +99,14 @@ def listen(host: str, port: int) -> tuple[socket.socket, str]:
     return listener, f"http://{name}:{listener.getsockname()[1]}"
 
 
-def read_keys(file: Path | None, environment: Mapping[str, str] = os.environ) -> list[str]:
-    """The API keys of a file, one a line, and of the environment variable ISOTUNE_KEYS, separated by spaces."""
-    keys = environment.get(KEYS_VARIABLE, "").split()
+def read_keys(file: Path | None) -> list[str]:
+    """The API keys of a file, one a line; none without a file."""
     if file is None:
-        return keys
+        return []
     try:
         lines = file.read_text("utf-8-sig").splitlines()
     except (OSError, ValueError) as error:
         raise InputError(f"{file}: it can't be read ({error})") from error
-    if not (more := [line.strip() for line in lines if line.strip()]):
+    if not (keys := [line.strip() for line in lines if line.strip()]):
         raise InputError(f"{file}: no API key; write one a line")
-    return [*keys, *more]
+    return keys
