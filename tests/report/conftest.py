@@ -13,6 +13,7 @@ import pytest
 
 from isotune.evaluation import GROUPS, Evaluation, RunEvaluation, STSResult
 from isotune.evaluation.results import Aggregates, Correlations, Difference, SubsetResult
+from isotune.report.stages import sealed
 
 
 class Page(HTMLParser):
@@ -122,7 +123,7 @@ def metrics() -> list[dict[str, Any]]:
 
 
 def write_metrics(run: Path, records: list[dict[str, Any]]) -> None:
-    (run / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    (run / "metrics.jsonl").write_text("".join(sealed(record) + "\n" for record in records))
 
 
 SEVEN_BEFORE = dict(zip(GROUPS["sts"], (0.31, 0.45, 0.38, 0.49, 0.47, 0.37, 0.39), strict=True))
