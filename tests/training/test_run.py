@@ -1,6 +1,7 @@
 """Runs from a text file to an encoder and a report: what is kept, how they stop, how they go on."""
 
 import hashlib
+import io
 import json
 import math
 import os
@@ -120,8 +121,7 @@ def test_a_run_without_pairs_of_its_text_names_commands_that_tell_which_encoder_
     log = (result.folder / "train.log").read_text()
     assert re.search(r"\d+ % of 60 sentences of the text have another nearest sentence than before", log)
     label, evaluate = re.findall(r"  isotune (label .*|evaluate .*)", log)
-    answers = iter("0123451q")
-    monkeypatch.setattr("builtins.input", lambda prompt: next(answers))
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join("0123451q")))
     assert main(shlex.split(label)) == 0
     assert main(shlex.split(evaluate)) == 0
     assert capsys.readouterr().out.count(" pairs scored") == 8
