@@ -64,7 +64,7 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
     ) -> int:
         from isotune.training import train as train_encoder
 
-        recipe = recipe or ("pairs" if pairs and not method else None)
+        recipe = _recipe_name(recipe, method, pairs)
         if pairs:
             if "columns" in options:
                 raise InputError("--pairs and --columns both name columns; give one of them")
@@ -91,6 +91,10 @@ def train_command(words: Sequence[str]) -> Callable[..., int]:
     return train
 
 
+def _recipe_name(recipe: str | None, method: str | None, pairs: object) -> str | None:
+    return recipe or ("pairs" if pairs and not method else None)
+
+
 def where_option_is(option: str, words: Sequence[str]) -> str:
     """Where an option is that the recipe of the words does not have; empty if it is nowhere."""
     field = option.removeprefix("--").replace("-", "_").removeprefix("no_")
@@ -114,7 +118,7 @@ def _chosen_recipe(words: Sequence[str]) -> Recipe:
         parser.add_argument(option, nargs="?")  # without a value: the error is that of the call itself
     parser.add_argument("--pairs", nargs="?", const=True)
     chosen, _ = parser.parse_known_args(words)  # all other words are ignored
-    recipe = chosen.recipe or ("pairs" if chosen.pairs and not chosen.method else None)
+    recipe = _recipe_name(chosen.recipe, chosen.method, chosen.pairs)
     return Recipe.from_table(plan_table(recipe, chosen.method, chosen.model), recipe or chosen.method or "recipe")
 
 
