@@ -27,6 +27,7 @@ from isotune.evaluation.sts import STSTask, correlations, cosine_similarities, s
 from isotune.evaluation.tables import AGGREGATIONS, comparison_tables, difference_table
 from isotune.evaluation.tasks import (
     GROUPS,
+    DevTask,
     RowTask,
     Task,
     load_dev,

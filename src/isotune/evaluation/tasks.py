@@ -36,7 +36,9 @@ class Task(Protocol):
         """Scores the encoder; raises `InputError` if its vectors are not finite, or its space has collapsed."""
 
 
-RowTask: TypeAlias = STSTask | TransferTask | RetrievalTask
+DevTask: TypeAlias = STSTask | RetrievalTask
+"""A task over pairs of texts, which can choose a step."""
+RowTask: TypeAlias = DevTask | TransferTask
 """A task whose score is over rows, so that these can be drawn again."""
 
 
@@ -168,7 +170,7 @@ def named_tasks(tasks: str | Path | Sequence[str | Path] | None = None) -> list[
     return list(dict.fromkeys(members))
 
 
-def load_dev(source: str) -> STSTask | RetrievalTask:
+def load_dev(source: str) -> DevTask:
     """Reads what chooses a step: a retrieval task by its name, or scored pairs, of a dataset its dev split."""
     kind, _, data = source.partition(":")
     return load_retrieval(source, data) if kind == RETRIEVAL else STSTask(read_scored_pairs(source))

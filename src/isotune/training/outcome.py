@@ -18,9 +18,9 @@ from isotune.data import ScoredPairs
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.options import EncoderOptions
 from isotune.evaluation import (
+    DevTask,
     Floats,
     Measured,
-    RetrievalTask,
     RunEvaluation,
     STSTask,
     Task,
@@ -132,7 +132,7 @@ class Scored(NamedTuple):
     """What the start and the kept encoder are compared on."""
 
     tasks: Sequence[Task]
-    dev: STSTask | RetrievalTask | None  # what chose the step
+    dev: DevTask | None  # what chose the step
     by_rows: bool  # whether labelled rows chose the step
     sentences: Sequence[str]  # of the text that was trained on; empty if it can't be read again
 
@@ -160,7 +160,7 @@ def _measure(model: str | Path, options: EncoderOptions, scored_on: Scored, work
     return _Measured(measure(scored_on.tasks, encoder, str(model)), drawn.astype(np.float32), dev, text)
 
 
-def _dev_gain(task: STSTask | RetrievalTask, before: _Measured, after: _Measured) -> DevGain:
+def _dev_gain(task: DevTask, before: _Measured, after: _Measured) -> DevGain:
     measured = [side.dev for side in (before, after) if side.dev]
     old, new = (task.resampled(values)[task.name] for _, values in measured)
     low, high = interval(new - old)

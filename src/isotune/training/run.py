@@ -26,7 +26,7 @@ from isotune.data.sources import FromPython, checked_rows, items_of
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import change_pooling
 from isotune.errors import InputError
-from isotune.evaluation import RetrievalTask, RunEvaluation, STSTask, Task, load_dev, load_tasks, with_whole_path
+from isotune.evaluation import DevTask, RunEvaluation, Task, load_dev, load_tasks, with_whole_path
 from isotune.files import CHECKSUMS, inside, remove
 from isotune.kernels.device import default_device
 from isotune.kernels.precision import faster_precision, warn_of_bfloat16
@@ -204,7 +204,7 @@ class _Run:
         self._describe()
         dev = load_dev(self.recipe.dev_task) if self.recipe.dev_task else None
         tasks = self._load_tasks()  # before training, because a name may be wrong
-        tested_on = [task.pairs for task in tasks if isinstance(task, STSTask | RetrievalTask)]
+        tested_on = [task.pairs for task in tasks if isinstance(task, DevTask)]
         chosen_on = [dev.pairs] if dev else []
         if any((a.sentence1, a.sentence2) == (b.sentence1, b.sentence2) for a in chosen_on for b in tested_on):
             self.recorder.warn(0, "the dev data are test data too: they chose the step, so its score is too high")
@@ -279,7 +279,7 @@ class _Run:
         return [method for _, method in methods]
 
     def _train_stages(
-        self, corpora: Corpora, dev: STSTask | RetrievalTask | None, encoder: Encoder, tensors: Mapping[str, Tensor]
+        self, corpora: Corpora, dev: DevTask | None, encoder: Encoder, tensors: Mapping[str, Tensor]
     ) -> None:
         for number in range(self.progress.stage, len(self.recipe.stages)):
             if number > self.progress.stage:

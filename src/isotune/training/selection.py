@@ -25,7 +25,7 @@ from isotune.data.tokens import TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import change_pooling
 from isotune.errors import InputError
-from isotune.evaluation import RetrievalTask, STSTask, load_dev
+from isotune.evaluation import DevTask, load_dev
 from isotune.evaluation.metrics import Values, measure
 from isotune.evaluation.vectors import Floats
 from isotune.files import write_arrays
@@ -59,7 +59,7 @@ Scorer = Callable[[Encoder], Score]
 def choose_scorer(
     options: TrainingOptions,
     method: Method,
-    dev: STSTask | RetrievalTask | None,
+    dev: DevTask | None,
     dev_rows: Mapping[str, TokenStore],
     workers: Workers,
 ) -> Scorer | None:
@@ -121,7 +121,7 @@ class SharedEncoder:
 
 def score_task(
     encoder: Encoder,
-    task: STSTask | RetrievalTask,
+    task: DevTask,
     workers: Workers,
     layers: Sequence[int] | None = None,
     resamples: bool = False,

@@ -14,7 +14,7 @@ from statistics import fmean
 import numpy as np
 from scipy import stats
 
-from isotune.evaluation import GROUPS, Floats, RetrievalTask, STSTask, interval
+from isotune.evaluation import GROUPS, DevTask, Floats, interval
 from isotune.lab.studies.lines import Line
 from isotune.lab.studies.study import Study
 from isotune.lab.studies.wording import is_share, measured_digits
@@ -54,9 +54,7 @@ class Comparison:
         return self.pairs is not None and not self.pairs[0] <= 0 <= self.pairs[1]
 
 
-def compare(
-    study: Study, lines: Sequence[Line], tasks: Sequence[STSTask | RetrievalTask], values: Values
-) -> tuple[Comparison, ...]:
+def compare(study: Study, lines: Sequence[Line], tasks: Sequence[DevTask], values: Values) -> tuple[Comparison, ...]:
     """Makes all comparisons of a study, by the score that it judges by."""
     score, by_name = study.judged, {task.name: task for task in tasks}
     members = study.averages.get(score) or GROUPS.get(score, (score,))

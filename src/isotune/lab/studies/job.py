@@ -34,11 +34,10 @@ from isotune.data import ScoredPairs
 from isotune.encoder import Encoder, EncoderOptions
 from isotune.errors import InputError
 from isotune.evaluation import (
-    RetrievalTask,
+    DevTask,
     RunEvaluation,
     SentenceEncoder,
     SharedWords,
-    STSTask,
     TaskResult,
     TransferTask,
     cosine_similarities,
@@ -129,7 +128,7 @@ def make(job: Job) -> None:
         results: list[TaskResult] = []
         values = {}
         for task in load_tasks(job.tasks) if job.tasks else ():
-            if isinstance(task, STSTask | RetrievalTask):
+            if isinstance(task, DevTask):
                 scored, values[task.name] = task.score_rows(encoder)
                 results.append(scored)
                 continue

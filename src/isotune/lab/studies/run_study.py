@@ -26,7 +26,7 @@ from rich.console import Console
 from isotune.data import DATASETS, Sentence, is_stand_in, read
 from isotune.encoder import Encoder
 from isotune.errors import InputError
-from isotune.evaluation import Evaluation, RetrievalTask, SentenceEncoder, STSTask, load_tasks
+from isotune.evaluation import DevTask, Evaluation, SentenceEncoder, load_tasks
 from isotune.files import make_folder, read_arrays, read_json
 from isotune.kernels import gpu_name
 from isotune.lab.analyses import analyse
@@ -251,7 +251,7 @@ class StudyRuns:
     def compare(self, made: Sequence[MadeRun]) -> tuple[Comparison, ...]:
         """The comparisons between the lines of runs that were made."""
         folders = {(line_title(run.arm, run.cell), run.seed): job.folder for run, job in self.jobs.items()}
-        tasks = [task for task in self.tasks if isinstance(task, STSTask | RetrievalTask)]
+        tasks = [task for task in self.tasks if isinstance(task, DevTask)]
         lines = table_lines(self.study, made)
         return compare(self.study, lines, tasks, lambda line, seed: read_arrays(folders[line.title, seed] / VALUES))
 
