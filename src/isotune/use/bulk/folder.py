@@ -6,8 +6,8 @@
 Readers of a folder of parquet files skip names that begin with a dot or an underscore.
 
 A file of vectors gets the time of its text. The same command, given again, makes the files that are not there or have
-another time. Processes that share the
-work have a shard of the files each, and know nothing of each other: each puts whole files into place.
+another time. Processes that share the work have a shard of the files each, and know nothing of each other: each puts
+whole files into place.
 """
 
 import glob
@@ -72,8 +72,18 @@ def encode_files(
     parts, columns = find_parts(sources, suffix), dict(columns or {})
     mine = _of_shard(parts, shard)
     loaded = Encoder.load(encoder, precision=precision)
+    settings = {
+        "isotune": version("isotune"),
+        "encoder": encoder,  # for people, as the version is; the fingerprint decides
+        "fingerprint": loaded.fingerprint(),
+        "dimension": loaded.dimension,
+        "precision": resolved(precision, loaded.device.type) or "as saved",
+        "normalize": normalize,
+        "columns": columns,
+        "suffix": suffix,
+    }
     try:
-        _open(out, {**settings_of(encoder, loaded, precision, normalize, columns), "suffix": suffix})
+        _open(out, settings)
         made, rows, problems = 0, 0, []
         for part in mine:
             try:
@@ -140,33 +150,6 @@ def _of_shard(parts: Sequence[Part], shard: str) -> Sequence[Part]:
     return parts[number - 1 :: count]
 
 
-def settings_of(
-    name: str, encoder: Encoder, precision: Precision | None, normalize: bool, columns: Mapping[str, str]
-) -> dict[str, Any]:
-    """What all vectors of a folder have in common."""
-    return {
-        "isotune": version("isotune"),
-        "encoder": name,  # for people, as the version is; the fingerprint decides
-        "fingerprint": encoder.fingerprint(),
-        "dimension": encoder.dimension,
-        "precision": resolved(precision, encoder.device.type) or "as saved",
-        "normalize": normalize,
-        "columns": dict(columns),
-    }
-
-
-def refuse_others(out: object, theirs: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-    """Refuses to put vectors with these settings beside those of a folder that has `theirs`."""
-    if theirs.get("fingerprint") != settings["fingerprint"]:
-        raise InputError(f"{out}: it holds vectors of another encoder, {theirs.get('encoder')}; name another folder")
-    for name in sorted(settings.keys() - {"isotune", "encoder"}):
-        if theirs.get(name) != settings[name]:
-            raise InputError(
-                f"{out}: its vectors were made with {name} {theirs.get(name)}, not {settings[name]}; name another "
-                "folder or give the same options"
-            )
-
-
 def _open(out: Path, settings: Mapping[str, Any]) -> None:
     is_empty = not out.is_dir() or all(path.name[0] in "._" for path in out.iterdir())
     manifest = out / (OLD_SETTINGS if (out / OLD_SETTINGS).exists() else MANIFEST)
@@ -176,7 +159,15 @@ def _open(out: Path, settings: Mapping[str, Any]) -> None:
         make_folder(out)
         with suppress(InputError), written(manifest, new=True) as file:  # another process may be faster
             file.write_text(json.dumps(settings, indent=2) + "\n", "utf-8")
-    refuse_others(out, read_json(manifest), settings)
+    theirs = read_json(manifest)
+    if theirs.get("fingerprint") != settings["fingerprint"]:
+        raise InputError(f"{out}: it holds vectors of another encoder, {theirs.get('encoder')}; name another folder")
+    for name in sorted(settings.keys() - {"isotune", "encoder"}):
+        if theirs.get(name) != settings[name]:
+            raise InputError(
+                f"{out}: its vectors were made with {name} {theirs.get(name)}, not {settings[name]}; name another "
+                "folder or give the same options"
+            )
 
 
 def _is_done(part: Part, out: Path) -> bool:

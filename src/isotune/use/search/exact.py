@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from isotune.kernels.cpu.float32 import fast_float32
 
-QUERIES, ROWS = 256, 65_536  # of a block of products, which takes 67 MB
+ROWS = 65_536  # of a block of products; with 256 queries they take 67 MB
 
 
 def nearest(

@@ -10,9 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from isotune.encoder.encoder import Encoder
-from isotune.use.search.exact import QUERIES, nearest
+from isotune.use.search.exact import nearest
 
 NEIGHBOURS = 3  # of each text
+QUERIES = 256  # texts whose nearest are looked for at a time
 
 
 class MinedPair(NamedTuple):
