@@ -18,12 +18,10 @@ import torch
 from safetensors.torch import load_file
 from torch.distributed import HashStore
 
-from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.methods import self_guided
 from isotune.training.run_folder import is_finished
-from isotune.training.selection import SharedEncoder
-from isotune.training.workers import Workers, workers_of_run
+from isotune.training.workers import workers_of_run
 from tests.training.conftest import metrics
 from tests.training.ranks import CHUNK_SIZES, GROUPS, PROCESSES, make_steps, train_with_error
 from tests.training.steps import STEPS, assert_same, gradient, make
@@ -169,11 +167,3 @@ def test_processes_have_a_gpu_each_and_wait_for_one_that_makes_texts_for_days(
         pass
     assert given["timeout"] > timedelta(days=1)
     assert gpus == chosen
-
-
-def test_the_encoder_of_several_processes_is_called_as_any_encoder(encoder: Encoder, sentences: list[str]) -> None:
-    several = SharedEncoder(encoder, Workers())
-    assert several.dimension == encoder.dimension
-    for given in (sentences, tuple(sentences), iter(sentences), sentences[0], []):
-        expected = encoder.encode(sentences if not isinstance(given, str | list) else given, normalize=True)
-        np.testing.assert_array_equal(several.encode(given, normalize=True), expected)

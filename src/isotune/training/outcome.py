@@ -37,8 +37,6 @@ from isotune.recipes import Recipe
 from isotune.report.text_changes import CHANGES, FEWEST_SENTENCES, compare_text
 from isotune.training.recorder import RunContext
 from isotune.training.run_folder import Progress
-from isotune.training.selection import shared
-from isotune.training.workers import Workers
 
 GENERAL_TASK = "stsb-open"  # what a run that bounds forgetting is evaluated on, beside the tasks that it is given
 
@@ -94,9 +92,9 @@ def compare_with_start(
     if progress.best_step == 0 and progress.standing.best_score is not None:
         recorder.warn(0, "no step scored better on the dev data than the start, so the start was kept")
     recorder.start("evaluation", 0, 2)
-    before = _measure(start, plan.encoder, scored_on, run.workers)
+    before = run.workers.by_leader(partial(_measure, start, plan.encoder, scored_on))
     recorder.advance()
-    after = _measure(kept, EncoderOptions(), scored_on, run.workers)
+    after = run.workers.by_leader(partial(_measure, kept, EncoderOptions(), scored_on))
     recorder.advance()
     dev = scored_on.dev and _dev_gain(scored_on.dev, before, after)
     gains = differences(before.scored, after.scored)
@@ -150,8 +148,8 @@ class _Measured(NamedTuple):
     text: NDArray[np.floating[Any]]  # [n, d] vectors of the sentences
 
 
-def _measure(model: str | Path, options: EncoderOptions, scored_on: Scored, workers: Workers) -> _Measured:
-    encoder = shared(Encoder.load(model, **options.model_dump(), precision="float32"), workers)
+def _measure(model: str | Path, options: EncoderOptions, scored_on: Scored) -> _Measured:
+    encoder = Encoder.load(model, **options.model_dump(), precision="float32")
     drawn = cosine_similarities(encoder, scored_on.drawn) if scored_on.drawn else np.empty(0)
     dev = scored_on.dev.score_rows(encoder) if scored_on.dev else None
     text = (

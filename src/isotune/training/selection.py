@@ -11,21 +11,20 @@ When a stage is over, predictions.npz gets the predictions of the kept encoder: 
 "test:NAME" if the method has several tasks, [N] each, in the order of the rows.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from isotune.data.tokens import TokenStore
 from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import change_pooling
 from isotune.errors import InputError
-from isotune.evaluation import DevTask, load_dev
+from isotune.evaluation import DevTask, TaskResult, load_dev
 from isotune.evaluation.metrics import Values, measure
 from isotune.evaluation.vectors import Floats
 from isotune.files import write_arrays
@@ -84,41 +83,6 @@ def general_scorer(options: TrainingOptions, workers: Workers) -> Scorer | None:
     return partial(score_task, task=load_dev(GENERAL_PAIRS), workers=workers)
 
 
-def shared(encoder: Encoder, workers: Workers) -> Any:
-    """The encoder itself if there is one process; or else an encoder that each process has to call alike."""
-    return encoder if workers.processes == 1 else SharedEncoder(encoder, workers)
-
-
-class SharedEncoder:
-    """An encoder whose `encode` has each process encode an equal share; all else is the encoder's own."""
-
-    def __init__(self, encoder: Encoder, workers: Workers) -> None:
-        self._encoder, self._workers = encoder, workers
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._encoder, name)
-
-    def encode_query(self, sentences: str | Iterable[str], **options: Any) -> NDArray[np.float32]:
-        """What `Encoder.encode_query` returns."""
-        return SharedEncoder(self._encoder.prompted("query"), self._workers).encode(sentences, **options)
-
-    def encode_document(self, sentences: str | Iterable[str], **options: Any) -> NDArray[np.float32]:
-        """What `Encoder.encode_document` returns."""
-        return SharedEncoder(self._encoder.prompted("document"), self._workers).encode(sentences, **options)
-
-    def encode(self, sentences: str | Iterable[str], **options: Any) -> NDArray[np.float32]:
-        """What `Encoder.encode` returns; all processes have to ask for the same sentences."""
-        if isinstance(sentences, str):
-            return self._encoder.encode(sentences, **options)
-        texts, workers = list(sentences), self._workers
-        shares = [np.arange(rank, len(texts), workers.processes) for rank in range(workers.processes)]
-        vectors = self._encoder.encode(texts[workers.rank :: workers.processes], **options)
-        joined = workers.gather(torch.from_numpy(vectors), [len(share) for share in shares])
-        result = np.empty((len(texts), self._encoder.dimension), np.float32)
-        result[np.concatenate(shares)] = joined.numpy()
-        return result
-
-
 def score_task(
     encoder: Encoder,
     task: DevTask,
@@ -126,9 +90,22 @@ def score_task(
     layers: Sequence[int] | None = None,
     resamples: bool = False,
 ) -> Score:
-    """Scores by the task's first measure, with other `layers` if given; `resamples` scores samples too."""
+    """Scores by the task's first measure, with other `layers` if given; `resamples` scores samples too.
+
+    The first process encodes, so that all processes decide by the same score.
+    """
     pooling = change_pooling(encoder.pooling, None, layers, encoder.backbone.layers)
-    result, values = task.score_rows(shared(encoder.reading(pooling, encoder.heads), workers))
+
+    def scored() -> tuple[TaskResult, Floats] | InputError:
+        try:
+            return task.score_rows(encoder.reading(pooling, encoder.heads))
+        except InputError as error:
+            return error  # which all processes raise
+
+    outcome = workers.by_leader(scored)
+    if isinstance(outcome, InputError):
+        raise outcome
+    result, values = outcome
     resampled = task.resampled(values)[task.name] if resamples else None
     return Score(result.scores("all", "spearman")[task.name], task.measure, resampled=resampled)
 

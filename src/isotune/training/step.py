@@ -22,7 +22,6 @@ from isotune.training.forward import StepEncoding
 from isotune.training.objectives import Objectives
 from isotune.training.optimizer import Optimizer, schedule
 from isotune.training.run_folder import Parts
-from isotune.training.selection import shared
 from isotune.training.workers import Workers
 
 
@@ -84,7 +83,7 @@ class Stepper:
         if method.cached:
             self.feeder.corpus.cache(self.encoder, self._folder, self._workers)
         if method.teachers:
-            self.feeder.corpus.teach([shared(teacher, self._workers) for teacher in method.teachers])
+            self.feeder.corpus.teach(method.teachers)
 
     def update(self, step: int) -> Update:
         """Makes update number `step`, counted from 0."""
