@@ -148,43 +148,32 @@ def _object(fields: list[tuple[str, object]]) -> dict[str, object]:
 def _parquet(file: BinaryIO, name: str) -> Records:
     done = 0
     for batch in parquet_batches(file, name, 1000):
-        known: dict[str, list[object]] = {}
-        for row in range(len(batch)):
-            yield done + row + 1, _ParquetRow(batch, row, known, name)
+        yield from ((done + row + 1, _ParquetRow(batch, row, f"{name}:{done + row + 1}")) for row in range(len(batch)))
         done += len(batch)
 
 
 @dataclass(frozen=True, eq=False)
 class _ParquetRow(Mapping[str, object]):
-    """A row of a batch; its rows share `known`, the columns that somebody has looked at, as Python's values."""
+    """A row of a batch; a value becomes one of Python's when somebody asks for it."""
 
     batch: pyarrow.RecordBatch
     row: int
-    known: dict[str, list[object]]
-    file: str
+    place: str
 
     def __getitem__(self, name: str) -> object:
-        if name not in self.known:
-            self.known[name] = _python_values(self.batch.column(name), f"{self.file}: column {name!r}")
-        return self.known[name][self.row]
+        value, place = self.batch.column(name)[self.row], f"{self.place}: column {name!r}"
+        if "[ns" in str(value.type) and (value.type.num_fields or (value.is_valid and value.value % 1000)):
+            raise InputError(f"{place}: nanoseconds, which Python's times do not hold; write microseconds")
+        try:
+            return value.as_py()
+        except (ValueError, OverflowError) as error:
+            raise InputError(f"{place}: a value is beyond Python's types ({error}); write it as text") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.batch.schema.names)
 
     def __len__(self) -> int:
         return int(self.batch.num_columns)
-
-
-def _python_values(column: pyarrow.Array, place: str) -> list[object]:
-    if "[ns" in str(column.type):
-        nested = column.type.num_fields > 0
-        if nested or any(ns % 1000 for ns in column.drop_null().cast("int64").to_pylist()):
-            raise InputError(f"{place}: nanoseconds, which Python's times do not hold; write microseconds")
-    try:
-        values: list[object] = column.to_pylist()
-    except (ValueError, OverflowError) as error:
-        raise InputError(f"{place}: a value is beyond Python's types ({error}); write it as text") from None
-    return values
 
 
 def parquet_batches(file: BinaryIO, name: str, rows: int) -> Iterator[pyarrow.RecordBatch]:
