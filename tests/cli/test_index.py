@@ -50,7 +50,6 @@ def test_an_index_from_start_to_end(isotune: Call, refused: Refused, tiny_model:
     out = isotune("rows", "index", "-k", "3", "--where", "lang = 'en'").out
     assert out.splitlines()[0] == "rows      31"
     assert "columns   id, text, lang" in out
-    assert "search    exact" in out
     assert "fitting   15" in out
     assert "t.jsonl:5" in out
     assert isotune("rows", "index", "--where", "lang = 'en'", "--delete").out == "index: 15 rows deleted, 16 left\n"

@@ -41,7 +41,7 @@ def rows(
     columns = ["id", "text", *store.columns]
     listed = [{column: row[column] for column in columns} for row in store.first(k, where)] if k else []
     if as_json:
-        facts = {"rows": len(store), "columns": columns, "search": "approximate" if index.is_approximate else "exact"}
+        facts = {"rows": len(store), "columns": columns}
         facts |= {name: description[name] for name in ("encoder", "fingerprint")}
         print_json({**facts, "fitting": store.count(where) if where else len(store), "listed": listed})
         return
@@ -49,7 +49,6 @@ def rows(
         ("rows", f"{len(store):,}"),
         ("columns", printable(", ".join(columns))),
         ("encoder", f"{description['encoder'] or 'without a name'}, fingerprint {description['fingerprint']}"),
-        ("search", "approximate" if index.is_approximate else "exact"),
         *([("fitting", f"{store.count(where):,}")] if where else []),
     ):
         print(f"{name:<10}{value}")

@@ -1,8 +1,7 @@
 """A search index: documents on disk with their vectors and words, and the encoder that made the vectors.
 
 An index is a folder: `index.json` says which encoder made the vectors, and `rows.lance` is a table of LanceDB
-(`store.py`). Up to `EXACT_ROWS` rows, a query is compared with all vectors. A larger index is searched approximately,
-once LanceDB's index of the vectors is built.
+(`store.py`). A query is compared with all vectors.
 
 Documents are told apart by their ids. Adding documents makes the index agree with them: new ids are added, rows with
 another text or other columns are replaced, and the rest is left alone and not encoded. So a command that was killed
@@ -32,17 +31,14 @@ from isotune.errors import InputError
 from isotune.files import make_folder, read_json, write_text
 from isotune.kernels import Precision
 from isotune.kernels.precision import resolved
+from isotune.report.text_changes import FEWEST_SENTENCES, compare_text
 from isotune.use.search.documents import Document, as_documents
-from isotune.use.search.exact import nearest
 from isotune.use.search.store import FIXED, TABLE_FOLDER, Row, Store, refuse_name
 
-# Up to this number of rows, exact search takes a second or two (docs/search.md).
-EXACT_ROWS = 1_000_000
 # Hybrid search adds 1 / (60 + rank) over both rankings: Cormack, Clarke and Buettcher (2009), "Reciprocal rank fusion".
 FUSION = 60
 FUSED = 100  # rows of each ranking, at least
-# So many rows show what another encoder changes: each looks for its nearest row among so many.
-ASKING, ASKED = 1_000, 10_000
+ASKED = 1_000  # rows that show what another encoder changes
 MOST = 1_000_000_000  # rows of an answer; LanceDB counts with 32 bits
 DESCRIPTION = "index.json"
 LOCK = "lock"
@@ -70,10 +66,9 @@ class Changes(NamedTuple):
 class Index:
     """A search index in a folder; `create` or `open` gives one."""
 
-    def __init__(self, folder: Path, description: dict[str, Any], exact_rows: int = EXACT_ROWS) -> None:
+    def __init__(self, folder: Path, description: dict[str, Any]) -> None:
         self.folder = folder
         self.description = description
-        self.exact_rows = exact_rows  # up to how many rows the search is exact
         self.store = Store(folder, description["dimension"])
         self._encoder: Encoder | None = None
 
@@ -124,12 +119,10 @@ class Index:
         return index
 
     @classmethod
-    def open(
-        cls, folder: str | Path, encoder: str | Path | Encoder | None = None, *, exact_rows: int = EXACT_ROWS
-    ) -> Index:
+    def open(cls, folder: str | Path, encoder: str | Path | Encoder | None = None) -> Index:
         """Opens an index. Its encoder is loaded when it is needed, unless another copy of it is given."""
         folder = Path(folder)
-        index = cls(folder, _read_description(folder), exact_rows)
+        index = cls(folder, _read_description(folder))
         if encoder is not None:
             index._use(encoder)
         return index
@@ -143,11 +136,6 @@ class Index:
             self._use(self.description["encoder"])
         assert self._encoder is not None
         return self._encoder
-
-    @property
-    def is_approximate(self) -> bool:
-        """Whether a search may miss near rows: the index is large, and its vectors are indexed."""
-        return len(self) > self.exact_rows and "approximate" in _read_description(self.folder)
 
     def __len__(self) -> int:
         return len(self.store)
@@ -185,12 +173,6 @@ class Index:
                 rows = rows.slice(len(part))
                 self.store.tend(finished=False)
             self.store.tend(finished=True)
-            description, total = _read_description(self.folder), len(self)
-            # The vectors are indexed if there are many rows, and again if the rows have grown by a fifth since.
-            if total > self.exact_rows and total > 1.2 * description.get("approximate", {}).get("rows", 0):
-                self.store.index_vectors()
-                self.store.sync()
-                _write_description(self.folder, description | {"approximate": {"rows": total}})
         return Changes(added, replaced, unchanged)
 
     def add_index(self, other: Index, *, show_progress: bool = False) -> Changes:
@@ -205,20 +187,14 @@ class Index:
             return self._add(other.store.tables(PART), show_progress)
 
     def kept_hits(self, encoder: Encoder) -> tuple[int, int]:
-        """How many of `ASKING` random rows keep their nearest of `ASKED` with another encoder, and how many asked."""
-        rows = self.store.at(np.random.default_rng(0).permutation(len(self))[:ASKED].tolist())
-        texts = [row["text"] for row in rows]
-        asking = min(ASKING, len(rows))
-        if len(rows) < 2:
-            return asking, asking
-        hits = []  # of each encoder: the nearest text to each of the first rows
-        for vectors in (
-            np.array([row["vector"] for row in rows], np.float32),
-            encoder.encode_document(texts, normalize=True),
-        ):
-            _, nearest_two = nearest(vectors[:asking], vectors, 2)
-            hits.append([texts[two[0] if two[0] != row else two[1]] for row, two in enumerate(nearest_two)])
-        return sum(old == new for old, new in zip(*hits, strict=True)), asking
+        """How many of at most `ASKED` texts keep their nearest with another encoder, and how many texts these are."""
+        drawn = self.store.at(np.random.default_rng(0).permutation(len(self))[:ASKED].tolist())
+        rows = list({row["text"]: row for row in drawn}.values())
+        if len(rows) < FEWEST_SENTENCES:
+            return len(rows), len(rows)
+        texts, before = [row["text"] for row in rows], np.array([row["vector"] for row in rows], np.float32)
+        changes = compare_text(before, encoder.encode_document(texts, normalize=True), texts)
+        return round(changes.same_nearest * len(rows)), len(rows)
 
     def delete(self, where: str) -> int:
         """Deletes the rows that fit a filter, such as "lang = 'en'" or "id = 'notes.txt:7'"; returns their number."""
@@ -255,7 +231,7 @@ class Index:
         if vector is None:
             vector = self.encoder.encode_query(query.strip(), normalize=True)
         ranked = max(k, FUSED) if hybrid else k
-        rows = self.store.nearest(vector, ranked, where, approximate=self.is_approximate)
+        rows = self.store.nearest(vector, ranked, where)
         if hybrid:
             rows = _fuse(rows, self.store.by_words(query, ranked, where))[:k]
         cosines = [float(np.dot(np.asarray(row["vector"], np.float32), vector)) for row in rows]

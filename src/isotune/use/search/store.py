@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
-from math import isqrt
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +26,6 @@ from isotune.use.search.filters import parse, refusal
 Row = dict[str, Any]  # {column: value} of a row
 
 FIXED = ("id", "text", "vector")
-# Of approximate search: partitions that are searched, or more if a filter leaves fewer than k rows in them; rows that
-# are compared by their whole vectors, as a multiple of k.
-PARTS, REFINED = 100, 4
 TABLE, TABLE_FOLDER = "rows", "rows.lance"
 # Fragments are merged when there are more of them, and rows are put into the text index when more of them are not in
 # it; until then such rows are searched one by one.
@@ -93,16 +89,10 @@ class Store:
         """The columns besides id, text and vector."""
         return [name for name in self.schema.names if name not in FIXED]
 
-    def nearest(
-        self, vector: NDArray[np.float32], k: int, where: str | None = None, *, approximate: bool = False
-    ) -> list[Row]:
-        """The k rows nearest to a vector [d] that fit a filter; `approximate` takes the index of `index_vectors`."""
+    def nearest(self, vector: NDArray[np.float32], k: int, where: str | None = None) -> list[Row]:
+        """The k rows nearest to a vector [d] that fit a filter."""
         query = self.table.search(vector, vector_column_name="vector").distance_type("dot").limit(k)
-        if approximate:
-            query = query.minimum_nprobes(PARTS).maximum_nprobes(0).refine_factor(REFINED)  # 0: no maximum
-        else:
-            query = query.bypass_vector_index()
-        return self._rows(query, where, "_distance")
+        return self._rows(query.bypass_vector_index(), where, "_distance")
 
     def by_words(self, query: str, k: int, where: str | None = None) -> list[Row]:
         """The k rows whose words fit a query best (BM25)."""
@@ -173,13 +163,6 @@ class Store:
         self.count(where)  # so that what fails below is no fault of the filter
         with writing(self.folder):
             return int(self.table.delete(parse(where, self.schema)).num_deleted_rows)
-
-    def index_vectors(self) -> None:
-        """Builds the index of approximate search (IVF_SQ). Graphs (IVF_HNSW_SQ) take far longer, and find no more."""
-        parts = isqrt(len(self))  # so that finding the nearest parts takes about as long as searching one of them
-        config = lancedb().index.IvfSq(distance_type="dot", num_partitions=parts)
-        with writing(self.folder):
-            self.table.create_index("vector", config=config)
 
     def tend(self, finished: bool) -> None:
         """Merges fragments if there are many of them, completes the text index if `finished`, and ends with `sync`."""
