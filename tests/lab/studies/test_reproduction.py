@@ -1,5 +1,6 @@
 """The papers' tables as commands: other models and options, and published beside measured."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,8 +9,9 @@ import pytest
 from isotune.data import DATASETS
 from isotune.lab.studies import Study, read_study
 from isotune.lab.studies.lines import MadeRun
+from isotune.lab.studies.page import write_paper_page
 from isotune.lab.studies.plan import changed_study, departures, needs, plan_runs
-from isotune.lab.studies.results import Results, table_rows
+from isotune.lab.studies.results import Results
 from isotune.lab.studies.run_study import run_study
 
 
@@ -63,7 +65,7 @@ def test_another_model_is_told() -> None:
     assert departures(study, study, "", {}) == []
 
 
-def test_published_stands_below_measured() -> None:
+def test_published_stands_below_measured(tmp_path: Path) -> None:
     study = of_arms(
         {"name": "a", "method": "simcse", "data": ["x"]},
         {"name": "b", "method": "simcse", "data": ["x"]},
@@ -72,16 +74,18 @@ def test_published_stands_below_measured() -> None:
             {"arm": "another paper's", "scores": {"dev": 60}},
         ],
     )
-    assert list(table_rows(results(study, a={"dev": 0.5}))) == [
-        ["a", "50.00"],
-        ["  published", "70.50 ± 0.25"],
-        ["another paper's, published", "60.00"],
+    made = results(study, a={"dev": 0.5}, b={})
+    again = made.runs[0].model_copy(update={"seed": 1, "values": {"dev": 0.52}})
+    (tmp_path / "p" / "t").mkdir(parents=True)
+    made.model_copy(update={"runs": (*made.runs, again)}).write(tmp_path / "p" / "t")
+    page = write_paper_page(tmp_path, ["p/t"]).read_text()
+    rows = re.findall(r'<th scope="row">(.*?)</th><td>(.*?)</td>', page)
+    assert rows == [
+        ("a", "51.00 ± 1.41"),
+        ("a, published", "70.50 ± 0.25"),
+        ("b: not made", ""),
+        ("another paper&#39;s, published", "60.00"),
     ]
-    waiting = results(study, a={}, b={})
-    assert next(table_rows(waiting)) == ["a: not made"]
-    twice = results(study, a={"dev": 0.5})
-    runs = (*twice.runs, twice.runs[0].model_copy(update={"seed": 1, "values": {"dev": 0.52}}))
-    assert next(table_rows(twice.model_copy(update={"runs": runs}))) == ["a", "51.00 ± 1.41"]
 
 
 @pytest.mark.usefixtures("real_data")
@@ -93,9 +97,11 @@ def test_a_table_of_data_counts_the_rows_that_it_reads(tmp_path: Path, monkeypat
     outcome = run_study("consert/table1", tmp_path, quiet=True)
     assert outcome.failed == 0
     made = Results.read(tmp_path)
-    rows = list(table_rows(made))
-    assert rows[:2] == [["sts12", "0", "0", "3,108", "6,216"], ["  published", "0", "0", "3,108", "6,216"]]
-    assert all(measured[1:] == published[1:] for measured, published in zip(rows[:14:2], rows[1:14:2], strict=True))
+    lines, scores = made.lines[:7], made.study.scores
+    assert [lines[0].measured(made.study, score) for score in scores] == ["0", "0", "3,108", "6,216"]
+    assert all(
+        line.measured(made.study, score) == line.printed(made.study, score) for line in lines for score in scores
+    )
 
 
 def test_without_time_nothing_is_made(tmp_path: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]) -> None:

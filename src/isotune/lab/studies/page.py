@@ -15,7 +15,7 @@ from isotune.files import make_folder, read_json, write_text
 from isotune.lab.studies.comparison import sentence
 from isotune.lab.studies.figures import draw, title
 from isotune.lab.studies.lines import Line
-from isotune.lab.studies.results import Results, table_rows
+from isotune.lab.studies.results import Results
 from isotune.lab.studies.study import Study
 from isotune.lab.studies.wording import heading, is_share, measured_digits, scaled, score_title
 from isotune.report import save_png, svg, template
@@ -51,7 +51,7 @@ def write_paper_page(folder: Path, names: Sequence[str]) -> Path:
     """Writes PAPER.html beside the folders of a paper's studies, with the tables of all; returns the page's path."""
     page = folder / f"{names[0].partition('/')[0]}.html"
     made = [Results.read(folder / name) for name in names]
-    write_text(page, template("paper.html.j2").render(paper=page.stem, made=made, rows=table_rows, heading=heading))
+    write_text(page, template("paper.html.j2").render(paper=page.stem, made=made, heading=heading))
     return page
 
 

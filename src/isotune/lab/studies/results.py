@@ -1,6 +1,5 @@
 """A study's results on disk: study.json."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
@@ -47,17 +46,3 @@ class Results(BaseModel):
             raise InputError(f"{invalid(str(path), error)}; the command that made this study makes it again") from error
         except OSError as error:
             raise InputError(f"{folder}: its study can't be read: {error}") from error
-
-
-def table_rows(results: Results) -> Iterator[list[str]]:
-    """A study's table as rows of text: each line's measured scores, and below them the published ones."""
-    study = results.study
-    for line in results.lines:
-        if line.values:
-            yield [line.title, *(line.measured(study, score) for score in study.scores)]
-        elif line.problems or line.waiting:
-            yield [f"{line.title}: {line.problems[0] if line.problems else 'not made'}"]
-        if line.published:
-            expected = line.values or line.problems or line.waiting
-            title = "  published" if expected else f"{line.title}, published"
-            yield [title, *(line.printed(study, score) for score in study.scores)]
