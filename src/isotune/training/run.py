@@ -347,6 +347,11 @@ class _Run:
             self.recorder.say("which encoder is better for this text? 20 to 50 pairs that you score can tell:")
             self.recorder.say(f"  isotune label {file} --encoders {both} --out {pairs}")
             self.recorder.say(f"  isotune evaluate {both} --tasks {pairs}")
+        if self.model == BUNDLED_MODEL:
+            self.recorder.say(
+                "the bundled model is for trying: all-MiniLM-L6-v2, untouched, has 85.84 on stsb-open (printed in "
+                "README.md); --model sentence-transformers/all-MiniLM-L6-v2 starts from that encoder"
+            )
         self.recorder.say("try the encoder in a browser, or search in the text by meaning:")
         self.recorder.say(f"  isotune serve {encoder}")
         self.recorder.say(f"  isotune index {encoder} {text} --out {index}")
