@@ -68,7 +68,7 @@ def test_all_tables_of_a_paper_end_in_one_page(isotune: Call, monkeypatch: pytes
     monkeypatch.setattr("isotune.lab.studies.run_study.read_study", one_table)
     code, out, _ = isotune("reproduce", "clsr", "--all", "--options", "steps=9")  # which sizes ignore
     assert code == 0
-    assert out.startswith("clsr/table1, clsr/table2, clsr/table3, clsr/table4: 0 runs. They train on 0 rows")
+    assert out.startswith("clsr/table1, clsr/table2, clsr/table3, clsr/table4: 0 runs.\n")
     assert out.splitlines()[-1] == "reproduced/clsr.html"
     page = Path("reproduced", "clsr.html").read_text("utf-8")
     assert page.count("<td>875</td>") == page.count('/study.html">Sizes</a>') == 4

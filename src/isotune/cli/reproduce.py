@@ -134,13 +134,12 @@ def _fetch(names: Sequence[str], model: str, seeds: Sequence[int], options: Mapp
     runs = {repr((run.model, run.encoder, run.recipe, run.start and run.start.recipe)): run for run in planned}
     rows = sum(rows_to_train(run.recipe) for run in runs.values() if run.recipe)
     hours, cores = rows / ROWS_A_SECOND / 3600, os.cpu_count() or 1
-    stdout_console().print(
-        f"{', '.join(names)}: {len(runs)} runs. They train on {rows:,.0f} rows if no dev score ends them earlier. "
-        f"BERT-base takes {hours:,.1f} hours of a core for that ({ROWS_A_SECOND} rows a second in float32, measured on "
-        f"an AMD EPYC), {hours / cores:,.1f} hours of this machine's {cores} cores; no GPU has been timed. The rows of "
-        "frozen encoders are not counted: they are encoded once.",
-        soft_wrap=True,
+    cost = (
+        f" They train on up to {rows:,.0f} rows. BERT-base takes {hours:,.1f} hours of a core for that "
+        f"({ROWS_A_SECOND} rows a second in float32, measured on an AMD EPYC), {hours / cores:,.1f} hours of this "
+        f"machine's {cores} cores; no GPU has been timed. Rows of frozen encoders are encoded once, and not counted."
     )
+    stdout_console().print(f"{', '.join(names)}: {len(runs)} runs.{cost if rows else ''}", soft_wrap=True)
     needed = [needs(study, model) for study in studies]
     sources = dict.fromkeys(source for data, _ in needed for source in data if source.partition(":")[0] in DATASETS)
     fetch_all(sources, dict.fromkeys(name for _, models in needed for name in models))

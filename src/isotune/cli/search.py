@@ -53,4 +53,4 @@ def search(
     if len(hits) < k:
         which = "rows fit --where" if where else "rows are in the index"
         which = f"rows have --probability {probability:g}" if len(hits) < len(found) else which
-        print(f"only {len(hits):,} {which}", file=sys.stderr)
+        print(f"{f'only {len(hits):,}' if hits else 'no'} {which}", file=sys.stderr)

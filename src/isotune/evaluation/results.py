@@ -183,7 +183,7 @@ class Difference(_Result):
     """How much higher an encoder scores than another on the same rows, with the 95 % interval of the paired bootstrap.
 
     The bootstrap draws the rows of each task again, with replacement and for both encoders alike, each subset by
-    itself. The interval says how far the difference may be from that over very many rows of the same kind.
+    itself. Another sample of as many rows gives a difference in this interval 95 times in a hundred.
     """
 
     encoder: str

@@ -155,7 +155,7 @@ class Selection:
         if result:
             record("dev", metric=result.name, score=result.value, best=keep, **result.parts)  # kept so far
             self.recorder.show("dev", f"{100 * result.value:.2f}")
-            text = f"dev {result.name} {100 * result.value:.2f}{' (kept so far)' if keep else ''}, "
+            text = f"dev {result.name} {100 * result.value:.2f}{' (kept for now)' if keep else ''}, "
         if self.general:
             record("general", lost=lost)
             text += f"general pairs {0 - lost:+.2f}, "
