@@ -130,7 +130,8 @@ def test_one_judge_decides(compared: Comparison, changes: dict[str, Any], word: 
     line = f"{word}{' the start' if word == 'KEEP' else ''}: {why}"
     assert run.decision.startswith(line)
     if run.selected_step and "ends" in changes:
-        assert run.decision.endswith(f"stsb-open {100 * difference.difference:+.2f} ({difference.words})")
+        both = [100 * encoder.scores()["stsb-open"] for encoder in (start, kept)]
+        assert run.decision.endswith(f"stsb-open {both[0]:.2f} -> {both[1]:.2f} ({difference.words})")
 
 
 @pytest.mark.parametrize("wrong", ["bert-tiny", Path("bert-tiny"), None, [Noisy(0), Noisy(1)]])

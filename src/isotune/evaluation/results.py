@@ -305,15 +305,30 @@ class RunEvaluation(_Result):
         return Verdict(word="CAN'T TELL", why="nobody has scored pairs of this text")
 
     @property
-    def decision(self) -> str:
-        """The verdict and the changes with their intervals, in one line."""
-        changes = [f"{each.score} {100 * each.difference:+.2f} ({each.words})" for each in self._judged]
+    def changes(self) -> list[str]:
+        """The scores x 100 before and after, with the interval of each change; first those that chose the step."""
+        before, after = self.before.scores(), self.after.scores()
+        changes = [
+            f"{_change(each.score, before[each.score], after[each.score])} ({each.words})" for each in self._judged
+        ]
         if self.dev:
-            gain, low, high = (100 * x for x in (self.dev.after - self.dev.before, self.dev.low, self.dev.high))
-            changes.insert(
-                0, f"dev data ({self.dev.name}), which chose the step, {gain:+.2f} ({low:+.2f} to {high:+.2f})"
-            )
-        return "; ".join([f"{WORDS[self.verdict.word]}: {self.verdict.why}", *(changes if self.selected_step else ())])
+            name = f"dev data ({self.dev.name}), which chose the step,"
+            ends = f"({100 * self.dev.low:+.2f} to {100 * self.dev.high:+.2f})"
+            changes.insert(0, f"{_change(name, self.dev.before, self.dev.after)} {ends}")
+        if self.labels:
+            changes.insert(0, _change("labelled dev rows", *self.labels))
+        return changes
+
+    @property
+    def decision(self) -> str:
+        """The verdict and the changes, in one line."""
+        return "; ".join(
+            [f"{WORDS[self.verdict.word]}: {self.verdict.why}", *(self.changes if self.selected_step else ())]
+        )
+
+
+def _change(name: str, before: float, after: float) -> str:
+    return f"{name} {100 * before:.2f} -> {100 * after:.2f}"
 
 
 WORDS = {"NEW": "NEW", "KEEP": "KEEP the start", "CAN'T TELL": "CAN'T TELL"}  # the verdicts as the log says them

@@ -19,10 +19,7 @@ from isotune.errors import InputError, invalid
 from isotune.evaluation.results import (
     Correlations,
     Evaluation,
-    RetrievalResult,
     RunEvaluation,
-    STSResult,
-    TransferResult,
 )
 from isotune.evaluation.tables import AGGREGATIONS
 from isotune.evaluation.tasks import task_title
@@ -158,16 +155,6 @@ def _other_changes(evaluation: RunEvaluation) -> list[Change]:
     return [Change(task_title(name), before[name], score) for name, score in after.items()]
 
 
-def _main_changes(evaluation: RunEvaluation) -> list[Change]:
-    """The changes of averages, or else similarity and retrieval, or else accuracies; no geometry is better."""
-    before, after = evaluation.before.scores(), evaluation.after.scores()
-    tasks = evaluation.after.tasks
-    kinds = STSResult | RetrievalResult, TransferResult
-    ranked, transfer = ([task.name for task in tasks if isinstance(task, kind)] for kind in kinds)
-    names = list(evaluation.after.averages) or ranked or transfer
-    return [_tenths(Change(task_title(name), before[name], after[name])) for name in names]
-
-
 HEADLINES = {
     "NEW": "Use the new encoder",
     "KEEP": "Keep what you had",
@@ -180,18 +167,10 @@ def _verdict(run: RunFiles) -> tuple[str, bool]:
     evaluation = run.evaluation
     if evaluation is None:
         return f"No verdict yet: the run has no final evaluation. Its last recorded step is {last}.", False
-    shown = _main_changes(evaluation)
-    if evaluation.labels:
-        shown.insert(0, _tenths(Change("Dev score", *evaluation.labels)))
-    scores = ", ".join(f"{title} {old:.1f} → {new:.1f} ({new - old:+.1f})" for title, old, new in shown)
-    if evaluation.selected_step:
-        kept = f"{scores}, kept at step {evaluation.selected_step} of {last}".removeprefix(", ")
-    elif any(change.before != change.after for change in shown):
-        kept = f"the encoder kept is the start with the method's layers, untrained ({scores})"
-    else:
-        kept = f"the encoder kept is the untouched start ({', '.join(f'{title} {old:.1f}' for title, old, _ in shown)})"
-    verdict = evaluation.verdict
-    return f"{HEADLINES[verdict.word]}: {verdict.why}. {kept[0].upper()}{kept[1:]}.", verdict.word == "NEW"
+    verdict, kept = evaluation.verdict, f"step {evaluation.selected_step} of {last}"
+    changes = "".join(f" {change}." for change in evaluation.changes)
+    kept = kept if evaluation.selected_step else "the start"
+    return f"{HEADLINES[verdict.word]}: {verdict.why}.{changes} Kept: {kept}.", verdict.word == "NEW"
 
 
 def _advice(run: RunFiles) -> str:
@@ -213,11 +192,6 @@ def _advice(run: RunFiles) -> str:
     if evaluation.own_tasks:
         return ""
     return "Read the examples below. To measure the encoder, score some pairs with isotune label, and train with --dev."
-
-
-def _tenths(change: Change) -> Change:
-    """The scores x 100 as the verdict prints them, so that their difference is that of the numbers shown."""
-    return change._replace(before=round(100 * change.before, 1), after=round(100 * change.after, 1))
 
 
 def _warnings(records: Sequence[MetricsRecord]) -> dict[str, str]:
