@@ -99,6 +99,7 @@ SURE, UNSURE, LOSS = (0.002, 0.03), (-0.01, 0.03), (-0.03, -0.01)
         ({"ends": LOSS, "dev": SURE}, "KEEP", "it is worse by more than chance on stsb-open"),
         ({"ends": UNSURE, "dev": SURE}, "NEW", "the gain is more than chance"),
         ({"ends": UNSURE, "dev": UNSURE}, "CAN'T TELL", "the change may be chance"),
+        ({"ends": SURE, "dev": SURE, "general": True}, "CAN'T TELL", "nobody has scored pairs of this text"),
         ({"ends": SURE, "own": True, "dev": UNSURE}, "NEW", "the gain is more than chance"),
         ({"ends": SURE, "own": True, "dev": (-0.03, 0.03)}, "KEEP", "the dev data gain nothing"),
         ({"ends": SURE, "own": True, "step": 0}, "KEEP", "no step was better"),
@@ -121,6 +122,7 @@ def test_one_judge_decides(compared: Comparison, changes: dict[str, Any], word: 
         selected_step=changes.get("step", 20),
         differences=(difference,) if "ends" in changes else (),
         dev=dev,
+        dev_is_general="general" in changes,
         own_tasks=("stsb-open",) if changes.get("own") else (),
         labels=changes.get("labels"),
     )

@@ -249,6 +249,7 @@ class RunEvaluation(_Result):
     selected_step: int  # of the encoder kept; 0 is the untouched start
     differences: tuple[Difference, ...] = ()  # of the encoder kept against the start, by task
     dev: DevGain | None = None  # None without dev data
+    dev_is_general: bool = False  # whether the dev data are the bundled pairs, and so say nothing about the user's text
     own_tasks: tuple[str, ...] = ()  # the tasks and groups that the run was given: they speak for the user's text
     labels: tuple[Finite, Finite] | None = None  # mean score on labelled dev rows, before and after, if they chose
 
@@ -281,9 +282,9 @@ class RunEvaluation(_Result):
     def verdict(self) -> Verdict:
         """Which encoder to use. Log, report and model card say what stands here.
 
-        NEW needs a gain of more than chance: on the dev data, or on a task that the run was given. Other tasks say
-        nothing about the user's text, but a loss there counts. Where labelled rows choose the step, any gain on them is
-        NEW; chance is not tested.
+        NEW needs a gain of more than chance: on the dev data, or on a task that the run was given. Other tasks, and
+        general dev data, say nothing about the user's text, but a loss there counts. Where labelled rows choose the
+        step, any gain on them is NEW; chance is not tested.
         """
         if self.labels:
             before, after = self.labels
@@ -298,11 +299,12 @@ class RunEvaluation(_Result):
         if self.dev and self.dev.after <= self.dev.before:
             return Verdict(word="KEEP", why="the dev data gain nothing")
         own = [each for each in self.differences if each.score in self.own_tasks]
-        if (self.dev and self.dev.low > 0) or any(each.low > 0 for each in own):
+        own_dev = self.dev if not self.dev_is_general else None
+        if (own_dev and own_dev.low > 0) or any(each.low > 0 for each in own):
             return Verdict(word="NEW", why="the gain is more than chance")
-        if self.dev or own:
+        if own_dev or own:
             return Verdict(word="CAN'T TELL", why="the change may be chance")
-        return Verdict(word="CAN'T TELL", why="nobody has scored pairs of this text")
+        return Verdict(word="CAN'T TELL", why=UNJUDGED)
 
     @property
     def changes(self) -> list[str]:
@@ -331,4 +333,5 @@ def _change(name: str, before: float, after: float) -> str:
     return f"{name} {100 * before:.2f} -> {100 * after:.2f}"
 
 
+UNJUDGED = "nobody has scored pairs of this text"
 WORDS = {"NEW": "NEW", "KEEP": "KEEP the start", "CAN'T TELL": "CAN'T TELL"}  # the verdicts as the log says them

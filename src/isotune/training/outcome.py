@@ -37,6 +37,7 @@ from isotune.recipes import Recipe
 from isotune.report.text_changes import CHANGES, FEWEST_SENTENCES, compare_text
 from isotune.training.recorder import RunContext
 from isotune.training.run_folder import Progress
+from isotune.training.selection import GENERAL_PAIRS
 
 GENERAL_TASK = "stsb-open"  # what a run that bounds forgetting is evaluated on, beside the tasks that it is given
 
@@ -104,12 +105,14 @@ def compare_with_start(
         labels = standing.first_score, standing.best_score
     own = {*after.scored.evaluation.averages, *(task.name for task in scored_on.tasks)}  # no other measures of a task
     own -= {GENERAL_TASK} - {*plan.tasks}
+    sources = [source for stage in plan.stages for source in plan.inputs(stage).data]
     comparison = RunEvaluation(
         before=before.scored.evaluation,
         after=after.scored.evaluation,
         selected_step=progress.best_step,
         differences=tuple(gains),
         dev=dev,
+        dev_is_general=plan.dev == GENERAL_PAIRS and GENERAL_TASK not in {name.partition(":")[0] for name in sources},
         own_tasks=tuple(gain.score for gain in gains if plan.tasks and gain.score in own),
         labels=labels,
     )

@@ -27,6 +27,7 @@ from isotune.encoder.encoder import Encoder
 from isotune.encoder.pooling import change_pooling
 from isotune.errors import InputError
 from isotune.evaluation import DevTask, RunEvaluation, Task, load_dev, load_tasks, with_whole_path
+from isotune.evaluation.results import UNJUDGED
 from isotune.files import CHECKSUMS, inside, remove
 from isotune.kernels.device import default_device
 from isotune.kernels.precision import faster_precision, warn_of_bfloat16
@@ -341,7 +342,7 @@ class _Run:
         encoder, index = shlex.join([str(kept), *plugin_words()]), shlex.quote(f"{self.folder}-index")
         data = self.recipe.inputs(self.recipe.stages[0]).data
         text = "TEXT" if "-" in data or not data else shlex.join(data)
-        if comparison.selected_step and not (comparison.dev or comparison.own_tasks or comparison.labels):
+        if comparison.verdict.why == UNJUDGED:
             both, pairs = f"{shlex.quote(self.model)} {encoder}", shlex.quote(f"{self.folder}-pairs.tsv")
             file = text if len(data) < 2 else shlex.quote(data[0])
             self.recorder.say("which encoder is better for this text? 20 to 50 pairs that you score can tell:")
