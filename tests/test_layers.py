@@ -19,6 +19,7 @@ PACKAGE = ROOT / "src" / "isotune"
 # The path of the data: a room may import from those before it and from no other.
 ROOMS = (
     "lazy",
+    "version",
     "errors",
     "signals",
     "files",

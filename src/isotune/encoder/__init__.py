@@ -4,24 +4,6 @@ Importing this package itself loads no torch, so that the command line can read 
 import the names below.
 """
 
-from typing import TYPE_CHECKING
+import lazy_loader
 
-from isotune.lazy import lazy
-
-if TYPE_CHECKING:
-    from isotune.encoder.encoder import Encoder
-    from isotune.encoder.fingerprint import short_hash
-    from isotune.encoder.format.pretrained import local_folder
-    from isotune.encoder.options import EncoderOptions
-    from isotune.encoder.pooling import EachLayer
-
-__getattr__ = lazy(
-    __name__,
-    {
-        "EachLayer": "encoder.pooling",
-        "Encoder": "encoder.encoder",
-        "EncoderOptions": "encoder.options",
-        "local_folder": "encoder.format.pretrained",
-        "short_hash": "encoder.fingerprint",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,5 @@
+from .outcome import Result as Result
+from .run import train as train
+from .run_folder import is_finished as is_finished
+from .selection import PREDICTIONS as PREDICTIONS
+from .step import TrainingFailed as TrainingFailed
