@@ -89,6 +89,16 @@ def without_false_negatives(temperature: float) -> tuple[Loss, Loss]:
     )
 
 
+def with_hard_negatives(temperature: float) -> tuple[Loss, Loss]:
+    """The second row's negative is the first row's second text."""
+    groups = torch.tensor([[2 * row, 2 * row + 1] for row in range(7)] + [[20 + row] * 2 for row in range(7)])
+    groups[8] = 1
+    return (
+        lambda a, b, c: nt_xent(a, b, temperature, groups, c),
+        lambda a, b, c: losses.nt_xent_of_groups(a, b, [set(row) for row in groups.tolist()], temperature, c),
+    )
+
+
 def ranked_by_a_teacher(temperature: float, divergence: Callable[[Tensor, Tensor, float], Tensor]) -> Loss:
     """The teacher's vectors have another number of features, and get no gradient."""
     return lambda a, b, c: divergence(torch.cat([a, b], 1), c.detach(), temperature)
@@ -97,6 +107,7 @@ def ranked_by_a_teacher(temperature: float, divergence: Callable[[Tensor, Tensor
 LOSSES: dict[str, tuple[Loss, Loss]] = {
     **{f"nt_xent {t}": of_two(nt_xent, losses.nt_xent, t) for t in TEMPERATURES},
     **{f"groups {t}": without_false_negatives(t) for t in TEMPERATURES},
+    **{f"hard negatives {t}": with_hard_negatives(t) for t in TEMPERATURES},
     **{f"mirror_info_nce {t}": of_two(mirror_info_nce, losses.mirror_info_nce, t) for t in TEMPERATURES},
     **{f"info_nce {t}": of_two(info_nce, losses.info_nce, t) for t in TEMPERATURES},
     **{f"opt3 {t}": opt3(t) for t in TEMPERATURES},

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from isotune.data import NeighbourPair, read
+from isotune.data import NeighbourPair, Triplet, read
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.methods.method import Batch
@@ -32,6 +32,15 @@ def test_each_text_is_read_under_the_prompt_of_its_role(tiny_model: Path) -> Non
         columns = method(PairsOptions(), encoder).tokenize(encoder, [["a man"], ["a woman"]], 16).columns
         texts = zip(prompts, ("a man", "a woman"), strict=True)
         assert list(columns) == [encoder.tokenize([text], prompt=prompt) for prompt, text in texts]
+
+
+def test_a_hard_negative_that_another_row_answers_with_is_none_of_that_row(tiny_model: Path) -> None:
+    encoder = Encoder.load(tiny_model)
+    method = Pairs(PairsOptions(negatives=True), encoder)
+    assert method.feeds()["rows"].rows is Triplet
+    assert len(method.tokenize(encoder, [["a man"], ["a woman"], ["a dog"]], 16).columns) == 3
+    batch = Batch(sentences=(["a", "b"], ["1", "2"], ["2!", "3"]))
+    assert related(batch) == [(1, 2)]
 
 
 def test_rows_of_one_document_are_refused() -> None:

@@ -35,14 +35,21 @@ def nt_xent(first: Vectors, second: Vectors, temperature: float) -> Tensor:
     )
 
 
-def nt_xent_of_groups(first: Vectors, second: Vectors, groups: Sequence[set[int]], temperature: float) -> Tensor:
-    """NT-Xent, where rows with a group in common are no negatives of each other."""
-    r, n = [*first, *second], len(first)
-    terms = []
-    for i in range(2 * n):
-        j = (i + n) % (2 * n)
-        terms.append(share(r[i], r[j], [r[k] for k in range(2 * n) if not groups[i % n] & groups[k % n]], temperature))
-    return mean(terms)
+def nt_xent_of_groups(
+    first: Vectors, second: Vectors, groups: Sequence[set[int]], temperature: float, negatives: Vectors = ()
+) -> Tensor:
+    """NT-Xent, where rows with a group in common are no negatives of each other; the last groups are of negatives."""
+    n, candidates = len(first), [*first, *second, *negatives]
+    of = [*groups[:n], *groups]
+    return mean(
+        share(
+            candidates[i],
+            candidates[(i + n) % (2 * n)],
+            [c for c, own in zip(candidates, of, strict=True) if not own & of[i]],
+            temperature,
+        )
+        for i in range(2 * n)
+    )
 
 
 def mirror_info_nce(clean: Vectors, masked: Vectors, temperature: float) -> Tensor:

@@ -1,60 +1,87 @@
-"""`isotune mine`: pairs of sentences that mean the same, as training data."""
+"""`isotune mine`: pairs of sentences that mean the same, or hard negatives of pairs, as training data."""
 
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from isotune.cli.parameters import COLUMNS, ENCODER, FILES, PRECISION, PROBABILITY
+from isotune.cli.parameters import COLUMNS, ENCODER, FILES, PRECISION, PROBABILITY, within
 from isotune.kernels import Precision
 
-OUT = "The new file (.csv), with the columns sentence1, sentence2 and cosine. isotune train reads it as pairs."
+OUT = (
+    "The new file (.csv), with the columns sentence1, sentence2 and cosine, or anchor, positive, negative and cosine. "
+    "Unset: pairs.csv or triplets.csv. isotune train reads both."
+)
 ABOVE = "The least cosine of a pair, above 0 and below 1. It depends on the encoder. Unset, without --probability: 0.9."
+NEGATIVES = (
+    "The files hold pairs, such as questions and answers. Find up to so many second texts for each pair that are near "
+    "to its first text and do not belong to it. Train on them with isotune train FILE --recipe pairs --negatives."
+)
+MARGIN = (
+    "A negative's cosine is at most this share of the answer's cosine, because still nearer texts are often answers, "
+    "too. Unset: 0.95."
+)
 
 
 def mine(
     encoder: Annotated[str, ENCODER],
     /,
     *file: Annotated[str, FILES],
-    out: Annotated[Path, Parameter(help=OUT, metavar="FILE")] = Path("pairs.csv"),
+    out: Annotated[Path | None, Parameter(help=OUT, metavar="FILE")] = None,
     above: Annotated[float | None, Parameter(help=ABOVE, metavar="COSINE")] = None,
     probability: Annotated[float | None, PROBABILITY] = None,
+    negatives: Annotated[int | None, Parameter(help=NEGATIVES, metavar="COUNT"), within(1, 100)] = None,
+    margin: Annotated[float | None, Parameter(help=MARGIN, metavar="SHARE"), within(0.01, 10)] = None,
     columns: Annotated[dict[str, str] | None, COLUMNS] = None,
     precision: Annotated[Precision, PRECISION] = "auto",
 ) -> None:
     """Two sentences are a pair if each is among the other's three nearest, their cosine is large enough, and they
-    differ by more than case, spaces and punctuation.
+    differ by more than case, spaces and punctuation. With --negatives, the pairs are known, and texts are found that
+    do not belong to them.
     """
     import csv
 
-    from isotune.data import Sentence, read
+    from isotune.data import Pair, Sentence, read
     from isotune.encoder.calibration import required
     from isotune.encoder.encoder import Encoder
     from isotune.errors import InputError
     from isotune.files import written
-    from isotune.use.search.mining import MinedPair, mine_pairs
+    from isotune.use.search.mining import MARGIN, MinedPair, MinedTriplet, mine_negatives, mine_pairs
 
     if above is not None and not 0 < above < 1:
         raise InputError(f"--above {above:g}: a cosine above 0 and below 1 is needed")
     if above is not None and probability is not None:
         raise InputError("--above and --probability are two limits of one thing; give one of them")
+    if negatives and not (above is probability is None):
+        raise InputError("--above and --probability choose pairs; with --negatives, the files hold the pairs")
+    if margin is not None and not negatives:
+        raise InputError("--margin is for --negatives")
+    out = out or Path("triplets.csv" if negatives else "pairs.csv")
     if out.suffix != ".csv":
-        raise InputError(f"--out {out}: pairs are written as .csv")
+        raise InputError(f"--out {out}: pairs and triplets are written as .csv")
+    mined: list[MinedPair] | list[MinedTriplet]
     with written(out, new=True) as path:
-        sentences = [row.sentence for row in read(file, Sentence, columns)]
+        texts = list(read(file, Pair if negatives else Sentence, columns))
         model = Encoder.load(encoder, precision=precision)
         calibration = model.calibration
-        least = above or 0.9 if probability is None else required(calibration).cosine(probability)
-        if least <= 0:
-            raise InputError(f"--probability {probability:g} is the cosine {least:.3f}; the cosine has to be above 0")
-        pairs = mine_pairs(sentences, model, least, show_progress=True)
-        if not pairs:
-            raise InputError(f"no pair among {len(sentences):,} sentences has a cosine of {least:g}; give a lower one")
-        header, rows = [*MinedPair._fields], [[first, second, f"{cosine:.4f}"] for first, second, cosine in pairs]
+        if negatives:
+            mined = mine_negatives(map(Pair._make, texts), model, negatives, margin or MARGIN, show_progress=True)
+            what = f"triplets, of {len({triplet[:2] for triplet in mined}):,} of the {len(texts):,} pairs"
+            if not mined:
+                raise InputError("no pair has a negative within the margin; give a larger --margin")
+        else:
+            least = above or 0.9 if probability is None else required(calibration).cosine(probability)
+            if least <= 0:
+                raise InputError(f"--probability {probability:g} is the cosine {least:.3f}; it has to be above 0")
+            mined = mine_pairs([row[0] for row in texts], model, least, show_progress=True)
+            what = f"pairs among {len(texts):,} sentences"
+            if not mined:
+                raise InputError(f"no pair among {len(texts):,} sentences has a cosine of {least:g}; give a lower one")
+        header = [*mined[0]._fields, *(["probability"] if calibration else [])]
+        rows = [[*found[:-1], f"{found.cosine:.4f}"] for found in mined]
         if calibration:
-            header.append("probability")
-            for row, chance in zip(rows, calibration.probability([pair.cosine for pair in pairs]), strict=True):
+            for row, chance in zip(rows, calibration.probability([found.cosine for found in mined]), strict=True):
                 row.append(f"{chance:.4f}")
         with path.open("w", encoding="utf-8", newline="") as table:
             csv.writer(table, lineterminator="\n").writerows([header, *rows])
-    print(f"{out}: {len(pairs):,} pairs among {len(sentences):,} sentences")
+    print(f"{out}: {len(mined):,} {what}")

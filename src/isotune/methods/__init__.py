@@ -28,7 +28,7 @@ _OWN = {
     "mirror": ("MirrorOptions", "mirror:Mirror"),
     "mlm": ("MLMOptions", "mlm:MLM"),
     "multitask": ("MultitaskOptions", "multitask:Multitask"),
-    "neighbours": ("PairsOptions", "pairs:Neighbours"),
+    "neighbours": ("NeighboursOptions", "pairs:Neighbours"),
     "nli": ("NLIOptions", "nli:NLI"),
     "pairs": ("PairsOptions", "pairs:Pairs"),
     "self-guided": ("SelfGuidedOptions", "self_guided:SelfGuided"),

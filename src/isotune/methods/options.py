@@ -263,11 +263,19 @@ class SimCSESupervisedOptions(MethodOptions):
     """Add a linear layer with tanh to the encoder and keep it, as the authors do on the [CLS] vector."""
 
 
-class PairsOptions(MethodOptions):
-    """Two texts that belong together, such as a title and its body, or neighbours in a paragraph, by NT-Xent."""
+class NeighboursOptions(MethodOptions):
+    """Two texts that belong together, neighbours in a paragraph, by NT-Xent."""
 
     temperature: Positive = 0.05
     """Divides the cosine similarities. 0.05: sentence-transformers' loss for pairs, with which all-MiniLM was made."""
+
+
+class PairsOptions(NeighboursOptions):
+    """Two texts that belong together, such as a title and its body, by NT-Xent."""
+
+    negatives: bool = False
+    """Rows have a third text that does not belong to the first, a hard negative, as isotune mine --negatives writes
+    them."""
 
 
 class CLSROptions(MethodOptions):

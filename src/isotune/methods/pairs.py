@@ -13,6 +13,9 @@ push apart. Two rows are not compared, in either direction, if
 
 sentence-transformers keeps such copies out of a batch (its `NoDuplicatesBatchSampler`). Leaving them out of the
 denominator instead needs no other order of the rows. Texts that mean the same in other words stay negatives.
+
+A row may have a third text, which does not belong to the others. All texts of the batch that share none with its row
+have to find their counterparts among these hard negatives too.
 """
 
 from collections.abc import Sequence
@@ -20,13 +23,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from isotune.data.rows import NeighbourPair, Pair, Row, normalized
+from isotune.data.rows import NeighbourPair, Pair, Row, Triplet, normalized
 from isotune.data.tokens import Tokenized
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.losses import nt_xent
 from isotune.methods.method import Batch, Method
-from isotune.methods.options import PairsOptions
+from isotune.methods.options import NeighboursOptions, PairsOptions
 
 
 class Pairs(Method):
@@ -36,7 +39,13 @@ class Pairs(Method):
     needs_text = True
     separates_copies = False
     roles: Sequence[str] = ("query", "document")
-    options: PairsOptions
+    options: NeighboursOptions
+
+    def __init__(self, options: NeighboursOptions, encoder: Encoder) -> None:
+        """Chooses rows of three texts where there are hard negatives."""
+        super().__init__(options, encoder)
+        if isinstance(options, PairsOptions) and options.negatives:
+            self.rows, self.roles = Triplet, ("query", "document", "document")
 
     def tokenize(self, encoder: Encoder, columns: Sequence[list[str]], max_length: int) -> Tokenized:
         """Each text under the encoder's prompt for its role, if it has such prompts."""
@@ -45,8 +54,9 @@ class Pairs(Method):
 
     def loss(self, encoded: Sequence[Tensor], batch: Batch) -> dict[str, Tensor]:
         """NT-Xent between the texts, without false negatives."""
-        first, second = encoded
-        return {"nt_xent": nt_xent(first, second, self.options.temperature, groups(batch).to(first.device))}
+        first, second, *negatives = encoded
+        of_rows = groups(batch).to(first.device)
+        return {"nt_xent": nt_xent(first, second, self.options.temperature, of_rows, *negatives)}
 
 
 class Neighbours(Pairs):
@@ -59,18 +69,21 @@ class Neighbours(Pairs):
 def groups(batch: Batch) -> Tensor:
     """[N, G] int64: the numbers of the texts of each row and of its paragraph; rows that share one belong together.
 
+    With hard negatives [2N, G]: after the rows' numbers, those of their negatives.
+
     Raises:
         InputError: all rows share a title, a body or a paragraph.
     """
     numbers: dict[bytes, int] = {}
     columns = [[numbers.setdefault(normalized(text), len(numbers)) for text in texts] for texts in batch.sentences]
+    of_rows, negatives = columns[:2], columns[2:]
     if batch.targets is not None:
         # Numbers of their own, below those of the texts.
-        columns.append((-1 - batch.targets.unique(return_inverse=True)[1]).tolist())
-    table = torch.tensor(columns).T
+        of_rows.append((-1 - batch.targets.unique(return_inverse=True)[1]).tolist())
+    table = torch.tensor(of_rows).T
     if (table == table[0]).all(0).any():
         raise InputError(
             "all rows of a step are of one document or share a text, so that none is left to compare with: give more "
             "documents; in a .txt file of paragraphs, blank lines separate these"
         )
-    return table
+    return torch.cat([table, *(torch.tensor(numbers)[:, None].expand_as(table) for numbers in negatives)])

@@ -1,7 +1,11 @@
-"""Pairs of texts that mean the same, found by an encoder in plain text: training data for the next encoder.
+"""Training data for the next encoder, found by an encoder: pairs in plain text, and hard negatives of pairs.
 
 Two texts are a pair if each is among the other's nearest, their cosine is large enough, and they differ by more than
 case, spaces and punctuation, because equal texts teach nothing.
+
+A hard negative of a pair is a second text of another pair that is near to the first text. Some near texts are answers
+too, though no pair says so. Most of these are nearer than the negatives: a text counts as a negative if its cosine is
+at most a share of the answer's cosine (TopK-PercPos of NV-Retriever, Moreira et al. 2024).
 """
 
 from collections.abc import Iterable
@@ -9,11 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from isotune.data import Pair
 from isotune.encoder.encoder import Encoder
 from isotune.use.search.exact import nearest
 
 NEIGHBOURS = 3  # of each text
 QUERIES = 256  # texts whose nearest are looked for at a time
+DEPTH = 100  # the nearest texts, among which are negatives
+MARGIN = 0.95  # NV-Retriever, and docs/search.md
 
 
 class MinedPair(NamedTuple):
@@ -21,6 +28,15 @@ class MinedPair(NamedTuple):
 
     sentence1: str
     sentence2: str
+    cosine: float
+
+
+class MinedTriplet(NamedTuple):
+    """A text, one that belongs to it, one that is near and does not, and the cosine of the first and the last."""
+
+    anchor: str
+    positive: str
+    negative: str
     cosine: float
 
 
@@ -39,6 +55,32 @@ def mine_pairs(texts: Iterable[str], encoder: Encoder, least: float, *, show_pro
         MinedPair(sentences[i], sentences[j], cosine) for (i, j), cosine in near.items() if i < j and (j, i) in near
     )
     return sorted(chosen, key=lambda pair: -pair.cosine)
+
+
+def mine_negatives(
+    pairs: Iterable[Pair], encoder: Encoder, count: int = 1, margin: float = MARGIN, *, show_progress: bool = False
+) -> list[MinedTriplet]:
+    """Each pair with up to `count` hard negatives, a triplet for each; a pair without negatives gives none.
+
+    Negatives are the nearest second texts, up to the cosine of the pair times `margin`.
+    """
+    pairs = list(pairs)
+    asked, found = ({_letters(text): text for text in side} for side in zip(*pairs, strict=True))
+    queries = encoder.encode_query(list(asked.values()), normalize=True, show_progress=show_progress)
+    documents = encoder.encode_document(list(found.values()), normalize=True, show_progress=show_progress)
+    query_of, document_of = ({key: number for number, key in enumerate(side)} for side in (asked, found))
+    places = [(query_of[_letters(first)], document_of[_letters(second)]) for first, second in pairs]
+    belong = {*places, *((number, document_of.get(key)) for key, number in query_of.items())}  # a copy is no negative
+    blocks = [nearest(queries[at : at + QUERIES], documents, DEPTH) for at in range(0, len(queries), QUERIES)]
+    cosines, rows = (np.concatenate(each).tolist() for each in zip(*blocks, strict=True))
+    texts = list(found.values())
+    triplets = []
+    for pair, (query, answer) in zip(pairs, places, strict=True):
+        most = margin * float(queries[query] @ documents[answer])
+        near = zip(cosines[query], rows[query], strict=True)
+        fit = [(texts[row], cosine) for cosine, row in near if cosine <= most and (query, row) not in belong]
+        triplets += [MinedTriplet(*pair, *negative) for negative in fit[:count]]
+    return triplets
 
 
 def _letters(text: str) -> str:
