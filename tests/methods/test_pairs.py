@@ -1,5 +1,6 @@
 """Pairs and neighbours: which rows belong together, and how paragraphs become neighbours."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,9 @@ from isotune.data import NeighbourPair, Triplet, read
 from isotune.encoder.encoder import Encoder
 from isotune.errors import InputError
 from isotune.methods.method import Batch
-from isotune.methods.options import PairsOptions
-from isotune.methods.pairs import Neighbours, Pairs, groups
+from isotune.methods.options import NeighboursOptions, PairsOptions
+from isotune.methods.pairs import Crops, Neighbours, Pairs, groups
+from isotune.views.crops import two_passages
 
 
 def related(batch: Batch) -> list[tuple[int, int]]:
@@ -41,6 +43,26 @@ def test_a_hard_negative_that_another_row_answers_with_is_none_of_that_row(tiny_
     assert len(method.tokenize(encoder, [["a man"], ["a woman"], ["a dog"]], 16).columns) == 3
     batch = Batch(sentences=(["a", "b"], ["1", "2"], ["2!", "3"]))
     assert related(batch) == [(1, 2)]
+
+
+def test_crops_are_two_passages_without_a_common_sentence(tiny_model: Path) -> None:
+    order = ["A man.", "A woman.", "A dog.", "A cat.", "A bird."]
+    text = " ".join(order)
+    generator = torch.Generator().manual_seed(0)
+    seen = set(zip(*two_passages([text] * 300, generator), strict=True))
+    two = [" ".join(pair) for pair in pairwise(order)]
+    assert seen == {(two[0], two[2]), (two[0], two[3]), (two[1], two[3])} | {
+        *((order[0], passage) for passage in two[1:]),
+        *((passage, order[-1]) for passage in two[:-1]),
+    }
+    assert two_passages(["One."], generator) == (["One."], ["One."])
+
+    encoder = Encoder.load(tiny_model)
+    encoder.settings = {"prompts": {"document": "a cat "}}
+    crops = Crops(NeighboursOptions(), encoder)
+    batch = crops.draw(Batch(sentences=([text, text],), max_length=6, generator=generator))
+    assert [packed.lengths.tolist() for packed in batch.texts] == [[6, 6], [6, 6]]
+    assert crops.tokenize(encoder, [[text]], 16).columns[0][0][1:3] == encoder.tokenize(["a cat"])[0][1:3]
 
 
 def test_rows_of_one_document_are_refused() -> None:

@@ -59,9 +59,10 @@ def short_run(name: str, sentences: list[str], model: Path, pairs: Path) -> dict
                 stage[key] = value
         classes = CLASSES.get(stage["method"]) or stage.get("classes") or ()
         file = rows(sentences, classes, pairs.with_name(f"rows-{number}.jsonl"))
-        if stage["method"] == "neighbours":
-            file = str(pairs.with_name("paragraphs.txt"))
-            Path(file).write_text("\n\n".join("\n".join(sentences[i : i + 3]) for i in range(0, 60, 3)))
+        if stage["method"] in ("neighbours", "crops"):
+            file = str(pairs.with_name("paragraphs.jsonl"))
+            texts = ("\n".join(sentences[i : i + 3]) for i in range(0, 60, 3))
+            Path(file).write_text("\n".join(json.dumps({"text": text}) for text in texts))
         for key in [key for key in stage if key.endswith(("_data", "_dev", "_test"))]:
             stage[key] = [file]
         if not any(key.endswith("_data") and key != "dev_data" for key in stage):

@@ -1,5 +1,6 @@
 """The optimiser: its updates, the schedule, and a state that comes back."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,8 +8,13 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor, nn
 
+from isotune.encoder.encoder import Encoder
+from isotune.errors import InputError
+from isotune.methods import METHODS, OPTIONS
 from isotune.recipes import TrainingOptions
+from isotune.training.objectives import Objectives
 from isotune.training.optimizer import Optimizer, schedule
+from isotune.training.step import _optimizer
 
 
 def make(**options: Any) -> tuple[nn.Linear, nn.Embedding, Optimizer]:
@@ -16,6 +22,15 @@ def make(**options: Any) -> tuple[nn.Linear, nn.Embedding, Optimizer]:
     block, embedding = nn.Linear(4, 4), nn.Embedding(6, 4)
     given = TrainingOptions(learning_rate=0.1, **options)
     return block, embedding, Optimizer([*block.parameters(), *embedding.parameters()], given)
+
+
+def test_frozen_blocks_and_embeddings_stay_and_all_others_are_trained(tiny_model: Path) -> None:
+    encoder = Encoder.load(tiny_model)
+    method = METHODS["consert"](OPTIONS["consert"](), encoder)
+    trained = _optimizer(encoder, Objectives(method), TrainingOptions(frozen_blocks=1)).parameters
+    assert list(map(id, trained)) == list(map(id, encoder.backbone.blocks[1:].parameters()))
+    with pytest.raises(InputError, match="frozen_blocks 3: the model has 3 blocks; give a lower number"):
+        _optimizer(encoder, Objectives(method), TrainingOptions(frozen_blocks=3))
 
 
 def update(block: nn.Linear, embedding: nn.Embedding, optimizer: Optimizer, share: float = 1.0) -> None:

@@ -115,11 +115,15 @@ def _derive(source: str, records: Iterator[tuple[int, Record]], query: RowQuery[
     return cast(Iterator[Row], to_rows(source, records, row_type, columns)), []
 
 
+def sentences_of(text: str) -> list[str]:
+    """The sentences of a text; none is blank."""
+    return list(filter(None, map(str.strip, _SENTENCE_END.split(text))))
+
+
 def _neighbours(texts: Iterable[str]) -> Iterator[NeighbourPair]:
     for text in texts:
         number = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), signed=True)  # a copy has the same
-        sentences = [sentence.strip() for sentence in _SENTENCE_END.split(text)]
-        yield from (NeighbourPair(*pair, number) for pair in pairwise(filter(None, sentences)))
+        yield from (NeighbourPair(*pair, number) for pair in pairwise(sentences_of(text)))
 
 
 def _triplets(pairs: Iterable[LabelledPair]) -> Iterator[Triplet]:

@@ -86,8 +86,7 @@ class Backbone(nn.Module):
         else:
             model.set_attn_implementation(PACKED)
         model.get_submodule("embeddings").register_forward_hook(_augment_embeddings)
-        # In every supported model the first list of modules holds the blocks. ALBERT calls a block several times.
-        for block in next(module for module in model.modules() if isinstance(module, nn.ModuleList)):
+        for block in self.blocks:
             block.register_forward_pre_hook(_record)
         # RoBERTa and its kin count positions from padding_idx + 1; only their embedding layers have the attribute.
         self.first_position: int = getattr(model.get_submodule("embeddings"), "padding_idx", -1) + 1
@@ -102,6 +101,12 @@ class Backbone(nn.Module):
     def dimension(self) -> int:
         """Features of a hidden state."""
         return int(self.model.config.hidden_size)
+
+    @property
+    def blocks(self) -> nn.ModuleList:
+        """The transformer blocks from below; ALBERT has one, which it calls several times."""
+        # In every supported model the first list of modules holds the blocks.
+        return next(module for module in self.model.modules() if isinstance(module, nn.ModuleList))
 
     @property
     def layers(self) -> int:

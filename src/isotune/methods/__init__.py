@@ -21,6 +21,7 @@ _OWN = {
     "consert": ("ConSERTOptions", "consert:ConSERT"),
     "consert-joint": ("ConSERTJointOptions", "consert:ConSERTJoint"),
     "cosent": ("CoSENTOptions", "cosent:CoSENT"),
+    "crops": ("NeighboursOptions", "pairs:Crops"),
     "distil": ("DistilOptions", "distil:Distil"),
     "finetune-pair": ("FinetunePairOptions", "finetune:FinetunePair"),
     "finetune-sentence": ("FinetuneSentenceOptions", "finetune:FinetuneSentence"),

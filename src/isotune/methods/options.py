@@ -264,7 +264,7 @@ class SimCSESupervisedOptions(MethodOptions):
 
 
 class NeighboursOptions(MethodOptions):
-    """Two texts that belong together, neighbours in a paragraph, by NT-Xent."""
+    """Two texts that belong together, neighbours in a paragraph or passages of a text, by NT-Xent."""
 
     temperature: Positive = 0.05
     """Divides the cosine similarities. 0.05: sentence-transformers' loss for pairs, with which all-MiniLM was made."""

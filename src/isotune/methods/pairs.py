@@ -1,8 +1,9 @@
-"""Texts that belong together: a title and its body, a question and its answer, or neighbours in a paragraph.
+"""Texts that belong together: a title and its body, a question and its answer, neighbours or passages of one text.
 
 Both texts of a row go through the encoder, and NT-Xent compares them: each text has to find the other text of its row
-among all texts of the batch. Titles and bodies are positives in E5 (Wang et al. 2022, section 3.1), and sentences that
-follow one another in Quick-Thoughts (Logeswaran and Lee 2018, section 3).
+among all texts of the batch. Titles and bodies are positives in E5 (Wang et al. 2022, section 3.1), sentences that
+follow one another in Quick-Thoughts (Logeswaran and Lee 2018, section 3), and passages of a text, drawn anew in each
+step, in González-Márquez, Berens and Kobak (2026).
 
 A batch may hold texts that belong together though they are in different rows: false negatives, which the loss would
 push apart. Two rows are not compared, in either direction, if
@@ -19,17 +20,21 @@ have to find their counterparts among these hard negatives too.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
-from isotune.data.rows import NeighbourPair, Pair, Row, Triplet, normalized
+from isotune.data.packed import pack
+from isotune.data.rows import NeighbourPair, Pair, Row, Sentence, Triplet, normalized
 from isotune.data.tokens import Tokenized
 from isotune.encoder.encoder import Encoder
+from isotune.encoder.heads import Borrowed
 from isotune.errors import InputError
 from isotune.losses import nt_xent
 from isotune.methods.method import Batch, Method
 from isotune.methods.options import NeighboursOptions, PairsOptions
+from isotune.views.crops import two_passages
 
 
 class Pairs(Method):
@@ -64,6 +69,28 @@ class Neighbours(Pairs):
 
     rows = NeighbourPair
     roles = ("document", "document")
+
+
+class Crops(Pairs):
+    """Two passages of each text; copies of a text are not compared."""
+
+    rows = Sentence
+    roles = ("document",)
+
+    def __init__(self, options: NeighboursOptions, encoder: Encoder) -> None:
+        """Keeps the encoder, whose tokenizer each step needs."""
+        super().__init__(options, encoder)
+        self.encoder = Borrowed(encoder.prompted("document"))
+
+    def tokenize(self, encoder: Encoder, columns: Sequence[list[str]], max_length: int) -> Tokenized:
+        """Tokenizes a passage of each text, which stands for those that are drawn."""
+        return super().tokenize(encoder, two_passages(columns[0], Generator().manual_seed(0))[:1], max_length)
+
+    def draw(self, batch: Batch) -> Batch:
+        """Draws two passages of each text."""
+        passages = two_passages(batch.sentences[0], batch.generator)
+        tokenize = self.encoder.module.tokenize
+        return replace(batch, texts=tuple(pack(tokenize(view, batch.max_length)) for view in passages))
 
 
 def groups(batch: Batch) -> Tensor:

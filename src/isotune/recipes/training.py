@@ -110,6 +110,9 @@ class TrainingOptions(BaseModel):
     """Rate of the dropout of attention weights in training. With 0, a GPU in bfloat16 is faster: it can use flash
     attention. Models that run padded (DeBERTa) keep their own rate. Unset: as model_dropout."""
 
+    frozen_blocks: Annotated[int, Field(ge=0, le=LARGEST)] = 0
+    """Leave the embeddings and so many of the lower transformer blocks as they are. A step takes less time then."""
+
     mlm_weight: NotNegative = 0.0
     """Weight of masked language modelling beside the method's loss; with 0 there is none. 15 % of the tokens are masked
     (BERT, section 3.1). The small-BERT paper has the weight 1 (section 5.3)."""

@@ -1,0 +1,26 @@
+"""Crops: two passages of a text as its two views (González-Márquez, Berens and Kobak, 2026).
+
+A passage is up to two sentences that follow one another, as in the authors' code. The text is cut at a random end of a
+sentence, and each side gives a passage, so the two have no sentence in common. A text of a single sentence is both.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Generator
+
+from isotune.data.derived import sentences_of
+
+SENTENCES = 2  # of a passage
+
+
+def two_passages(texts: Sequence[str], generator: Generator) -> tuple[list[str], list[str]]:
+    """Two passages of each text; the random numbers come from the generator."""
+    views: tuple[list[str], list[str]] = [], []
+    for text, (cut, *shares) in zip(texts, torch.rand(len(texts), 3, generator=generator).tolist(), strict=True):
+        sentences = sentences_of(text)
+        end = 1 + int(cut * (len(sentences) - 1))
+        for side, share, view in zip((sentences[:end], sentences[end:] or sentences), shares, views, strict=True):
+            start = int(share * (max(len(side) - SENTENCES, 0) + 1))
+            view.append(" ".join(side[start : start + SENTENCES]))
+    return views
