@@ -135,6 +135,16 @@ def test_a_vector_that_is_no_number_is_refused(
         encoder.encode(sentences[:8])
 
 
+def test_texts_that_are_cut_are_counted_and_told_once(encoder: Encoder, caplog: pytest.LogCaptureFixture) -> None:
+    encoder.max_length = 5
+    encoder.encode(["a man", "a dog"])
+    assert not caplog.messages
+    encoder.prompted("query").encode(["a man", "a man and a dog"] * 10)
+    encoder.encode(["a man and a dog"])
+    assert caplog.messages == ["10 of 20 texts reach the encoder's limit of 5 tokens; what goes beyond it is cut off"]
+    assert encoder.seen["cut"] == 11
+
+
 @pytest.mark.usefixtures("two_threads")
 def test_an_error_ends_the_stream(encoder: Encoder, sentences: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(tokens: object) -> None:

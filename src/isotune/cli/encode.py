@@ -59,7 +59,8 @@ def encode(
             advance=advance,
         )
     left = f"; of other shards, {outcome.left} are left" if outcome.left else ""
-    print(f"{out}: {outcome.parts} files; this process made {outcome.made}, with {outcome.rows:,} vectors{left}")
+    cut = f", {outcome.cut:,} of texts that were cut" if outcome.cut else ""
+    print(f"{out}: {outcome.parts} files; this process made {outcome.made}, with {outcome.rows:,} vectors{cut}{left}")
 
 
 def _encode_to_file(

@@ -115,7 +115,9 @@ def encode_stream(encoder: SentenceModel, sentences: Iterable[str], normalize: b
         parts = parts_of(sentences)
         part = next(parts, [])
         ids = encoder.tokenize(part) if part else []
+        cut = texts = 0
         while part:
+            cut, texts = cut + sum(len(tokens) >= encoder.max_length for tokens in ids), texts + len(part)
             next_part = next(parts, [])
             workers = single_threads("encode")
             try:
@@ -129,6 +131,7 @@ def encode_stream(encoder: SentenceModel, sentences: Iterable[str], normalize: b
             part = next_part
             if part:
                 give_back()
+        encoder.note_cut(cut, texts)
 
 
 def _encode(

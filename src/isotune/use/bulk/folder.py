@@ -50,6 +50,7 @@ class Outcome(NamedTuple):
     made: int  # the files of vectors that this process made
     rows: int  # the rows of these
     left: int = 0  # the files of vectors that other shards have not made yet
+    cut: int = 0  # the texts that were cut to the encoder's limit
 
 
 def encode_files(
@@ -106,7 +107,7 @@ def encode_files(
         if problems:
             count = f"{len(problems)} of {len(mine)} parts can't be encoded; the others are done"
             raise InputError(f"{problems[0]} ({count})")
-        return Outcome(len(parts), made, rows, sum(not _is_done(part, out) for part in parts))
+        return Outcome(len(parts), made, rows, sum(not _is_done(part, out) for part in parts), loaded.seen["cut"])
     except OSError as error:
         raise InputError(f"{error.filename or out}: {error.strerror or error}") from error
 

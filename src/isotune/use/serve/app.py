@@ -133,6 +133,7 @@ class Service:
             self.tokens.take(scope, tokens)
         encoded = await self.batcher.encode(encoder, ids)
         refuse_no_numbers(encoded.vectors, texts)
+        encoder.note_cut(encoded.cut, len(texts))
         self.metrics.texts.labels(model).inc(len(texts))
         self.metrics.tokens.labels(model).inc(encoded.tokens)
         self.metrics.cut.labels(model).inc(encoded.cut)
