@@ -92,4 +92,4 @@ def test_mined_pairs_can_be_trained_on(isotune: Call, refused: Refused, tiny_mod
     assert "pairs.csv: it exists already" in refused("mine", tiny_model, text)
     assert "pairs.csv/p.csv: it can't be written" in refused("mine", tiny_model, text, "--out", "pairs.csv/p.csv")
     assert "--out p.txt: pairs are written as .csv" in refused("mine", tiny_model, text, "--out", "p.txt")
-    assert "no pair among 60 sentences" in refused("mine", tiny_model, text, "--above", "0.99999", "--out", "p.csv")
+    assert "no pairs among 60 sentences" in refused("mine", tiny_model, text, "--above", "0.99999", "--out", "p.csv")

@@ -2,12 +2,12 @@
 
 from typing import Annotated
 
-from isotune.cli.parameters import JSON
+from isotune.cli.parameters import ENCODER, JSON
 
 
-def doctor(*, as_json: Annotated[bool, JSON] = False) -> int:
+def doctor(encoder: Annotated[str | None, ENCODER] = None, /, *, as_json: Annotated[bool, JSON] = False) -> int:
     """Prints the versions, the processor, the free disk space and the datasets, and tests that isotune's packed encoder
-    gives the same vectors as the padded model of transformers.
+    gives the same vectors as the padded model of transformers; and, if isotune saved it, the same as when it was saved.
     """
     import os
     import platform
@@ -41,12 +41,15 @@ def doctor(*, as_json: Annotated[bool, JSON] = False) -> int:
     line("ISOTUNE_DATA", os.environ.get("ISOTUNE_DATA", "not set"))
     line("datasets here", ", ".join(name for name in DATASETS if available(name)))
     sentences = ["Short.", "A longer sentence, packed in the same batch as the short one."]
-    encoder = Encoder.load(bundled_model())
-    packed = encoder.encode(sentences)
+    model = Encoder.load(encoder or bundled_model(), precision="float32")
+    changed = model.changed(vectors=True)
+    packed = model.encode(sentences)
     # Encode again with the same weights, padded and with the attention of transformers.
-    encoder.backbone.pad()
-    error = abs(packed - encoder.encode(sentences)).max()
+    model.backbone.pad()
+    error = abs(packed - model.encode(sentences)).max()
     line("packed encoder", f"{'right' if error < 1e-4 else 'WRONG'}: off by {error:.1e} from the padded encoder")
+    if changed is not None:
+        line("saved encoder", f"WRONG: {changed}" if changed else "right: it has the tokens and vectors of its saving")
     if as_json:
         print_json(facts)
-    return 0 if error < 1e-4 else 1
+    return 1 if changed or error >= 1e-4 else 0

@@ -50,10 +50,8 @@ def mine(
 
     if above is not None and not 0 < above < 1:
         raise InputError(f"--above {above:g}: a cosine above 0 and below 1 is needed")
-    if above is not None and probability is not None:
-        raise InputError("--above and --probability are two limits of one thing; give one of them")
-    if negatives and not (above is probability is None):
-        raise InputError("--above and --probability choose pairs; with --negatives, the files hold the pairs")
+    if [above, probability, negatives].count(None) < 2:
+        raise InputError("--above and --probability choose pairs, and --negatives has them already; give one of these")
     if margin is not None and not negatives:
         raise InputError("--margin is for --negatives")
     out = out or Path("triplets.csv" if negatives else "pairs.csv")
@@ -67,16 +65,14 @@ def mine(
         if negatives:
             mined = mine_negatives(map(Pair._make, texts), model, negatives, margin or MARGIN, show_progress=True)
             what = f"triplets, of {len({triplet[:2] for triplet in mined}):,} of the {len(texts):,} pairs"
-            if not mined:
-                raise InputError("no pair has a negative within the margin; give a larger --margin")
         else:
             least = above or 0.9 if probability is None else required(calibration).cosine(probability)
             if least <= 0:
                 raise InputError(f"--probability {probability:g} is the cosine {least:.3f}; it has to be above 0")
             mined = mine_pairs([row[0] for row in texts], model, least, show_progress=True)
             what = f"pairs among {len(texts):,} sentences"
-            if not mined:
-                raise InputError(f"no pair among {len(texts):,} sentences has a cosine of {least:g}; give a lower one")
+        if not mined:
+            raise InputError(f"no {what}; give a lower --above or --probability, or a larger --margin")
         header = [*mined[0]._fields, *(["probability"] if calibration else [])]
         rows = [[*found[:-1], f"{found.cosine:.4f}"] for found in mined]
         if calibration:

@@ -1,7 +1,9 @@
 """The sentence encoder that a user keeps: tokenizer, pretrained model, pooling and heads, in one folder."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self, get_args
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from torch.nn.functional import normalize
 
+from isotune.encoder.anchors import ANCHORS, TEXTS, Anchors, read_anchors, versions
 from isotune.encoder.backbone import Backbone
 from isotune.encoder.calibration import Calibration, read_calibration
 from isotune.encoder.fingerprint import fingerprint
@@ -51,6 +54,7 @@ class Encoder(SentenceModel):
     """
 
     _calibration: Calibration | None = None
+    _anchors: Anchors | None = None
 
     @classmethod
     def load(
@@ -134,11 +138,32 @@ class Encoder(SentenceModel):
             encoder.token_weights = torch.ones(known)
             encoder.token_weights[:count] = saved.token_weights[:known]
         encoder.calibration = read_calibration(folder)
-        return encoder.to(device).eval()
+        encoder.to(device).eval()
+        encoder._anchors = read_anchors(folder) if (pooling, layers, prompt) == (None, None, None) else None
+        if changed := encoder.changed():
+            logger.warning("encoder %s: %s", folder, changed)
+        return encoder
 
     def fingerprint(self) -> str:
         """A hash of everything that decides the vectors, the same in every precision: 20 hexadecimal digits."""
         return fingerprint(self)
+
+    def changed(self, *, vectors: bool = False) -> str | None:
+        """What differs from the encoder as it was saved, in a line; "" if nothing does, None if nothing is known.
+
+        The token ids of eight texts are compared. Their vectors are compared too if `vectors`, or if torch,
+        transformers or tokenizers have another version than then. Loading warns of what differs.
+        """
+        if (saved := self._anchors) is None:
+            return None
+        return saved.changed(self._give(saved.texts, vectors or saved.versions != versions()))
+
+    def _give(self, texts: tuple[str, ...], vectors: bool) -> Anchors:
+        silent = copy(self)
+        silent.seen = Counter(cut=1, unknown=1)  # says nothing of these texts
+        made = silent.encode(texts).astype(float).round(6).tolist() if vectors else []
+        dtype = str(self.backbone.model.dtype).removeprefix("torch.")
+        return Anchors(texts=texts, ids=silent.tokenize(texts), vectors=made, dtype=dtype)
 
     @property
     def calibration(self) -> Calibration | None:
@@ -213,5 +238,6 @@ class Encoder(SentenceModel):
             write_modules(self, folder)
             if calibration := self.calibration:
                 calibration.save(folder)
+            (folder / ANCHORS).write_text(self._give(TEXTS, vectors=True).model_dump_json() + "\n", "utf-8")
             names = sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
             (folder / CHECKSUMS).write_text(checksums(folder, names), "utf-8")

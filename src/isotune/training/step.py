@@ -161,10 +161,8 @@ def _optimizer(encoder: Encoder, objectives: Objectives, options: TrainingOption
     if lowest := options.frozen_blocks:
         if lowest >= (count := len(encoder.backbone.blocks)):
             raise InputError(f"frozen_blocks {lowest}: the model has {count} blocks; give a lower number")
-        upper = set(encoder.backbone.blocks[lowest:].parameters())
-        for parameter in encoder.backbone.parameters():
-            if parameter not in upper:
-                parameter.requires_grad_(False)
+        for parameter in {*encoder.backbone.parameters()} - {*encoder.backbone.blocks[lowest:].parameters()}:
+            parameter.requires_grad_(False)
     # The blocks come first: checkpoints number the parameters, and the order decides the gradient's last digits.
     model = encoder.backbone.model
     blocks = next(layer for name, layer in model.named_children() if name in ("encoder", "transformer", "layers"))
