@@ -17,10 +17,7 @@ NEGATIVES = (
     "The files hold pairs, such as questions and answers. Find up to so many second texts for each pair that are near "
     "to its first text and do not belong to it. Train on them with isotune train FILE --recipe pairs --negatives."
 )
-MARGIN = (
-    "A negative's cosine is at most this share of the answer's cosine, because still nearer texts are often answers, "
-    "too. Unset: 0.95."
-)
+MARGIN = "A negative's cosine is at most this share of the answer's, as nearer texts may be answers too. Unset: 0.95."
 
 
 def mine(

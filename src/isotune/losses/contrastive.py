@@ -20,26 +20,21 @@ from isotune.losses.similarities import contrastive_loss, in_float32, mean_over_
 
 @in_float32
 def nt_xent(
-    first: Tensor,
-    second: Tensor,
-    temperature: float,
-    groups: Tensor | None = None,
-    hard_negatives: Tensor | None = None,
+    first: Tensor, second: Tensor, temperature: float, groups: Tensor | None = None, negatives: Tensor | None = None
 ) -> Tensor:
     """The mean over all views of -log softmax of the similarity with the other view of the sentence (NT-Xent).
 
     `first` and `second` are [N, d], two views of N sentences in the same order. The loss is log(2N - 1) if all vectors
     are equal. ConSERT, section 3.1, equation 1 (after SimCLR), and L^base of the self-guided paper. ConSERT's code adds
     the means of the two directions; the text averages over all 2N views, which is half of that. This is the text's.
-    All views have the `hard_negatives`, [M, d], as further candidates. Sentences that share one of their `groups`,
+    All views have the hard `negatives`, [M, d], as further candidates. Sentences that share one of their `groups`,
     [N + M, G] int64, are not compared: neither is a negative of the other.
     """
     views = normalize(torch.cat([first, second]), dim=-1)  # [2N, d]
-    others = views[:0] if hard_negatives is None else normalize(hard_negatives, dim=-1)  # [M, d]
     numbers = torch.arange(len(views), device=views.device)  # [2N]
     other_views = numbers.roll(len(first))  # [2N]
     of_all = None if groups is None else torch.cat([groups[: len(first)], groups])  # [2N + M, G]
-    candidates = torch.cat([views, others])  # [2N + M, d]
+    candidates = views if negatives is None else torch.cat([views, normalize(negatives, dim=-1)])  # [2N + M, d]
     return contrastive_loss(views, candidates, temperature, positive=other_views, itself=numbers, groups=of_all)
 
 

@@ -274,8 +274,7 @@ class PairsOptions(NeighboursOptions):
     """Two texts that belong together, such as a title and its body, by NT-Xent."""
 
     negatives: bool = False
-    """Rows have a third text that does not belong to the first, a hard negative, as isotune mine --negatives writes
-    them."""
+    """Rows have a third text, a hard negative, as isotune mine --negatives writes them."""
 
 
 class CLSROptions(MethodOptions):

@@ -47,7 +47,6 @@ class Pairs(Method):
     options: NeighboursOptions
 
     def __init__(self, options: NeighboursOptions, encoder: Encoder) -> None:
-        """Chooses rows of three texts where there are hard negatives."""
         super().__init__(options, encoder)
         if isinstance(options, PairsOptions) and options.negatives:
             self.rows, self.roles = Triplet, ("query", "document", "document")
@@ -78,7 +77,6 @@ class Crops(Pairs):
     roles = ("document",)
 
     def __init__(self, options: NeighboursOptions, encoder: Encoder) -> None:
-        """Keeps the encoder, whose tokenizer each step needs."""
         super().__init__(options, encoder)
         self.encoder = Borrowed(encoder.prompted("document"))
 

@@ -3,9 +3,8 @@
 Two texts are a pair if each is among the other's nearest, their cosine is large enough, and they differ by more than
 case, spaces and punctuation, because equal texts teach nothing.
 
-A hard negative of a pair is a second text of another pair that is near to the first text. Some near texts are answers
-too, though no pair says so. Most of these are nearer than the negatives: a text counts as a negative if its cosine is
-at most a share of the answer's cosine (TopK-PercPos of NV-Retriever, Moreira et al. 2024).
+A hard negative of a pair is a second text of another pair that is near to the first text. The nearest may be answers
+that no pair names, so its cosine is at most a share of the answer's (NV-Retriever's TopK-PercPos, Moreira et al. 2024).
 """
 
 from collections.abc import Iterable
