@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from isotune.data import Pair, read
+from isotune.data import Pair, Triplet, read
 from isotune.encoder.encoder import Encoder
 from tests.cli.conftest import Call
 
@@ -89,6 +89,8 @@ def test_mined_pairs_can_be_trained_on(isotune: Call, refused: Refused, tiny_mod
     count = len(Path("pairs.csv").read_text().splitlines()) - 1
     assert count > 10
     assert len(list(read("pairs.csv", Pair))) == count
+    code, out, _ = isotune("mine", tiny_model, "pairs.csv", "--negatives", "2", "--margin", "2")
+    assert out.startswith(f"triplets.csv: {len(list(read('triplets.csv', Triplet)))} triplets, of ")
     assert "pairs.csv: it exists already" in refused("mine", tiny_model, text)
     assert "pairs.csv/p.csv: it can't be written" in refused("mine", tiny_model, text, "--out", "pairs.csv/p.csv")
     assert "--out p.txt: pairs are written as .csv" in refused("mine", tiny_model, text, "--out", "p.txt")

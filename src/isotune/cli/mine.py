@@ -53,7 +53,7 @@ def mine(
         raise InputError("--margin is for --negatives")
     out = out or Path("triplets.csv" if negatives else "pairs.csv")
     if out.suffix != ".csv":
-        raise InputError(f"--out {out}: pairs and triplets are written as .csv")
+        raise InputError(f"--out {out}: pairs are written as .csv")
     mined: list[MinedPair] | list[MinedTriplet]
     with written(out, new=True) as path:
         texts = list(read(file, Pair if negatives else Sentence, columns))
