@@ -45,7 +45,7 @@ class Anchors(BaseModel):
         """What the encoder gives `now` that it did not give then, in a line; empty if nothing differs."""
         pairs = zip(self.texts, self.ids, now.ids, strict=True)
         problem = next((f"its tokenizer makes other tokens of {text!r}" for text, old, new in pairs if old != new), "")
-        if now.vectors and not problem:
+        if self.vectors and now.vectors and not problem:
             before, after = np.array(self.vectors), np.array(now.vectors)
             most = FINE if self.dtype == now.dtype == "float32" else COARSE
             if (off := (np.linalg.norm(after - before, axis=1) / np.linalg.norm(before, axis=1)).max()) > most:

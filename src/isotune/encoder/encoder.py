@@ -3,6 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from pathlib import Path
 from types import MappingProxyType
@@ -25,7 +26,7 @@ from isotune.encoder.model import SentenceModel
 from isotune.encoder.options import EncoderOptions
 from isotune.encoder.pooling import change_pooling
 from isotune.encoder.stream import Advance, Parts, encode_stream, progress, several
-from isotune.errors import InputError, invalid, unknown
+from isotune.errors import InputError, UselessVectors, invalid, unknown
 from isotune.files import CHECKSUMS, checksums, verify_checksums, written
 from isotune.kernels import Precision
 from isotune.kernels.device import default_device
@@ -161,7 +162,9 @@ class Encoder(SentenceModel):
     def _give(self, texts: tuple[str, ...], vectors: bool) -> Anchors:
         silent = copy(self)
         silent.seen = Counter(cut=1, unknown=1)  # says nothing of these texts
-        made = silent.encode(texts).astype(float).round(6).tolist() if vectors else []
+        made: list[list[float]] = []
+        with suppress(UselessVectors):  # of an encoder that overflows, which `encode` refuses
+            made = silent.encode(texts).astype(float).round(6).tolist() if vectors else []
         dtype = str(self.backbone.model.dtype).removeprefix("torch.")
         return Anchors(texts=texts, ids=silent.tokenize(texts), vectors=made, dtype=dtype)
 
