@@ -29,11 +29,21 @@ def check_way(aggregation: str, metric: str) -> None:
             raise unknown(kind, given, get_args(allowed))
 
 
-class _Result(BaseModel):
+class Result(BaseModel):
+    """What all results share: they never change, and have no other fields than their own."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Reads a result's file of JSON; raises `InputError` if the file is damaged."""
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except ValidationError as error:
+            raise invalid(str(path), error) from error
 
-class Aggregates(_Result):
+
+class Aggregates(Result):
     """A task's correlation, with its subsets put together in three ways."""
 
     all: Correlation  # over all subsets concatenated, the default: SBERT, SimCSE, ConSERT (section 4.1)
@@ -41,7 +51,7 @@ class Aggregates(_Result):
     wmean: Correlation  # their mean, weighted by the subsets' numbers of pairs: SentEval
 
 
-class Correlations(_Result):
+class Correlations(Result):
     """Both correlations of a task, or their means over the tasks of a group, in every aggregation."""
 
     spearman: Aggregates
@@ -53,7 +63,7 @@ class Correlations(_Result):
         return value
 
 
-class SubsetResult(_Result):
+class SubsetResult(Result):
     """The correlations of one subset; None if its gold scores are all equal, so that no correlation is defined."""
 
     pairs: int
@@ -75,7 +85,7 @@ class STSResult(Correlations):
         return {self.name: self.correlation(aggregation, metric)}
 
 
-class TransferResult(_Result):
+class TransferResult(Result):
     """How well a classifier on an encoder's frozen vectors does."""
 
     kind: Literal["transfer"] = "transfer"
@@ -93,7 +103,7 @@ class TransferResult(_Result):
         return {self.name: self.accuracy} | ({} if self.f1 is None else {f"{self.name}-f1": self.f1})
 
 
-class GeometryResult(_Result):
+class GeometryResult(Result):
     """How an encoder's vectors lie on the unit sphere."""
 
     kind: Literal["geometry"] = "geometry"
@@ -115,7 +125,7 @@ class GeometryResult(_Result):
         return {f"{prefix}{measure}": getattr(self, measure) for measure in MEASURES}
 
 
-class RetrievalResult(_Result):
+class RetrievalResult(Result):
     """How well an encoder finds the documents that answer queries; each measure is the mean over the queries."""
 
     kind: Literal["retrieval"] = "retrieval"
@@ -137,7 +147,7 @@ def ranking_scores(task: str) -> list[str]:
     return [task, *(f"{task}-{measure}" for measure in RANKING_MEASURES[1:])]
 
 
-class NamedScores(_Result):
+class NamedScores(Result):
     """The scores of a task that a plugin defines, between -1 and 1; higher is better."""
 
     kind: Literal["scores"] = "scores"
@@ -153,13 +163,13 @@ MEASURES = ("alignment", "uniformity", "mean_cosine", "isotropy", "effective_ran
 TaskResult: TypeAlias = STSResult | TransferResult | GeometryResult | RetrievalResult | NamedScores
 
 
-class AverageAccuracy(_Result):
+class AverageAccuracy(Result):
     """The mean accuracy over the tasks of a group."""
 
     accuracy: Fraction
 
 
-class Evaluation(_Result):
+class Evaluation(Result):
     """The results of one encoder on several tasks, with the versions that made them."""
 
     encoder: str  # its name or path
@@ -179,7 +189,7 @@ class Evaluation(_Result):
         return table
 
 
-class Difference(_Result):
+class Difference(Result):
     """How much higher an encoder scores than another on the same rows, with the 95 % interval of the paired bootstrap.
 
     The bootstrap draws the rows of each task again, with replacement and for both encoders alike, each subset by
@@ -205,7 +215,7 @@ class Difference(_Result):
         return f"{100 * self.low:+.2f} to {100 * self.high:+.2f}, {verdict}"
 
 
-class Comparison(_Result):
+class Comparison(Result):
     """Several encoders on the same tasks."""
 
     evaluations: tuple[Evaluation, ...]
@@ -221,7 +231,7 @@ class Comparison(_Result):
         return ranks
 
 
-class DevGain(_Result):
+class DevGain(Result):
     """The score on the dev data, before training and of the encoder kept, and how sure the gain is."""
 
     name: str
@@ -234,14 +244,14 @@ class DevGain(_Result):
     ahead: Fraction  # of the bootstrap's samples, those on which the encoder kept scores higher
 
 
-class Verdict(_Result):
+class Verdict(Result):
     """Which encoder to use after a run, and why."""
 
     word: Literal["NEW", "KEEP", "CAN'T TELL"]  # the encoder kept; the start; or the scores don't say
     why: str
 
 
-class RunEvaluation(_Result):
+class RunEvaluation(Result):
     """A run's `evaluation.json`: the encoder before training and the encoder kept, on the same tasks."""
 
     before: Evaluation
@@ -257,14 +267,6 @@ class RunEvaluation(_Result):
     @classmethod
     def _derive_the_verdict(cls, content: Any) -> Any:
         return {key: content[key] for key in content if key != "verdict"} if isinstance(content, dict) else content
-
-    @classmethod
-    def read(cls, path: Path) -> Self:
-        """Reads a run's `evaluation.json`; raises `InputError` if the file is damaged."""
-        try:
-            return cls.model_validate_json(path.read_bytes())
-        except ValidationError as error:
-            raise invalid(str(path), error) from error
 
     @property
     def _judged(self) -> Sequence[Difference]:

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 from isotune.evaluation import correlations
+from isotune.evaluation.results import Result
 from isotune.evaluation.vectors import Floats, unit_length
 
 CHANGES = "text-changes.json"
@@ -22,20 +22,16 @@ EXAMPLES = 12
 NEIGHBOURS = 10
 
 
-class NewNearest(BaseModel):
+class NewNearest(Result):
     """A sentence with another nearest sentence than before."""
-
-    model_config = ConfigDict(frozen=True)
 
     sentence: str
     before: str
     after: str
 
 
-class TextChanges(BaseModel):
+class TextChanges(Result):
     """How two encoders differ on the same sentences."""
-
-    model_config = ConfigDict(frozen=True)
 
     sentences: int
     agreement: float  # Spearman's correlation of the cosines before and after, over all pairs of sentences
