@@ -50,34 +50,29 @@ class NamedTask(NamedTuple):
     load: Callable[[str, str], Task]  # reads the data; takes the task's name and the source
 
 
-def _load_sts(name: str, source: str, *, by_subset: bool = False) -> STSTask:
-    """Reads a split. SentEval scores the subsets of STS12 to STS16; without `by_subset`, all pairs are one."""
-    pairs = read_scored_pairs(source)
-    return STSTask(pairs if by_subset else replace(pairs, subsets=[name] * len(pairs.subsets)))
-
-
-_STS = {f"sts{year}": f"STS{year}" for year in range(12, 17)} | {"stsb": "STS-B", "sickr": "SICK-R"}
+# The titles of tasks by their names, which are those of the datasets that they read.
+_SUBSETS = {f"sts{year}": f"STS{year}" for year in range(12, 17)}  # whose subsets SentEval scores
+_STS = {**_SUBSETS, "stsb": "STS-B", "sickr": "SICK-R"}
+_SENTEVAL_STS = {f"senteval-{name}": f"SentEval {title}" for name, title in _STS.items()}
 _TRACKS = {"1": "ar-ar", "2": "ar-en", "3": "es-es", "4a": "es-en", "4b": "es-en", "5": "en-en", "6": "tr-en"}
+_STS17 = {f"sts17-{track}": f"STS17-{track} {pair}" for track, pair in _TRACKS.items()}
 _LANGUAGES = ("de", "en", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh")
+_STSB = {f"stsb-{language}": f"STS-B {language}" for language in _LANGUAGES}
 _TRANSFER = {"mr": "MR", "cr": "CR", "subj": "SUBJ", "mpqa": "MPQA", "sst2": "SST-2", "trec": "TREC", "mrpc": "MRPC"}
 _CLASSIFIERS: dict[str, Classifier] = {"": Logistic(), "senteval-": SentEval(), "senteval-50-": SentEval(hidden=50)}
 
+
+def _load_sts(name: str, source: str) -> STSTask:
+    """Reads a split; all pairs of a task without `_SUBSETS` are one."""
+    pairs = read_scored_pairs(source)
+    by_subset = name.removeprefix("senteval-") in _SUBSETS
+    return STSTask(pairs if by_subset else replace(pairs, subsets=[name] * len(pairs.subsets)))
+
+
 _OWN: Mapping[str, NamedTask] = {
     **{
-        f"{prefix}{name}": NamedTask(
-            f"{text}{title}", f"{prefix}{name}:test", partial(_load_sts, by_subset=name not in ("stsb", "sickr"))
-        )
-        for prefix, text in (("", ""), ("senteval-", "SentEval "))
-        for name, title in _STS.items()
-    },
-    "stsb-open": NamedTask("STS-B open", "stsb-open:test", _load_sts),
-    **{
-        f"sts17-{track}": NamedTask(f"STS17-{track} {pair}", f"sts17-{track}:test", _load_sts)
-        for track, pair in _TRACKS.items()
-    },
-    **{
-        f"stsb-{language}": NamedTask(f"STS-B {language}", f"stsb-{language}:test", _load_sts)
-        for language in _LANGUAGES
+        name: NamedTask(title, f"{name}:test", _load_sts)
+        for name, title in {**_STS, **_SENTEVAL_STS, "stsb-open": "STS-B open", **_STS17, **_STSB}.items()
     },
     **{
         f"{prefix}{name}": NamedTask(title, name, partial(load_transfer, classifier=classifier))
@@ -125,9 +120,9 @@ def task(name: str, *, title: str | None = None) -> Callable[[F], F]:
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "sts": tuple(_STS),  # the seven of ConSERT, Table 2
-    "senteval-sts": tuple(f"senteval-{name}" for name in _STS),  # the same pairs, with SentEval's text
-    "sts17": tuple(f"sts17-{track}" for track in _TRACKS),
-    "stsb-multi": tuple(f"stsb-{language}" for language in _LANGUAGES),
+    "senteval-sts": tuple(_SENTEVAL_STS),  # the same pairs, with SentEval's text
+    "sts17": tuple(_STS17),
+    "stsb-multi": tuple(_STSB),
     "transfer": tuple(_TRANSFER),  # SentEval's, in the order of its papers' tables
     "senteval": tuple(f"senteval-{name}" for name in _TRANSFER),
     "senteval-50": tuple(f"senteval-50-{name}" for name in _TRANSFER),  # 50 units: SG-OPT, Table 9
